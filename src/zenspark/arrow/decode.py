@@ -1,9 +1,9 @@
-"""Columns of the wire as record batches, in two steps.
+"""Decodes PUSH rows into Arrow record batches, in two steps.
 
-`chunk_from_rows` copies what differs from row to row out of the receive buffer, once, and notes what the rows have in values:
-this is all that whoever reads the network waits for. `concat_chunks` makes one record batch of many chunks: payloads stay
-where they are, one behind the other on a arena, and columns in which all rows are alike, as most are, are slices of
-those of a batch made before. There is no Python object per sample.
+`chunk_from_rows` copies the values that differ between rows out of the receive buffer, once, and keeps the values rows
+share: that is all that the reading thread waits for. `concat_chunks` makes one record batch of many chunks: payloads
+stay where they are, contiguous in a payload arena, and constant columns, as most are, are slices of cached ones. There
+is no Python object per sample.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from zenspark.wire.columns import Columns, Kind, Shape, Spans, room
 from zenspark.wire.values import Encoding, EntityId, QoS, ZenohId
 
 MAX_CACHED_ROWS = 65536
-"""How many rows of one value are made at most to be used again and again."""
+"""Rows of a constant column up to which it is cached for reuse."""
 MAX_CACHED_TEMPLATES = 100_000
-"""How many shapes are remembered, each with its key: more would let whoever publishes ever new keys fill the memory."""
+"""Keys cached over all templates: more would let a publisher of ever new keys fill the memory."""
 MAX_CACHED_TEXT_CHARACTERS = 64
-"""The longest text of which so many are kept."""
+"""Characters of a text up to which a constant column of it is cached."""
 COLUMN_INDEX = {name: place for place, name in enumerate(SCHEMA.names)}
 FIELDS = {field.name: field for field in SCHEMA}
 KIND_NAMES = {Kind.PUT: "PUT", Kind.DEL: "DELETE"}
 INDEX, NTP64, SN, OFFSET, RUN_END = pa.uint32(), pa.uint64(), pa.uint32(), pa.int32(), pa.int32()
 MIN_ARENA_BYTES, MAX_ARENA_BYTES = 1 << 16, 1 << 22
-"""Bytes of memory that several chunks share;"""
+"""The size of a payload arena in bytes."""
 GROW_BELOW_SECONDS, SHRINK_ABOVE_SECONDS = 0.1, 1.0
-"""in seconds, when the next is to be larger, and when smaller."""
+"""Seconds an arena lasted below which the next one is twice as large, and above which it is half as large."""
 
 Value: TypeAlias = str | int | bool | None
 
 
 class SharedValues(NamedTuple):
-    """What rows have in values: the columns of the schema that do not differ from one to the next."""
+    """The values that all rows of one template and key share, in the columns of the schema."""
 
     key: str | None
     kind: str
@@ -68,7 +68,7 @@ class SharedValues(NamedTuple):
         source: EntityId | None,
         via: str | None,
     ) -> SharedValues:
-        """The values as the schema has them."""
+        """Convert wire values to those of the schema."""
         return SharedValues(
             key,
             KIND_NAMES[kind],
@@ -85,25 +85,25 @@ class SharedValues(NamedTuple):
 
 
 class RowChunk(msgspec.Struct, frozen=True):
-    """Rows that came together. A column that no row has anything in is None, as is the index where all are alike."""
+    """Rows of one read. A column without any value is None, as is the index if all rows share their values."""
 
     shared: tuple[SharedValues, ...]
     index: pa.Array | None
-    """For each row the place of what it has in values with others."""
+    """The index into `shared` for each row."""
     payload: pa.Array
     attachment: pa.Array | None
     ntp64: pa.Array | None
-    """Clock readings; they mean something in rows that name a clock."""
+    """NTP64 times; valid in rows with a `timestamp_id`."""
     sn: pa.Array | None
-    """Sequence numbers of publishers; they mean something in rows that name one."""
+    """Source sequence numbers; valid in rows with a `source_zid`."""
     received_at: int
     size: int
-    """How many bytes of payload it brings, more or less."""
+    """The approximate payload bytes."""
     arena: PayloadArena | None = None
-    """Where its payload lies, if with those of others."""
+    """The arena that holds its payload together with those of other chunks."""
 
     def is_contiguous_with(self, other: RowChunk) -> bool:
-        """Whether the payload of another lies right behind, so that both are one without a copy."""
+        """Return whether the payload of another chunk follows in the arena, so that both concatenate without a copy."""
         payload = self.payload
         return other.arena is self.arena is not None and other.payload.offset == payload.offset + len(payload)
 
@@ -112,11 +112,11 @@ class RowChunk(msgspec.Struct, frozen=True):
         return len(self.payload)
 
     def split(self, rows: int) -> tuple[RowChunk, RowChunk]:
-        """The first so many rows, and the others."""
+        """Return the first `rows` rows, and the others."""
         return self._with(lambda array: array[:rows], self.arena), self._with(lambda array: array[rows:], self.arena)
 
     def drop_unmatched(self) -> RowChunk:
-        """Only the rows that have a key."""
+        """Return only the rows that have a key."""
         if None not in (values.key for values in self.shared):
             return self
         has_key = pa.array([values.key is not None for values in self.shared])
@@ -125,7 +125,7 @@ class RowChunk(msgspec.Struct, frozen=True):
 
     def _with(self, change: Callable[[pa.Array], pa.Array], arena: PayloadArena | None = None) -> RowChunk:
         columns = (self.index, self.payload, self.attachment, self.ntp64, self.sn)
-        index, payload, attachment, ntp64, sn = (None if one is None else change(one) for one in columns)
+        index, payload, attachment, ntp64, sn = (None if column is None else change(column) for column in columns)
         return RowChunk(self.shared, index, payload, attachment, ntp64, sn, self.received_at, self.size, arena)
 
 
@@ -133,66 +133,65 @@ class RowChunk(msgspec.Struct, frozen=True):
 
 
 class ChunkTemplate:
-    """Shapes that differ only in their keys, as far as chunks are concerned."""
+    """The values shared by row templates that differ only in their keys."""
 
-    __slots__ = ("_common", "has_attachment", "has_source", "has_stamp", "is_put", "shared")
+    __slots__ = ("_shared_values", "has_attachment", "has_source", "has_timestamp", "is_put", "shared")
 
     def __init__(self, shape: Shape, via: str) -> None:
-        one = shape
-        self._common = SharedValues.of(
-            None, one.kind, one.encoding, one.qos, one.reliable, one.timestamp_id, one.source, via
+        self._shared_values = SharedValues.of(
+            None, shape.kind, shape.encoding, shape.qos, shape.reliable, shape.timestamp_id, shape.source, via
         )[1:]
         self.shared: dict[str | None, SharedValues] = {}
-        """By key what rows have in values."""
-        self.is_put = one.kind is Kind.PUT
-        self.has_attachment = one.has_attachment
-        self.has_stamp = one.timestamp_id is not None
-        self.has_source = one.source is not None
+        """The shared values by key."""
+        self.is_put = shape.kind is Kind.PUT
+        self.has_attachment = shape.has_attachment
+        self.has_timestamp = shape.timestamp_id is not None
+        self.has_source = shape.source is not None
 
-    def on(self, key: str | None) -> SharedValues:
-        """What rows on a key have in values; from then on it is known."""
-        values = self.shared[key] = SharedValues(key, *self._common)
+    def add_key(self, key: str | None) -> SharedValues:
+        """Add a key; returns the values its rows share."""
+        values = self.shared[key] = SharedValues(key, *self._shared_values)
         return values
 
 
 class TemplateCache:
-    """What was found out about the shapes that came from some neighbours, by all but their keys."""
+    """Cached chunk templates, by neighbour and by all fields of a row template but its key."""
 
     __slots__ = ("_templates", "size")
 
     def __init__(self) -> None:
         self._templates: dict[tuple[str, ZenohId | None], dict[object, ChunkTemplate]] = {}
         self.size = 0
-        """How many keys are known, again for each template."""
+        """The number of cached keys over all templates."""
 
     def templates(self, pushes: PushRun, via: str) -> list[ChunkTemplate]:
-        """Those of the shapes of some publications."""
+        """Return the chunk template of each row template of a run."""
         if self.size >= MAX_CACHED_TEMPLATES:
             self._templates.clear()
             self.size = 0
-        known = self._templates.setdefault((via, pushes.timestamped_by), {})
-        found = []
+        cached = self._templates.setdefault((via, pushes.timestamped_by), {})
+        templates = []
         for index in range(pushes.columns.shape_count):
             meta, _, _, *others = pushes.columns.signature(index)  # without both parts of the key
             keyless = (meta, *others) if others else meta
-            template = known.get(keyless)
+            template = cached.get(keyless)
             if template is None:
-                # Publications on ever new keys are mostly of a few shapes but for the key; to decode one takes long.
-                template = known[keyless] = ChunkTemplate(pushes.shape_at(index), via)
-            found.append(template)
-        return found
+                # Publications on ever new keys mostly differ in nothing but the key; decoding a template is slow.
+                template = cached[keyless] = ChunkTemplate(pushes.shape_at(index), via)
+            templates.append(template)
+        return templates
 
     def values(self, template: ChunkTemplate, key: str | None) -> SharedValues:
-        """What rows of a shape have in values."""
+        """Return the values that rows of a template on a key share."""
         values = template.shared.get(key)
         if values is None:
-            values = template.on(key)
+            values = template.add_key(key)
             self.size += 1
         return values
 
 
 class PayloadArena:
-    """Memory for the payloads of several chunks, one behind the other: so they are one column without a copy."""
+    """Contiguous memory for the payloads of several chunks, so that they concatenate without a copy."""
 
     __slots__ = ("_data", "_offsets", "_views", "rows")
 
@@ -204,7 +203,7 @@ class PayloadArena:
         self.rows = 0
 
     def add(self, spans: Spans) -> int:
-        """Copies payloads behind those that are here; how many bytes they have, less than 0 if there is no room."""
+        """Append payloads; returns their bytes, a negative number if they do not fit."""
         offsets, data = self._views
         size: int = spans.gather_behind(offsets[self.rows :], data)
         if size >= 0:
@@ -212,21 +211,21 @@ class PayloadArena:
         return size
 
     def payload(self, first: int, count: int) -> pa.Array:
-        """Some rows, as a part of all."""
+        """Return rows as a slice of the whole arena."""
         return pa.Array.from_buffers(pa.binary(), count, [None, self._offsets, self._data], 0, first)
 
     def column(self, first: int, count: int) -> pa.Array:
-        """Some rows, by themselves where they lie: whoever pickles them has no others."""
+        """Return rows in place with offsets of their own: pickled, they do not include the other rows."""
         start, stop = self._views[0][first], self._views[0][first + count]
-        own = pa.Array.from_buffers(OFFSET, count + 1, [None, self._offsets.slice(first * OFFSET.byte_width)], 0)
-        offsets = pc.subtract(own, pa.scalar(start, OFFSET)).buffers()[1]
+        absolute = pa.Array.from_buffers(OFFSET, count + 1, [None, self._offsets.slice(first * OFFSET.byte_width)], 0)
+        offsets = pc.subtract(absolute, pa.scalar(start, OFFSET)).buffers()[1]
         return pa.Array.from_buffers(pa.binary(), count, [None, offsets, self._data.slice(start, stop - start)], 0)
 
 
 class ArenaPool:
-    """Has arenas, one after the other, each as large as what comes within a fraction of a second.
+    """Allocates arenas, each sized for the payloads of a fraction of a second.
 
-    That is what somebody keeps who keeps one chunk.
+    A reference to one chunk keeps its whole arena in memory, so arenas must not be larger.
     """
 
     def __init__(self) -> None:
@@ -235,7 +234,7 @@ class ArenaPool:
         self._begun = 0.0
 
     def add(self, spans: Spans) -> int:
-        """Copies payloads, all of them there, behind those that are on the arena, or on a new one; their bytes."""
+        """Append payloads, none of them null, to the current arena or to a new one; returns their bytes."""
         size = self.arena.add(spans)
         if size < 0:
             self._begin(spans.count, spans.measure())
@@ -243,7 +242,7 @@ class ArenaPool:
         return size
 
     def _begin(self, rows: int, size: int) -> None:
-        """A new arena, for at least so many rows and bytes, and more of the same kind."""
+        """Allocate an arena for at least so many rows and bytes, with room for more of the same size."""
         now = time.monotonic()
         lasted, self._begun = now - self._begun, now
         if lasted < GROW_BELOW_SECONDS:
@@ -257,19 +256,19 @@ class ArenaPool:
 def chunk_from_rows(
     pushes: PushRun, keys: list[str | None], via: str, now_us: int, memory: TemplateCache, pool: ArenaPool | None = None
 ) -> RowChunk:
-    """The rows whose shape has a key, copied unless they last, onto a pool; the others are for somebody else."""
+    """Make a chunk of the rows whose template has a key; payloads are copied unless the run owns its buffer."""
     columns = pushes.columns
     where = slice(pushes.start, pushes.stop)
     templates = memory.templates(pushes, via)
-    shapes = set(templates)
-    payload, size, arena = _payload_column(pushes, pool, all_put=all(one.is_put for one in shapes))
+    distinct = set(templates)
+    payload, size, arena = _payload_column(pushes, pool, all_put=all(template.is_put for template in distinct))
     chunk = RowChunk(
         tuple(map(memory.values, templates, keys)),
         None if len(keys) == 1 else _copy_column(columns.shape[where], INDEX),
         payload,
-        _pack_binary(columns.attachments(), where) if any(one.has_attachment for one in shapes) else None,
-        _copy_column(columns.timestamp[where], NTP64) if any(one.has_stamp for one in shapes) else None,
-        _copy_column(columns.source_sns()[where], SN) if any(one.has_source for one in shapes) else None,
+        _pack_binary(columns.attachments(), where) if any(template.has_attachment for template in distinct) else None,
+        _copy_column(columns.timestamp[where], NTP64) if any(template.has_timestamp for template in distinct) else None,
+        _copy_column(columns.source_sns()[where], SN) if any(template.has_source for template in distinct) else None,
         now_us,
         size,
         arena,
@@ -280,7 +279,7 @@ def chunk_from_rows(
 def _payload_column(
     pushes: PushRun, pool: ArenaPool | None, *, all_put: bool
 ) -> tuple[pa.Array, int, PayloadArena | None]:
-    """The payloads, their bytes, and where they lie with others, if they do."""
+    """Return the payload column, its bytes, and the arena it is in, if any."""
     columns = pushes.columns
     if pushes.owns_buffer and all_put:
         return _zero_copy_payload(columns), len(columns.data), None
@@ -294,37 +293,37 @@ def _payload_column(
 
 
 def _copy_column(view: memoryview, kind: pa.DataType) -> pa.Array:
-    """A copy of a column of the wire: its memory is used again for the next rows."""
+    """Copy a column of the decoder, whose memory is reused for the next rows."""
     return pa.Array.from_buffers(kind, len(view), [None, pa.py_buffer(view.tobytes())])
 
 
 def _zero_copy_payload(columns: Columns) -> pa.Array:
-    """The payload of the one row there is, where it lies."""
+    """Return the payload of the only row in place, without a copy."""
     bounds = pa.py_buffer(columns.payload_start.tobytes() + columns.payload_stop.tobytes())
     return pa.Array.from_buffers(pa.binary(), 1, [None, bounds, pa.py_buffer(columns.data)])
 
 
 def _pack_binary(spans: Spans, where: slice) -> pa.Array:
-    found = spans.gather()
-    validity = None if found.validity is None else pa.py_buffer(found.validity)
-    buffers = [validity, pa.py_buffer(found.offsets), pa.py_buffer(found.data)]
-    return pa.Array.from_buffers(pa.binary(), spans.count, buffers, found.null_count)[where]
+    packed = spans.gather()
+    validity = None if packed.validity is None else pa.py_buffer(packed.validity)
+    buffers = [validity, pa.py_buffer(packed.offsets), pa.py_buffer(packed.data)]
+    return pa.Array.from_buffers(pa.binary(), spans.count, buffers, packed.null_count)[where]
 
 
 # -- to a record batch ---------------------------------------------------------------------------------------------
 
 
 class ConcatenatedColumns(msgspec.Struct, frozen=True):
-    """Many chunks as one: a value for each row where rows differ, and what they have in values only once.
+    """The columns of several chunks: one value per row where rows differ, and the shared values once.
 
-    A column that no row has anything in is None.
+    A column without any value is None.
     """
 
     rows: int
     shared: tuple[SharedValues, ...]
-    """What rows have in values,"""
+    """The distinct shared values."""
     index: pa.Array | None
-    """and for each row the place of its values there; None where all are alike."""
+    """The index into `shared` for each row; None if all rows share their values."""
     payload: pa.Array
     attachment: pa.Array | None
     ntp64: pa.Array | None
@@ -333,24 +332,24 @@ class ConcatenatedColumns(msgspec.Struct, frozen=True):
 
     @property
     def values(self) -> dict[str, tuple[Value, ...]]:
-        """By column what rows have in values."""
+        """The distinct shared values by column."""
         return dict(zip(SharedValues._fields, zip(*self.shared, strict=True), strict=True))
 
-    def named(self, names: str, column: pa.Array | None) -> pa.Array | None:
-        """A column only where rows have a value of that name."""
-        has_name = [getattr(values, names) is not None for values in self.shared]
-        if column is None or all(has_name):
+    def where_set(self, name: str, column: pa.Array | None) -> pa.Array | None:
+        """Return a column with null in the rows whose shared value `name` is not set."""
+        is_set = [getattr(values, name) is not None for values in self.shared]
+        if column is None or all(is_set):
             return column
         if self.index is None:
             return None
-        return pc.if_else(pa.array(has_name).take(self.index), column, None)
+        return pc.if_else(pa.array(is_set).take(self.index), column, None)
 
 
 def concat_columns(chunks: Sequence[RowChunk]) -> ConcatenatedColumns:
-    """The rows of chunks, none of them empty, behind one another."""
+    """Concatenate the columns of chunks, none of them empty."""
     places: dict[SharedValues, int] = {}
-    known = {id(values): values for chunk in chunks for values in chunk.shared}  # to compare them takes longer
-    numbers = {number: places.setdefault(values, len(places)) for number, values in known.items()}
+    by_id = {id(values): values for chunk in chunks for values in chunk.shared}  # comparing each would take longer
+    numbers = {number: places.setdefault(values, len(places)) for number, values in by_id.items()}
     return ConcatenatedColumns(
         sum(chunk.num_rows for chunk in chunks),
         tuple(places),
@@ -364,7 +363,7 @@ def concat_columns(chunks: Sequence[RowChunk]) -> ConcatenatedColumns:
 
 
 def concat_chunks(chunks: Sequence[RowChunk]) -> pa.RecordBatch:
-    """One record batch of the schema from chunks, none of them empty."""
+    """Concatenate chunks, none of them empty, into one record batch of the sample schema."""
     all_rows = concat_columns(chunks)
     batch = _shared_batch(all_rows)
     for name, column in _row_columns(all_rows):
@@ -374,20 +373,20 @@ def concat_chunks(chunks: Sequence[RowChunk]) -> pa.RecordBatch:
 
 
 def _row_columns(all_rows: ConcatenatedColumns) -> Iterator[tuple[str, pa.Array | None]]:
-    """The columns in which rows differ, None where no row has anything."""
+    """Yield the columns with a value per row, None if no row has one."""
     yield "payload", all_rows.payload
     yield "attachment", all_rows.attachment
-    ntp64 = all_rows.named("timestamp_id", all_rows.ntp64)
+    ntp64 = all_rows.where_set("timestamp_id", all_rows.ntp64)
     if ntp64 is not None:
         yield "timestamp_ntp64", ntp64.view(pa.int64())
         yield "timestamp", ntp64_to_microseconds(ntp64)
-    sn = all_rows.named("source_zid", all_rows.sn)
+    sn = all_rows.where_set("source_zid", all_rows.sn)
     yield "source_sn", None if sn is None else sn.cast(pa.int64())
     yield "received_at", pc.run_end_decode(all_rows.received_at)
 
 
 def _shared_batch(all_rows: ConcatenatedColumns) -> pa.RecordBatch:
-    """What rows have in values, with nothing in the other columns."""
+    """Return a batch with the shared values, and null in the other columns."""
     first, rows = all_rows.shared[0], all_rows.rows
     if all_rows.index is None and rows <= MAX_CACHED_ROWS and not any(map(_is_too_long_to_cache, first)):
         return _cached_constant_batch(first, _round_up_to_power_of_two(rows)).slice(0, rows)
@@ -406,64 +405,66 @@ def _batch_from_shared(values: dict[str, tuple[Value, ...]], index: pa.Array | N
 
 
 def _index(chunk: RowChunk, numbers: dict[int, int]) -> pa.Array:
-    """For each row of a chunk the place of what it has in values, among those of all chunks, given by their ids."""
-    own = pa.array([numbers[id(values)] for values in chunk.shared], INDEX)
-    return pa.repeat(own[0], chunk.num_rows) if chunk.index is None else own.take(chunk.index)
+    """Return the index of a chunk, translated to that of all chunks; `numbers` maps ids of shared values to it."""
+    translated = pa.array([numbers[id(values)] for values in chunk.shared], INDEX)
+    return pa.repeat(translated[0], chunk.num_rows) if chunk.index is None else translated.take(chunk.index)
 
 
 def _concat_optional(chunks: Sequence[RowChunk], arrays: list[pa.Array | None]) -> pa.Array | None:
-    """The arrays of the chunks behind one another, null where one has none; None if none of them has one."""
-    there = [array for array in arrays if array is not None]
-    if len(arrays) == 1 or not there:
+    """Concatenate one column of the chunks, with null where a chunk has none; None if none of them has one."""
+    present = [array for array in arrays if array is not None]
+    if len(arrays) == 1 or not present:
         return arrays[0]
     return pa.concat_arrays(
-        pa.nulls(chunk.num_rows, there[0].type) if array is None else array
+        pa.nulls(chunk.num_rows, present[0].type) if array is None else array
         for chunk, array in zip(chunks, arrays, strict=True)
     )
 
 
 def _concat_payloads(chunks: Sequence[RowChunk]) -> pa.Array:
-    """The payloads of the chunks behind one another: where they lie, if they do so, else copied."""
+    """Concatenate the payloads of chunks: in place if they are contiguous in one arena, else by a copy."""
     first, last = chunks[0], chunks[-1]
-    if first.arena is not None and all(starmap(RowChunk.is_contiguous_with, pairwise(chunks))):  # and so of one arena
+    if first.arena is not None and all(
+        starmap(RowChunk.is_contiguous_with, pairwise(chunks))
+    ):  # so all are in one arena
         start = first.payload.offset
         return first.arena.column(start, last.payload.offset + last.num_rows - start)
     return _concat_optional(chunks, [chunk.payload for chunk in chunks])
 
 
 def _received_at_column(chunks: Sequence[RowChunk]) -> pa.RunEndEncodedArray:
-    """For each row when its chunk came."""
+    """Return the reception time of each row."""
     ends = _number_column(RUN_END, "i", accumulate(chunk.num_rows for chunk in chunks))
     return pa.RunEndEncodedArray.from_arrays(ends, _number_column(UTC, "q", (chunk.received_at for chunk in chunks)))
 
 
 def _number_column(kind: pa.DataType, form: str, values: Iterable[int]) -> pa.Array:
-    """A few numbers that are there: quicker than what looks for others."""
+    """Make a column of numbers without null: faster than `pa.array`, which looks for them."""
     numbers = array(form, values)
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)], 0)
 
 
 def _take_shared(kind: pa.DataType, values: tuple[Value, ...], index: pa.Array | None, rows: int) -> pa.Array:
-    """A column from the values rows have in values."""
+    """Make a column of shared values."""
     if index is None or len(set(values)) == 1:
         return constant_column(kind, values[0], rows)
     return pa.array(values, kind).take(index)
 
 
 def constant_column(kind: pa.DataType, value: Value, rows: int) -> pa.Array:
-    """A column of one value, part of one made before if that is not too much to keep."""
+    """Make a column of one value, as a slice of a cached one if it is small enough."""
     if rows > MAX_CACHED_ROWS or _is_too_long_to_cache(value):
         return pa.repeat(pa.scalar(value, kind), rows)
     return _cached_constant_column(kind, value, _round_up_to_power_of_two(rows))[:rows]
 
 
 def _is_too_long_to_cache(value: Value) -> bool:
-    """Whether so many of a value are too much to keep."""
+    """Return whether a constant column of a value is too large to cache."""
     return isinstance(value, str) and len(value) > MAX_CACHED_TEXT_CHARACTERS
 
 
 def _round_up_to_power_of_two(rows: int) -> int:
-    """A power of two from so many on."""
+    """Return the smallest power of two that is not less, 0 for 0."""
     return 1 << (rows - 1).bit_length() if rows else 0
 
 
@@ -473,7 +474,7 @@ def _cached_constant_column(kind: pa.DataType, value: Value, rows: int) -> pa.Ar
 
 
 def ntp64_to_microseconds(ntp64: pa.Array) -> pa.Array:
-    """Clock readings as Unix time in microseconds, rounded."""
+    """Convert NTP64 times to Unix time in microseconds, rounded."""
     seconds = pc.cast(pc.shift_right(ntp64, pa.scalar(32, pa.uint64())), pa.int64())
     fraction = pc.bit_wise_and(ntp64, pa.scalar(0xFFFF_FFFF, pa.uint64()))
     scaled = pc.add(pc.multiply(fraction, pa.scalar(1_000_000, pa.uint64())), pa.scalar(1 << 31, pa.uint64()))

@@ -1,7 +1,7 @@
-"""Record batches as messages of the wire.
+"""Encodes Arrow record batches as PUSH rows.
 
-A batch is checked whole before anything of it is sent, so that a mistake in one row loses no other. Then its columns
-are used as they lie in memory: there is no Python object per sample.
+A batch is validated whole before anything of it is sent, so that an error in one row loses no other. Then its columns
+are used in place: there is no Python object per sample.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from zenspark.wire.values import Congestion, Encoding, Priority, QoS, WireExpr, 
 
 QOS_COLUMNS = ("priority", "congestion", "express", "reliable")
 RECEIVE_ONLY_COLUMNS = ("received_at", "via")
-"""What a sample has because somebody received it."""
+"""Columns set by the receiver of a sample, which are ignored when it is published."""
 KIND_NAMES = pa.array(["PUT", "DELETE"])
 
 
-# -- what may be in a batch ----------------------------------------------------------------------------------------
+# -- validation ----------------------------------------------------------------------------------------------------
 
 
 def validate_batch(batch: pa.RecordBatch, clock: ZenohId) -> pa.RecordBatch:
-    """The columns of a batch that are sent, with the types of the schema; UsageError says what is wrong and where.
+    """Return the columns of a batch that are sent, cast to the schema; raises UsageError with the wrong row or column.
 
-    Every column may be missing. A time without an exact clock reading becomes one, of the clock named.
+    Every column may be missing. A `timestamp` without `timestamp_ntp64` is converted, with the id of `clock`.
     """
     columns = {name: _cast_to_schema(name, batch.column(name)) for name in batch.schema.names if _is_sent_column(name)}
     if "key" in columns:
@@ -77,23 +77,21 @@ def _check_payloads(columns: dict[str, pa.Array], rows: int) -> None:
 
 
 def _complete_stamps(columns: dict[str, pa.Array], rows: int, clock: ZenohId) -> None:
-    """Make sure that who has a time has a clock reading, and who has a reading has a clock."""
+    """Convert times to NTP64, and set the clock id of every row with a time."""
     time = columns.pop("timestamp", None)
-    readings = columns.get("timestamp_ntp64")
+    ntp64 = columns.get("timestamp_ntp64")
     if time is not None:
-        readings = (
-            ntp64_from_microseconds(time) if readings is None else pc.coalesce(readings, ntp64_from_microseconds(time))
-        )
-    if readings is None:
+        ntp64 = ntp64_from_microseconds(time) if ntp64 is None else pc.coalesce(ntp64, ntp64_from_microseconds(time))
+    if ntp64 is None:
         columns.pop("timestamp_id", None)
         return
-    columns["timestamp_ntp64"] = readings
+    columns["timestamp_ntp64"] = ntp64
     ids = columns.get("timestamp_id", pa.nulls(rows, pa.string()))
-    columns["timestamp_id"] = pc.if_else(pc.is_valid(readings), pc.fill_null(ids, str(clock)), None)
+    columns["timestamp_id"] = pc.if_else(pc.is_valid(ntp64), pc.fill_null(ids, str(clock)), None)
 
 
 def ntp64_from_microseconds(times: pa.Array) -> pa.Array:
-    """Unix time in microseconds as clock readings."""
+    """Convert Unix time in microseconds to NTP64."""
     micros = times.cast(pa.int64())
     _raise_for_first(pc.fill_null(pc.less(micros, 0), False), "has a timestamp before 1970")
     seconds = pc.divide(micros, 1_000_000)
@@ -102,11 +100,11 @@ def ntp64_from_microseconds(times: pa.Array) -> pa.Array:
 
 
 def fill_timestamps(batch: pa.RecordBatch, clock: ZenohId, stamps: Callable[[int], range]) -> pa.RecordBatch:
-    """A batch that was checked, with a new clock reading for every row that has none."""
+    """Return a validated batch with a new timestamp in every row that has none; `stamps` makes NTP64 times."""
     columns = {name: batch.column(name) for name in batch.schema.names}
-    known = columns.get("timestamp_ntp64", pa.nulls(batch.num_rows, pa.int64()))
+    ntp64 = columns.get("timestamp_ntp64", pa.nulls(batch.num_rows, pa.int64()))
     ids = columns.get("timestamp_id", pa.nulls(batch.num_rows, pa.string()))
-    columns["timestamp_ntp64"] = pc.coalesce(known, pa.array(stamps(batch.num_rows), pa.int64()))
+    columns["timestamp_ntp64"] = pc.coalesce(ntp64, pa.array(stamps(batch.num_rows), pa.int64()))
     columns["timestamp_id"] = pc.fill_null(ids, str(clock))
     return pa.RecordBatch.from_pydict(columns)
 
@@ -115,7 +113,7 @@ def fill_timestamps(batch: pa.RecordBatch, clock: ZenohId, stamps: Callable[[int
 
 
 class QosRun(msgspec.Struct, frozen=True):
-    """Rows one after the other that travel alike."""
+    """Consecutive rows with the same QoS."""
 
     batch: pa.RecordBatch
     qos: QoS
@@ -123,32 +121,32 @@ class QosRun(msgspec.Struct, frozen=True):
 
 
 def split_by_qos(batch: pa.RecordBatch, qos: QoS, reliable: bool) -> Iterator[QosRun]:
-    """A batch that was checked, cut wherever the quality of service changes; what it does not say is as given."""
-    given: dict[str, Any] = {
+    """Split a validated batch wherever the QoS changes; values that the batch does not set are those given."""
+    defaults: dict[str, Any] = {
         "priority": qos.priority.name,
         "congestion": qos.congestion.name,
         "express": qos.express,
         "reliable": reliable,
     }
-    said = [name for name in QOS_COLUMNS if name in batch.schema.names]
-    if not said:
+    names = [name for name in QOS_COLUMNS if name in batch.schema.names]
+    if not names:
         yield QosRun(batch, qos, reliable)
         return
-    columns = [pc.dictionary_encode(pc.fill_null(batch.column(name), given[name])) for name in said]
+    columns = [pc.dictionary_encode(pc.fill_null(batch.column(name), defaults[name])) for name in names]
     codes = pa.repeat(0, batch.num_rows)
     for column in columns:
         codes = pc.add(pc.multiply(codes, len(column.dictionary)), column.indices)
     start = 0
     for stop in pc.run_end_encode(codes).run_ends.to_pylist():
-        values = given | {name: column[start].as_py() for name, column in zip(said, columns, strict=True)}
+        values = defaults | {name: column[start].as_py() for name, column in zip(names, columns, strict=True)}
         yield QosRun(batch[start:stop], *_parse_qos(start, **values))
         start = stop
 
 
 def _parse_qos(row: int, priority: str, congestion: str, express: bool, reliable: bool) -> tuple[QoS, bool]:
-    for name, value, known in (("priority", priority, Priority), ("congestion", congestion, Congestion)):
-        if value not in known.__members__:
-            raise RowError(row, f"has the {name} {value!r}; there are {', '.join(known.__members__)}")
+    for name, value, enum in (("priority", priority, Priority), ("congestion", congestion, Congestion)):
+        if value not in enum.__members__:
+            raise RowError(row, f"has the {name} {value!r}; there are {', '.join(enum.__members__)}")
     return QoS(Priority[priority], Congestion[congestion], express), reliable
 
 
@@ -161,9 +159,9 @@ def to_wire_rows(
     qos: QoS = QoS.DEFAULT,
     encoding: Encoding = Encoding.BYTES,
 ) -> Rows:
-    """The messages of a batch that was checked: under one wire expression, or each under the key in its row.
+    """Make the PUSH rows of a validated batch, on one wire expression or each on the key in its row.
 
-    All travel with the same quality of service: what the batch says of it is not looked at here.
+    All rows get the QoS given: the QoS columns of the batch are ignored here.
     """
     columns = {name: batch.column(name) for name in batch.schema.names}
     return Rows(
@@ -177,27 +175,27 @@ def to_wire_rows(
 
 
 def _optional_columns(columns: dict[str, pa.Array], encoding: Encoding) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if "attachment" in columns:
-        found["attachment"] = _binary_column(columns["attachment"])
+        options["attachment"] = _binary_column(columns["attachment"])
     if "encoding" in columns:
         texts = pc.fill_null(columns["encoding"], str(encoding))
-        found["encoding"] = _dictionary_lookup("encoding", texts, _parse_encoding)
+        options["encoding"] = _dictionary_lookup("encoding", texts, _parse_encoding)
     elif encoding != Encoding.BYTES:
-        found["encoding"] = Spans.constant(_encode_encoding(encoding))
+        options["encoding"] = Spans.constant(_encode_encoding(encoding))
     if "timestamp_ntp64" in columns:
-        found["timestamp"] = _number_view(columns["timestamp_ntp64"])
-        found["timestamp_id"] = _dictionary_lookup("timestamp_id", columns["timestamp_id"], _encode_zid)
+        options["timestamp"] = _number_view(columns["timestamp_ntp64"])
+        options["timestamp_id"] = _dictionary_lookup("timestamp_id", columns["timestamp_id"], _encode_zid)
     if "source_zid" in columns:
-        found["source_zid"] = _dictionary_lookup("source_zid", columns["source_zid"], _encode_zid)
+        options["source_zid"] = _dictionary_lookup("source_zid", columns["source_zid"], _encode_zid)
         for name in ("source_eid", "source_sn"):
             if name in columns:
-                found[name] = _number_view(_cast_to_u32(name, columns[name]))
-    return found
+                options[name] = _number_view(_cast_to_u32(name, columns[name]))
+    return options
 
 
 def _binary_column(array: pa.Array) -> Spans:
-    """A binary or text column, its memory used as it is."""
+    """Return a binary or text column in place, without a copy."""
     validity, offsets, data = array.buffers()
     bounds = memoryview(offsets).cast("B").cast("I")[array.offset : array.offset + len(array) + 1]
     bits = None if validity is None else memoryview(validity)
@@ -205,15 +203,15 @@ def _binary_column(array: pa.Array) -> Spans:
 
 
 def _dictionary_lookup(name: str, array: pa.Array, convert: Callable[[str], bytes | None]) -> Spans:
-    """A text column in which few texts recur, each converted once."""
-    known = pc.dictionary_encode(array)
-    found = []
-    for text in known.dictionary.to_pylist():
+    """Convert a text column, each distinct text once."""
+    encoded = pc.dictionary_encode(array)
+    converted = []
+    for text in encoded.dictionary.to_pylist():
         try:
-            found.append(None if text is None else convert(text))
+            converted.append(None if text is None else convert(text))
         except ZError as error:
             raise RowError(pc.index(array, text).as_py(), f"has the {name} {text!r}: {error}") from error
-    return _binary_column(pa.array(found, pa.binary()).take(known.indices))
+    return _binary_column(pa.array(converted, pa.binary()).take(encoded.indices))
 
 
 def _parse_encoding(text: str) -> bytes | None:
@@ -241,7 +239,7 @@ def _cast_to_u32(name: str, array: pa.Array) -> pa.Array:
 
 
 def _number_view(array: pa.Array) -> memoryview:
-    """A column of numbers, 0 where there is none."""
+    """Return a column of numbers in place, with 0 for null."""
     filled = pc.fill_null(array, 0)
     width = filled.type.bit_width // 8
     raw = memoryview(filled.buffers()[1])[filled.offset * width : (filled.offset + len(filled)) * width]

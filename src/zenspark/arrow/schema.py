@@ -1,4 +1,4 @@
-"""Samples as Arrow: the one schema every sample has here, live, recorded, stored and written back."""
+"""The Arrow schema of samples: the same for received, recorded, stored and published ones."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ SCHEMA = pa.schema(
         ("via", pa.string()),
     ]
 )
-"""One row per PUT or DELETE, with these names and types everywhere."""
+"""The sample schema: one row per PUT or DELETE."""

@@ -1,7 +1,7 @@
-"""ArrowBatches: a subscriber that receives record batches instead of samples.
+"""ArrowBatches: a handler that delivers Arrow record batches instead of samples.
 
-What comes from the network goes from the receive buffer into Arrow without a Python object per sample; `recv` puts
-together what has come until there are `max_rows` rows, or many bytes, or the first of them is `max_delay` seconds old.
+Rows are copied from the receive buffer into Arrow memory without a Python object per sample; `recv` concatenates
+chunks until there are `max_rows` rows or `MAX_BATCH_BYTES` of payload, or `max_delay` seconds have passed.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from zenspark.wire.columns import Kind
 from zenspark.wire.values import EntityId, QoS
 
 MAX_QUEUED_CHUNKS = 64
-"""How many chunks may wait, each of them what one read brought, before the session is asked to pause."""
+"""Chunks that may be queued, each with the rows of one read, before `push` returns False."""
 COALESCE_SECONDS = 0.001
-"""Seconds to sleep after waiting for a chunk, so that there are several: being woken costs more than taking one."""
+"""Seconds to sleep after waiting for a chunk, so that several arrive: a wakeup costs more than receiving one."""
 MAX_BATCH_BYTES = 1 << 22
-"""How much is put together at most: large payloads must not wait for `max_rows`, nor be copied in and out of cache."""
+"""Payload bytes of a batch: large payloads must not wait for `max_rows`, nor be copied in and out of cache."""
 ZERO_COPY_MIN_BYTES = 1 << 15
-"""Bytes of a chunk from which on it is worth not to copy them once more."""
+"""Payload bytes of a chunk from which on it is not concatenated with others, as that would copy it."""
 
 
 class ArrowBatches:
-    """Names a channel of record batches of the sample schema."""
+    """Selects a channel of record batches of the sample schema."""
 
     __slots__ = ("max_delay", "max_rows")
 
@@ -55,7 +55,7 @@ class ArrowBatches:
         self.max_delay = max_delay
 
     def bind(self, resume: Resume) -> BoundHandler:
-        """Makes it ready to receive."""
+        """Make the channel, which is both the sink and the user's handler."""
         channel = BatchChannel(self, resume)
         return BoundHandler(channel, channel)
 
@@ -63,25 +63,25 @@ class ArrowBatches:
 class BatchChannel(Handler[Any]):
     """A channel of record batches: users receive from it, the session delivers rows or samples into it."""
 
-    __slots__ = ("_memory", "_pool", "_rests", "limits")
+    __slots__ = ("_leftovers", "_pool", "_templates", "limits")
 
     def __init__(self, limits: ArrowBatches, resume: Resume) -> None:
         super().__init__(MAX_QUEUED_CHUNKS, resume)
         self.limits = limits
-        self._rests: deque[RowChunk] = deque()
-        """Of chunks that had more rows than were asked for."""
-        self._memory = TemplateCache()
+        self._leftovers: deque[RowChunk] = deque()
+        """Rows of chunks that did not fit into the last batch."""
+        self._templates = TemplateCache()
         self._pool = ArenaPool()
 
     # --- for users
 
     def recv(self, timeout: float | None = None) -> pa.RecordBatch:
-        """The next rows, waited for; as many as have come within the delay."""
-        chunks = [self._rest() or super().recv(timeout)]
+        """Wait for rows, and return those that arrive within `max_delay` of the first."""
+        chunks = [self._pop_leftover() or super().recv(timeout)]
         rows, size = chunks[0].num_rows, chunks[0].size
         deadline = time.monotonic() + self.limits.max_delay
         while rows < self.limits.max_rows and size < MAX_BATCH_BYTES:
-            chunk = self._more(deadline)
+            chunk = self._next_chunk(deadline)
             if chunk is None:
                 break
             if (
@@ -89,15 +89,15 @@ class BatchChannel(Handler[Any]):
                 and chunk.arena
                 and not chunks[-1].is_contiguous_with(chunk)
             ):
-                self._rests.append(chunk)  # with these it would have to be copied
+                self._leftovers.append(chunk)  # with these it would have to be copied
                 break
             chunks.append(chunk)
             rows += chunk.num_rows
             size += chunk.size
         return self.concat(chunks)
 
-    def _more(self, deadline: float) -> RowChunk | None:
-        """The next chunk if it comes in time."""
+    def _next_chunk(self, deadline: float) -> RowChunk | None:
+        """Return the next chunk; None if none arrives before the deadline, in seconds of the monotonic clock."""
         try:
             chunk: RowChunk | None = super().try_recv()
             if chunk is None:
@@ -109,47 +109,47 @@ class BatchChannel(Handler[Any]):
         return chunk
 
     def try_recv(self) -> pa.RecordBatch | None:
-        """The rows that are there, None if there are none yet."""
+        """Return rows that were received, None if there are none yet."""
         chunk = self.try_chunk()
         return None if chunk is None else self.concat([chunk])
 
     def try_chunk(self) -> RowChunk | None:
-        """What comes next, as large as it came; None if there is nothing yet."""
-        return self._rest() or super().try_recv()
+        """Return the next chunk as it was received; None if there is none yet."""
+        return self._pop_leftover() or super().try_recv()
 
-    def _rest(self) -> RowChunk | None:
+    def _pop_leftover(self) -> RowChunk | None:
         try:
-            return self._rests.popleft()
+            return self._leftovers.popleft()
         except IndexError:
             return None
 
     def concat(self, chunks: list[RowChunk]) -> pa.RecordBatch:
-        """Pieces as one record batch, up to the limit; what the last one has beyond it comes next."""
+        """Concatenate chunks into one record batch of at most `max_rows` rows; the others are returned next."""
         more = sum(chunk.num_rows for chunk in chunks) - self.limits.max_rows
         if more <= 0:
             return concat_chunks(chunks)
         last, rest = chunks[-1].split(chunks[-1].num_rows - more)
-        self._rests.append(rest)
+        self._leftovers.append(rest)
         return concat_chunks([*chunks[:-1], last])
 
     # --- for the session
 
     def push_columns(self, pushes: PushRun, keys: list[str | None], via: str) -> bool:
-        """Delivers the rows that have a key; whether there is room for more."""
-        chunk = chunk_from_rows(pushes, keys, via, time.time_ns() // 1000, self._memory, self._pool)
+        """Deliver the rows that have a key; returns whether there is room for more."""
+        chunk = chunk_from_rows(pushes, keys, via, time.time_ns() // 1000, self._templates, self._pool)
         return super().push(chunk) if chunk.num_rows else True
 
-    def push(self, item: Any) -> bool:  # noqa: ANN401 - a sample of this very session
+    def push(self, item: Any) -> bool:  # noqa: ANN401 - a sample of this session itself
         return self.push_many([item])
 
     def push_many(self, items: Iterable[Any]) -> bool:
-        """Delivers samples: those this session published itself, and others that came alone."""
+        """Deliver samples: those that this session published itself, and others received one by one."""
         samples = list(items)
         return super().push(chunk_from_samples(samples, time.time_ns() // 1000)) if samples else True
 
 
 def chunk_from_samples(samples: Sequence[Sample], now_us: int) -> RowChunk:
-    """Samples one by one as a chunk of a batch."""
+    """Make a chunk of samples."""
     shared = [_shared_values(sample) for sample in samples]
     places = {values: place for place, values in enumerate(dict.fromkeys(shared))}
     attachments = [None if sample.attachment is None else sample.attachment.to_bytes() for sample in samples]

@@ -1,15 +1,16 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
-"""Where the session delivers what users receive: a channel they read from, or a function of theirs that is called.
+"""The two kinds of sinks: a channel that users receive from, and a runner that calls a user's callback.
 
-The session calls `push` and `push_many` in the thread that reads the network, and `close` when nothing more will come.
-None of them ever blocks or loses what was pushed, except that a ring forgets the oldest. Instead they answer whether
-there is room for more. After a no the session stops reading from that link until `resume` is called. So a slow consumer
-slows its publishers down instead of filling the memory, and neither keep-alives nor other links wait for it.
+The session calls `push` and `push_many` in the thread that reads the network, and `close` after the last item. They
+never block and never lose an item, except that a ring drops the oldest. They return whether there is room for more:
+after False the session pauses reading from that link until `resume` is called. So a slow consumer slows its publishers
+down instead of filling the memory, and neither keep-alives nor other links wait for it.
 
-A channel is a deque, whose own methods are atomic, and a lock used as a bell: free means that somebody rang. A producer
-adds items, then rings unless the bell has rung already. A consumer that finds nothing takes the bell, sleeping until it
-rings, and looks again. Whoever takes it and leaves items, or finds the channel closed, rings for the next. So no ring
-is missed, one ring serves a whole batch, and a consumer with enough to do never touches the bell.
+A channel is a deque, whose own methods are atomic, and a lock used as a wakeup flag: released means notified. A
+producer appends items, then releases the lock unless it is released already. A consumer that finds no items acquires
+the lock, which blocks until it is notified, and checks again. A consumer that acquired it and leaves items behind, or
+finds the channel closed, releases it for the next consumer. So no wakeup is missed, one wakeup serves a whole batch,
+and a consumer that always finds items never touches the lock.
 
 Compiled, because every item passes here.
 """
@@ -31,29 +32,29 @@ from zenspark.net.loop.event_loop import current_loop, yield_leadership
 from zenspark.net.loop.executor import CallbackExecutor
 
 CALLBACK_CAPACITY: cython.Py_ssize_t = 1024
-"""So many items may wait for a callback that takes its time before the session is asked to pause."""
+"""Items that may be queued for a slow callback before `push` returns False."""
 CALLBACK_TIME_SLICE_SECONDS: cython.double = 0.005
-"""Seconds after which a function that is called again and again lets the loop turn."""
+"""Seconds of consecutive callbacks after which the loop thread returns to its loop."""
 SLOW_CALLBACK_SECONDS: cython.double = 0.001
-"""Seconds that a call takes on the average with a function that keeps a thread of its own."""
+"""Mean seconds per call from which on a callback keeps a thread of its own."""
 IDLE_THREAD_SECONDS = 1.0
-"""Seconds a thread stays with a function that took its time, in case it is called again."""
+"""Seconds a thread waits for further items of a slow callback before it ends."""
 MAX_LOCK_WAIT_SECONDS = 0.1 if sys.platform == "win32" else 1.0
-"""Seconds a lock sleeps before it is woken to look: there it does not notice Ctrl-C, elsewhere it misses one that
-comes just before it falls asleep."""
+"""Longest wait for a lock in seconds: on Windows a waiting lock does not notice Ctrl-C, elsewhere it misses a Ctrl-C
+that arrives just before the wait begins."""
 
 logger = logging.getLogger("zenspark.handlers")
 
 
 class ChannelClosed(ZError):
-    """Nothing more will come: the subscriber, query or session behind this channel has ended."""
+    """The channel is empty, and the subscriber, query or session behind it has ended."""
 
     def __str__(self) -> str:
         return "channel is empty and closed"
 
 
 class ReceiveTimeout(ZError, TimeoutError):
-    """Nothing came in the time given."""
+    """No item was received within the timeout."""
 
     def __init__(self, timeout: float) -> None:
         super().__init__(timeout)
@@ -64,15 +65,15 @@ class ReceiveTimeout(ZError, TimeoutError):
 
 
 Resume = Callable[[Any], object]
-"""Called in any thread with the channel or caller that said no to a push, once there is room again.
+"""Called in any thread with the channel or runner whose `push` returned False, once it is half empty.
 
-It must be short, may come without need, and may come before that push has returned: whoever waits for a flag that it
-sets must have cleared the flag before pushing.
+It must be short, may be called without need, and may be called before that `push` has returned: a caller that waits for
+a flag it sets must clear the flag before pushing.
 """
 
 
 class WakeupLock(Protocol):
-    """What a channel rings when there is something to take; free means that it rang. A lock is one."""
+    """The lock that a channel releases when items were pushed; a `threading.Lock` is one."""
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
 
@@ -83,55 +84,55 @@ class WakeupLock(Protocol):
 
 @cython.cclass
 class Channel:
-    """Users receive from it, by `recv`, `try_recv` or a for loop; the session delivers into it.
+    """A queue that users receive from, by `recv`, `try_recv` or a for loop, and the session delivers into.
 
     Any number of threads may receive; each item reaches one of them.
     """
 
     _items = cython.declare(object, visibility="readonly")
-    _bell = cython.declare(object, visibility="readonly")
+    _wakeup = cython.declare(object, visibility="readonly")
     _paused = cython.declare(cython.bint, visibility="public")
-    is_stalled = cython.declare(cython.bint, visibility="public")  # whether somebody waited for room in vain
+    is_stalled = cython.declare(cython.bint, visibility="public")  # whether a sender waited for room in vain
     _capacity: cython.Py_ssize_t
     _resume: Resume
     _closed: cython.bint
-    _rings_soon: cython.bint
+    _is_notify_scheduled: cython.bint
 
     def __init__(self, capacity: cython.Py_ssize_t, resume: Resume, keep: int | None = None) -> None:
         self._items = deque(maxlen=keep)
-        self._bell = Lock()
-        self._bell.acquire()
+        self._wakeup = Lock()
+        self._wakeup.acquire()
         self._capacity = capacity
         self._resume = resume
-        self._rings_soon = False
+        self._is_notify_scheduled = False
         self._paused = False
         self.is_stalled = False
         self._closed = False
 
-    def use_wakeup(self, bell: WakeupLock) -> None:
-        """Takes another bell, before anything is pushed: for who waits elsewhere and takes with `try_recv`."""
-        self._bell = bell
+    def use_wakeup(self, wakeup: WakeupLock) -> None:
+        """Notify another lock instead, set before the first push: for a consumer that waits elsewhere."""
+        self._wakeup = wakeup
 
     # --- for users
 
-    def recv(self, timeout: float | None = None) -> Any:  # noqa: ANN401 - whatever was pushed
-        """The next item, waited for without end or for so many seconds.
+    def recv(self, timeout: float | None = None) -> Any:  # noqa: ANN401 - the type of the items
+        """Return the next item, waiting for it without limit or for `timeout` seconds.
 
-        Raises `ReceiveTimeout` if none came, and `ChannelClosed` if none will ever come.
+        Raises `ReceiveTimeout` if none arrived in time, and `ChannelClosed` if the channel is closed and empty.
         """
         if not self._items:
             return self._wait(timeout)
         try:
             item = self._items.popleft()
-        except IndexError:  # somebody else was quicker
+        except IndexError:  # another consumer was faster
             return self._wait(timeout)
         if self._paused:
             self._resume_if_room()
         return item
 
-    def try_recv(self) -> Any:  # noqa: ANN401 - whatever was pushed
-        """The next item if there is one, None if not yet; raises `ChannelClosed` if none will ever come."""
-        closed = self._closed  # asked first: what was pushed before closing must not be missed
+    def try_recv(self) -> Any:  # noqa: ANN401 - the type of the items
+        """Return the next item, None if there is none yet; raises `ChannelClosed` if closed and empty."""
+        closed = self._closed  # read first: items pushed before closing must not be missed
         try:
             item = self._items.popleft()
         except IndexError:
@@ -145,7 +146,7 @@ class Channel:
     def __iter__(self) -> Channel:
         return self
 
-    def __next__(self) -> Any:  # noqa: ANN401 - whatever was pushed
+    def __next__(self) -> Any:  # noqa: ANN401 - the type of the items
         try:
             return self.recv()
         except ChannelClosed:
@@ -156,61 +157,61 @@ class Channel:
 
     # --- for the session
 
-    def push(self, item: Any) -> bool:  # noqa: ANN401 - whatever is received
-        """Delivers one item; whether there is room for more."""
+    def push(self, item: Any) -> bool:  # noqa: ANN401 - the type of the items
+        """Deliver one item; returns whether there is room for more."""
         self._items.append(item)
-        return self._pushed()
+        return self._after_push()
 
     def push_many(self, items: Iterable[Any]) -> bool:
-        """Delivers a batch at the price of one; whether there is room for more."""
+        """Deliver several items with one wakeup; returns whether there is room for more."""
         self._items.extend(items)
-        return self._pushed()
+        return self._after_push()
 
     def close(self) -> None:
-        """Ends the delivery; what was pushed will still be received. Closing again does nothing."""
+        """End the delivery; items pushed before can still be received. Closing again does nothing."""
         self._closed = True
-        if not self._rings_soon:
-            self._ring_soon()
+        if not self._is_notify_scheduled:
+            self._schedule_notify()
 
     @property
     def backlog(self) -> int:
-        """How many items nobody has taken yet."""
+        """The number of items that were not received yet."""
         return len(self._items)
 
     @property
     def capacity(self) -> int:
-        """How many there is room for."""
+        """The number of items from which on `push` returns False."""
         return self._capacity
 
     @property
     def is_consumed_by_this_thread(self) -> bool:
-        """Whether nobody but the calling thread can make room: anybody may receive from a channel."""
+        """Whether only the calling thread consumes: never, any thread may receive from a channel."""
         return False
 
     @cython.cfunc
-    def _pushed(self) -> cython.bint:
-        if not self._rings_soon and self._bell.locked():
-            self._ring_soon()
+    def _after_push(self) -> cython.bint:
+        if not self._is_notify_scheduled and self._wakeup.locked():
+            self._schedule_notify()
         return len(self._items) < self._capacity or self._has_room()
 
     @cython.cfunc
-    def _ring_soon(self) -> cython.void:
-        """The loop rings when it has brought all there is: whoever is woken before would only wait for it."""
+    def _schedule_notify(self) -> cython.void:
+        """In the loop thread, notify at the end of its turn: a consumer woken earlier would only wait for the loop."""
         loop = current_loop()
         if loop is None:
-            self._ring()
+            self._notify()
         else:
-            self._rings_soon = True
-            loop.call_before_sleep(self._ring_now)
+            self._is_notify_scheduled = True
+            loop.call_before_sleep(self._run_scheduled_notify)
 
-    def _ring_now(self) -> None:
-        self._rings_soon = False
-        self._ring()
+    def _run_scheduled_notify(self) -> None:
+        self._is_notify_scheduled = False
+        self._notify()
 
     # --- room
 
     def _has_room(self) -> bool:
-        """Asks to be resumed, then looks once more: all items may have been taken just before."""
+        """Request a resume, then check once more: all items may have been consumed just before."""
         self._paused = True
         if len(self._items) >= self._capacity:
             return False
@@ -219,7 +220,7 @@ class Channel:
 
     @cython.cfunc
     def _resume_if_room(self) -> cython.void:
-        """Half empty is room: resuming for every single item would wake the session as often as it receives."""
+        """Resume at half capacity: resuming for every single item would wake the session once for each."""
         if len(self._items) <= self._capacity // 2:
             self._paused = False
             self._resume(self)
@@ -227,27 +228,27 @@ class Channel:
     # --- waiting
 
     @cython.cfunc
-    def _ring(self) -> cython.void:
-        try:  # noqa: SIM105 - suppress takes ten times as long, and somebody waits
-            self._bell.release()
+    def _notify(self) -> cython.void:
+        try:  # noqa: SIM105 - suppress takes ten times as long, on the path to a waiting consumer
+            self._wakeup.release()
         except RuntimeError:
-            pass  # somebody else rang meanwhile
+            pass  # another thread has notified meanwhile
 
-    def _wait(self, timeout: float | None) -> Any:  # noqa: ANN401 - whatever was pushed
+    def _wait(self, timeout: float | None) -> Any:  # noqa: ANN401 - the type of the items
         deadline = None if timeout is None else monotonic() + timeout
         if self._paused:
             self._resume_if_room()
         try:
-            return self._sleep_and_take(deadline, timeout)
-        finally:  # even if Ctrl-C came just after the bell was taken
+            return self._wait_and_pop(deadline, timeout)
+        finally:  # even if Ctrl-C arrived just after the lock was acquired
             if self._items or self._closed:
-                self._ring()
+                self._notify()
             if self._paused:
                 self._resume_if_room()
 
-    def _sleep_and_take(self, deadline: float | None, timeout: float | None) -> Any:  # noqa: ANN401 - whatever was pushed
+    def _wait_and_pop(self, deadline: float | None, timeout: float | None) -> Any:  # noqa: ANN401 - the type of the items
         while True:
-            closed = self._closed  # asked first: what was pushed before closing must not be missed
+            closed = self._closed  # read first: items pushed before closing must not be missed
             try:
                 return self._items.popleft()
             except IndexError:
@@ -255,23 +256,23 @@ class Channel:
                     raise ChannelClosed from None
             yield_leadership()
             if deadline is None:
-                self._bell.acquire(timeout=MAX_LOCK_WAIT_SECONDS)
-            elif not self._bell.acquire(timeout=clamp_sleep(deadline - monotonic())) and monotonic() >= deadline:
+                self._wakeup.acquire(timeout=MAX_LOCK_WAIT_SECONDS)
+            elif not self._wakeup.acquire(timeout=clamp_sleep(deadline - monotonic())) and monotonic() >= deadline:
                 assert timeout is not None
                 raise ReceiveTimeout(timeout)
 
 
 def clamp_sleep(left: float) -> float:
-    """How long to sleep of the time that is left."""
+    """Return how long to wait for a lock, of the seconds that are left."""
     left = max(left, 0)
     return left if MAX_LOCK_WAIT_SECONDS < 0 else min(left, MAX_LOCK_WAIT_SECONDS)
 
 
 @cython.cclass
 class CallbackRunner:
-    """Calls a function with every item, in order and one at a time, and another one once when no more will come.
+    """Calls a function with every item, in order and one at a time, and `drop` once after the last item.
 
-    The loop's thread does that (see `net/loop/event_loop.py`). If the function takes its time, another thread becomes
+    Callbacks run in the loop thread (see `net/loop/event_loop.py`). If the function is slow, another thread takes over
     the loop, and this one goes on calling as long as there are items: then the queue is bounded.
     """
 
@@ -280,13 +281,13 @@ class CallbackRunner:
     _loop: CallbackExecutor
     _resume: Resume
     _items: deque[Any]
-    is_stalled = cython.declare(cython.bint, visibility="public")  # whether somebody waited for room in vain
+    is_stalled = cython.declare(cython.bint, visibility="public")  # whether a sender waited for room in vain
     _lock: Lock
-    _bell: Lock
+    _wakeup: Lock
     _is_running: cython.bint
-    _runner: cython.ulong
+    _runner_thread: cython.ulong
     _is_slow: cython.bint
-    _lingers: cython.bint
+    _is_idle: cython.bint
     _is_paused: cython.bint
     _closed: cython.bint
     _dropped: cython.bint
@@ -303,13 +304,13 @@ class CallbackRunner:
         self._loop = loop
         self._resume = resume
         self._items = deque()
-        self._lock = Lock()  # of the flags that follow
-        self._bell = Lock()
-        self._bell.acquire()
-        self._is_running = False  # whether a thread calls, or is about to
-        self._runner = 0  # which one
-        self._is_slow = False  # whether the function took its time lately
-        self._lingers = False  # whether it has nothing to do, but stays
+        self._lock = Lock()  # guards the flags that follow
+        self._wakeup = Lock()
+        self._wakeup.acquire()
+        self._is_running = False  # whether a thread runs callbacks, or is about to
+        self._runner_thread = 0  # the id of that thread
+        self._is_slow = False  # whether the last calls took long
+        self._is_idle = False  # whether the thread waits for further items
         self._is_paused = False
         self.is_stalled = False
         self._closed = False
@@ -317,64 +318,64 @@ class CallbackRunner:
 
     # --- for the session
 
-    def push(self, item: Any) -> bool:  # noqa: ANN401 - whatever is received
-        """Delivers one item; whether there is room for more."""
+    def push(self, item: Any) -> bool:  # noqa: ANN401 - the type of the items
+        """Deliver one item; returns whether there is room for more."""
         if not self._closed:
             self._items.append(item)
-            self._begin()
+            self._start()
         return self._has_room()
 
     def push_many(self, items: Iterable[Any]) -> bool:
-        """Delivers a batch at the price of one; whether there is room for more."""
+        """Deliver several items with one wakeup; returns whether there is room for more."""
         if not self._closed:
             self._items.extend(items)
-            self._begin()
+            self._start()
         return self._has_room()
 
     def close(self) -> None:
-        """Ends the delivery; the function is still called with what was pushed."""
+        """End the delivery; the function is still called with the items pushed before."""
         self._closed = True
-        self._begin()
+        self._start()
 
     @property
     def backlog(self) -> int:
-        """How many items the function has not been called with yet."""
+        """The number of items the function was not called with yet."""
         return len(self._items)
 
     @property
     def capacity(self) -> int:
-        """How many there is room for."""
+        """The number of items from which on `push` returns False."""
         return CALLBACK_CAPACITY
 
     @property
     def is_consumed_by_this_thread(self) -> bool:
-        """Whether nobody but the calling thread can make room."""
-        return self._runner == get_ident()
+        """Whether the calling thread is the one that runs the callbacks."""
+        return self._runner_thread == get_ident()
 
     @cython.cfunc
-    def _begin(self) -> cython.void:
-        """Have somebody call, if nobody does."""
+    def _start(self) -> cython.void:
+        """Schedule a run of the callbacks, unless a thread runs them."""
         with self._lock:
-            begins: cython.bint = not self._is_running
+            must_start: cython.bint = not self._is_running
             self._is_running = True
-        if begins:
+        if must_start:
             self._loop.run_callback_soon(self._run)
-        elif self._lingers:
-            self._ring()
+        elif self._is_idle:
+            self._notify()
 
     @cython.cfunc
-    def _ring(self) -> cython.void:
-        try:  # noqa: SIM105 - suppress takes ten times as long, and somebody waits
-            self._bell.release()
+    def _notify(self) -> cython.void:
+        try:  # noqa: SIM105 - suppress takes ten times as long, on the path to a waiting thread
+            self._wakeup.release()
         except RuntimeError:
-            pass  # it rings already
+            pass  # it is notified already
 
     @cython.cfunc
     def _has_room(self) -> cython.bint:
-        """As long as the loop itself calls, it brings nothing new before all are called; other threads might."""
-        if len(self._items) < CALLBACK_CAPACITY or self._runner == get_ident():
+        """Return whether the queue is below capacity; unbounded in the loop thread, which reads nothing meanwhile."""
+        if len(self._items) < CALLBACK_CAPACITY or self._runner_thread == get_ident():
             return True
-        if self._runner == 0 and self._loop.is_loop_thread:
+        if self._runner_thread == 0 and self._loop.is_loop_thread:
             return True
         self._is_paused = True
         if len(self._items) >= CALLBACK_CAPACITY:
@@ -382,39 +383,39 @@ class CallbackRunner:
         self._is_paused = False
         return True
 
-    # --- the thread that calls
+    # --- the thread that runs callbacks
 
     def _run(self) -> None:
-        """Call until there is nothing left, or until the loop has to turn before it goes on."""
-        self._runner = get_ident()
-        while self._call_all():
+        """Run callbacks until no items are left, or until the loop must run before the next one."""
+        self._runner_thread = get_ident()
+        while self._run_callbacks():
             if self._is_slow and not (self._closed or self._loop.is_loop_thread):
-                self._linger()
+                self._wait_idle()
             with self._lock:
                 if not self._items:
                     self._is_running = False
-                    self._runner = 0
+                    self._runner_thread = 0
                     ends: cython.bint = self._closed and not self._dropped
                     self._dropped = ends or self._dropped
                     break
         else:
-            self._runner = 0
+            self._runner_thread = 0
             self._loop.run_callback_soon(self._run)
             return
         if ends:
             self._call_drop()
 
     @cython.cfunc
-    def _linger(self) -> cython.void:
-        """Wait a while for more: whoever took its time once may do so again."""
-        self._lingers = True
+    def _wait_idle(self) -> cython.void:
+        """Wait for further items: a callback that was slow once is likely to be called again."""
+        self._is_idle = True
         if not self._items:
-            self._bell.acquire(timeout=IDLE_THREAD_SECONDS)
-        self._lingers = False
+            self._wakeup.acquire(timeout=IDLE_THREAD_SECONDS)
+        self._is_idle = False
 
     @cython.cfunc
-    def _call_all(self) -> cython.bint:
-        """Call with all items there are; False if the loop must turn before it goes on, or can do so itself again."""
+    def _run_callbacks(self) -> cython.bint:
+        """Call with all queued items; returns False if the loop must run first, or can run the callbacks again."""
         began: cython.double = monotonic()
         until: cython.double = began + CALLBACK_TIME_SLICE_SECONDS
         calls: cython.int = 0
@@ -439,15 +440,15 @@ class CallbackRunner:
         try:
             if self._drop is not None:
                 self._drop()
-        except BaseException:  # the user's own: `sys.exit()` ends a callback, not the thread that calls all of them
+        except BaseException:  # raised by the user's code: `sys.exit()` ends a callback, not the loop thread
             logger.exception("drop of callback %r failed", self._function)
 
     @cython.cfunc
-    def _call(self, item: Any) -> cython.void:  # noqa: ANN401 - whatever is received
+    def _call(self, item: Any) -> cython.void:  # noqa: ANN401 - the type of the items
         try:
             self._function(item)
-        except BaseException:  # the user's own; the next item must not suffer for it
+        except BaseException:  # raised by the user's code; the next item must be delivered all the same
             logger.exception("callback %r failed", self._function)
             drop = getattr(item, "drop", None)
-            if drop is not None:  # a query: who asked must not wait for whoever still looks at the traceback
+            if drop is not None:  # a query: the querier must not wait for code that still holds the traceback
                 drop()

@@ -1,7 +1,7 @@
-"""How users receive: by a callback, or by a channel they read from.
+"""Handlers: the ways users receive items, by a callback or by a channel.
 
-Users name what they want: `FifoChannel(10)`, `RingChannel(10)`, a function, `Callback(function, drop)`. From that
-`bind_handler` makes an `DeliverySink`, and the session delivers there; see `channel.py` for what is behind it.
+Users pass `FifoChannel(10)`, `RingChannel(10)`, a function or `Callback(function, drop)`. From that `bind_handler`
+makes a `DeliverySink`, into which the session delivers; `channel.py` has the implementations.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ DEFAULT_CAPACITY = 256
 
 
 class DefaultHandler(Generic[T]):
-    """What is taken when no handler is named: a `FifoChannel` of moderate size."""
+    """The handler used when none is given: a `FifoChannel` of `DEFAULT_CAPACITY` items."""
 
     __slots__ = ()
 
 
 class FifoChannel(Generic[T]):
-    """A channel that keeps everything in order; when it is full, whoever sends is slowed down."""
+    """A channel that keeps every item in order; when it is full, its senders are slowed down."""
 
     __slots__ = ("capacity",)
 
@@ -39,7 +39,7 @@ class FifoChannel(Generic[T]):
 
 
 class RingChannel(Generic[T]):
-    """A channel that keeps only the newest items; when it is full, the oldest is forgotten."""
+    """A channel that keeps only the newest items; when it is full, the oldest is dropped."""
 
     __slots__ = ("capacity",)
 
@@ -48,10 +48,10 @@ class RingChannel(Generic[T]):
 
 
 class Callback(Generic[T]):
-    """A function called with every item, and another one called once when no more will come.
+    """A function called with every item, and a function `drop` called once after the last item.
 
-    A callback may take its time: then it keeps a thread of its own, and nothing else waits for it. `indirect` says
-    the same in eclipse-zenoh, where it has a price; here it changes nothing.
+    A callback may be slow: then it gets a thread of its own, and nothing else waits for it. `indirect` requests that in
+    eclipse-zenoh, where it costs time; here it changes nothing.
     """
 
     __slots__ = ("callback", "drop", "indirect")
@@ -74,37 +74,38 @@ class Callback(Generic[T]):
 
 
 class DeliverySink(Protocol[T_contra]):
-    """Where the session delivers; one thread at a time pushes, any thread may close."""
+    """The queue the session delivers into; one thread at a time pushes, any thread may close."""
 
     def push(self, item: T_contra) -> bool:
-        """Delivers one item; whether there is room for more."""
+        """Deliver one item; returns whether there is room for more."""
 
     def push_many(self, items: Iterable[T_contra]) -> bool:
-        """Delivers a batch at the price of one; whether there is room for more."""
+        """Deliver several items with one wakeup; returns whether there is room for more."""
 
     def close(self) -> None:
-        """Ends the delivery; what was pushed will still be received. Closing again does nothing."""
+        """End the delivery; items pushed before can still be received. Closing again does nothing."""
 
 
 class BoundHandler(msgspec.Struct, frozen=True):
-    """A handler in use: where the session delivers, what the user holds, and whether it outlives that."""
+    """A handler in use: the sink of the session, and the object the user receives from."""
 
     sink: DeliverySink[Any]
     handler: object
     background: bool = False
+    """Whether the entity lives on when the user holds no reference to it."""
 
 
 @runtime_checkable
 class BindableHandler(Protocol):
-    """A kind of handler from elsewhere that makes itself ready."""
+    """A kind of handler that makes its own sink."""
 
     def bind(self, resume: Resume) -> BoundHandler: ...
 
 
 def bind_handler(handler: object, loop: CallbackExecutor, resume: Resume) -> BoundHandler:
-    """Makes what the user named ready to receive: None, a channel, a callback, or a pair of a callback and an object.
+    """Make the sink for a handler: None, a channel, a callback, or a pair of a callback and an object.
 
-    The object of such a pair is what the user gets back as the handler; the callback is expected to fill it.
+    The object of such a pair is returned to the user as the handler; the callback is expected to fill it.
     """
     match handler:
         case None | DefaultHandler():
@@ -134,7 +135,7 @@ def _callback_runner(callback: Callable[[Any], Any], loop: CallbackExecutor, res
 
 
 class Handler(Channel, Generic[T]):
-    """A channel: users receive from it, by `recv`, `try_recv` or a for loop; the session delivers into it.
+    """A queue that users receive from, by `recv`, `try_recv` or a for loop, and the session delivers into.
 
     Any number of threads may receive; each item reaches one of them.
     """
@@ -154,4 +155,4 @@ def _validate_capacity(capacity: int) -> int:
         raise TypeError(f"expected an int, found {type(capacity).__name__!r}")
     if capacity < 0:
         raise OverflowError(f"expected a capacity of 0 or more, found {capacity}")
-    return max(capacity, 1)  # something must be able to lie there for anybody to take it
+    return max(capacity, 1)  # with 0 no item could ever be received

@@ -88,9 +88,9 @@ def encode_chunks(pieces: Sequence[RowChunk]) -> pa.RecordBatch:
     found = {name: _encode_shared(name, values, rows) for name, values in rows.values.items() if has_value(values)}
     found["payload"] = rows.payload
     found["attachment"] = rows.attachment
-    ntp64 = rows.named("timestamp_id", rows.ntp64)
+    ntp64 = rows.where_set("timestamp_id", rows.ntp64)
     found["timestamp_ntp64"] = None if ntp64 is None else ntp64.view(pa.int64())
-    sn = rows.named("source_zid", rows.sn)
+    sn = rows.where_set("source_zid", rows.sn)
     found["source_sn"] = None if sn is None else sn.cast(pa.int64())
     found["received_at"] = rows.received_at
     there = {name: array for name, array in found.items() if array is not None and array.null_count < rows.rows}

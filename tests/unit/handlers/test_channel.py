@@ -139,11 +139,11 @@ def test_one_batch_serves_many_consumers(threads: Threads) -> None:
 
 def test_another_consumer_is_woken_for_what_is_left() -> None:
     items = channel()
-    items._bell.release()  # as if a producer had rung for the batch that follows
-    items._bell.acquire()
+    items._wakeup.release()  # as if a producer had notified before the batch that follows
+    items._wakeup.acquire()
     items._items.extend([1, 2])
     assert items._wait(None) == 1
-    assert not items._bell.locked()
+    assert not items._wakeup.locked()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
