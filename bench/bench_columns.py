@@ -7,7 +7,7 @@
 A good answer: of frames with 8-byte puts at least 60 million messages per second are decoded where all are alike and 20
 million where they are mixed, and at least 50 times as many as the object codec reads in the same run; writing is of the
 same order. "of memcpy" is the time it takes just to copy the same bytes over the time it takes to decode them. With
-ZENSPARK_PURE=1 it runs interpreted, and says what compiling is worth.
+ZENSPARK_PURE=1 it runs interpreted, and shows the gain of compilation.
 
 The traffic: "uniform" has one key number, "suffix" one key spelled out; "stamped" is what comes out of a router; "ros"
 is that with an attachment that counts, as rmw_zenoh sends it; "topics" has 300 keys in random order, each with its own
@@ -37,7 +37,7 @@ COMPILED = zenspark.build_kind() == "compiled"
 MESSAGES = 8_192 if COMPILED else 1_000
 """As many as a connection decodes at once."""
 OBJECTS = 1_000
-"""The object codec is asked to read so many of them."""
+"""Number of messages read by the object codec."""
 TURNS = 41
 TURN_SECONDS = 0.004
 """A measurement is repeated within its turn until it has taken so long."""
@@ -143,7 +143,7 @@ class Traffic:
         return b"".join(len(batch).to_bytes(2, "little") + batch for batch in self.batches)
 
     def rows(self) -> Rows:
-        """Columns as `put_batch` would hand them over: what is the same for all rows is said once."""
+        """Columns as `put_batch` passes them: values shared by all rows are given once."""
         bodies: list[Any] = [push.body for push in self.pushes]
         sources = [body.source_info for body in bodies]
         stamps = [body.timestamp for body in bodies]

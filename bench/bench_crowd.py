@@ -44,14 +44,14 @@ State = dict[str, float]
 
 
 def role_router(package: Package, locator: str, first: int, count: int) -> None:
-    """Pass on until told to end."""
+    """Forward messages until stopped."""
     with opened(package, "router", [locator], []):
         tell(ready=True)
         wait_for_word()
 
 
 class Client:
-    """One session: what it sent, what it heard."""
+    """One session with counts of sent and received samples."""
 
     def __init__(self, package: Package, locator: str, number: int) -> None:
         self.number = number
@@ -82,7 +82,7 @@ class Client:
 
 
 def role_crowd(package: Package, locator: str, first: int, count: int) -> None:
-    """Many sessions: they publish from the first word to the second, then say what they heard at every word."""
+    """Many sessions: they publish from the first input line to the second, then print received counts per line."""
     clients = [Client(package, locator, number) for number in range(first, first + count)]
     over = threading.Event()
     tell(ready=True)
@@ -137,7 +137,7 @@ def until(is_so: Callable[[], bool]) -> None:
 
 
 def alive(locator: str) -> int:
-    """Say the last word to everybody, and ask who is there; how many answered."""
+    """Publish the last sample to all sessions and query them. Returns the number of replies."""
     package = importlib.import_module(OURS)
     with opened(package, "client", [], [locator]) as session:
         session.put("crowd/last", b"", congestion_control=package.CongestionControl.BLOCK)

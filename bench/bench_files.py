@@ -70,7 +70,7 @@ def _file(number: int) -> DataFile:
 
 
 class Turns:
-    """Batches that land in one lake, each followed by a refresh."""
+    """Batches ingested into one lake, each followed by a refresh."""
 
     def __init__(self, spark: SparkSession, path: Path, files: int) -> None:
         self.spark = spark

@@ -57,7 +57,7 @@ Package = Any
 
 
 def role_router(package: Package, locator: str, size: int, count: int) -> None:
-    """Pass on; tell the processor time used so far for every word."""
+    """Forward messages; print the processor time used so far for every input line."""
     with opened(package, "router", [locator], []):
         tell(ready=True)
         for _ in sys.stdin:
@@ -120,7 +120,7 @@ class Arrivals:
 
 
 def role_receive(package: Package, locator: str, size: int, count: int, key: str = KEY) -> None:
-    """Receive until told that all was sent: into Arrow where there is that, else in a callback."""
+    """Receive until all was sent: into Arrow where available, else in a callback."""
     arrivals = Arrivals(count)
     with opened(package, "client", [], [locator]) as session:
         if package.__name__ == OURS:

@@ -75,7 +75,7 @@ NEEDED = 4
 
 
 def rows_of(numbers: Any, times: Any, keys: pa.Array, payloads: pa.Array) -> pa.Table:  # noqa: ANN401 - arrays of numpy
-    """Rows as they land: stamped a little before they were received, texts as dictionaries."""
+    """Rows as ingested: timestamped a little before they were received, texts as dictionaries."""
     count = len(numbers)
     jitter = np.random.default_rng(int(numbers[0])).integers(100, 900, count)
     stamps = times - jitter
@@ -172,7 +172,7 @@ class CountedFile:
 
 
 def wanted_of(asked: HistoryQuery) -> ScanRequest:
-    return HistorySearch(KeyScope(["**"]), asked, 0).wanted
+    return HistorySearch(KeyScope(["**"]), asked, 0).request
 
 
 def asked_hour(day: int = 3) -> HistoryQuery:
@@ -181,7 +181,7 @@ def asked_hour(day: int = 3) -> HistoryQuery:
 
 
 def duck(files: list[str], asked: HistoryQuery) -> Callable[[], int]:
-    """The same rows by DuckDB, which is told that all of them are stamped."""
+    """Read the same rows with DuckDB, assuming that all have timestamps."""
     connection = duckdb.connect()
     columns = ", ".join(f'"{name}"' for name in wanted_of(asked).columns)
     times = [f"make_timestamptz({int(bound * 1e6)})" for bound in (asked.times.start, asked.times.end)]
@@ -275,7 +275,7 @@ def logged(number: int) -> DataFile:
 
 
 class ManyFiles:
-    """A lake with so many files, and a landing that writes to it as another process would."""
+    """A lake with so many files, and a writer that adds to it as another process would."""
 
     def __init__(self, path: Path, count: int) -> None:
         self._landing = Lake(path).table("samples")

@@ -4,11 +4,11 @@
     python bench/bench_lake.py --json new.json                  this one alone; --only 8,batches runs some of it
     python bench/compare.py old.json new.json                   two branches, each run with --json
 
-A good answer: "of parquet" at least 0.5 for `samples` at every size of payload: what comes out of a journal lands at
+A good answer: "of parquet" at least 0.5 for `samples` at every size of payload: a journal is ingested at
 half the rate, at least, at which Spark writes the same rows that were Parquet before. "later / early" about 1: a batch
 costs as much when the lake has two hundred batches as when it has ten.
 
-Both ways end in the same place: partitions by day and prefix, zstd. A journal lands as always, in one batch; Parquet is
+Both write the same layout: partitions by day and prefix, zstd. A journal is ingested as usual, in one batch; Parquet is
 read and written by Spark alone, without a transaction. The Parquet files have the same rows, as many of them as there
 are tasks. They take turns, so a busy machine disturbs both alike. "tables" is a whole
 ingestion, streaming query and all, with a fold of the derived tables behind it.
@@ -108,7 +108,7 @@ def _same(text: str, count: int) -> pa.Array:
 
 
 class Place:
-    """A journal and the same rows as Parquet, and lakes to land them in."""
+    """A journal and the same rows as Parquet, and lakes to ingest them into."""
 
     def __init__(self, spark: SparkSession, path: Path, size: int, scale: float) -> None:
         self.spark = spark

@@ -6,7 +6,7 @@
 
 A good answer: every comparison takes less time than eclipse-zenoh's own `KeyExpr` in the same run (ratio below 1), and
 the lookup of a key among 10^6 expressions takes at most 3 times as long as among 10^3. With ZENSPARK_PURE=1 it runs
-interpreted, and says what compiling is worth.
+interpreted, and shows the gain of compilation.
 
 The stored expressions are those of a fleet: `fleet/<robot>/<sensor>/<field>`, three in a hundred with wildcards, put in
 in random order, so that neighbours in the tree are no neighbours in memory. Lookups come in random order, too, each

@@ -63,12 +63,12 @@ Steps = list[tuple[float, int]]
 
 
 def has_word() -> bool:
-    """Whether the process that started this one says to do it once more."""
+    """Whether the parent process requests one more turn."""
     return sys.stdin.readline() == WORD
 
 
 def role_up(locator: str, lake: str, count: int, master: str) -> None:
-    """All of it; after every word, tell how so many rows more got on."""
+    """Run the whole pipeline; after every input line, print the progress of so many more rows."""
     config = zenspark.Config()
     config.insert_json5("mode", '"router"')
     config.insert_json5("listen/endpoints", f'["{locator}"]')
@@ -101,7 +101,7 @@ def watched(job: Job, target: int) -> dict[str, object]:
 
 
 def role_plain(locator: str, count: int) -> None:
-    """A router with a subscriber that forgets; after every word, tell when so many rows more were there."""
+    """A router with a subscriber that drops samples; per input line, print when so many more rows were received."""
     with opened(zenspark, "router", [locator], []) as session:
         subscriber = session.declare_subscriber("**", zenspark.ArrowBatches())
         tell(ready=True)
@@ -113,7 +113,7 @@ def role_plain(locator: str, count: int) -> None:
 
 
 def role_put(locator: str, size: int, count: int, rate: int) -> None:
-    """After every word, put so many rows, at a steady rate or as fast as it goes, and tell when which were put."""
+    """Per input line, put so many rows, at a steady rate or as fast as possible, and print when they were put."""
     with opened(zenspark, "client", [], [locator]) as session:
         wait_matched(session.declare_publisher(key_of(0)))
         batches = list(batches_of(size, count, rate // PUTS_A_SECOND if rate else AT_ONCE))
@@ -150,7 +150,7 @@ ROLES: dict[str, Callable[..., None]] = {"up": role_up, "plain": role_plain, "pu
 
 
 class Player(Process):
-    """A role that is played as often as it is told to."""
+    """A role in a child process that runs one turn per input line."""
 
     def __init__(self, role: str, *arguments: object) -> None:
         super().__init__(OURS, role, *arguments, module="bench.bench_pipeline", patience=PATIENCE)
@@ -173,7 +173,7 @@ class Pair:
         self._publisher.hear()
 
     def turn(self) -> dict[str, Any]:
-        """What both have to tell of a turn."""
+        """Return the reports of both processes for a turn."""
         self._node.go()
         self._publisher.go()
         return {**self._publisher.hear(), **self._node.hear()}
@@ -225,7 +225,7 @@ def lag(turns: int, master: str, seconds: int) -> Iterator[Result]:
 
 
 def lags_of(puts: Steps, steps: Steps, before: int) -> Iterator[float]:
-    """Of each put, until its last row had landed."""
+    """Lag of each put, until its last row was ingested."""
     reached = [rows for _, rows in steps]
     for at, end in puts:
         yield steps[bisect.bisect_left(reached, before + end)][0] - at

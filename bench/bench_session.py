@@ -80,7 +80,7 @@ def tell(**what: object) -> None:
 
 
 def wait_for_word() -> None:
-    """Wait until that process says to go on."""
+    """Wait for a line from that process."""
     sys.stdin.readline()
 
 
@@ -157,7 +157,7 @@ def forget_all(subscriber: Any) -> None:  # noqa: ANN401
 
 
 def role_feed(package: Package, locator: str, size: int, count: int) -> None:
-    """Publish record batches until told to stop."""
+    """Publish record batches until stopped."""
     with opened(package, "peer", [], [locator]) as session:
         publisher, batch = publisher_of(package, session), batch_of(size, count)
         over = threading.Event()
@@ -379,7 +379,7 @@ def free_port() -> int:
 
 
 def play(listener: tuple[str, str], caller: tuple[str, str], size: int, count: int, measure: str) -> Measured:
-    """Have two processes play their roles; what the measured one of them tells."""
+    """Run two roles in two processes. Returns the report of the measured one."""
     locator = f"tcp/127.0.0.1:{free_port()}"
     one = Process(*listener, locator, size, count)
     one.hear()

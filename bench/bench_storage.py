@@ -39,7 +39,7 @@ from zenspark.storage.latest_store import LatestValueStore
 TURNS = 7
 GETS = 400
 WILD = 1000
-"""How many keys a wildcard asks for."""
+"""Number of keys that a wildcard query matches."""
 ROWS = 65_536
 NTP64 = 1_700_000_000 << 32
 RECORDED = pa.schema([*SCHEMA, ("recorder", pa.string()), ("offset", pa.int64())])
@@ -88,7 +88,7 @@ def taken_in(newest: LatestValueStore, rows: list[pa.RecordBatch]) -> float:
 
 
 def serve(count: int) -> None:
-    """Fill a storage, tell how that went, and answer until standard input ends."""
+    """Fill a storage, print the result, and reply to queries until standard input ends."""
     from zenspark.storage import Storage
 
     keys = [key(number) for number in range(count)]

@@ -5,7 +5,7 @@ Every benchmark writes one file of this shape; the value is the median, the spre
     {"bench": "codec",
      "results": [{"name": "decode push", "value": 1.2e6, "unit": "msg/s", "spread": [1.1e6, 1.3e6]}]}
 
-Prints new / old for each result found on both sides. A `~` says that the spreads overlap: no difference.
+Prints new / old for each result found on both sides. A `~` marks overlapping spreads: no difference.
 """
 
 import argparse

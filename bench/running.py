@@ -1,4 +1,4 @@
-"""What all benchmarks have on their command line, and how they tell what they found."""
+"""Command line and output shared by all benchmarks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Be: TypeAlias = Callable[[str, str, str, int, int], None]
 
 
 def parser(about: str | None) -> argparse.ArgumentParser:
-    """The options of every benchmark, said to be what the first line of its text says."""
+    """Make the parser of a benchmark, described by the first line of its docstring."""
     made = argparse.ArgumentParser(description=(about or "").partition("\n")[0])
     made.add_argument("--json", type=Path, help="write the results there, for bench/compare.py")
     return made
@@ -33,7 +33,7 @@ def report(bench: str, results: Iterable[Result], file: Path | None) -> None:
 
 
 def run(bench: str, about: str | None, lines: Callable[[int], Iterable[Line]], turns: int, be: Be) -> None:
-    """Measures the lines that were asked for, in turns; or plays the role that this process was started for."""
+    """Measure the selected lines in turns, or run the role that this process was started for."""
     command = parser(about)
     command.add_argument("--only", default="", help="only the lines whose names contain one of these, by commas")
     command.add_argument("--turns", type=int, default=turns)

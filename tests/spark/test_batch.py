@@ -140,7 +140,7 @@ def test_an_error_reply_fails_the_query_or_is_a_row(spark: SparkSession) -> None
     with open_session(ours(mode="router", listen__endpoints=[endpoint])) as session:
         session.declare_queryable("a/*", answer)
         asked = spark.read.format("zenoh").options(connect=endpoint, selector="a/*")
-        with pytest.raises(PySparkException, match="a queryable answered with an error: out of order"):
+        with pytest.raises(PySparkException, match="a queryable replied with an error: out of order"):
             asked.load().collect()
         rows = asked.option("onError", "row").load().orderBy("kind").collect()
     assert [(row["key"], row["kind"], row["error"]) for row in rows] == [

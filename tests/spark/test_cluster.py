@@ -32,7 +32,7 @@ ROWS = 1_000_000
 
 
 class Daemon:
-    """A master or a worker of Spark, and what it says."""
+    """A Spark master or worker, and its output."""
 
     def __init__(self, stack: contextlib.ExitStack, log: Path, *command: str) -> None:
         self.log = log
@@ -51,7 +51,7 @@ class Daemon:
         stack.callback(process.kill)
 
     def wait_for(self, words: str, times: int = 1) -> None:
-        """Wait until it has said something so many times."""
+        """Wait until a text has been printed so many times."""
         wait_for(lambda: self.log.read_text().count(words) >= times, f"{self.log.name} does not say {words!r}")
 
 

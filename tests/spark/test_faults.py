@@ -87,7 +87,7 @@ class Pipeline:
         self.lake = lake
 
     def problem(self) -> str:
-        """What its status says is wrong."""
+        """Return the problem in its status."""
         (reply,) = self.session.get("@/*/router/zenspark/status")
         assert reply.ok is not None
         return str(json.loads(reply.ok.payload.to_bytes())["problem"])

@@ -104,7 +104,7 @@ def stored(lake: Lake) -> tuple[Any, ...]:
 
 
 def answers(lake: Lake, journal: Path) -> list[tuple[str, bytes, str]]:
-    """What a storage says is newest, and what was."""
+    """Return the newest value and the history of a storage."""
     with zenspark.open(ours(mode="peer")) as session, Storage(session, "**", lake, [journal]):
         found = [reply.ok for key in ("**", "fleet/**?_time=[..]") for reply in session.get(key, timeout=60)]
     return sorted((str(ok.key_expr), ok.payload.to_bytes(), str(ok.timestamp)) for ok in found)

@@ -36,7 +36,7 @@ def test_publications_of_eclipse_zenoh_are_recorded_and_ingested(
         try:
             assert eventually(lambda: (journal / "journal.json").exists())
 
-            def has_arrived() -> bool:  # whoever publishes before the subscription is declared speaks to nobody
+            def has_arrived() -> bool:  # publications before the subscriber is declared are lost
                 router.tell("put a/first hello")
                 return Journal(journal).latest() > 0
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.spark
 
 @contextmanager
 def listening(key_expr: str) -> Iterator[tuple[str, list[Sample]]]:
-    """A router of ours that hears what is published; where it is, and what it has heard."""
+    """A router with a subscriber. Yields its endpoint and the received samples."""
     endpoint, heard, lock = unused(), list[Sample](), threading.Lock()
 
     def hear(sample: Sample) -> None:
@@ -82,7 +82,7 @@ def test_a_stream_publishes_with_an_identity_that_a_restart_repeats(
         assert eventually(lambda: len(heard) == 80)
     identities = [(each.attachment.to_string(), each.payload.to_bytes()) for each in heard if each.attachment]
     assert len(identities) == 80
-    assert len(set(identities)) == 60  # what came again says the same of itself
+    assert len(set(identities)) == 60  # repeated rows have the same identity
     assert {tuple(text.split("/")[1:2]) for text, _ in identities} == {("0",), ("1",), ("2",)}
 
 

@@ -1,4 +1,4 @@
-"""`zenspark sql`: what it answers, and what it says when it cannot."""
+"""`zenspark sql`: results and errors."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ session.close()
 
 
 class Up:
-    """The command in a process of its own, and what it says."""
+    """The command in a child process, and its output."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process

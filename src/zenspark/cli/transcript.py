@@ -89,7 +89,8 @@ def fields_of_event(event: Event) -> json_fields.Fields:
             if event.request_key is not None:
                 shown["request_key"] = event.request_key
             if event.carrier is not None:
-                shown["carrier"] = msgspec.to_builtins(event.carrier)
+                carrier = msgspec.to_builtins(event.carrier)
+                shown["carrier"] = carrier | {"pieces": carrier.pop("fragments")}
             shown["fields"] = json_fields.to_json_fields(event.message)
         case LostMessage():
             shown |= {"offset": event.start, "end": event.end, "lost": event.why}
@@ -165,7 +166,7 @@ def make_row(number: int, event: CapturedMessage | LostMessage) -> Row:
 def _details(captured: CapturedMessage) -> Iterator[str]:
     yield from details(captured.message)
     if captured.request_key and captured.request_key != captured.key:
-        yield f"requested as {printable(captured.request_key)}"
+        yield f"request {printable(captured.request_key)}"
     if captured.carrier is not None and not captured.carrier.reliable:
         yield "best effort"
     if captured.carrier is not None and captured.carrier.fragments > 1:

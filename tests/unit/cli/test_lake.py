@@ -66,7 +66,7 @@ def test_rules_are_read(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lake", "expire", lake.location.address]) == 2
     assert main(["lake", "expire", lake.location.address, "--rule", "x"]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        "zenspark lake: nothing says what to remove: --age, --bytes or --rule",
+        "zenspark lake: nothing to remove: give --age, --bytes or --rule",
         "zenspark lake: --rule: expected KEYEXPR=DURATION, found 'x'",
     ]
 

@@ -1,4 +1,4 @@
-"""The flags that nodes share, and what a node says of itself."""
+"""Flags shared by node commands, and the banner of a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line of a router means, what it says, and how it ends. `tests/interop` runs it beside zenoh."""
+"""Command line, output and end of `zenspark router`. `tests/interop` runs it with eclipse-zenoh."""
 
 from __future__ import annotations
 

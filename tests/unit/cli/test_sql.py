@@ -1,4 +1,4 @@
-"""How answers are printed; tests/spark/test_sql.py asks."""
+"""Output formats of `zenspark sql`; tests/spark/test_sql.py runs queries."""
 
 import json
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What the command line of `zenspark up` means, and how it tells of its progress. `tests/spark` runs it."""
+"""Command line and status line of `zenspark up`. `tests/spark` runs it."""
 
 from __future__ import annotations
 

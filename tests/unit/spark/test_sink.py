@@ -80,7 +80,7 @@ def test_results_of_tasks_are_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def identities(options: dict[str, str], batch: pa.RecordBatch) -> list[Sample]:
-    """What is heard of rows that are published twice by the same writer."""
+    """Publish rows twice by the same writer. Returns the received samples."""
     with listening() as (endpoint, heard, _):
         writer = StreamWriter.of(SinkOptions.of({"connect": endpoint, **options}), batch.schema.names)
         for _ in range(2):

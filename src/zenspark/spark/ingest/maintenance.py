@@ -277,8 +277,8 @@ def expire(
 def is_refreshed(samples: LakeTable, taken_in: Sequence[Mapping[str, int]], file: DataFile) -> bool:
     """Whether the derived tables include all rows of a file.
 
-    The statistics of a file are not sufficient if another tool wrote rows of several recorders into it; then its rows are
-    read.
+    The statistics of a file are not sufficient if another tool wrote rows of several recorders into it; then its rows
+    are read.
     """
     waiting = [offsets for offsets in taken_in if may_have_rows_from(file, offsets)]
     if not waiting or file.min_values.get("recorder") == file.max_values.get("recorder"):

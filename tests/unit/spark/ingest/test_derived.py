@@ -77,13 +77,13 @@ def test_refresh_reads_only_newer_files(lake: Lake, spark: SparkSession) -> None
     refresh(lake, spark)
     put_in(lake, numbered([{}] * 5, 10, "r"))
     looked: list[str] = []
-    may_hold = OffsetRanges.may_have_rows_in
+    may_have_rows_in = OffsetRanges.may_have_rows_in
 
     def noting(extent: OffsetRanges, file: DataFile) -> bool:
         looked.append(file.path)
-        return may_hold(extent, file)
+        return may_have_rows_in(extent, file)
 
-    with patch.object(OffsetRanges, "may_hold", noting):
+    with patch.object(OffsetRanges, "may_have_rows_in", noting):
         refresh(lake, spark)
     assert len(looked) == 1
     assert messages(lake) == 15

@@ -1,4 +1,4 @@
-"""Rows and state of some sources in, new state and rows to tell out."""
+"""Update of the state of sources by new sequence numbers."""
 
 import numpy as np
 import pyarrow as pa

@@ -39,7 +39,7 @@ class Leases:
     def __init__(self, maintains: bool = True, refusals: int = 1_000_000) -> None:
         self.maintains = maintains
         self.refusals = refusals
-        """How often it is held by another process yet, when it is asked for."""
+        """How many more attempts find it held by another process."""
 
     def maintain_now(self) -> bool:
         self.refusals -= 1
@@ -48,7 +48,7 @@ class Leases:
 
 
 class Tables:
-    """As much of a lake: it says what is called, and fails the first time."""
+    """A fake lake that records calls, and fails the first time."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -56,12 +56,12 @@ class Tables:
         self.compacted = threading.Semaphore(0)
         self.retention: Retention | None = None
         self.publishing = 0.0
-        """The seconds that a publication says it took."""
+        """Reported duration of a publication."""
         self.location: Any = self
         self.place: str | None = None
         """What is wrong with the place."""
         self.unrefreshed = 0
-        """How often derived tables lack rows yet, when that is asked."""
+        """How many more checks find derived tables that are not refreshed."""
 
     def is_refreshed(self) -> bool:
         self.unrefreshed -= 1

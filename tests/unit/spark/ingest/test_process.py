@@ -59,7 +59,7 @@ class Spark:
 
 
 class Plan:
-    """What landings do, one after the other."""
+    """The behaviour of successive ingest queries."""
 
     def __init__(self) -> None:
         self.starts: queue.SimpleQueue[Exception | str] = queue.SimpleQueue()
@@ -76,7 +76,7 @@ class Plan:
 
 
 class FakeQuery:
-    """A landing that does as it is planned."""
+    """A fake ingest query that follows the plan."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan

@@ -21,7 +21,7 @@ NO_SPARK: Any = None
 
 
 class Connected:
-    """A session that says it is one of Spark Connect."""
+    """A session that looks like one of Spark Connect."""
 
 
 Connected.__module__ = "pyspark.sql.connect.session"

@@ -1,4 +1,4 @@
-"""When a landing process is started, told to try again, or killed: with numbers for times, and no process."""
+"""When an ingest process is started, its query restarted, or killed: with numbers for times, and no process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zenspark.spark.ingest.supervision import (
 
 
 def running(now: float = 0.0) -> Supervision:
-    """A landing whose process lands."""
+    """Supervision of a process that ingests."""
     supervision = Supervision(now)
     assert supervision.due(now) is ProcessAction.SPAWN
     supervision.spawned(now)
@@ -54,7 +54,7 @@ def test_committed_batch_resets_the_backoff() -> None:
     supervision = running()
     assert waits(supervision, 0.0, 4) == [1, 2, 4, 8]
     supervision.receive(ProgressReport(batches=0), 20.0)
-    assert supervision.cause == "no space"  # nothing has landed yet
+    assert supervision.cause == "no space"  # no batch is committed yet
     supervision.receive(ProgressReport(batches=1), 21.0)
     assert supervision.cause is None
     assert waits(supervision, 30.0, 2) == [1, 2]

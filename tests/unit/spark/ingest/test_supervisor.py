@@ -65,7 +65,7 @@ for line in sys.stdin:
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
-    """A file that tells the process what goes wrong."""
+    """A file with the faults of the process."""
     file = tmp_path / "plan"
     file.write_text("")
     return file
@@ -95,7 +95,7 @@ def in_state(supervisor: IngestSupervisor, state: IngestState) -> IngestStatus:
 
 
 def stop_process(supervisor: IngestSupervisor, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the process hang; it is killed soon after it was told to end."""
+    """Make the process hang; it is killed soon after the supervisor stops it."""
     monkeypatch.setattr(supervisor_module, "EXIT_TIMEOUT_SECONDS", 0.1)
     pid = in_state(supervisor, IngestState.INGESTING).pid
     assert pid is not None
@@ -125,7 +125,7 @@ def test_a_process_that_is_killed_is_started_again(supervisor: IngestSupervisor)
     assert failed.problem.startswith("ingestion failed: ingest process was killed by signal 9; retry in ")
     again = in_state(supervisor, IngestState.INGESTING)
     assert again.pid not in (None, first.pid)
-    assert again.cause is None  # a batch has landed
+    assert again.cause is None  # a batch was committed
 
 
 def test_a_failure_is_tried_again_in_the_same_process(supervisor: IngestSupervisor, plan: Path) -> None:

@@ -1,4 +1,4 @@
-"""What has not landed, by the journals."""
+"""Backlog of journals."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from zenspark.storage.settings import StorageSettings
 
 
 class FakeSupervisor:
-    """A landing that does as it is told."""
+    """An ingest supervisor with a given status."""
 
     def __init__(self, status: IngestStatus, drains: bool = True) -> None:
         self.told = status
@@ -55,7 +55,7 @@ def job(tmp_path: Path) -> Iterator[Job]:
 
 
 def recorded(job: Job, rows: int) -> str:
-    """The recorder of the journal that lands, when it has so many rows."""
+    """Wait for so many rows. Returns the recorder name of the journal that is ingested."""
     job.record()
     for number in range(rows):
         job.session.put(f"a/{number % 10}", str(number))
@@ -73,7 +73,7 @@ def test_job_records_replies_and_drains(job: Job) -> None:
     job.check()
     assert eventually(lambda: job.status().keys == 10)
     assert len(list(job.session.get("a/*"))) == 10
-    assert not job.drain(0.0)  # nothing lands it
+    assert not job.drain(0.0)  # nothing ingests it
     assert job.status().recorded == job.status().waiting.rows == 100
     with pytest.raises(JobEnded, match="recording"):
         job.check()

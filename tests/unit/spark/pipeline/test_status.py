@@ -12,7 +12,7 @@ from zenspark.spark.pipeline.status import JobStatus, Losses, RateMeter, format_
 
 
 def ingest_status(**given: object) -> IngestStatus:
-    """A landing that is fine, but for what is given."""
+    """Make an ingest status without problems, except for the given fields."""
     usual = IngestStatus(
         lake="lake",
         state=IngestState.INGESTING,

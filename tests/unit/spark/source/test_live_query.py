@@ -107,7 +107,7 @@ def test_replies_become_rows(on_error: str, monkeypatch: pytest.MonkeyPatch) -> 
 def test_error_reply_fails_the_query() -> None:
     with (
         answering("a", lambda asked: asked.reply_err("broken")) as endpoint,
-        pytest.raises(ZError, match="a: a queryable answered with an error: broken"),
+        pytest.raises(ZError, match="a: a queryable replied with an error: broken"),
     ):
         rows(endpoint, "a")
 
@@ -181,7 +181,7 @@ def test_timeout_names_session_or_router() -> None:
         "timed out after 1.5 s without a final reply",
     )
     (row,) = _error_row("a?x", Reply(error, replier), 1.5).to_pylist()
-    assert (row["kind"], row["error"]) == ("TIMEOUT", "timed out: a router on the way had no final reply from ab")
+    assert (row["kind"], row["error"]) == ("TIMEOUT", "timed out: a router received no final reply from ab")
 
 
 def test_task_that_ends_early_releases_pending_replies(monkeypatch: pytest.MonkeyPatch) -> None:
