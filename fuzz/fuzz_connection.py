@@ -61,7 +61,7 @@ def fed(connection: Connection, data: bytes, cut: int) -> Iterator[Event | Messa
                     return
                 case SessionRequested():
                     yield event
-                    yield from connection.admit()
+                    yield from connection.accept()
                 case _:
                     yield event
 

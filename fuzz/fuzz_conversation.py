@@ -10,15 +10,15 @@ from collections.abc import Iterator
 
 from fuzz.harness import run
 from zenspark.capture.conversation import Conversation, Event, Ignored, Truncated, follow
-from zenspark.capture.direction import Broken, Lost, Said, Side
+from zenspark.capture.direction import InvalidBytes, LostMessage, CapturedMessage, Side
 
 
 def told(event: Event) -> tuple[object, ...]:
     """What an event says of its own direction: keys depend on what the other side has said by then."""
     match event:
-        case Said():
+        case CapturedMessage():
             return event.start, event.end, event.message, event.carrier
-        case Lost() | Broken() | Ignored() | Truncated():
+        case LostMessage() | InvalidBytes() | Ignored() | Truncated():
             return (event,)
 
 
@@ -41,7 +41,7 @@ def check(data: bytes) -> None:
     c2s, s2c = data[3 : 3 + size], data[3 + size :]
     whole = list(follow(c2s, s2c))
     for event in whole:
-        if isinstance(event, Said | Lost):
+        if isinstance(event, CapturedMessage | LostMessage):
             assert 0 <= event.start <= event.end <= len(c2s if event.side is Side.C2S else s2c), event
     assert by_side(list(in_pieces(c2s, s2c, cut))) == by_side(whole)
 

@@ -145,7 +145,7 @@ def check_nothing_is_left(node: Node) -> None:
     if node.router.network is not None:
         meet_another_router(node)
         for _ in range(2):  # the edges are those of the nodes that were known before
-            node.router.network.draw(node.now)
+            node.router.network.recompute_trees(node.now)
     left, expected = census(node.router), census(Router(OWN, node.router.whatami))
     assert left == expected, (left - expected, expected - left)
 

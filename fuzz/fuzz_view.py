@@ -10,7 +10,7 @@ import json
 from fuzz.harness import run
 from zenspark.errors import UsageError
 from zenspark.wire.codec import encode
-from zenspark.wire.json_fields import LAYERS, from_fields, to_fields
+from zenspark.wire.json_fields import LAYERS, from_json_fields, to_json_fields
 
 
 def check(data: bytes) -> None:
@@ -20,11 +20,11 @@ def check(data: bytes) -> None:
     except (ValueError, RecursionError):
         return
     try:
-        message = from_fields(family, fields)
+        message = from_json_fields(family, fields)
         encode(message)
     except UsageError:
         return
-    assert from_fields(family, json.loads(json.dumps(to_fields(message)))) == message, message
+    assert from_json_fields(family, json.loads(json.dumps(to_json_fields(message)))) == message, message
 
 
 def main() -> None:

@@ -17,18 +17,18 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from zenspark.wire import messages as declarations
-from zenspark.wire.codec_generator import declared
+from zenspark.wire.codec_generator import collect_messages
 from zenspark.wire.declare import (
-    Called,
-    Carried,
-    Composed,
-    Field,
-    Int,
-    ListOf,
+    FunctionCodec,
+    EnumCodec,
+    ValueCodec,
+    WireField,
+    IntCodec,
+    ListCodec,
     Message,
-    Prefixed,
-    Remaining,
-    Word,
+    PrefixedCodec,
+    RemainderCodec,
+    FieldCodec,
     fields_of,
 )
 from zenspark.wire.values import (
@@ -167,20 +167,20 @@ CALLED: dict[str, Callable[[Drawn], SearchStrategy[Any]]] = {  # by the fields d
 
 
 @cache
-def words(word: Word) -> SearchStrategy[Any]:
-    """What a word can carry."""
-    match word:
-        case Int():
-            return integers(word.bits)
-        case Prefixed(form="blob") | Remaining(form="raw"):
+def codec_values(codec: FieldCodec) -> SearchStrategy[Any]:
+    """Values a codec can encode."""
+    match codec:
+        case IntCodec():
+            return integers(codec.bits)
+        case PrefixedCodec(form="blob") | RemainderCodec(form="raw"):
             return blobs
-        case Prefixed() | Remaining():
+        case PrefixedCodec() | RemainderCodec():
             return texts
-        case Carried() | Composed():
-            return values(word.cls)
-        case ListOf():
-            return st.lists(words(word.word), max_size=4).map(tuple)
-    raise NotImplementedError(f"no strategy for {word!r}")
+        case EnumCodec() | ValueCodec():
+            return values(codec.cls)
+        case ListCodec():
+            return st.lists(codec_values(codec.codec), max_size=4).map(tuple)
+    raise NotImplementedError(f"no strategy for {codec!r}")
 
 
 # -- messages ----------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ class _Choices:
         self.fields = fields_of(cls)
         self.decided: dict[str, Any] = {}
 
-    def has_room(self, field: Field, drawn: Drawn) -> bool:
+    def has_room(self, field: WireField, drawn: Drawn) -> bool:
         """Whether the flag byte the field depends on is there at all, as the options of a Final interest are not."""
         mark = field.bits or field.when
         for place in self.fields:
@@ -203,7 +203,7 @@ class _Choices:
                 return bool(drawn[switch])
         return True
 
-    def is_present(self, field: Field) -> bool:
+    def is_present(self, field: WireField) -> bool:
         """Fields that share a flag are all there or all absent; of those that share its values at most one is."""
         if not field.optional:
             return True
@@ -230,15 +230,15 @@ def _messages(draw: st.DrawFn, cls: type[Message]) -> Message:
         if field.flags:
             continue
         if choices.has_room(field, drawn) and choices.is_present(field):
-            word = field.word
-            drawn[field.name] = draw(CALLED[word.name](drawn) if isinstance(word, Called) else _field(cls, field))
+            codec = field.codec
+            drawn[field.name] = draw(CALLED[codec.name](drawn) if isinstance(codec, FunctionCodec) else _field(cls, field))
         else:
             drawn[field.name] = field.default
     return cls(**drawn)
 
 
 @cache
-def _field(cls: type[Message], field: Field) -> SearchStrategy[Any]:
+def _field(cls: type[Message], field: WireField) -> SearchStrategy[Any]:
     if field.name == "exts":
         return unknown_extensions(cls)
     if field.bodies:
@@ -247,14 +247,14 @@ def _field(cls: type[Message], field: Field) -> SearchStrategy[Any]:
         return st.booleans()
     if field.bits:
         return values(field.type)
-    assert field.word is not None
-    carried = words(field.word)
+    assert field.codec is not None
+    carried = codec_values(field.codec)
     return carried if field.required or field.optional else st.just(field.default) | carried
 
 
 def members(family: type[Message]) -> list[type[Message]]:
     """The messages of one family, in the order of the declarations."""
-    return [cls for cls in declared() if issubclass(cls, family)]
+    return [cls for cls in collect_messages() if issubclass(cls, family)]
 
 
 @cache

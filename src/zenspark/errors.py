@@ -1,6 +1,6 @@
-"""Every exception zenspark raises, as one tree: whose fault it is decides the branch.
+"""Exception hierarchy of zenspark: the party at fault decides the branch.
 
-Values are attributes and the text is made from them, so callers never parse a message.
+Details are attributes and the text is made from them, so callers never parse a message.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class CloseReason(IntEnum):
-    """Why a link or a session ends, as it stands in a CLOSE message."""
+    """Reason in a CLOSE message."""
 
     GENERIC = 0
     UNSUPPORTED = 1
@@ -22,15 +22,16 @@ class CloseReason(IntEnum):
 
 
 class ZError(Exception):
-    """The root of everything zenspark raises."""
+    """Base of all exceptions zenspark raises."""
 
 
 class UsageError(ZError):
-    """The caller broke a rule: a bad key expression, a bad option, a closed session."""
+    """The caller passed invalid arguments, or used a closed object: a bad key expression, a bad option."""
 
 
 class KeyLimitExceeded(UsageError):
-    """A key expression is too large for this node: which one, over which limit, by how much."""
+    """A key expression exceeds a limit of this node: `limit` names it, `found` is the actual and `most` the allowed
+    number."""
 
     def __init__(self, key: str, limit: str, found: int, most: int) -> None:
         super().__init__(key, limit, found, most)
@@ -46,13 +47,13 @@ class KeyLimitExceeded(UsageError):
 
 
 class ProtocolError(ZError):
-    """The peer broke a rule; `reason` is what to tell it when closing."""
+    """The peer violated the protocol; `reason` is the close reason to send."""
 
     reason = CloseReason.INVALID
 
 
 class DecodeError(ProtocolError):
-    """These bytes are not a message: where, inside which message, and what was expected there."""
+    """Malformed bytes: position, message, and what was expected there."""
 
     def __init__(self, expected: str, position: int, found: str | None = None, message: str | None = None) -> None:
         super().__init__(expected, position, found, message)
@@ -62,7 +63,7 @@ class DecodeError(ProtocolError):
         self.message = message
 
     def within(self, message: str) -> DecodeError:
-        """The same error, told to stand inside a message; the innermost name is kept."""
+        """Set the message in which the error occurred; an inner name is kept."""
         if self.message is None:
             self.message = message
         return self
@@ -77,7 +78,7 @@ class DecodeError(ProtocolError):
 
 
 class UnknownExtension(DecodeError):
-    """A mandatory extension nobody here understands: the message must not be processed."""
+    """Unknown mandatory extension: the message must not be processed."""
 
     def __init__(self, extension: int, position: int, message: str | None = None) -> None:
         super().__init__("an extension known here", position, f"mandatory extension 0x{extension:x}", message)
@@ -88,7 +89,7 @@ class UnknownExtension(DecodeError):
 
 
 class HandshakeError(ProtocolError):
-    """A session was refused, and why; `reason` is the close reason that says so."""
+    """A session was refused; `reason` is the close reason."""
 
     def __init__(self, text: str, reason: CloseReason) -> None:
         super().__init__(text, reason)
@@ -100,7 +101,7 @@ class HandshakeError(ProtocolError):
 
 
 class LimitExceeded(ProtocolError):
-    """Larger than we agreed to accept: what it is, how large it says it is, and how large it may be."""
+    """A size exceeds the negotiated or configured limit."""
 
     def __init__(self, size: int, limit: int, what: str = "message") -> None:
         super().__init__(size, limit, what)
@@ -113,7 +114,7 @@ class LimitExceeded(ProtocolError):
 
 
 class LinkError(ZError):
-    """The network failed: on which endpoint, and how; the OSError is its cause where there was one."""
+    """The network failed on an endpoint; the OSError is its cause where there was one."""
 
     def __init__(self, endpoint: str, problem: str) -> None:
         super().__init__(endpoint, problem)
@@ -125,7 +126,7 @@ class LinkError(ZError):
 
 
 class EncodeError(UsageError):
-    """A message that cannot be written: which message, which field, and why."""
+    """A message cannot be encoded: message, field, and problem."""
 
     def __init__(self, problem: str, field: str, message: str | None = None) -> None:
         super().__init__(problem, field, message)
@@ -134,7 +135,7 @@ class EncodeError(UsageError):
         self.message = message
 
     def within(self, message: str) -> EncodeError:
-        """The same error, told to stand inside a message; the innermost name is kept."""
+        """Set the message in which the error occurred; an inner name is kept."""
         if self.message is None:
             self.message = message
         return self
@@ -148,7 +149,7 @@ class EncodeError(UsageError):
 
 
 class RowError(UsageError):
-    """A row of a batch that cannot be published: which one, counted from 0, and why."""
+    """A row of a batch cannot be published: its index, counted from 0, and the problem."""
 
     def __init__(self, row: int, problem: str) -> None:
         super().__init__(row, problem)
@@ -160,11 +161,11 @@ class RowError(UsageError):
 
 
 class SessionClosed(ZError):
-    """Nothing more will happen here: the session was closed."""
+    """The session was closed."""
 
 
 class JournalError(ZError):
-    """A journal cannot be read or written: which file or directory, and what is wrong with it."""
+    """A journal cannot be read or written: path, and problem."""
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(path, problem)
@@ -176,11 +177,11 @@ class JournalError(ZError):
 
 
 class NoJournal(JournalError):
-    """There is no journal here, or one that this version cannot use."""
+    """There is no journal at this path, or one that this version cannot use."""
 
 
 class JournalLocked(JournalError):
-    """Somebody else writes this journal: `pid` says who, if it is known."""
+    """Another process writes this journal: `pid` is its process id, if known."""
 
     def __init__(self, path: str, pid: int | None) -> None:
         who = "another process" if pid is None else f"process {pid}"
@@ -192,11 +193,11 @@ class JournalLocked(JournalError):
 
 
 class JournalFull(JournalError):
-    """There is no room for more; what was not written is kept, and can be written when there is."""
+    """No space is left; unwritten rows are kept, and can be written when there is space."""
 
 
 class CorruptJournal(JournalError):
-    """A file of a journal does not hold what was written: at which byte, what was expected, and which rows are lost."""
+    """A file of a journal is damaged: byte position, what was expected, and which rows are lost."""
 
     def __init__(self, path: str, position: int, expected: str, rows: tuple[int, int] | None = None) -> None:
         lost = f"; the rows from offset {rows[0]} to {rows[1]} cannot be read" if rows else ""
@@ -211,7 +212,7 @@ class CorruptJournal(JournalError):
 
 
 class OffsetOutOfRange(JournalError):
-    """Rows were asked for that a journal does not have: trimmed away, or not there yet."""
+    """An offset is outside the journal: already trimmed, or not yet written."""
 
     def __init__(self, path: str, offset: int, earliest: int, latest: int) -> None:
         why = "was trimmed away" if offset < earliest else "is not there"
@@ -225,7 +226,7 @@ class OffsetOutOfRange(JournalError):
 
 
 class LakeError(ZError):
-    """A lake cannot be used as it is: which table, and what is wrong with it."""
+    """A lake cannot be used: table, and problem."""
 
     def __init__(self, table: str, problem: str) -> None:
         super().__init__(table, problem)

@@ -63,7 +63,7 @@ def test_silent_connections_keep_nobody_out(router: Session) -> None:
             silent.append(socket.create_connection(there, timeout=30))
             if number % BETWEEN == BETWEEN - 1:
                 assert is_served(router), f"after {number + 1} silent connections"
-        assert len(router._runtime.node._calling) <= 100
+        assert len(router._runtime.node.sessions.inbound_drivers) <= 100
         assert router.info.refusals()["pending"] >= SILENT - 101
     finally:
         for each in silent:
@@ -98,7 +98,7 @@ def test_declarations_over_the_limit_are_refused_and_those_of_others_are_not() -
 def test_unfinished_messages_take_bounded_memory_and_large_ones_still_arrive() -> None:
     settings = {"limits__reassembly__session_bytes": 4 << 20, "limits__reassembly__total_bytes": 8 << 20}
     with listening("router", **settings) as router, router.declare_subscriber("large") as large:
-        pool = router._runtime.node._pool
+        pool = router._runtime.node._factory._pool
         peers = [RawPeer(address(router)) for _ in range(3)]
         for peer in peers:
             peer_sn = peer._sn

@@ -20,7 +20,7 @@ from tests.unit.net.nodes import KEY, QUICK, TestNode, call, nodes, push
 from tests.waiting import PATIENCE
 from zenspark.errors import CloseReason
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.node.node import NodeLimits
+from zenspark.net.node.limits import NodeLimits
 from zenspark.transport.framing import LengthPrefix
 from zenspark.transport.handshake import Capabilities, Identity, Initiator, Opened
 from zenspark.wire.codec import decode_transport, encode

@@ -20,19 +20,30 @@ from tests.strategies import examples
 from zenspark.errors import DecodeError, EncodeError, UnknownExtension, UsageError
 from zenspark.wire import codec, messages
 from zenspark.wire.buffer import Reader, Writer
-from zenspark.wire.codec_generator import FAMILIES, MessageSource, declared
-from zenspark.wire.declare import Called, Field, Flags, Int, ListOf, Message, Prefixed, Remaining, fields_of, replace
-from zenspark.wire.json_fields import from_fields, to_fields
+from zenspark.wire.codec_generator import FAMILIES, MessageSource, collect_messages
+from zenspark.wire.declare import (
+    Flags,
+    FunctionCodec,
+    IntCodec,
+    ListCodec,
+    Message,
+    PrefixedCodec,
+    RemainderCodec,
+    WireField,
+    fields_of,
+    replace,
+)
+from zenspark.wire.json_fields import from_json_fields, to_json_fields
 from zenspark.wire.values import Extension
 
-every_message = pytest.mark.parametrize("cls", declared(), ids=lambda cls: cls.__name__)
+every_message = pytest.mark.parametrize("cls", collect_messages(), ids=lambda cls: cls.__name__)
 
 # -- to decode any class, not only those that stand alone --------------------------------------------------------
 
 
 def readers() -> Iterator[tuple[type[Message], Callable[[Reader], Any]]]:
     """What takes a message of each class from a Reader, its header first."""
-    for outer in declared():
+    for outer in collect_messages():
         for field in fields_of(outer):
             read_body = getattr(codec, f"read_{MessageSource(outer, False).choice(field)}") if field.bodies else None
             yield from ((body, read_body) for body in field.bodies if read_body)
@@ -69,11 +80,11 @@ def decode(cls: type[Message], data: bytes | bytearray | memoryview) -> Any:  # 
 
 def is_open_ended(cls: type[Message]) -> bool:
     """Whether it ends where its bytes end, as fragments and frames do."""
-    word = fields_of(cls)[-1].word
-    return isinstance(word, Remaining) or (isinstance(word, Called) and word.name == "network_messages")
+    word = fields_of(cls)[-1].codec
+    return isinstance(word, RemainderCodec) or (isinstance(word, FunctionCodec) and word.name == "network_messages")
 
 
-def fields_with_extension(cls: type[Message]) -> list[Field]:
+def fields_with_extension(cls: type[Message]) -> list[WireField]:
     return [field for field in fields_of(cls) if field.ext]
 
 
@@ -88,7 +99,7 @@ def simplest(cls: type[Message]) -> Message:
     return find(strategies.messages(cls), lambda message: True, settings=at_once)
 
 
-with_block = pytest.mark.parametrize("cls", [*filter(has_block, declared())], ids=lambda cls: cls.__name__)
+with_block = pytest.mark.parametrize("cls", [*filter(has_block, collect_messages())], ids=lambda cls: cls.__name__)
 
 # -- there and back ----------------------------------------------------------------------------------------------
 
@@ -105,13 +116,15 @@ def test_what_was_encoded_decodes_to_the_same(cls: type[Message], data: st.DataO
     assert pickle.loads(pickle.dumps(message)) == message
 
 
-@pytest.mark.parametrize("cls", [cls for cls in declared() if issubclass(cls, FAMILIES)], ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize(
+    "cls", [cls for cls in collect_messages() if issubclass(cls, FAMILIES)], ids=lambda cls: cls.__name__
+)
 @examples(20)
 @given(data=st.data())
 def test_what_is_shown_as_fields_is_read_back(cls: type[Message], data: st.DataObject) -> None:
     message = data.draw(strategies.messages(cls))
-    shown = msgspec.json.decode(msgspec.json.encode(to_fields(message)))
-    assert from_fields(cls.__mro__[1], shown) == message
+    shown = msgspec.json.decode(msgspec.json.encode(to_json_fields(message)))
+    assert from_json_fields(cls.__mro__[1], shown) == message
 
 
 json_values = st.recursive(
@@ -133,11 +146,11 @@ def places(shown: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401 - anything 
 @given(data=st.data(), family=st.sampled_from(FAMILIES[:3]))
 def test_any_fields_describe_a_message_or_are_refused(data: st.DataObject, family: type[Message]) -> None:
     message = data.draw(st.one_of(*map(strategies.messages, strategies.members(family))))
-    shown = msgspec.json.decode(msgspec.json.encode(to_fields(message)))
+    shown = msgspec.json.decode(msgspec.json.encode(to_json_fields(message)))
     container, name = data.draw(st.sampled_from(list(places(shown))))
     container[name] = data.draw(json_values)
     with suppress(UsageError):
-        codec.encode(from_fields(family, shown))
+        codec.encode(from_json_fields(family, shown))
 
 
 @examples(20)
@@ -146,7 +159,7 @@ def test_link_states_decode_to_the_same(entries: tuple[messages.LinkState, ...])
     body = codec.encode_link_states(entries)
     assert codec.decode_link_states(body) == entries
     oam = messages.NetworkOam(id=messages.NetworkOam.LINK_STATE, zbuf=body)
-    assert len(to_fields(oam)["linkstate"]) == len(entries)
+    assert len(to_json_fields(oam)["linkstate"]) == len(entries)
 
 
 @examples(40)
@@ -180,7 +193,9 @@ def test_no_strict_prefix_is_a_message(cls: type[Message], data: st.DataObject) 
                 decode(cls, exact(wire[:length]))
 
 
-@pytest.mark.parametrize("cls", [cls for cls in declared() if not is_open_ended(cls)], ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize(
+    "cls", [cls for cls in collect_messages() if not is_open_ended(cls)], ids=lambda cls: cls.__name__
+)
 @examples(5)
 @given(data=st.data(), more=st.binary(min_size=1, max_size=9))
 def test_nothing_may_follow_a_message(cls: type[Message], data: st.DataObject, more: bytes) -> None:
@@ -445,15 +460,19 @@ def test_extensions_may_come_in_any_order(cls: type[Message], data: st.DataObjec
     assert sorted_extensions(decode(cls, chain.joined(shuffled))) == sorted_extensions(message)
 
 
-@pytest.mark.parametrize("cls", [cls for cls in declared() if fields_with_extension(cls)], ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize(
+    "cls", [cls for cls in collect_messages() if fields_with_extension(cls)], ids=lambda cls: cls.__name__
+)
 @examples(15)
 @given(data=st.data())
 def test_of_a_repeated_extension_the_last_one_counts(cls: type[Message], data: st.DataObject) -> None:
     first = data.draw(strategies.messages(cls))
     second = data.draw(strategies.messages(cls))
-    kept = {field.name: getattr(first, field.name) for field in fields_of(cls) if isinstance(field.word, Called)}
+    kept = {
+        field.name: getattr(first, field.name) for field in fields_of(cls) if isinstance(field.codec, FunctionCodec)
+    }
     for field in fields_of(cls):  # what decides the form of another field must not change under it
-        kept |= {name: getattr(first, name) for name in getattr(field.word, "fields", ())}
+        kept |= {name: getattr(first, name) for name in getattr(field.codec, "fields", ())}
     second = replace(second, exts=(), **kept)
     told_again = {
         field.name: getattr(second, field.name)
@@ -514,38 +533,38 @@ def places_of(kind: type) -> list[Any]:
     """Every field of every message with this kind of word, or a list of it."""
     return [
         pytest.param(cls, field, id=f"{cls.__name__}.{field.name}")
-        for cls in declared()
+        for cls in collect_messages()
         for field in fields_of(cls)
-        if isinstance(field.word, kind) or (isinstance(field.word, ListOf) and isinstance(field.word.word, kind))
+        if isinstance(field.codec, kind) or (isinstance(field.codec, ListCodec) and isinstance(field.codec.codec, kind))
     ]
 
 
-def with_value(message: Message, field: Field, value: object) -> Message:
+def with_value(message: Message, field: WireField, value: object) -> Message:
     """The message with one field changed, and its neighbours so that this field is on the wire."""
-    changes = {field.name: (value,) if isinstance(field.word, ListOf) else value}
+    changes = {field.name: (value,) if isinstance(field.codec, ListCodec) else value}
     for other in fields_of(type(message)):
         if other.when and field.when and other.when.flag == field.when.flag and other.name != field.name:
             changes[other.name] = 0 if field.when.equals is None else None
     return replace(message, **changes)
 
 
-@pytest.mark.parametrize(("cls", "field"), places_of(Int))
+@pytest.mark.parametrize(("cls", "field"), places_of(IntCodec))
 @examples(5)
 @given(data=st.data())
-def test_an_integer_out_of_range_is_named(cls: type[Message], field: Field, data: st.DataObject) -> None:
+def test_an_integer_out_of_range_is_named(cls: type[Message], field: WireField, data: st.DataObject) -> None:
     message = data.draw(strategies.messages(cls))
-    word = field.word.word if isinstance(field.word, ListOf) else field.word
-    assert isinstance(word, Int)
+    word = field.codec.codec if isinstance(field.codec, ListCodec) else field.codec
+    assert isinstance(word, IntCodec)
     wrong = data.draw(st.sampled_from([-1, 1 << word.bits, -(1 << 70), 1 << 70, "1", 1.0]))
     with pytest.raises(EncodeError) as caught:
         codec.encode(with_value(message, field, wrong))
     assert (caught.value.message, caught.value.field) == (cls.NAME, field.name)
 
 
-@pytest.mark.parametrize(("cls", "field"), [*places_of(Prefixed), *places_of(Remaining)])
+@pytest.mark.parametrize(("cls", "field"), [*places_of(PrefixedCodec), *places_of(RemainderCodec)])
 @examples(5)
 @given(data=st.data())
-def test_what_is_no_text_and_no_bytes_is_named(cls: type[Message], field: Field, data: st.DataObject) -> None:
+def test_what_is_no_text_and_no_bytes_is_named(cls: type[Message], field: WireField, data: st.DataObject) -> None:
     message = data.draw(strategies.messages(cls))
     wrong = data.draw(st.sampled_from([7, "\ud800", b"x" if field.type is str else "x"]))
     assume(type(wrong) is not field.type or wrong == "\ud800")
@@ -558,7 +577,7 @@ def places_with_flag() -> list[Any]:
     """Fields that share a flag, or its values, with others."""
     return [
         pytest.param(cls, field, [other for other in sharing if other is not field], id=f"{cls.__name__}.{field.name}")
-        for cls in declared()
+        for cls in collect_messages()
         for field in fields_of(cls)
         if field.when
         for sharing in [[other for other in fields_of(cls) if other.when and other.when.flag == field.when.flag]]
@@ -568,7 +587,7 @@ def places_with_flag() -> list[Any]:
 
 @pytest.mark.parametrize(("cls", "field", "others"), places_with_flag())
 def test_fields_that_share_a_flag_go_together_or_exclude_each_other(
-    cls: type[Message], field: Field, others: list[Field]
+    cls: type[Message], field: WireField, others: list[WireField]
 ) -> None:
     together = field.when is not None and field.when.equals is None
     values = {other.name: b"" if other.type is bytes else 0 for other in [field, *others]}
@@ -580,7 +599,7 @@ def test_fields_that_share_a_flag_go_together_or_exclude_each_other(
 
 @every_message
 def test_a_body_in_the_wrong_place_is_refused(cls: type[Message]) -> None:
-    for outer in declared():
+    for outer in collect_messages():
         for field in fields_of(outer):
             if field.bodies and cls not in field.bodies:
                 with pytest.raises(EncodeError, match=f"^{outer.NAME}.body: expected .*, got {cls.__name__}$"):

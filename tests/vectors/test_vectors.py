@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from zenspark.capture.conversation import Conversation, Event, Ignored
-from zenspark.capture.direction import Said, Side
+from zenspark.capture.direction import CapturedMessage, Side
 from zenspark.cli.decode import DecodeLine, to_fields
 from zenspark.cli.encode import to_bytes
 from zenspark.cli.formatting import format_title
@@ -183,7 +183,7 @@ def followed(name: str) -> tuple[Conversation, list[Event]]:
     return conversation, list(conversation.finish())
 
 
-def described(said: Said) -> str:
+def described(said: CapturedMessage) -> str:
     words = [str(said.side), format_title(said.message), said.key or ""]
     body = said.message.body if isinstance(said.message, Push | Response) else None
     match body.body if isinstance(body, Reply) else body:
@@ -199,18 +199,18 @@ def test_follows_every_stream_to_the_last_byte(name: str) -> None:
     conversation, events = followed(name)
     ignored = {event.side: event.size for event in events if isinstance(event, Ignored)}
     assert ignored == ({Side.C2S: 4} if name == "lowlatency_client_router" else {})
-    for side, speaker in conversation.speakers.items():
+    for side, speaker in conversation.sides.items():
         assert speaker.direction.total == STREAMS[name][f"{side}_bytes"]
         assert speaker.direction.followed + ignored.get(side, 0) == speaker.direction.total
-    assert {type(event) for event in events} <= {Said, Ignored}
-    assert all(event.resolved for event in events if isinstance(event, Said))
+    assert {type(event) for event in events} <= {CapturedMessage, Ignored}
+    assert all(event.resolved for event in events if isinstance(event, CapturedMessage))
 
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_knows_who_spoke(name: str) -> None:
     conversation, _ = followed(name)
     for side, who in ((Side.C2S, "connector"), (Side.S2C, "listener")):
-        identity = conversation.speakers[side].identity
+        identity = conversation.sides[side].identity
         assert identity is not None
         assert (str(identity.zid), identity.whatami.text) == (STREAMS[name][who]["zid"], STREAMS[name][who]["mode"])
 
@@ -218,7 +218,7 @@ def test_knows_who_spoke(name: str) -> None:
 @pytest.mark.parametrize("name", STREAMS)
 def test_finds_in_each_step_what_the_action_implies(name: str) -> None:
     _, events = followed(name)
-    messages = [event for event in events if isinstance(event, Said)]
+    messages = [event for event in events if isinstance(event, CapturedMessage)]
     begun = dict.fromkeys(Side, 0)
     for step, expected in zip(STREAMS[name]["steps"], STEPS[name], strict=True):
         ends = {side: step[f"{side}_end"] for side in Side}

@@ -22,7 +22,7 @@ from zenspark.engine.subscriptions import ColumnSink, Subscription
 from zenspark.errors import UsageError
 from zenspark.handlers.handler import BindableHandler, BoundHandler, Handler
 from zenspark.key import KeyExpr
-from zenspark.router.face import DeclarationKind
+from zenspark.router.face import DeclarationKind, Face
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import CongestionControl, Locality, Priority, Reliability, ReplyKeyExpr, SampleKind
 from zenspark.types.ids import EntityGlobalId, SourceInfo
@@ -244,9 +244,9 @@ class LivelinessSubscriber(Subscriber[H_co]):
         """
         sink = attached.sink
 
-        def notify(change: SampleKind, key: str) -> None:
+        def notify(change: SampleKind, key: str, source: Face) -> None:
             if not sink.push(token_sample(change, key)):
-                runtime.backpressure.on_full(sink, runtime.node.speaker[0])
+                runtime.backpressure.on_full(sink, source)
 
         def end() -> None:
             runtime.interests.undeclare(interest)

@@ -10,8 +10,7 @@ from zenspark.api.entities import Receiver
 from zenspark.engine.runtime import SessionRuntime
 from zenspark.handlers.handler import BindableHandler, BoundHandler, Handler
 from zenspark.net.io.driver import ConnectionDriver
-from zenspark.net.node.multicast import GroupMemberInfo
-from zenspark.net.node.node import Neighbour
+from zenspark.net.node.observer import GroupMemberInfo, Neighbour
 from zenspark.router.face import DeclarationKind, DeclarationOwner, Face
 from zenspark.types.arguments import to_bool
 from zenspark.types.enums import Reliability, SampleKind, WhatAmI

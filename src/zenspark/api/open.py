@@ -20,9 +20,11 @@ from zenspark.config.user_dictionary import read_users
 from zenspark.engine.connectivity import Connectivity, parse_roles
 from zenspark.engine.qos_overrides import QosOverrides
 from zenspark.engine.runtime import SessionRuntime
+from zenspark.engine.session_observer import SessionObserver
 from zenspark.engine.timestamping import TimestampCallback
-from zenspark.net.io.writer import WriterSettings
-from zenspark.net.node.node import Node, NodeLimits, make_identity
+from zenspark.net.io.congestion import WriterSettings
+from zenspark.net.node.limits import NodeLimits
+from zenspark.net.node.node import Node, make_identity
 from zenspark.router.linkstate.gossip import GossipProtocol
 from zenspark.router.router import RouterPolicy
 from zenspark.router.timestamping import TimestampPolicy
@@ -47,7 +49,6 @@ class SessionLifecycle:
         self._reach = reach
         self._lock = threading.RLock()
         self._has_ended = False
-        runtime.node.on_failed = self.end
         self._all.add(self)
 
     def end(self) -> None:
@@ -106,7 +107,7 @@ class SessionOpener:
         self._runtime = SessionRuntime(node, self._settings, timestamp_callback)
         self._reach = Connectivity(node, self._settings)
         self._running = SessionLifecycle(self._runtime, self._reach)
-        node.start(self._runtime)
+        node.start(self._runtime, SessionObserver(self._runtime, self._reach.discovery, self._running.end))
         if self._settings.adminspace.enabled:
             AdminSpace(self._runtime, self._settings)
 

@@ -1,9 +1,8 @@
-"""The bytes of a link with their lengths, from a session nobody knows, as plain fields, and back.
+"""Conversion between a raw byte stream of a link and JSON fields, without knowledge of its session.
 
-Which session they are from must be guessed: with 2-byte lengths, with 4-byte lengths (low latency), or with
-compressed batches. The first of these that reads every byte is taken. They do not get in each other's way: a 4-byte
-length and the first byte of a compressed batch both look like a transport OAM message to the other readers, and
-nobody sends those.
+The session parameters must be guessed: 2-byte lengths, 4-byte lengths (low latency), or compressed batches. The first
+format that decodes every byte is used. They do not conflict: a 4-byte length and the first byte of a compressed batch
+both look like a transport OAM message to the other formats, which no implementation sends.
 """
 
 from __future__ import annotations
@@ -21,56 +20,56 @@ from zenspark.wire.codec import decode_bare_batch, decode_batch, encode
 from zenspark.wire.declare import Message
 from zenspark.wire.messages import Close, Frame, KeepAlive, NetworkMessage, Push, Put, TransportMessage
 
-MAX_LENGTH = 1 << 26
-"""A longer batch is taken for garbage. In low-latency sessions eclipse-zenoh does send batches larger than agreed."""
+MAX_BATCH_BYTES = 1 << 26
+"""Longest plausible batch. In low-latency sessions eclipse-zenoh sends batches larger than negotiated."""
 
 HANDSHAKE = ("INIT_SYN", "INIT_ACK", "OPEN_SYN", "OPEN_ACK")
 
 
-class Manner(NamedTuple):
-    """How the batches of a link are to be read."""
+class StreamFormat(NamedTuple):
+    """Framing and compression of a stream."""
 
     framing: LengthPrefix = LengthPrefix.U16
     compression: bool = False
 
 
-MANNERS = (Manner(), Manner(LengthPrefix.U32), Manner(compression=True))
-"""In the order they are tried."""
+STREAM_FORMATS = (StreamFormat(), StreamFormat(LengthPrefix.U32), StreamFormat(compression=True))
+"""Formats in the order they are tried."""
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """One batch: where it begins in its stream, its bytes as sent and as meant."""
+    """One batch: its position in the stream, its bytes as sent and decompressed."""
 
     start: int
     sent: Bytes
     content: Bytes
 
     @property
-    def packed(self) -> bool:
-        """Whether the content had to be unpacked: then its bytes have no place in the stream."""
+    def is_compressed(self) -> bool:
+        """Whether the content was decompressed: then its bytes have no position in the stream."""
         return self.content is not self.sent and self.sent[0] == COMPRESSED
 
-    def place(self, begin: int, end: int) -> tuple[int, int]:
-        """Where bytes of the content stand in the stream; somewhere in the batch if it was unpacked."""
-        if self.packed:
+    def stream_range(self, begin: int, end: int) -> tuple[int, int]:
+        """Position in the stream of a range of the content; that of the whole batch if it was compressed."""
+        if self.is_compressed:
             return self.start, self.start + len(self.sent)
         offset = self.start + len(self.sent) - len(self.content)
         return offset + begin, offset + end
 
-    def placed(self, error: DecodeError) -> DecodeError:
+    def locate_error(self, error: DecodeError) -> DecodeError:
         """The error with its position in the stream."""
-        if self.packed:
+        if self.is_compressed:
             error.expected += f" (byte {error.position} of the unpacked batch)"
-        error.position, _ = self.place(error.position, error.position)
+        error.position, _ = self.stream_range(error.position, error.position)
         return error
 
-    def messages(self, manner: Manner) -> tuple[Message, ...]:
-        """What is in it."""
-        decode = decode_bare_batch if manner.framing is LengthPrefix.U32 else decode_batch
+    def messages(self, stream_format: StreamFormat) -> tuple[Message, ...]:
+        """Decode the messages of the batch."""
+        decode = decode_bare_batch if stream_format.framing is LengthPrefix.U32 else decode_batch
         try:
             return decode(self.content)
         except DecodeError as error:
-            raise self.placed(error) from None
+            raise self.locate_error(error) from None
 
 
 # -- reading -----------------------------------------------------------------------------------------------------
@@ -78,41 +77,42 @@ class Batch(msgspec.Struct, frozen=True):
 
 def read(
     data: bytes, framing: LengthPrefix | None = None, compression: bool | None = None
-) -> tuple[Manner, list[tuple[Batch, tuple[Message, ...]]]]:
-    """The batches of a link and what is in them, and how they had to be read; what is known narrows the guess.
+) -> tuple[StreamFormat, list[tuple[Batch, tuple[Message, ...]]]]:
+    """Decode the batches of a stream; returns the format and the batches with their messages. Known parameters narrow
+    the guess.
 
-    If no manner of reading gets to the end, the error is that of the one that understood the most batches.
+    If no format decodes everything, the error of the one that decoded the most batches is raised.
     """
     if not data:
         raise DecodeError("a batch", 0, "no bytes")
-    wrong: list[tuple[int, DecodeError]] = []
-    for manner in MANNERS:
-        if framing in (None, manner.framing) and compression in (None, manner.compression):
+    failures: list[tuple[int, DecodeError]] = []
+    for stream_format in STREAM_FORMATS:
+        if framing in (None, stream_format.framing) and compression in (None, stream_format.compression):
             found = []
             try:
-                for batch in batches(data, manner):
-                    found.append((batch, batch.messages(manner)))
-                return manner, found
+                for batch in batches(data, stream_format):
+                    found.append((batch, batch.messages(stream_format)))
+                return stream_format, found
             except DecodeError as error:
-                wrong.append((len(found), error))
-    if not wrong:
+                failures.append((len(found), error))
+    if not failures:
         raise UsageError("a session with 4-byte lengths has no compression")
-    raise max(wrong, key=lambda attempt: attempt[0])[1]
+    raise max(failures, key=lambda attempt: attempt[0])[1]
 
 
-def batches(data: Bytes, manner: Manner) -> Iterator[Batch]:
-    """The batches of a link, read in one manner, to the last byte."""
-    deframer = Deframer(manner.framing, MAX_LENGTH)
+def batches(data: Bytes, stream_format: StreamFormat) -> Iterator[Batch]:
+    """Batches of a stream in one format, to the last byte."""
+    deframer = Deframer(stream_format.framing, MAX_BATCH_BYTES)
     deframer.receive_data(data)
     while (sent := next_batch(deframer)) is not None:
-        yield unpacked(sent, manner, deframer.position - len(sent))
+        yield decompress_batch(sent, stream_format, deframer.position - len(sent))
     if deframer.available:
         more = "1 more byte" if deframer.missing == 1 else f"{deframer.missing} more bytes"
         raise DecodeError(more, len(data), "the end")
 
 
 def next_batch(deframer: Deframer) -> Bytes | None:
-    """The next batch; a length that is too large is an error with a position."""
+    """The next batch; a length over the limit is an error with a position."""
     try:
         return deframer.next_batch()
     except LimitExceeded as error:
@@ -120,9 +120,9 @@ def next_batch(deframer: Deframer) -> Bytes | None:
         raise DecodeError(expected, deframer.position, f"a length of {error.size}") from None
 
 
-def unpacked(sent: Bytes, manner: Manner, start: int = 0) -> Batch:
-    """The batch that was sent, whatever it was sent as."""
-    if not manner.compression:
+def decompress_batch(sent: Bytes, stream_format: StreamFormat, start: int = 0) -> Batch:
+    """The batch with its content decompressed if the format requires it."""
+    if not stream_format.compression:
         return Batch(start, sent, sent)
     try:
         return Batch(start, sent, decompress(sent))
@@ -135,14 +135,14 @@ def unpacked(sent: Bytes, manner: Manner, start: int = 0) -> Batch:
 
 
 class PushFields(msgspec.Struct, forbid_unknown_fields=True):
-    """What people want to see of a compressed batch: the one value in it."""
+    """Summary of a compressed batch with one PUT: key and payload."""
 
     key: str
     payload: str
 
 
 class StreamFields(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """A stream as fields; a batch inside `batches` is the same without `framing`."""
+    """A stream as JSON fields; a batch inside `batches` has the same fields without `framing`."""
 
     framing: LengthPrefix | None = None
     batch_len: int | None = None
@@ -153,17 +153,21 @@ class StreamFields(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=Tru
     batches: list[StreamFields] | None = None
 
 
-def to_fields(data: bytes, framing: LengthPrefix | None = None, compression: bool | None = None) -> json_fields.Fields:
-    """What the bytes of a link say."""
-    manner, found = read(data, framing, compression)
-    shown = [_batch_fields(batch, messages, manner) for batch, messages in found]
+def stream_to_json_fields(
+    data: bytes, framing: LengthPrefix | None = None, compression: bool | None = None
+) -> json_fields.Fields:
+    """Convert a stream to JSON fields."""
+    stream_format, found = read(data, framing, compression)
+    shown = [_batch_fields(batch, messages, stream_format) for batch, messages in found]
     if len(shown) == 1:
-        shown[0].framing = manner.framing
+        shown[0].framing = stream_format.framing
         stream = shown[0]
     elif all(_is_handshake(batch.messages) for batch in shown):
-        stream = StreamFields(manner.framing, messages=[one for batch in shown for one in batch.messages or ()])
+        stream = StreamFields(
+            stream_format.framing, messages=[message for batch in shown for message in batch.messages or ()]
+        )
     else:
-        stream = StreamFields(manner.framing, batches=shown)
+        stream = StreamFields(stream_format.framing, batches=shown)
     return msgspec.to_builtins(stream)  # type: ignore[no-any-return]
 
 
@@ -171,14 +175,14 @@ def _is_handshake(messages: list[dict[str, Any]] | None) -> bool:
     return bool(messages) and all(message.get("msg") in HANDSHAKE for message in messages or ())
 
 
-def _batch_fields(batch: Batch, messages: tuple[Message, ...], manner: Manner) -> StreamFields:
+def _batch_fields(batch: Batch, messages: tuple[Message, ...], stream_format: StreamFormat) -> StreamFields:
     fields = StreamFields(batch_len=len(batch.sent))
-    if manner.compression and batch.sent:
-        fields.compression_header = 1 if batch.packed else 0
-        fields.decompressed = batch.content.hex() if batch.packed else None
+    if stream_format.compression and batch.sent:
+        fields.compression_header = 1 if batch.is_compressed else 0
+        fields.decompressed = batch.content.hex() if batch.is_compressed else None
         fields.push = _only_push(messages)
     if fields.push is None:
-        fields.messages = [json_fields.to_fields(message) for message in messages]
+        fields.messages = [json_fields.to_json_fields(message) for message in messages]
     return fields
 
 
@@ -189,8 +193,8 @@ def _only_push(messages: tuple[Message, ...]) -> PushFields | None:
     return None
 
 
-def from_fields(fields: object) -> bytes:
-    """The bytes of a link that say this."""
+def stream_from_json_fields(fields: object) -> bytes:
+    """Convert JSON fields to the bytes of a stream."""
     try:
         stream = msgspec.convert(fields, StreamFields)
     except msgspec.ValidationError as error:
@@ -212,7 +216,7 @@ def _encode_batch(fields: StreamFields, framing: LengthPrefix, path: str) -> byt
     if fields.compression_header is not None:
         content = bytes([fields.compression_header]) + content
     if fields.batch_len not in (None, len(content)):
-        raise UsageError(f"{path}.batch_len is {fields.batch_len}, but the batch comes to {len(content)} bytes")
+        raise UsageError(f"{path}.batch_len is {fields.batch_len}, but the batch has {len(content)} bytes")
     return framing.wrap(content)
 
 
@@ -226,7 +230,7 @@ def _content(fields: StreamFields, framing: LengthPrefix, path: str) -> bytes:
         hint = ": push has no sequence number of its frame" if fields.push else ""
         raise UsageError(f"{path}.messages is missing{hint}")
     found = [
-        json_fields.from_fields(_family(message, framing), message, f"{path}.messages[{i}]")
+        json_fields.from_json_fields(_family(message, framing), message, f"{path}.messages[{i}]")
         for i, message in enumerate(fields.messages)
     ]
     return b"".join(map(encode, found))

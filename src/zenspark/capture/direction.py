@@ -1,8 +1,8 @@
-"""One direction of a recorded conversation: bytes in, messages out, each with the place it was found at.
+"""One direction of a captured connection: bytes in, messages out, each with its byte position.
 
-A direction is read the way its session says. Every session begins alike; at its OPEN a direction switches to what
-was agreed, and where the handshake was not recorded the rules are guessed from the first batch. After its CLOSE, or
-something that is no message, nothing more of it is read.
+A direction is decoded with the parameters of its session. Every session begins alike; at its OPEN a direction switches
+to the negotiated parameters, and where the handshake was not captured they are guessed from the first batch. After
+CLOSE, or a malformed message, nothing more is decoded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,14 @@ from itertools import pairwise
 
 import msgspec
 
-from zenspark.capture.byte_stream import MANNERS, MAX_LENGTH, Batch, Manner, next_batch, unpacked
+from zenspark.capture.byte_stream import (
+    MAX_BATCH_BYTES,
+    STREAM_FORMATS,
+    Batch,
+    StreamFormat,
+    decompress_batch,
+    next_batch,
+)
 from zenspark.errors import DecodeError, LimitExceeded
 from zenspark.transport.framing import Bytes, Deframer, LengthPrefix
 from zenspark.transport.lane import Defragmenter, LaneEvent, OutOfOrder, Reassembled, ReassemblyAborted, ReceivingLane
@@ -24,35 +31,36 @@ from zenspark.wire.messages import Close, Fragment, Frame
 from zenspark.wire.values import Priority, Resolution
 
 MAX_TRANSPORT_ID = 0x07
-SHORT_CLOSE = 4
+SHORT_CLOSE_BYTES = 4
 """Bytes of a CLOSE with its 2-byte length."""
 
 
 class Side(StrEnum):
-    """Who speaks: the side that connected, or the one that listened."""
+    """Sender of a direction: the side that connected (c2s), or the one that listened (s2c)."""
 
     C2S = "c2s"
     S2C = "s2c"
 
     @property
     def other(self) -> Side:
+        """The opposite side."""
         return Side.S2C if self is Side.C2S else Side.C2S
 
 
 class Carrier(msgspec.Struct, frozen=True):
-    """What brought a network message: its lane, and the number of its frame or last fragment."""
+    """Transport of a network message: its lane, and the sequence number of its frame or last fragment."""
 
     reliable: bool
     priority: Priority
     sn: int
-    pieces: int = 1
+    fragments: int = 1
 
 
-class Said(msgspec.Struct, frozen=True):
-    """A message, from which byte of its direction to which, and what its key expression stands for.
+class CapturedMessage(msgspec.Struct, frozen=True):
+    """A message, its byte range in its direction, and its resolved key expression.
 
-    `key` is None where there is none; one with a number that was never bound is spelled `#number+suffix`.
-    `request_key` is what a response answers.
+    `key` is None where there is none; one with an unknown key id is formatted as `#id+suffix`. `request_key` is the key
+    of the request that a response answers.
     """
 
     side: Side
@@ -65,12 +73,12 @@ class Said(msgspec.Struct, frozen=True):
 
     @property
     def resolved(self) -> bool:
-        """Whether the key is known; none may begin with a `#`."""
+        """Whether the key is known; no key may begin with a `#`."""
         return self.key is None or not self.key.startswith("#")
 
 
-class Lost(msgspec.Struct, frozen=True):
-    """Something the receiver does not take: fragments that do not make a message, a number that is not ahead."""
+class LostMessage(msgspec.Struct, frozen=True):
+    """Something the receiver drops: an incomplete fragmented message, or a sequence number that is not newer."""
 
     side: Side
     start: int
@@ -78,8 +86,8 @@ class Lost(msgspec.Struct, frozen=True):
     why: str
 
 
-class Broken(msgspec.Struct, frozen=True):
-    """Bytes that are no message, and what was expected at which position instead."""
+class InvalidBytes(msgspec.Struct, frozen=True):
+    """Malformed bytes, and what was expected at which position."""
 
     side: Side
     start: int
@@ -87,20 +95,20 @@ class Broken(msgspec.Struct, frozen=True):
     why: str
 
 
-Found = Said | Lost | Broken
+DirectionEvent = CapturedMessage | LostMessage | InvalidBytes
 
 
-class Rules(msgspec.Struct, frozen=True):
-    """How a direction is to be read; by default as eclipse-zenoh opens its sessions."""
+class DirectionParameters(msgspec.Struct, frozen=True):
+    """Parameters for decoding a direction; by default those of eclipse-zenoh's sessions."""
 
-    manner: Manner = Manner()
+    stream_format: StreamFormat = StreamFormat()
     mask: int = Resolution.BITS_32.mask
     patch: int = 1
     initial_sn: int | None = None
 
 
 class MarkingReader(Reader):
-    """Remembers where each message of a frame begins: the codec looks at the next byte before it reads one."""
+    """Records where each message of a frame begins: the codec peeks at the next byte before it reads one."""
 
     def __init__(self, data: Bytes, pos: int = 0, end: int = -1) -> None:
         super().__init__(data, pos, end)
@@ -112,127 +120,129 @@ class MarkingReader(Reader):
 
 
 class Direction:
-    """Follows one direction of a link; `next()` gives what was said, one thing at a time."""
+    """Decodes one direction of a link; `next()` returns one event at a time."""
 
     def __init__(self, side: Side) -> None:
         self.side = side
         self.ended = False
         """Whether no more bytes will come."""
         self.stopped = False
-        """Whether the bytes that are left do not matter, or cannot be read."""
+        """Whether the remaining bytes are irrelevant, or cannot be decoded."""
         self.followed = 0
-        """Up to where the direction is understood."""
+        """Position up to which the direction is decoded."""
         self.batch = 0
-        """The number of the batch that holds what `next()` gave last."""
-        self._rules = Rules()
-        self._next_rules: Rules | None = None
+        """Number of the batch that holds the last event of `next()`."""
+        self._parameters = DirectionParameters()
+        self._next_parameters: DirectionParameters | None = None
         self._deframer = Deframer()
-        self._found: Iterator[Found] = iter(())
+        self._events: Iterator[DirectionEvent] = iter(())
         self._lanes: dict[tuple[Priority, bool], ReceivingLane] = {}
         self._begun: dict[tuple[Priority, bool], int] = {}
 
     @property
     def total(self) -> int:
-        """How many bytes there are."""
+        """Bytes received."""
         return self._deframer.position + self._deframer.available
 
     @property
     def waiting(self) -> int:
-        """How many bytes have not been read."""
+        """Bytes not decoded yet."""
         return self._deframer.available
 
     @property
     def missing(self) -> int:
-        """How many bytes the last batch lacks."""
+        """Bytes the last batch lacks."""
         return self._deframer.missing
 
     def receive_data(self, data: Bytes) -> None:
-        """Take the next bytes of this direction."""
+        """Append the next bytes of this direction."""
         self._deframer.receive_data(data)
 
-    def switch(self, rules: Rules | None) -> None:
-        """Go on by other rules from the next batch on; None to guess them from it."""
-        self._next_rules = rules
+    def switch(self, parameters: DirectionParameters | None) -> None:
+        """Use other parameters from the next batch on; None to guess them from it."""
+        self._next_parameters = parameters
 
-    def _apply(self, rules: Rules) -> None:
-        self._rules = self._next_rules = rules
+    def _apply(self, parameters: DirectionParameters) -> None:
+        self._parameters = self._next_parameters = parameters
         self._lanes.clear()
         self._begun.clear()
-        self._deframer.switch(rules.manner.framing, MAX_LENGTH)
+        self._deframer.switch(parameters.stream_format.framing, MAX_BATCH_BYTES)
 
-    def next(self) -> Found | None:
-        """What was said next; None while bytes are missing, and at the end."""
+    def next(self) -> DirectionEvent | None:
+        """The next event; None while bytes are missing, and at the end."""
         try:
             while not self.stopped:
-                for found in self._found:
-                    self.followed = found.end
-                    return found
+                for event in self._events:
+                    self.followed = event.end
+                    return event
                 self.followed = self._deframer.position
                 batch = self._next_batch()
                 if batch is None:
                     break
                 self.batch += 1
-                self._found = self._read(batch, self._deframer.position - len(batch))
+                self._events = self._read(batch, self._deframer.position - len(batch))
         except DecodeError as error:
             self.stopped = True
-            return Broken(self.side, error.position, error.position, str(error))
+            return InvalidBytes(self.side, error.position, error.position, str(error))
         return None
 
     def _next_batch(self) -> Bytes | None:
-        rules = self._next_rules or self._guess()
-        if rules is None:
+        parameters = self._next_parameters or self._guess()
+        if parameters is None:
             return None
-        if rules is not self._rules:
-            self._apply(rules)
+        if parameters is not self._parameters:
+            self._apply(parameters)
         if self._ends_with_short_close():
-            self._deframer.switch(LengthPrefix.U16, MAX_LENGTH)
+            self._deframer.switch(LengthPrefix.U16, MAX_BATCH_BYTES)
         return next_batch(self._deframer)
 
     def _ends_with_short_close(self) -> bool:
-        """Whether all that is left is a CLOSE behind a 2-byte length: so eclipse-zenoh ends low-latency sessions."""
-        left = bytes(self._deframer.peek(SHORT_CLOSE + 1)) if self.ended else b""
-        if len(left) != SHORT_CLOSE or left[:2] != b"\x02\x00":
+        """Whether the rest is a CLOSE with a 2-byte length: so eclipse-zenoh ends low-latency sessions."""
+        left = bytes(self._deframer.peek(SHORT_CLOSE_BYTES + 1)) if self.ended else b""
+        if len(left) != SHORT_CLOSE_BYTES or left[:2] != b"\x02\x00":
             return False
         try:
             return isinstance(decode_transport(left[2:]), Close)
         except DecodeError:
             return False
 
-    def unfinished(self) -> Iterator[Lost]:
-        """Messages whose last pieces never came."""
+    def unfinished(self) -> Iterator[LostMessage]:
+        """Messages whose last fragments were never received."""
         for lane, start in self._begun.items():
-            pieces = self._lanes[lane].defragmenter.pending
-            yield Lost(self.side, start, self.followed, f"a message of which only {pieces} fragments came")
+            fragments = self._lanes[lane].defragmenter.pending
+            yield LostMessage(
+                self.side, start, self.followed, f"unfinished message: only {fragments} fragments received"
+            )
 
-    # how to read
+    # format
 
-    def _guess(self) -> Rules | None:
-        """The rules by which the next batch makes sense; None while more of it is needed to tell."""
-        for manner in MANNERS:
-            fits = self._fits(manner)
-            if fits is None and not self.ended:
+    def _guess(self) -> DirectionParameters | None:
+        """Parameters with which the next batch decodes; None while more bytes are needed."""
+        for stream_format in STREAM_FORMATS:
+            is_plausible = self._is_plausible(stream_format)
+            if is_plausible is None and not self.ended:
                 return None
-            if fits:
-                return Rules(manner)
-        return Rules()
+            if is_plausible:
+                return DirectionParameters(stream_format)
+        return DirectionParameters()
 
-    def _fits(self, manner: Manner) -> bool | None:
-        width = manner.framing.width
+    def _is_plausible(self, stream_format: StreamFormat) -> bool | None:
+        width = stream_format.framing.width
         length = int.from_bytes(self._deframer.peek(width), "little")
-        if length > MAX_LENGTH:
+        if length > MAX_BATCH_BYTES:
             return False
         if self._deframer.available < width + length:
             return None
         try:
-            unpacked(self._deframer.peek(width + length)[width:], manner).messages(manner)
+            decompress_batch(self._deframer.peek(width + length)[width:], stream_format).messages(stream_format)
         except DecodeError:
             return False
         return True
 
-    # what is in a batch
+    # batches
 
-    def _read(self, sent: Bytes, start: int) -> Iterator[Found]:
-        batch = unpacked(sent, self._rules.manner, start)
+    def _read(self, sent: Bytes, start: int) -> Iterator[DirectionEvent]:
+        batch = decompress_batch(sent, self._parameters.stream_format, start)
         reader = MarkingReader(batch.content)
         while reader.left():
             begin = reader.pos
@@ -240,87 +250,91 @@ class Direction:
                 message = self._read_one(reader)
             except DecodeError as error:
                 yield from self._salvage(batch, begin, reader.marks)
-                raise batch.placed(error) from None
+                raise batch.locate_error(error) from None
             yield from self._receive(message, batch, begin, reader)
 
     def _read_one(self, reader: MarkingReader) -> Message:
-        bare = self._rules.manner.framing is LengthPrefix.U32 and reader.peek() & 0x1F > MAX_TRANSPORT_ID
+        bare = self._parameters.stream_format.framing is LengthPrefix.U32 and reader.peek() & 0x1F > MAX_TRANSPORT_ID
         reader.marks.clear()
         return read_network_message(reader) if bare else read_transport_message(reader)
 
-    def _salvage(self, batch: Batch, begin: int, marks: list[int]) -> Iterator[Found]:
-        """The messages of a frame that stand before the one that cannot be read."""
+    def _salvage(self, batch: Batch, begin: int, marks: list[int]) -> Iterator[DirectionEvent]:
+        """Messages of a frame before the one that cannot be decoded."""
         if marks and marks[0] < marks[-1]:
             reader = MarkingReader(batch.content, begin, marks[-1])
             yield from self._receive(read_transport_message(reader), batch, begin, reader)
 
-    def _receive(self, message: Message, batch: Batch, begin: int, reader: MarkingReader) -> Iterator[Found]:
-        start, end = batch.place(begin, reader.pos)
+    def _receive(self, message: Message, batch: Batch, begin: int, reader: MarkingReader) -> Iterator[DirectionEvent]:
+        start, end = batch.stream_range(begin, reader.pos)
         if not isinstance(message, Frame | Fragment):
-            yield Said(self.side, start, end, message)
+            yield CapturedMessage(self.side, start, end, message)
             return
         try:
             received = self._lane(message).receive(message)
         except LimitExceeded as error:
             raise DecodeError(f"a sequence number up to {error.limit}", start, str(error.size)) from None
         if isinstance(message, Frame) and not received:
-            yield Said(self.side, start, end, message)  # legal, and nothing in it
-        places = (batch.place(*marks) for marks in pairwise([*reader.marks, reader.pos]))
-        yield from self._told(message, received, (start, end), places)
+            yield CapturedMessage(self.side, start, end, message)  # valid, and empty
+        places = (batch.stream_range(*marks) for marks in pairwise([*reader.marks, reader.pos]))
+        yield from self._lane_events(message, received, (start, end), places)
 
-    def _told(
+    def _lane_events(
         self,
         message: Frame | Fragment,
         received: list[LaneEvent],
         whole: tuple[int, int],
         places: Iterator[tuple[int, int]],
-    ) -> Iterator[Found]:
-        """What a lane made of a frame or fragment, with the places of the network messages in it."""
+    ) -> Iterator[DirectionEvent]:
+        """Events of a lane for a frame or fragment, with the byte ranges of its network messages."""
         key = (message.priority, message.reliable)
         start, end = whole
         begun = self._begun.pop(key, start)
         for event in received:
             match event:
                 case Reassembled():
-                    yield self._joined(event, message, begun, end)
+                    yield self._reassembled(event, message, begun, end)
                 case ReassemblyAborted():
-                    yield Lost(self.side, begun, end, _abandoned(event))
+                    yield LostMessage(self.side, begun, end, _format_aborted(event))
                     begun = start
                 case OutOfOrder():
-                    yield Lost(self.side, start, end, _skipped(event, message))
+                    yield LostMessage(self.side, start, end, _format_out_of_order(event, message))
                 case _:
-                    yield Said(self.side, *next(places), event, Carrier(message.reliable, message.priority, message.sn))
+                    yield CapturedMessage(
+                        self.side, *next(places), event, Carrier(message.reliable, message.priority, message.sn)
+                    )
         if self._lanes[key].defragmenter.pending:
             self._begun[key] = begun
 
-    def _joined(self, joined: Reassembled, last: Frame | Fragment, start: int, end: int) -> Found:
+    def _reassembled(self, joined: Reassembled, last: Frame | Fragment, start: int, end: int) -> DirectionEvent:
         carrier = Carrier(last.reliable, last.priority, last.sn, joined.fragments)
         try:
-            return Said(self.side, start, end, decode_network(joined.data), carrier)
+            return CapturedMessage(self.side, start, end, decode_network(joined.data), carrier)
         except DecodeError as error:
-            return Broken(self.side, start, end, f"{error} of a message joined from {joined.fragments} fragments")
+            return InvalidBytes(self.side, start, end, f"{error} of a message joined from {joined.fragments} fragments")
 
     def _lane(self, message: Frame | Fragment) -> ReceivingLane:
         key = (message.priority, message.reliable)
         if key not in self._lanes:
-            defragmenter = Defragmenter(self._rules.mask, self._rules.patch)
-            initial = self._rules.initial_sn
+            defragmenter = Defragmenter(self._parameters.mask, self._parameters.patch)
+            initial = self._parameters.initial_sn
             self._lanes[key] = (
                 ReceivingLane(None, defragmenter) if initial is None else ReceivingLane.beginning(initial, defragmenter)
             )
         return self._lanes[key]
 
 
-def _abandoned(event: ReassemblyAborted) -> str:
-    return f"{_counted(event.fragments, 'fragment')} of a message, {_counted(event.size, 'byte')}: {event.why}"
+def _format_aborted(event: ReassemblyAborted) -> str:
+    return f"{_pluralize(event.fragments, 'fragment')} of a message, {_pluralize(event.size, 'byte')}: {event.why}"
 
 
-def _skipped(event: OutOfOrder, message: Frame | Fragment) -> str:
+def _format_out_of_order(event: OutOfOrder, message: Frame | Fragment) -> str:
     what = (
-        f"{message.NAME} with {_counted(len(message.msgs), 'message')}" if isinstance(message, Frame) else message.NAME
+        f"{message.NAME} with {_pluralize(len(message.msgs), 'message')}"
+        if isinstance(message, Frame)
+        else message.NAME
     )
-    return f"{what} is not taken: sequence number {event.sn} is not ahead of {event.last}"
+    return f"{what} dropped: sequence number {event.sn} is not newer than {event.last}"
 
 
-def _counted(count: int, noun: str) -> str:
+def _pluralize(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -44,7 +44,21 @@ ZERO_COPY_MIN_BYTES = 1 << 15
 
 
 class ArrowBatches:
-    """Selects a channel of record batches of the sample schema."""
+    """A channel of `pyarrow.RecordBatch` with the sample schema, in place of one of samples; not in eclipse-zenoh.
+
+    A batch is delivered when it has `max_rows` rows or 4 MiB of payload, or its first row has waited for `max_delay`.
+
+    Args:
+        max_rows: Most rows of a batch, at least 1.
+        max_delay: Seconds that the first row of a batch waits for others.
+
+    Raises:
+        UsageError: A value is out of range.
+
+    Example:
+        >>> with session.declare_subscriber("demo/**", zenspark.ArrowBatches(max_rows=1000)) as subscriber:
+        ...     batch = subscriber.recv()
+    """
 
     __slots__ = ("max_delay", "max_rows")
 
@@ -55,7 +69,11 @@ class ArrowBatches:
         self.max_delay = max_delay
 
     def bind(self, resume: Resume) -> BoundHandler:
-        """Make the channel, which is both the sink and the user's handler."""
+        """Make the channel, for a session that delivers into it.
+
+        Args:
+            resume: Called when there is space again.
+        """
         channel = BatchChannel(self, resume)
         return BoundHandler(channel, channel)
 

@@ -1,4 +1,4 @@
-"""Key expressions: their grammar, matching, and a tree that finds the ones that match."""
+"""Key expressions: grammar, matching, and a tree for lookup by relation."""
 
 from zenspark.key.keyexpr import KeyExpr, SetIntersectionLevel, canonise
 

@@ -1,8 +1,8 @@
-"""Key expressions: what a valid one looks like, its canonical form, and how one is made from another.
+"""Key expressions: validation, canonical form, and construction from others.
 
-The grammar is section 12.1 of the protocol. A key expression is chunks between slashes. `*` stands for one chunk, `**`
-for any number of them, `$*` for any characters inside one chunk; a chunk that starts with `@` is verbatim and stands
-for itself only, whatever it contains. Every set of keys has one spelling, the canonical one, and no other is valid.
+The grammar is section 12.1 of the protocol. A key expression consists of chunks separated by slashes. `*` matches one
+chunk, `**` any number of them, `$*` any characters inside one chunk; a chunk that starts with `@` is verbatim and
+matches only itself. Every set of keys has one canonical form, and no other is valid.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from zenspark.key.match import includes, intersects
 
 __all__ = ["KeyExpr", "SetIntersectionLevel", "canonise"]
 
-# What may stand in a chunk for itself. A lone surrogate has no UTF-8 form, so it could never be sent.
+# Literal characters of a chunk. A lone surrogate has no UTF-8 form, so it could never be sent.
 _LITERAL = r"[^/*$?#\ud800-\udfff]"
 _CHUNK = rf"(?:\*\*(?!/\*)|\*|(?:\$\*)?{_LITERAL}++(?:\$\*{_LITERAL}++)*(?:\$\*)?)"
 _CANONICAL = re.compile(rf"{_CHUNK}(?:/{_CHUNK})*")
@@ -34,7 +34,7 @@ _EXPECTED_INSTEAD_OF = {
 
 
 class SetIntersectionLevel(IntEnum):
-    """How two sets of keys relate; each level implies those below it."""
+    """Relation of two sets of keys; each level implies those below it."""
 
     DISJOINT = 0
     INTERSECTS = 1
@@ -48,42 +48,87 @@ class SetIntersectionLevel(IntEnum):
 
 
 class KeyExpr:
-    """A valid key expression, standing for the set of keys it matches.
+    """A valid key expression: the set of keys it matches.
 
     It equals its own text and hashes like it, so a dictionary keyed by one is found by the other.
+
+    Args:
+        key_expr: Text in canonical form; `autocanonize` takes any form.
+
+    Raises:
+        ZError: It is not valid, or not in canonical form.
+
+    Example:
+        >>> zenspark.KeyExpr("demo/**").intersects("demo/a/b")
+        True
     """
 
     __slots__ = ("_text",)
     _text: str
 
     def __init__(self, key_expr: str) -> None:
-        """Takes canonical text; `autocanonize` takes any spelling."""
+        """Validate a text in canonical form."""
         if _CANONICAL.fullmatch(key_expr) is None:
             _refuse(key_expr)
         object.__setattr__(self, "_text", str.__str__(key_expr))
 
     @classmethod
     def autocanonize(cls, key_expr: str) -> Self:
-        """Reads a text that may spell its set of keys in another than the canonical way."""
+        """Parse a text that may not be in canonical form.
+
+        Args:
+            key_expr: The text.
+
+        Raises:
+            ZError: It is not valid in any form.
+        """
         return cls(canonise(key_expr))
 
     @classmethod
     def of(cls, key: KeyExpr | str) -> KeyExpr:
-        """Serves whoever accepts both: a key expression stays as it is, a text is validated."""
+        """Return a key expression as it is, and validate a text.
+
+        Args:
+            key: A key expression, or its text.
+
+        Raises:
+            ZError: The text is not valid.
+        """
         return key if isinstance(key, KeyExpr) else cls(key)
 
     # --- as a set of keys ---
 
     def intersects(self, other: KeyExpr | str) -> bool:
-        """Whether some key matches both."""
+        """Return whether some key matches both.
+
+        Args:
+            other: A key expression, or its text.
+
+        Raises:
+            ZError: The text is not valid.
+        """
         return intersects(self._text, self.of(other)._text)
 
     def includes(self, other: KeyExpr | str) -> bool:
-        """Whether every key that matches the other also matches this one."""
+        """Return whether every key that matches the other also matches this one.
+
+        Args:
+            other: A key expression, or its text.
+
+        Raises:
+            ZError: The text is not valid.
+        """
         return includes(self._text, self.of(other)._text)
 
     def relation_to(self, other: KeyExpr | str) -> SetIntersectionLevel:
-        """Finds the highest level that holds, seen from here: INCLUDES means that this one includes the other."""
+        """Return the highest level that holds: INCLUDES means that this one includes the other.
+
+        Args:
+            other: A key expression, or its text.
+
+        Raises:
+            ZError: The text is not valid.
+        """
         text = self.of(other)._text
         if self._text == text:
             return SetIntersectionLevel.EQUALS
@@ -100,7 +145,7 @@ class KeyExpr:
 
     @property
     def prefix(self) -> Self | None:
-        """The chunks before the first wildcard: the part a declaration maps to a number."""
+        """The chunks before the first wildcard: the part a declaration maps to an id."""
         wild = _WILD_CHUNK.search(self._text)
         if wild is None:
             return self
@@ -109,7 +154,18 @@ class KeyExpr:
     # --- as a text ---
 
     def join(self, other: KeyExpr | str) -> Self:
-        """Puts a slash and the other behind this one, and the whole into canonical form."""
+        """Append a slash and another key expression; the result is canonicalized.
+
+        Args:
+            other: A key expression, or its text.
+
+        Raises:
+            ZError: The result is not valid.
+
+        Example:
+            >>> zenspark.KeyExpr("demo").join("a")
+            KeyExpr('demo/a')
+        """
         text = other._text if isinstance(other, KeyExpr) else other
         return self.autocanonize(self._text + "/" + text)
 
@@ -120,10 +176,17 @@ class KeyExpr:
         return self.autocanonize(other).join(self) if isinstance(other, str) else NotImplemented
 
     def concat(self, other: str) -> Self:
-        """Puts the text right behind this one; the whole must be canonical as it stands."""
+        """Append a text without a slash.
+
+        Args:
+            other: The text.
+
+        Raises:
+            ZError: The result is not valid, or not in canonical form.
+        """
         whole = self._text + other
         if self._text.endswith("*") and other.startswith("*"):
-            # `a/*` and `*` make the valid `a/**`, which is hardly ever meant; eclipse-zenoh refuses it as well.
+            # `a/*` and `*` make the valid `a/**`, which is hardly ever intended; eclipse-zenoh rejects it as well.
             _fail(whole, len(self._text), "no `*` right behind a `*`")
         return type(self)(whole)
 
@@ -154,7 +217,7 @@ class KeyExpr:
 
 
 def canonise(text: str) -> str:
-    """Spells the same set of keys in canonical form; raises where the text is no key expression in any spelling."""
+    """Returns the canonical form of a text; raises if it is no key expression in any form."""
     if _CANONICAL.fullmatch(text) is not None:
         return text
     chunks: list[str] = []
@@ -181,7 +244,7 @@ def _canonise_chunk(text: str, start: int, chunk: str) -> str:
 
 
 def _refuse(text: str) -> NoReturn:
-    """Says what is wrong with a text that is not canonical."""
+    """Raises the error for a text that is not canonical."""
     canonical = canonise(text)
     same = (at for at, (ours, theirs) in enumerate(zip(text, canonical, strict=False)) if ours != theirs)
     _fail(text, next(same, len(canonical)), f"the canonical form {canonical!r}")

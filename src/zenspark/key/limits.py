@@ -1,8 +1,8 @@
-"""How large a key expression may be: what bounds the work of comparing it with others.
+"""Size limits of key expressions, which bound the cost of matching.
 
-Comparing two key expressions takes at most as many steps as one has chunks times the bytes of the other. Finding those
-stored in a `KeyTree` that match one takes at most a few times as long as comparing it with each of them. Both are
-bounded only if the expressions are.
+Matching two key expressions takes at most as many steps as one has chunks times the bytes of the other. Finding the
+matches of one in a `KeyTree` takes at most a few times as long as matching it with each entry. Both are bounded only if
+the expressions are.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 
 class Excess(NamedTuple):
-    """By what a key expression is over a limit: the name of the limit, how much there is, and how much may be."""
+    """A limit that a key expression exceeds: its name, the actual and the allowed number."""
 
     limit: str
     found: int
@@ -21,22 +21,22 @@ class Excess(NamedTuple):
 
 
 class KeyLimits(msgspec.Struct, frozen=True):
-    """What a key expression may have at most."""
+    """Maximum sizes of a key expression."""
 
     bytes: int = 8192
-    """Bytes in UTF-8. A key without a number travels with every message, and is kept with every declaration."""
+    """Bytes in UTF-8. A key without an id is sent with every message, and is stored with every declaration."""
     chunks: int = 64
-    """Chunks between slashes. A search goes through the tree of declarations once for each."""
+    """Chunks between slashes. A lookup descends the tree of declarations once for each."""
     wildcards: int = 32
-    """`*`, `**` and `$*` together. Each multiplies the places in the tree that have to be looked at."""
+    """`*`, `**` and `$*` together. Each multiplies the nodes of the tree that a lookup visits."""
 
     @property
     def always_within(self) -> int:
-        """Characters up to which a key expression is within all limits, whatever it is."""
+        """Length in characters up to which any key expression is within all limits."""
         return min(self.bytes // 4, 2 * self.chunks, 2 * self.wildcards) - 1
 
     def excess(self, key: str) -> Excess | None:
-        """The first limit that a key expression is over; None if it is within all of them."""
+        """First limit that a key expression exceeds; None if there is none."""
         if len(key) * 4 > self.bytes:
             size = len(key.encode(errors="replace"))
             if size > self.bytes:

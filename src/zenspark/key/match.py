@@ -1,21 +1,21 @@
 # cython: language_level=3, freethreading_compatible=True
-"""Tells whether two key expressions share a key, and whether one covers the other (protocol section 12.2).
+"""Matching of key expressions: intersection and inclusion (protocol section 12.2).
 
-Both functions take canonical text and do not check it, as `KeyExpr` does; for other text the answer means nothing. A
-single chunk is a key expression too, so they also compare chunks.
+Both functions take canonical text and do not validate it, as `KeyExpr` does; for other text the result is undefined. A
+single chunk is a key expression too, so they also match chunks.
 
-Everything below them works on positions in the UTF-8 bytes and copies nothing, not even into a value that would hold
-them: a comparison takes less time than making one. A part of a key expression is a run of chunks `text[start:end]`; it
-is spent when `start` has reached `end`.
+Everything below them works on positions in the UTF-8 bytes and allocates nothing: matching takes less time than one
+allocation. A part of a key expression is a run of chunks `text[start:end]`; it is exhausted when `start` has reached
+`end`.
 
 Stars are matched greedily, not by the recursion of the specification, which is exponential:
 
-* Where only one side has stars, a star gives way one step at a time, and only the latest one ever has to: whatever an
+* Where only one side has stars, matching backtracks one step at a time, and only to the latest star: whatever an
   earlier star could still reach, the later one reaches as well. That is at most chunks times length steps between
   chunks; inside a chunk the texts between two `$*` are searched for in linear time.
-* Where both sides have stars, what stands before the first star of either side must agree in pairs, and so must what
-  stands after the last one. The rest always agrees: each side's star takes what the other side has between.
-* No star takes a verbatim chunk (12.3). So the verbatim chunks of both sides must be the same in the same order, and
+* Where both sides have stars, the chunks before the first star of either side must agree in pairs, and so must those
+  after the last one. The rest always agrees: each side's star matches what the other side has between.
+* No star matches a verbatim chunk (12.3). So the verbatim chunks of both sides must be the same in the same order, and
   between them the rules above hold.
 """
 
@@ -53,7 +53,7 @@ def includes(a: str, b: str) -> bool:
 
 @cython.cfunc
 def _compare(a: str, b: str, inclusion: cython.bint) -> cython.bint:
-    """Lays the bytes of both open, then asks whether `a` includes `b`, or else whether they intersect."""
+    """Get the bytes of both, and test whether `a` includes `b`, or else whether they intersect."""
     a_size: cython.Py_ssize_t = 0
     b_size: cython.Py_ssize_t = 0
     a_text: cython.p_const_uchar
@@ -83,10 +83,7 @@ def _cover(
     b_end: cython.Py_ssize_t,
     inclusion: cython.bint,
 ) -> cython.bint:
-    """Whether part `a` takes all chunks of part `b`, one by one, or several by a `**`.
-
-    Without `inclusion` a chunk takes what it intersects, and part `b` has no `**` of its own.
-    """
+    """Whether part `a` matches all chunks of part `b`, one by one, or several by a `**`."""
     i_end: cython.Py_ssize_t
     j_end: cython.Py_ssize_t
     after_star: cython.Py_ssize_t = -1  # where a goes on behind its latest `**`
@@ -173,14 +170,14 @@ def _meet_plain(
 @cython.cfunc
 @cython.exceptval(check=False)
 def _may_end(text: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-    """Whether what is left of a part can do without any more chunks."""
+    """Whether the rest of a part can match zero chunks."""
     return start >= end or _is_star_star(text, start, end)
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def _plain_end(text: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Where the part before the next verbatim chunk ends; before `start` if the very next one is verbatim."""
+    """End of the part before the next verbatim chunk; before `start` if the very next one is verbatim."""
     while start < end and text[start] != AT:
         start = _chunk_end(text, start, end) + 1
     return start - 1

@@ -1,25 +1,25 @@
 # cython: language_level=3, freethreading_compatible=True
-"""Values stored by key expression, and all those whose expression intersects, includes or is included by another.
+"""KeyTree: values stored by key expression, with lookup by intersection and inclusion.
 
-A dictionary holds every entry by its text, and so finds the one that equals a key. For the others there are two trees
-of chunks: one of the expressions with a `*` in their text, one of those without. A lookup of a key without wildcards
-walks the first tree only, so its cost follows from the length of the key and the wildcards on its way, not from how
-many plain keys are stored. A lookup with wildcards walks both.
+A dictionary holds every entry by its text, for exact lookup. For the relations there are two trees of chunks: one of
+the expressions with a `*` in their text, one of those without. A lookup of a key without wildcards walks the first tree
+only, so its cost depends on the length of the key and the wildcards on its path, not on the number of plain keys
+stored. A lookup with wildcards walks both.
 
 A walk takes the chunks of the looked-up expression one by one and keeps the branches that the chunks so far lead to:
 
 * `fresh`, those the latest chunk led to. A branch has one parent and one chunk, so none comes up twice.
-* `loops`, those behind a stored `**`. They stay for as long as the `**` may take what comes, and a chunk can lead to
+* `loops`, those behind a stored `**`. They stay for as long as the `**` may match what follows, and a chunk can lead to
   one that is there already; therefore a dictionary by identity.
 
 What a chunk leads to is section 12.2 seen from the tree, for each of the three relations an expression in the tree can
 have to the one looked up.
 
-With wildcards on both sides, or many of them, a walk can come to far more nodes than there are entries, once for each
-chunk. It is given up then, and all entries are compared one by one: a lookup never takes much longer than that.
+With wildcards on both sides, or many of them, a walk can visit far more nodes than there are entries, once for each
+chunk. It is abandoned then, and all entries are matched one by one: a lookup never takes much longer than that.
 
-With a million entries the time goes into memory that is not in the cache, so the trees touch little of it: nothing is
-allocated for the end of an expression but its entry, and a few children are kept in one tuple.
+With a million entries the time is spent on cache misses, so the trees touch little memory: nothing is allocated for the
+end of an expression but its entry, and a few children are kept in one tuple.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 
-# A node where more chunks follow, otherwise the entry that ends there.
+# A node if more chunks follow, otherwise the entry that ends there.
 Branch: TypeAlias = "_Node | tuple[str, Any]"
-# Branches by chunk: up to FEW in a tuple, chunk and branch by turns; beyond, in a dictionary.
+# Branches by chunk: up to MAX_TUPLE_CHILDREN in a tuple, chunk and branch alternating; beyond, in a dictionary.
 Children: TypeAlias = "dict[str, Branch] | tuple[Any, ...] | None"
-FEW = cython.declare(cython.Py_ssize_t, 4)
+MAX_TUPLE_CHILDREN = cython.declare(cython.Py_ssize_t, 4)
 
-# What kind of chunk it is.
+# Kinds of chunks.
 LITERAL = cython.declare(cython.int, 0)
 VERBATIM = cython.declare(cython.int, 1)
 GLOB = cython.declare(cython.int, 2)  # with `$*`
 STAR = cython.declare(cython.int, 3)
 STAR_STAR = cython.declare(cython.int, 4)
 
-# In which relation the stored expression stands to the one looked up.
+# Relations of the stored expression to the one looked up.
 INTERSECTING = cython.declare(cython.int, 0)
 INCLUDING = cython.declare(cython.int, 1)
 INCLUDED = cython.declare(cython.int, 2)
 
 
 class KeyTree(Generic[V]):
-    """A mapping from key expressions to values that can also be asked by relation.
+    """Mapping from key expressions to values, with lookup by relation.
 
-    A text is taken at its word: it must be canonical, as that of a KeyExpr is. Lookups answer with a list of texts and
-    values in no particular order, which stays as it is when the tree changes. Only one thread at a time may use it.
+    Texts are not validated: they must be canonical, as that of a KeyExpr is. Lookups return a list of texts and values
+    in no particular order, which does not change with the tree. Not thread-safe.
     """
 
     __slots__ = ("_entries", "_plain", "_wild")
@@ -80,23 +80,23 @@ class KeyTree(Generic[V]):
         return iter(self._entries)
 
     def items(self) -> Iterator[tuple[str, V]]:
-        """Everything stored, oldest first."""
+        """All entries, oldest first."""
         return iter(self._entries.values())
 
     def get(self, key: KeyExpr | str) -> V | None:
-        """What is stored under exactly this expression."""
+        """Value stored under exactly this expression."""
         entry = self._entries.get(str(key))
         return None if entry is None else entry[1]
 
     def insert(self, key: KeyExpr | str, value: V) -> None:
-        """Stores a value, in place of the one already stored under the same expression."""
+        """Stores a value, replacing the one already stored under the same expression."""
         text = str(key)
         entry = (text, value)
         self._entries[text] = entry
         _put(self._wild if "*" in text else self._plain, text.split("/"), entry)
 
     def remove(self, key: KeyExpr | str) -> V | None:
-        """Takes out what is stored under exactly this expression, and hands it over."""
+        """Removes and returns the value stored under exactly this expression."""
         text = str(key)
         entry = self._entries.pop(text, None)
         if entry is None:
@@ -105,18 +105,18 @@ class KeyTree(Generic[V]):
         return entry[1]
 
     def intersecting(self, key: KeyExpr | str) -> list[tuple[str, V]]:
-        """All whose expression shares a key with this one."""
+        """Entries whose expression intersects this one."""
         text = str(key)
         if "*" not in text:
             return self._matching(text)
         found: list[tuple[str, V]] = []
-        walk: _Walk = _walk(len(self._entries), found)
+        walk: _TreeWalk = _walk(len(self._entries), found)
         if walk.through(self._wild, text, INTERSECTING) and walk.through(self._plain, text, INTERSECTING):
             return found
         return [entry for entry in self._entries.values() if intersects(entry[0], text)]
 
     def including(self, key: KeyExpr | str) -> list[tuple[str, V]]:
-        """All whose expression includes this one."""
+        """Entries whose expression includes this one."""
         text = str(key)
         if "*" not in text:
             return self._matching(text)
@@ -126,12 +126,12 @@ class KeyTree(Generic[V]):
         return [entry for entry in self._entries.values() if includes(entry[0], text)]
 
     def included(self, key: KeyExpr | str) -> list[tuple[str, V]]:
-        """All whose expression is included by this one."""
+        """Entries whose expression is included by this one."""
         text = str(key)
         if "*" not in text:
             return self._equal(text)
         found: list[tuple[str, V]] = []
-        walk: _Walk = _walk(len(self._entries), found)
+        walk: _TreeWalk = _walk(len(self._entries), found)
         if walk.through(self._wild, text, INCLUDED) and walk.through(self._plain, text, INCLUDED):
             return found
         return [entry for entry in self._entries.values() if includes(text, entry[0])]
@@ -245,9 +245,9 @@ def _with_child(children: Children, chunk: str, child: Branch | None) -> Childre
     if child is None:
         del many[chunk]
     else:
-        # The same few chunks come back under many parents: one copy of each saves memory and cache.
+        # The same few chunks recur under many parents: one copy of each saves memory and cache.
         many[sys.intern(chunk)] = child
-    if len(many) > FEW:
+    if len(many) > MAX_TUPLE_CHILDREN:
         return many
     return tuple([part for pair in many.items() for part in pair]) or None
 
@@ -302,16 +302,16 @@ def _take(root: _Node, chunks: list[str]) -> None:
 
 
 STEPS_PER_ENTRY = cython.declare(cython.Py_ssize_t, 1)
-"""How many steps of a walk take as long as comparing an entry, about: with many entries both wait for memory."""
-FEWEST_STEPS = cython.declare(cython.Py_ssize_t, 1000)
-"""How many steps a walk may take in any case."""
+"""Steps of a walk that take about as long as matching one entry: with many entries both wait for memory."""
+MIN_WALK_STEPS = cython.declare(cython.Py_ssize_t, 1000)
+"""Steps a walk may take in any case."""
 
 
 @cython.final
 @cython.auto_pickle(False)
 @cython.cclass
-class _Walk:
-    """One lookup: adds what it finds, and is given up when it takes longer than comparing all entries would."""
+class _TreeWalk:
+    """One lookup: collects matches, and is abandoned when it takes longer than matching all entries would."""
 
     __slots__ = ("found", "left")
 
@@ -320,7 +320,7 @@ class _Walk:
 
     @cython.cfunc
     def through(self, root: _Node, text: str, relation: cython.int) -> cython.bint:
-        """Adds the entries of one tree that stand in the relation to the expression; False if it was given up."""
+        """Adds the entries of one tree that are in the relation to the expression; False if abandoned."""
         node: _Node
         chunk: str
         kind: cython.int
@@ -442,11 +442,11 @@ class _Walk:
 
 
 @cython.cfunc
-def _walk(entries: cython.Py_ssize_t, found: list[tuple[str, Any]]) -> _Walk:
+def _walk(entries: cython.Py_ssize_t, found: list[tuple[str, Any]]) -> _TreeWalk:
     """A walk that adds to a list, in a tree of so many entries; made without the detour of a constructor."""
-    walk: _Walk = _Walk.__new__(_Walk)
+    walk: _TreeWalk = _TreeWalk.__new__(_TreeWalk)
     walk.found = found
-    walk.left = FEWEST_STEPS + STEPS_PER_ENTRY * entries
+    walk.left = MIN_WALK_STEPS + STEPS_PER_ENTRY * entries
     return walk
 
 

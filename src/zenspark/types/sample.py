@@ -51,7 +51,19 @@ class SampleHeader(msgspec.Struct, frozen=True):
 @cython.no_gc  # it never refers back to itself, and there are too many for the garbage collector to look at
 @cython.cclass
 class Sample:
-    """One value written under a key, or the removal of a key, with all that came along."""
+    """A value published on a key, or the deletion of a key. Subscribers receive it, and replies contain it.
+
+    Args:
+        head: Everything but the payload and its attachment, time and number.
+        payload: The bytes of the value.
+        ntp64: Time of the timestamp, if the head has a clock.
+        attachment: The attachment; None without.
+        sn: Sequence number, if the head has a source.
+
+    Example:
+        >>> sample = subscriber.recv()
+        >>> print(sample.key_expr, sample.payload.to_string(), sample.timestamp)
+    """
 
     __slots__ = ("_attachment", "_head", "_ntp64", "_payload", "_sn")
 
@@ -82,50 +94,53 @@ class Sample:
 
     @property
     def payload(self) -> ZBytes:
-        """The bytes of the value; none if the key was removed."""
+        """The value; empty for a deletion."""
         return ZBytes(self._payload)
 
     @property
     def kind(self) -> SampleKind:
-        """Whether it brings a value or takes it away."""
+        """PUT for a value, DELETE for a deletion."""
         return self._head.kind
 
     @property
     def encoding(self) -> Encoding:
-        """What the bytes are."""
+        """The encoding of the payload."""
         return Encoding.from_wire(self._head.encoding)
 
     @property
     def timestamp(self) -> Timestamp | None:
-        """When it was made, and by whose clock."""
+        """Its time, and the id of the clock that made it; None without."""
         clock = self._head.timestamp_id
         return None if clock is None else Timestamp.from_wire(wire.Timestamp(self._ntp64, clock))
 
     @property
     def congestion_control(self) -> CongestionControl:
+        """What nodes on the way did when a link was full."""
         return CongestionControl.from_wire(self._head.qos.congestion)
 
     @property
     def priority(self) -> Priority:
+        """The priority it was sent with."""
         return Priority.from_wire(self._head.qos.priority)
 
     @property
     def express(self) -> bool:
-        """Whether it travelled without waiting for others."""
+        """Whether it was sent at once, without waiting for others to fill a batch."""
         return self._head.qos.express
 
     @property
     def reliability(self) -> Reliability:
+        """Whether it was sent on a reliable or a best-effort channel."""
         return Reliability.RELIABLE if self._head.reliable else Reliability.BEST_EFFORT
 
     @property
     def attachment(self) -> ZBytes | None:
-        """What the publisher sent along."""
+        """The attachment of the publisher; None without."""
         return None if self._attachment is None else ZBytes(self._attachment)
 
     @property
     def source_info(self) -> SourceInfo | None:
-        """Who published it, and the how-manieth of theirs it is."""
+        """Publisher and sequence number; None if the publisher did not send them."""
         source = self._head.source
         return None if source is None else SourceInfo.from_wire(wire.SourceInfo(source.zid, source.eid, self._sn))
 
@@ -235,7 +250,18 @@ def samples_from_rows(pushes: PushRun, heads: list[SampleHeader | None], attache
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """One answer: a sample, or an error somebody sent instead."""
+    """A reply to a query: a sample, or an error.
+
+    Attributes:
+        result: The sample or the error.
+        replier_id: Id of the queryable; None if it did not send it.
+        consolidation: How the queryable prefers its replies to be merged; AUTO if it has no preference.
+
+    Example:
+        >>> for reply in session.get("demo/**"):
+        ...     if reply.ok is not None:
+        ...         print(reply.ok.payload.to_string())
+    """
 
     result: Sample | ReplyError
     replier_id: EntityGlobalId | None = None
@@ -244,10 +270,10 @@ class Reply(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> Sample | None:
-        """The sample, None if it is an error."""
+        """The sample; None if it is an error."""
         return self.result if isinstance(self.result, Sample) else None
 
     @property
     def err(self) -> ReplyError | None:
-        """The error, None if there is a sample."""
+        """The error; None if there is a sample."""
         return self.result if isinstance(self.result, ReplyError) else None

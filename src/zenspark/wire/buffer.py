@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
-"""Reader and Writer: the integers, blobs and texts every message is made of.
+"""Reader and Writer of the primitives: integers, byte strings and texts.
 
-A Reader walks over bytes it does not own and copies nothing but the values asked for. Every length it meets is
-checked against what is left before it is used, so no input can make it reserve more memory than the input has.
-Compiled with Cython from this very file; interpreted it behaves the same.
+A Reader decodes bytes it does not own and copies only the requested values. Every length is checked against the
+remaining bytes before it is used, so no input can make it reserve more memory than the input has. Compiled with Cython
+from this very file; interpreted it behaves the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def _short(wanted: str, position: int, found: int) -> DecodeError:
 
 @cython.cclass
 class Reader:
-    """A position in a run of bytes, and the end it must not pass."""
+    """Read position in a buffer, and the end it must not pass."""
 
     _view: cython.const[cython.uchar][::1]  # type: ignore[valid-type]
     data = cython.declare(object, visibility="readonly")
@@ -38,29 +38,29 @@ class Reader:
             raise IndexError(f"positions {pos} to {end} are outside {size} bytes")
 
     def left(self) -> cython.Py_ssize_t:
-        """How many bytes are left."""
+        """Number of remaining bytes."""
         return self.end - self.pos
 
     def peek(self) -> cython.int:
-        """The next byte without taking it, -1 at the end."""
+        """The next byte without consuming it, -1 at the end."""
         return self._view[self.pos] if self.pos < self.end else -1
 
     def u8(self) -> cython.int:
-        """One byte."""
+        """Read one byte."""
         if self.pos >= self.end:
             raise _short("a byte", self.pos, 0)
         self.pos += 1
         return self._view[self.pos - 1]
 
     def u16(self) -> cython.int:
-        """Two bytes, the lower first."""
+        """Read two bytes, little-endian."""
         if self.end - self.pos < 2:
             raise _short("2 bytes", self.pos, self.end - self.pos)
         self.pos += 2
         return self._view[self.pos - 2] | (self._view[self.pos - 1] << 8)
 
     def z(self, bits: cython.int) -> cython.ulonglong:
-        """A variable-length integer of at most `bits` bits; longer spellings of a small value are accepted."""
+        """Read a variable-length integer of at most `bits` bits; non-minimal encodings are accepted."""
         start: cython.Py_ssize_t = self.pos
         pos: cython.Py_ssize_t = start
         value: cython.ulonglong = 0
@@ -84,7 +84,7 @@ class Reader:
         return value
 
     def take(self, length: cython.ulonglong) -> bytes:
-        """Exactly so many bytes, copied once."""
+        """Read exactly `length` bytes, copied once."""
         start: cython.Py_ssize_t = self.pos
         if length > cython.cast(cython.ulonglong, self.end - start):
             raise _short(f"{length} bytes", start, self.end - start)
@@ -92,7 +92,7 @@ class Reader:
         return bytes(self.data[start : self.pos])
 
     def skip(self, length: cython.ulonglong) -> cython.Py_ssize_t:
-        """Pass over so many bytes without looking at them; the position where they start."""
+        """Skip `length` bytes; returns the position where they start."""
         start: cython.Py_ssize_t = self.pos
         if length > cython.cast(cython.ulonglong, self.end - start):
             raise _short(f"{length} bytes", start, self.end - start)
@@ -100,15 +100,15 @@ class Reader:
         return start
 
     def blob(self, bits: cython.int) -> bytes:
-        """A length of at most `bits` bits, then that many bytes."""
+        """Read a length of at most `bits` bits, then that many bytes."""
         return self.take(self.z(bits))
 
     def rest(self) -> bytes:
-        """Everything that is left."""
+        """Read all remaining bytes."""
         return self.take(self.end - self.pos)
 
     def refuse_extension(self, number: int, position: int) -> None:
-        """Stop at a mandatory extension that is unknown here: the message around it must not be processed."""
+        """Reject an unknown mandatory extension: its message must not be processed."""
         raise UnknownExtension(number, position)
 
     def _decoded(self, raw: bytes, start: int) -> str:
@@ -118,17 +118,17 @@ class Reader:
             raise DecodeError("UTF-8 text", start + error.start, f"byte 0x{raw[error.start]:02x}") from None
 
     def text(self, bits: cython.int) -> str:
-        """A length, then that many bytes of UTF-8."""
+        """Read a length, then that many bytes of UTF-8."""
         raw = self.take(self.z(bits))
         return self._decoded(raw, self.pos - len(raw))
 
     def rest_text(self) -> str:
-        """Everything that is left, as UTF-8."""
+        """Read all remaining bytes as UTF-8."""
         start = self.pos
         return self._decoded(self.take(self.end - self.pos), start)
 
     def enter(self) -> cython.Py_ssize_t:
-        """Read a length and move the end to there; give what is returned to `leave`."""
+        """Read a length and move the end there; pass the result to `leave`."""
         length: cython.ulonglong = self.z(32)
         outer: cython.Py_ssize_t = self.end
         if length > cython.cast(cython.ulonglong, outer - self.pos):
@@ -137,22 +137,22 @@ class Reader:
         return outer
 
     def leave(self, outer: cython.Py_ssize_t) -> None:
-        """Check that all that `enter` announced was read, and put the former end back."""
+        """Check that everything since `enter` was read, and restore the outer end."""
         if self.pos != self.end:
             raise DecodeError("the end of the extension", self.pos, f"{self.end - self.pos} bytes more")
         self.end = outer
 
 
 class LenientReader(Reader):
-    """Reads past unknown extensions, also mandatory ones: to find where a message ends that is not processed."""
+    """Reads past unknown extensions, also mandatory ones, to find the end of a message that is not processed."""
 
     def refuse_extension(self, number: int, position: int) -> None:
-        """Go on: what such an extension holds is kept with the message."""
+        """Accept the extension: its content is kept with the message."""
 
 
 @cython.cclass
 class Writer:
-    """Bytes being written; `field` names what is written, for the error if it does not fit."""
+    """Bytes being written; `field` names the value in errors."""
 
     data = cython.declare(bytearray, visibility="readonly")
 
@@ -160,17 +160,17 @@ class Writer:
         self.data = bytearray()
 
     def u8(self, value: object, field: str) -> None:
-        """One byte."""
+        """Write one byte."""
         self.data.append(cython.cast(cython.uchar, self._integer(value, 8, field)))
 
     def u16(self, value: object, field: str) -> None:
-        """Two bytes, the lower first."""
+        """Write two bytes, little-endian."""
         number: cython.ulonglong = self._integer(value, 16, field)
         self.data.append(cython.cast(cython.uchar, number & 0xFF))
         self.data.append(cython.cast(cython.uchar, number >> 8))
 
     def z(self, value: object, bits: cython.int, field: str) -> None:
-        """A variable-length integer in its shortest form."""
+        """Write a variable-length integer in its shortest form."""
         self._vle(self._integer(value, bits, field))
 
     @cython.cfunc
@@ -193,12 +193,12 @@ class Writer:
         self.data.append(cython.cast(cython.uchar, value))  # a ninth byte carries all eight bits
 
     def blob(self, value: object, bits: cython.int, field: str) -> None:
-        """A length, then the bytes."""
+        """Write a length, then the bytes."""
         self._vle(self._length(value, bits, field))
         self.data += value
 
     def raw(self, value: object, field: str) -> None:
-        """The bytes alone."""
+        """Write bytes without a length."""
         self._length(value, 64, field)
         self.data += value
 
@@ -208,15 +208,15 @@ class Writer:
             raise EncodeError(f"expected bytes, got {type(value).__name__}", field)
         length: cython.ulonglong = len(value)
         if bits < 64 and length >> bits:
-            raise EncodeError(f"{length} bytes are more than a {bits}-bit length can say", field)
+            raise EncodeError(f"{length} bytes do not fit a {bits}-bit length", field)
         return length
 
     def text(self, value: object, bits: cython.int, field: str) -> None:
-        """A length, then the text as UTF-8."""
+        """Write a length, then the text as UTF-8."""
         self.blob(self._utf8(value, field), bits, field)
 
     def rest_text(self, value: object, field: str) -> None:
-        """The text alone, as UTF-8."""
+        """Write a text as UTF-8, without a length."""
         self.data += self._utf8(value, field)
 
     def _utf8(self, value: object, field: str) -> bytes:
@@ -228,18 +228,18 @@ class Writer:
             raise EncodeError(f"character {error.start} cannot be written as UTF-8", field) from None
 
     def extension(self, previous: cython.Py_ssize_t, header: cython.int) -> cython.Py_ssize_t:
-        """Start an extension: tell the header before it that one follows; the position of the new header."""
+        """Start an extension: set the Z bit of the previous header; returns the position of the new header."""
         self.data[previous] |= 0x80
         self.data.append(cython.cast(cython.uchar, header))
         return len(self.data) - 1
 
     def enter(self) -> cython.Py_ssize_t:
-        """Leave room for a length; give what is returned to `leave` when the content is written."""
+        """Reserve a byte for a length; pass the result to `leave` when the content is written."""
         self.data.append(0)
         return len(self.data)
 
     def leave(self, start: cython.Py_ssize_t) -> None:
-        """Fill in the length of what was written since `enter`."""
+        """Fill in the length of the bytes written since `enter`."""
         length: cython.ulonglong = len(self.data) - start
         if length < 0x80:
             self.data[start - 1] = length

@@ -1,14 +1,15 @@
-"""The words declarations are written in.
+"""Declaration language of messages: field codecs, field positions, and the base classes.
 
-A message is a class whose annotations, read top to bottom, are its bytes. This module gives the annotations their
-meaning (`Int`, `Bytes`, `Text`, `Rest`, `ListOf`; `When`, `Bits`, `Size`, `Ext`), the base classes that collect
-them, and `Field`, which is what the code generator, the field view and the tests read back.
+A message is a class whose annotations, read top to bottom, are its bytes. This module defines the annotations
+(`IntCodec`, `PrefixedCodec`, `RemainderCodec`, `ListCodec`; `When`, `Bits`, `Size`, `Ext`), the base classes that
+collect them, and `WireField`, which the code generator, the JSON field view and the tests read.
 """
 
 from __future__ import annotations
 
 import re
 import types
+from abc import ABC, abstractmethod
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -26,25 +27,25 @@ from typing import (
 import msgspec
 
 Hint: TypeAlias = Any
-"""A type hint, or a default value: what Python lets one annotate and assign."""
+"""A type hint, or a default value."""
 
-# -- how a value stands on the wire ------------------------------------------------------------------------------
+# -- codecs of values ------------------------------------------------------------------------------
 
 
-class Word:
-    """How one value is read and written, as source text of the codec."""
+class FieldCodec(ABC):
+    """Generates the source text that reads and writes one value."""
 
+    @abstractmethod
     def read(self) -> str:
-        """An expression that takes the value from `reader`."""
-        raise NotImplementedError
+        """Expression that reads the value from `reader`."""
 
+    @abstractmethod
     def write(self, value: str, field: str) -> str:
-        """A statement that puts the value of an expression into `out`."""
-        raise NotImplementedError
+        """Statement that writes the value of an expression to `out`."""
 
 
-class Int(Word):
-    """An unsigned integer: fixed width (`u`) or variable length (`z`), of so many bits."""
+class IntCodec(FieldCodec):
+    """Unsigned integer of so many bits: fixed width (`u`) or variable length (`z`)."""
 
     def __init__(self, form: str, bits: int) -> None:
         self.form = form
@@ -59,8 +60,8 @@ class Int(Word):
         return f"out.u{self.bits}({value}, {field!r})"
 
 
-class Prefixed(Word):
-    """A length of at most so many bits, then bytes (`blob`) or UTF-8 (`text`)."""
+class PrefixedCodec(FieldCodec):
+    """Length of at most so many bits, then bytes (`blob`) or UTF-8 (`text`)."""
 
     def __init__(self, form: str, bits: int) -> None:
         self.form = form
@@ -73,8 +74,8 @@ class Prefixed(Word):
         return f"out.{self.form}({value}, {self.bits}, {field!r})"
 
 
-class Remaining(Word):
-    """Everything that is left: bytes (`raw`), or UTF-8 (`rest_text`)."""
+class RemainderCodec(FieldCodec):
+    """All remaining bytes: raw (`raw`), or UTF-8 (`rest_text`)."""
 
     def __init__(self, form: str) -> None:
         self.form = form
@@ -86,10 +87,10 @@ class Remaining(Word):
         return f"out.{self.form}({value}, {field!r})"
 
 
-class Carried(Word):
-    """A value class carried by an integer: an enumeration, or bits with a meaning."""
+class EnumCodec(FieldCodec):
+    """Value class encoded as an integer: an enumeration, or bit flags."""
 
-    def __init__(self, carrier: Int, cls: type) -> None:
+    def __init__(self, carrier: IntCodec, cls: type) -> None:
         self.carrier = carrier
         self.cls = cls
 
@@ -100,8 +101,8 @@ class Carried(Word):
         return self.carrier.write(f"{value}.to_wire()", field)
 
 
-class Composed(Word):
-    """A value class that reads and writes itself; header flags it needs are handed to `read`."""
+class ValueCodec(FieldCodec):
+    """Value class with its own `read` and `write`; header flags it needs are passed to `read`."""
 
     def __init__(self, cls: type[Value], form: str = "") -> None:
         self.cls = cls
@@ -115,22 +116,22 @@ class Composed(Word):
         return f"{value}.write{self.suffix}(out)"
 
 
-class ListOf(Word):
-    """A count, then that many of one word."""
+class ListCodec(FieldCodec):
+    """Count, then that many items of one codec."""
 
-    def __init__(self, word: Word) -> None:
-        self.word = word
+    def __init__(self, codec: FieldCodec) -> None:
+        self.codec = codec
 
     def read(self) -> str:
-        return f"tuple([{self.word.read()} for _ in range(reader.z(64))])"
+        return f"tuple([{self.codec.read()} for _ in range(reader.z(64))])"
 
     def write(self, value: str, field: str) -> str:
         each = f"each_{field}"
-        return f"out.z(len({value}), 64, {field!r})\nfor {each} in {value}:\n    {self.word.write(each, field)}"
+        return f"out.z(len({value}), 64, {field!r})\nfor {each} in {value}:\n    {self.codec.write(each, field)}"
 
 
-class Called(Word):
-    """A word with a function of its own in the codec: network messages of a frame, slices of a shared payload."""
+class FunctionCodec(FieldCodec):
+    """Codec with a function of its own: network messages of a frame, slices of a shared-memory payload."""
 
     def __init__(self, name: str, *fields: str) -> None:
         self.name = name
@@ -143,24 +144,24 @@ class Called(Word):
         return f"write_{self.name}({', '.join(('out', value, *(f'm.{name}' for name in self.fields)))})"
 
 
-u8 = Annotated[int, Int("u", 8)]
-u16 = Annotated[int, Int("u", 16)]
-z8 = Annotated[int, Int("z", 8)]
-z16 = Annotated[int, Int("z", 16)]
-z32 = Annotated[int, Int("z", 32)]
-z64 = Annotated[int, Int("z", 64)]
-Blob = Annotated[bytes, Prefixed("blob", 32)]
-ShortBlob = Annotated[bytes, Prefixed("blob", 16)]
-Text = Annotated[str, Prefixed("text", 16)]
-LongText = Annotated[str, Prefixed("text", 64)]
-Rest = Annotated[bytes, Remaining("raw")]
-RestText = Annotated[str, Remaining("rest_text")]
+u8 = Annotated[int, IntCodec("u", 8)]
+u16 = Annotated[int, IntCodec("u", 16)]
+z8 = Annotated[int, IntCodec("z", 8)]
+z16 = Annotated[int, IntCodec("z", 16)]
+z32 = Annotated[int, IntCodec("z", 32)]
+z64 = Annotated[int, IntCodec("z", 64)]
+Blob = Annotated[bytes, PrefixedCodec("blob", 32)]
+ShortBlob = Annotated[bytes, PrefixedCodec("blob", 16)]
+Text = Annotated[str, PrefixedCodec("text", 16)]
+LongText = Annotated[str, PrefixedCodec("text", 64)]
+Rest = Annotated[bytes, RemainderCodec("raw")]
+RestText = Annotated[str, RemainderCodec("rest_text")]
 
-# -- where a value stands ----------------------------------------------------------------------------------------
+# -- position of values ----------------------------------------------------------------------------------------
 
 
 class When:
-    """On the wire only if the flag is set (or the flag bits have this value)."""
+    """Present only if the flag is set (or the flag bits have this value)."""
 
     def __init__(self, flag: str, equals: int | None = None) -> None:
         self.flag = flag
@@ -168,21 +169,21 @@ class When:
 
 
 class Bits:
-    """The value is those bits of a flag byte."""
+    """The value is encoded in these bits of a flag byte."""
 
     def __init__(self, flag: str) -> None:
         self.flag = flag
 
 
 class Size:
-    """The length of the value is those bits of a flag byte, plus one."""
+    """The length of the value, minus one, is encoded in these bits of a flag byte."""
 
     def __init__(self, flag: str) -> None:
         self.flag = flag
 
 
 class Ext:
-    """An extension: recognised by its number, its mandatory bit and its kind together."""
+    """Extension, identified by its number, its mandatory bit and its encoding together."""
 
     def __init__(self, number: int, *, mandatory: bool = False) -> None:
         self.number = number
@@ -190,7 +191,7 @@ class Ext:
 
 
 class Flags:
-    """A byte of flags from bit 7 to bit 0, as in "Z|M|N|0x1D": names, `NAME:width`, `_` reserved, `A=1` constant."""
+    """Flag byte from bit 7 to bit 0, as in "Z|M|N|0x1D": names, `NAME:width`, `_` reserved, `A=1` constant."""
 
     def __init__(self, text: str, when: str | None = None) -> None:
         self.text = text
@@ -220,7 +221,7 @@ class Flags:
         return width
 
     def mask(self, name: str) -> int:
-        """The bits of that name."""
+        """Bit mask of a flag."""
         return ((1 << self.width[name]) - 1) << self.shift[name]
 
 
@@ -229,12 +230,12 @@ class Flags:
 REQUIRED: Hint = msgspec.NODEFAULT
 
 
-class Field(msgspec.Struct, frozen=True):
-    """One line of a declaration, understood."""
+class WireField(msgspec.Struct, frozen=True):
+    """One field of a message declaration."""
 
     name: str
     type: Hint
-    word: Word | None
+    codec: FieldCodec | None
     default: Hint
     optional: bool
     bodies: tuple[type[Message], ...] = ()
@@ -246,46 +247,47 @@ class Field(msgspec.Struct, frozen=True):
 
     @property
     def required(self) -> bool:
+        """Whether the field has no default."""
         return self.default is REQUIRED
 
     @property
     def value_flags(self) -> dict[str, str]:
-        """Header flags the value itself decides: their names, and the attributes that tell."""
-        return self.word.flags if isinstance(self.word, Composed) else {}
+        """Header flags determined by the value: their names, and the attributes that give them."""
+        return self.codec.flags if isinstance(self.codec, ValueCodec) else {}
 
     @property
     def ext_header(self) -> int:
-        """The byte that announces the extension, without the bit that says another follows."""
+        """Header byte of the extension, without the bit that another follows."""
         assert self.ext is not None
         return self.ext.number | (0x10 if self.ext.mandatory else 0) | self.ext_kind << 5
 
     @property
     def ext_kind(self) -> int:
-        """0 nothing, 1 an integer, 2 bytes."""
+        """Encoding of the extension: 0 unit, 1 integer, 2 bytes."""
         if self.type is bool:
             return 0
-        return 1 if isinstance(self.word, (Int, Carried)) else 2
+        return 1 if isinstance(self.codec, (IntCodec, EnumCodec)) else 2
 
 
 def origin(hint: Hint) -> object:
-    """What a hint is made of: Annotated, tuple, a union, or None for a plain class."""
+    """Generic origin of a hint: Annotated, tuple, a union, or None for a plain class."""
     return get_origin(hint)
 
 
-def _word_of(hint: Hint) -> Word | None:
+def _codec_of(hint: Hint) -> FieldCodec | None:
     if origin(hint) is Annotated:
-        inner, *words = get_args(hint)
-        word = next((word for word in words if isinstance(word, Word)), None)
-        if isinstance(word, Int) and hasattr(inner, "from_wire"):
-            return Carried(word, inner)
-        return word or _word_of(inner)
+        inner, *annotations = get_args(hint)
+        codec = next((item for item in annotations if isinstance(item, FieldCodec)), None)
+        if isinstance(codec, IntCodec) and hasattr(inner, "from_wire"):
+            return EnumCodec(codec, inner)
+        return codec or _codec_of(inner)
     if origin(hint) is tuple:
-        item = _word_of(get_args(hint)[0])
-        return ListOf(item) if item else None
+        item = _codec_of(get_args(hint)[0])
+        return ListCodec(item) if item else None
     if isinstance(hint, type) and hasattr(hint, "from_wire"):
-        return Carried(Int("z", 64), hint)
+        return EnumCodec(IntCodec("z", 64), hint)
     if isinstance(hint, type) and issubclass(hint, Value):
-        return Composed(hint)
+        return ValueCodec(hint)
     return None
 
 
@@ -293,18 +295,18 @@ def _plain(hint: Hint) -> Hint:
     return get_args(hint)[0] if origin(hint) is Annotated else hint
 
 
-def _field(name: str, hint: Hint, default: Hint) -> Field:
+def _field(name: str, hint: Hint, default: Hint) -> WireField:
     marks: dict[str, Hint] = {}
-    words = []
+    codecs = []
     if origin(hint) is Annotated:
         hint, *metadata = get_args(hint)
         marks = {type(mark).__name__.lower(): mark for mark in metadata if isinstance(mark, (When, Bits, Size, Ext))}
-        words = [mark for mark in metadata if isinstance(mark, Word)]
+        codecs = [mark for mark in metadata if isinstance(mark, FieldCodec)]
     choices = get_args(hint) if origin(hint) in (Union, types.UnionType) else (hint,)
     kinds = [choice for choice in choices if choice is not type(None)]
     bodies = tuple(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Message))
-    word = words[0] if words else None if bodies else _word_of(kinds[0])
-    return Field(name, _plain(kinds[0]), word, default, len(kinds) < len(choices), bodies, **marks)
+    codec = codecs[0] if codecs else None if bodies else _codec_of(kinds[0])
+    return WireField(name, _plain(kinds[0]), codec, default, len(kinds) < len(choices), bodies, **marks)
 
 
 if TYPE_CHECKING:  # so that type checkers take the rule below instead of msgspec's own, which is not keyword-only
@@ -317,7 +319,7 @@ else:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class DeclarationMeta(_StructMeta):
-    """Makes every declaration an immutable struct built by keywords, and remembers its header."""
+    """Makes every declaration an immutable struct built by keywords, and stores its header."""
 
     def __new__(
         mcls,
@@ -342,11 +344,11 @@ def _wire_name(class_name: str) -> str:
 
 
 class Value(msgspec.Struct, frozen=True):
-    """A part of messages that reads and writes itself because the words cannot say it."""
+    """Part of messages with its own `read` and `write`, because field codecs cannot express it."""
 
 
 class Message(_Struct, metaclass=DeclarationMeta):
-    """Anything with a header byte: what follows from its annotations is in the generated codec."""
+    """Base of everything with a header byte; the codec is generated from its annotations."""
 
     HEADER: ClassVar[Flags | None]
     NAME: ClassVar[str]
@@ -354,29 +356,29 @@ class Message(_Struct, metaclass=DeclarationMeta):
     """Whether its extensions are shown as a list, in wire order, instead of by name."""
     TAG: ClassVar[str] = "msg"
     LENIENT: ClassVar[bool] = False
-    """Whether unknown mandatory extensions are passed over instead of refused."""
+    """Whether unknown mandatory extensions are skipped instead of rejected."""
 
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 
 def replace(message: AnyMessage, **changes: Hint) -> AnyMessage:
-    """The same message with other values in some fields."""
+    """Copy of a message with some fields replaced."""
     return msgspec.structs.replace(message, **changes)  # type: ignore[type-var]
 
 
-_FIELDS: dict[type, tuple[Field, ...]] = {}
+_FIELDS: dict[type, tuple[WireField, ...]] = {}
 
 
-def fields_of(cls: type[Message]) -> tuple[Field, ...]:
-    """The fields of a declaration in wire order."""
+def fields_of(cls: type[Message]) -> tuple[WireField, ...]:
+    """Fields of a declaration in wire order."""
     found = _FIELDS.get(cls)
     if found is None:
         found = _FIELDS[cls] = _collect(cls)
     return found
 
 
-def _collect(cls: type[Message]) -> tuple[Field, ...]:
+def _collect(cls: type[Message]) -> tuple[WireField, ...]:
     hints = get_type_hints(cls, include_extras=True)
     defaults = {info.name: info.default for info in msgspec.structs.fields(cls)}  # type: ignore[arg-type]
     collected = []
@@ -385,7 +387,7 @@ def _collect(cls: type[Message]) -> tuple[Field, ...]:
         if hint is ClassVar or origin(hint) is ClassVar:
             flags = getattr(cls, name, None)
             if isinstance(flags, Flags):
-                collected.append(Field(name, Flags, None, REQUIRED, False, flags=flags))
+                collected.append(WireField(name, Flags, None, REQUIRED, False, flags=flags))
             continue
         collected.append(_field(name, hint, defaults[name]))
     return tuple(collected)

@@ -1,8 +1,8 @@
-"""Messages as plain fields, and back: what `zenspark decode --json` prints and `zenspark encode` reads.
+"""Conversion between messages and JSON fields, for `zenspark decode --json` and `zenspark encode`.
 
-Everything follows from the declarations. Bytes are hexadecimal text, ids and enumerations are text, what has its
-default is left out. The few fields that only people want (the effective priority of a frame, the entries inside a
-link-state body) are added in `DERIVED`.
+Everything follows from the declarations. Bytes are hexadecimal text, ids and enumerations are text, defaults are
+omitted. A few derived fields for human readers (the effective priority of a frame, the entries of a link-state body)
+are added in `DERIVED`.
 """
 
 from __future__ import annotations
@@ -20,45 +20,45 @@ from zenspark.errors import DecodeError, UsageError
 from zenspark.wire import messages
 from zenspark.wire.buffer import Reader, Writer
 from zenspark.wire.codec import decode_link_states, decode_network, decode_scouting, decode_transport
-from zenspark.wire.declare import Field, Message, Value, fields_of, origin
+from zenspark.wire.declare import Message, Value, WireField, fields_of, origin
 from zenspark.wire.values import Extension, Locator, WireEnum, ZenohId
 
 Plain: TypeAlias = Any
-"""Text, numbers, truth values, lists and dictionaries, as JSON has them."""
+"""JSON values: text, numbers, booleans, lists and dictionaries."""
 Fields = dict[str, Plain]
 
 # -- to fields ---------------------------------------------------------------------------------------------------
 
 
-def to_fields(message: Message) -> Fields:
-    """The fields of a message that are on the wire, by name."""
+def to_json_fields(message: Message) -> Fields:
+    """Fields of a message that are on the wire, by name."""
     cls = type(message)
     shown: Fields = {cls.TAG: cls.NAME} if cls.NAME != "LINK_STATE" else {}
     for field in _shown(cls):
         value = getattr(message, field.name)
         if field.required or value != field.default:
-            shown[field.name] = plain(value)
+            shown[field.name] = to_plain(value)
     if cls.LISTED:
         shown["exts"] = [_listed(field, getattr(message, field.name)) for field in _present(message)]
-        shown["exts"] += plain(message.exts)  # type: ignore[attr-defined]
+        shown["exts"] += to_plain(message.exts)  # type: ignore[attr-defined]
     if cls in DERIVED:
         DERIVED[cls](message, shown)
     return shown
 
 
 @cache
-def _shown(cls: type[Message]) -> tuple[Field, ...]:
+def _shown(cls: type[Message]) -> tuple[WireField, ...]:
     hidden = {"exts"} if cls.LISTED else set()
     named = [field for field in fields_of(cls) if not field.flags and not (cls.LISTED and field.ext)]
     return tuple(field for field in named if field.name not in hidden)
 
 
-def _present(message: Message) -> list[Field]:
+def _present(message: Message) -> list[WireField]:
     return [field for field in fields_of(type(message)) if field.ext and getattr(message, field.name) != field.default]
 
 
-def _listed(field: Field, value: Plain) -> Fields:
-    listed = plain(Extension(field.ext_header))
+def _listed(field: WireField, value: Plain) -> Fields:
+    listed = to_plain(Extension(field.ext_header))
     if field.ext_kind == 1:
         listed["value"] = value if isinstance(value, int) else value.to_wire()
     elif field.ext_kind == 2:
@@ -66,7 +66,7 @@ def _listed(field: Field, value: Plain) -> Fields:
     return listed  # type: ignore[no-any-return]
 
 
-def _content(field: Field, value: Plain) -> bytes:
+def _content(field: WireField, value: Plain) -> bytes:
     if isinstance(value, bytes):
         return value
     if isinstance(value, str):
@@ -76,16 +76,16 @@ def _content(field: Field, value: Plain) -> bytes:
     return bytes(out.data)
 
 
-def plain(value: Plain) -> Plain:
-    """Any part of a message as text, numbers, lists and dictionaries."""
+def to_plain(value: Plain) -> Plain:
+    """Convert any part of a message to JSON values."""
     shown = _PLAIN.get(type(value))
     if shown is not None:
         return shown(value)
     if isinstance(value, Message):
-        return to_fields(value)
+        return to_json_fields(value)
     if isinstance(value, Value):
         return {
-            name: plain(part)
+            name: to_plain(part)
             for name, part in zip(value.__struct_fields__, msgspec.structs.astuple(value), strict=True)
             if part is not None
         }
@@ -97,7 +97,7 @@ def plain(value: Plain) -> Plain:
 def _plain_extension(extension: Extension) -> Fields:
     shown: Fields = {"id": extension.id, "enc": extension.enc, "mandatory": extension.mandatory}
     if extension.value is not None:
-        shown["value"] = plain(extension.value)
+        shown["value"] = to_plain(extension.value)
     return shown
 
 
@@ -107,14 +107,14 @@ _PLAIN: dict[type, Callable[[Plain], Plain]] = {
     str: lambda value: value,
     type(None): lambda value: value,
     bytes: bytes.hex,
-    tuple: lambda value: [plain(item) for item in value],
+    tuple: lambda value: [to_plain(item) for item in value],
     ZenohId: str,
     Locator: str,
     Extension: _plain_extension,
 }
 
 
-# -- what is shown besides ---------------------------------------------------------------------------------------
+# -- derived fields ---------------------------------------------------------------------------------------
 
 INTEREST_LETTERS = "KSQTRNMA"
 
@@ -123,7 +123,7 @@ def _derive_frame(frame: messages.Frame, shown: Fields) -> None:
     if "priority" in shown:
         shown["qos_raw"] = shown["priority"]
     shown["priority"] = int(frame.priority)
-    shown["msgs"] = plain(frame.msgs)
+    shown["msgs"] = to_plain(frame.msgs)
 
 
 def _derive_fragment(fragment: messages.Fragment, shown: Fields) -> None:
@@ -151,7 +151,7 @@ def _derive_oam(oam: messages.NetworkOam, shown: Fields) -> None:
     if oam.id != oam.LINK_STATE or oam.zbuf is None:
         return
     try:
-        shown["linkstate"] = [plain(entry) for entry in decode_link_states(oam.zbuf)]
+        shown["linkstate"] = [to_plain(entry) for entry in decode_link_states(oam.zbuf)]
     except DecodeError as error:
         shown["linkstate_error"] = str(error)  # the body is opaque to the codec; it is shown whole in zbuf
 
@@ -185,11 +185,11 @@ DECODERS: dict[str, Callable[[bytes], Message]] = {
     "network": decode_network,
 }
 REDUNDANT = {"qos_raw", "payload_len", "linkstate", "linkstate_error"}
-"""Fields that are shown but say nothing new: they are read past."""
+"""Derived fields that carry no information of their own: ignored on input."""
 
 
-def from_fields(family: type[Message], fields: Plain, path: str = "fields") -> Message:
-    """The message of one family that these fields describe; an error names the field that is wrong."""
+def from_json_fields(family: type[Message], fields: Plain, path: str = "fields") -> Message:
+    """Build the message of one family from its fields; an error names the wrong field."""
     cls = _named(family, fields, path)
     if cls is messages.Interest:
         fields = _interest_fields(fields, path)
@@ -228,7 +228,7 @@ def _expect(holds: bool, path: str, expected: str, found: Plain) -> None:
 
 
 def _shortened(found: Plain) -> str:
-    """The beginning of what was given, as JSON; in Python's words where JSON cannot say it."""
+    """First characters of a value as JSON, or as Python's repr if JSON cannot represent it."""
     try:
         return msgspec.json.encode(found).decode()[:80]
     except (UnicodeEncodeError, RecursionError):
@@ -252,7 +252,7 @@ def _interest_fields(fields: Fields, path: str) -> Fields:
     return rest | {name: letter in letters for name, letter in bits.items()}
 
 
-def _value(field: Field, fields: Fields, path: str) -> Plain:
+def _value(field: WireField, fields: Fields, path: str) -> Plain:
     if field.name not in fields:
         if field.required:
             raise UsageError(f"{path} is missing")
@@ -261,10 +261,10 @@ def _value(field: Field, fields: Fields, path: str) -> Plain:
     if found is None and field.optional:
         return None
     if field.bodies:
-        return from_fields(_family(field.bodies), found, path)
+        return from_json_fields(_family(field.bodies), found, path)
     if field.name == "msgs":
         _expect(isinstance(found, list), path, "a list", found)
-        return tuple(from_fields(messages.NetworkMessage, item, f"{path}[{i}]") for i, item in enumerate(found))
+        return tuple(from_json_fields(messages.NetworkMessage, item, f"{path}[{i}]") for i, item in enumerate(found))
     return _part(field.type, found, path)
 
 
@@ -273,7 +273,7 @@ def _family(bodies: tuple[type[Message], ...]) -> type[Message]:
 
 
 def _part(kind: Plain, found: Plain, path: str) -> Plain:
-    """A value of this type from its plain form."""
+    """Value of a type from its JSON form."""
     reader = _READ.get(kind)
     if reader is not None:
         return reader(found, path)
@@ -288,7 +288,7 @@ def _part(kind: Plain, found: Plain, path: str) -> Plain:
 
 
 def _bare(hint: Plain) -> Plain:
-    """A type without annotations and without None."""
+    """Type without annotations and without None."""
     while hasattr(hint, "__metadata__"):
         hint = get_args(hint)[0]
     choices = [choice for choice in get_args(hint) if choice is not type(None)]
@@ -391,7 +391,7 @@ _READ: dict[Plain, Callable[[Plain, str], Plain]] = {
 
 
 def _listed_values(cls: type[Message], found: Plain, path: str) -> Fields:
-    """Extensions given as a list: those with a name go to their fields, the others stay as they are."""
+    """Field values of extensions given as a list: known ones by name, the others as they are."""
     _expect(isinstance(found, list), path, "a list", found)
     by_header = {field.ext_header: field for field in fields_of(cls) if field.ext}
     values: Fields = {}
@@ -406,7 +406,7 @@ def _listed_values(cls: type[Message], found: Plain, path: str) -> Fields:
     return values | {"exts": tuple(unknown)}
 
 
-def _known_value(field: Field, extension: Extension, path: str) -> Plain:
+def _known_value(field: WireField, extension: Extension, path: str) -> Plain:
     if field.ext_kind == 0:
         return True
     if field.type in (int, bytes):

@@ -1,8 +1,8 @@
-"""Every message of the protocol, declared.
+"""Declarations of every message of the protocol.
 
-Read a class as bytes, top to bottom. The header string is the first byte from bit 7 to bit 0; the extension block
-stands where the first `Ext` field (or `exts`, the unknown ones) stands, and extensions are written in the order
-declared. `wire/codec.py` is generated from this file: edit here, then `make codec`.
+Read a class as bytes, top to bottom. The header string is the first byte from bit 7 to bit 0; the extension block is at
+the position of the first `Ext` field (or `exts`, the unknown ones), and extensions are written in the order declared.
+`wire/codec.py` is generated from this file: edit here, then `make codec`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from zenspark.errors import CloseReason
 from zenspark.wire.declare import (
     Bits,
     Blob,
-    Called,
-    Composed,
     Ext,
     Flags,
+    FunctionCodec,
     LongText,
     Message,
     Rest,
     RestText,
     ShortBlob,
     Size,
+    ValueCodec,
     When,
     u8,
     u16,
@@ -54,20 +54,20 @@ from zenspark.wire.values import (
     ZenohId,
 )
 
-SizedId = Annotated[ZenohId, Composed(ZenohId, "sized")]
-ExtensionExpr = Annotated[WireExpr, Composed(WireExpr, "extension")]
+SizedId = Annotated[ZenohId, ValueCodec(ZenohId, "sized")]
+ExtensionExpr = Annotated[WireExpr, ValueCodec(WireExpr, "extension")]
 
 # -- scouting: one datagram each ---------------------------------------------------------------------------------
 
 
 class ScoutingMessage(Message):
-    """A datagram by which nodes find each other."""
+    """Base of scouting messages: one datagram each, for discovery."""
 
     LENIENT: ClassVar = True
 
 
 class Scout(ScoutingMessage, header="Z|_:2|0x01"):
-    """Who is there? `what` is the bitmap of roles that shall answer."""
+    """SCOUT: discovery request; `what` is the bitmap of roles that shall reply."""
 
     version: u8
     roles: ClassVar[Flags] = Flags("LEN:4|I|WHAT:3")
@@ -77,7 +77,8 @@ class Scout(ScoutingMessage, header="Z|_:2|0x01"):
 
 
 class Hello(ScoutingMessage, header="Z|_|L|0x02"):
-    """Here I am. Without locators, the address the datagram came from is the locator."""
+    """HELLO: reply to SCOUT, with the node's identity and locators. Without locators, the source address of the
+    datagram is the locator."""
 
     version: u8
     role: ClassVar[Flags] = Flags("LEN:4|_:2|WAI:2")
@@ -91,11 +92,11 @@ class Hello(ScoutingMessage, header="Z|_|L|0x02"):
 
 
 class TransportMessage(Message):
-    """What the two ends of a link say to each other; the data travel inside FRAME and FRAGMENT."""
+    """Base of transport messages, between the two ends of a link; data is carried inside FRAME and FRAGMENT."""
 
 
 class TransportOam(TransportMessage, header="Z|ENC:2|0x00", name="OAM"):
-    """Management of the transport; nobody sends any yet."""
+    """OAM: transport management; unused by eclipse-zenoh 1.10."""
 
     id: z16
     priority: Annotated[Priority, Ext(0x1, mandatory=True)] = Priority.DATA
@@ -105,7 +106,7 @@ class TransportOam(TransportMessage, header="Z|ENC:2|0x00", name="OAM"):
 
 
 class InitSyn(TransportMessage, header="Z|S|A=0|0x01", listed=True):
-    """I would like a session: who I am and what I can do."""
+    """INIT(SYN): first handshake message; identity and capabilities of the initiator."""
 
     version: u8
     role: ClassVar[Flags] = Flags("LEN:4|_:2|WAI:2")
@@ -126,7 +127,7 @@ class InitSyn(TransportMessage, header="Z|S|A=0|0x01", listed=True):
 
 
 class InitAck(TransportMessage, header="Z|S|A=1|0x01", listed=True):
-    """You may have a session on these terms; bring the cookie back."""
+    """INIT(ACK): second handshake message; negotiated parameters, and the cookie that OPEN(SYN) must return."""
 
     version: u8
     role: ClassVar[Flags] = Flags("LEN:4|_:2|WAI:2")
@@ -148,7 +149,7 @@ class InitAck(TransportMessage, header="Z|S|A=1|0x01", listed=True):
 
 
 class OpenSyn(TransportMessage, header="Z|T|A=0|0x02", listed=True):
-    """Here is your cookie; I will be heard of within each lease, counting from this number."""
+    """OPEN(SYN): third handshake message; the cookie, lease and initial sequence number of the initiator."""
 
     unit: Annotated[TimeUnit, Bits("T")]
     lease: z64
@@ -165,7 +166,7 @@ class OpenSyn(TransportMessage, header="Z|T|A=0|0x02", listed=True):
 
 
 class OpenAck(TransportMessage, header="Z|T|A=1|0x02", listed=True):
-    """The session is open; I will be heard of within each lease, counting from this number."""
+    """OPEN(ACK): last handshake message; lease and initial sequence number of the acceptor."""
 
     unit: Annotated[TimeUnit, Bits("T")]
     lease: z64
@@ -181,7 +182,7 @@ class OpenAck(TransportMessage, header="Z|T|A=1|0x02", listed=True):
 
 
 class Close(TransportMessage, header="Z|_|S|0x03"):
-    """This link, or the whole session, ends here."""
+    """CLOSE: ends this link (S = 0) or the whole session (S = 1), with a reason."""
 
     session: Annotated[bool, Bits("S")]
     reason: u8
@@ -189,28 +190,28 @@ class Close(TransportMessage, header="Z|_|S|0x03"):
 
     @property
     def why(self) -> CloseReason:
-        """The reason as a name; unknown numbers are generic."""
+        """The reason as an enumeration member; unknown numbers are GENERIC."""
         return CloseReason(self.reason) if self.reason in set(CloseReason) else CloseReason.GENERIC
 
 
 class KeepAlive(TransportMessage, header="Z|_:2|0x04"):
-    """I am still here."""
+    """KEEP_ALIVE: renews the lease when nothing else is sent."""
 
     exts: Extensions = ()
 
 
 class Frame(TransportMessage, header="Z|_|R|0x05"):
-    """Network messages of one priority and reliability; it ends where the next transport message begins."""
+    """FRAME: network messages of one priority and reliability; it ends where the next transport message begins."""
 
     reliable: Annotated[bool, Bits("R")]
     sn: z32
     priority: Annotated[Priority, Ext(0x1, mandatory=True)] = Priority.DATA
     exts: Extensions = ()
-    msgs: Annotated[tuple[NetworkMessage, ...], Called("network_messages")] = ()
+    msgs: Annotated[tuple[NetworkMessage, ...], FunctionCodec("network_messages")] = ()
 
 
 class Fragment(TransportMessage, header="Z|M|R|0x06"):
-    """A slice of one network message too large for a batch; it fills the rest of its batch."""
+    """FRAGMENT: part of one network message too large for a batch; it extends to the end of its batch."""
 
     more: Annotated[bool, Bits("M")]
     reliable: Annotated[bool, Bits("R")]
@@ -223,7 +224,8 @@ class Fragment(TransportMessage, header="Z|M|R|0x06"):
 
 
 class Join(TransportMessage, header="Z|S|T|0x07", listed=True):
-    """I am on this multicast group, on these terms; sent again and again instead of a handshake."""
+    """JOIN: announces membership of a multicast group, parameters and next sequence numbers; sent periodically instead
+    of a handshake."""
 
     version: u8
     role: ClassVar[Flags] = Flags("LEN:4|_:2|WAI:2")
@@ -245,13 +247,13 @@ class Join(TransportMessage, header="Z|S|T|0x07", listed=True):
 
 
 class DataMessage(Message):
-    """What a publication, a query or a reply is about."""
+    """Base of the bodies of PUSH, REQUEST and RESPONSE."""
 
     TAG: ClassVar = "kind"
 
 
 class Put(DataMessage, header="Z|E|T|0x01"):
-    """A value written under a key."""
+    """PUT: a value published on a key."""
 
     timestamp: Annotated[Timestamp | None, When("T")] = None
     encoding: Annotated[Encoding, When("E")] = Encoding.BYTES
@@ -259,11 +261,11 @@ class Put(DataMessage, header="Z|E|T|0x01"):
     shm: Annotated[bool, Ext(0x2, mandatory=True)] = False
     attachment: Annotated[Rest | None, Ext(0x3)] = None
     exts: Extensions = ()
-    payload: Annotated[bytes, Called("payload", "shm")]
+    payload: Annotated[bytes, FunctionCodec("payload", "shm")]
 
 
 class Del(DataMessage, header="Z|_|T|0x02"):
-    """A key removed."""
+    """DEL: deletion of a key."""
 
     timestamp: Annotated[Timestamp | None, When("T")] = None
     source_info: Annotated[SourceInfo | None, Ext(0x1)] = None
@@ -272,7 +274,7 @@ class Del(DataMessage, header="Z|_|T|0x02"):
 
 
 class Query(DataMessage, header="Z|P|C|0x03"):
-    """What is asked: parameters, an optional value, and how replies shall be merged."""
+    """QUERY: parameters, an optional value, and how replies are consolidated."""
 
     consolidation: Annotated[Consolidation, When("C")] = Consolidation.AUTO
     parameters: Annotated[LongText, When("P")] = ""
@@ -284,7 +286,7 @@ class Query(DataMessage, header="Z|P|C|0x03"):
 
 
 class Reply(DataMessage, header="Z|_|C|0x04"):
-    """An answer: a value or a removal."""
+    """REPLY: body of a successful response: PUT or DEL."""
 
     consolidation: Annotated[Consolidation, When("C")] = Consolidation.AUTO
     exts: Extensions = ()
@@ -292,26 +294,26 @@ class Reply(DataMessage, header="Z|_|C|0x04"):
 
 
 class Err(DataMessage, header="Z|E|_|0x05"):
-    """A queryable could not answer, and says so in its own words."""
+    """ERR: body of an error response, with a payload chosen by the queryable."""
 
     encoding: Annotated[Encoding, When("E")] = Encoding.BYTES
     source_info: Annotated[SourceInfo | None, Ext(0x1)] = None
     shm: Annotated[bool, Ext(0x2, mandatory=True)] = False
     exts: Extensions = ()
-    payload: Annotated[bytes, Called("payload", "shm")]
+    payload: Annotated[bytes, FunctionCodec("payload", "shm")]
 
 
 # -- declarations: the body of DECLARE ---------------------------------------------------------------------------
 
 
 class Declaration(Message):
-    """Something a node has or wants, or no longer."""
+    """Base of declarations: the bodies of DECLARE."""
 
     TAG: ClassVar = "decl"
 
 
 class DeclareKeyexpr(Declaration, header="Z|_|N|0x00"):
-    """From now on this number of mine stands for this key expression."""
+    """D_KEYEXPR: maps an id of the sender to a key expression."""
 
     expr_id: z16
     wire_expr: BoundExpr
@@ -319,14 +321,14 @@ class DeclareKeyexpr(Declaration, header="Z|_|N|0x00"):
 
 
 class UndeclareKeyexpr(Declaration, header="Z|_:2|0x01"):
-    """This number of mine stands for nothing any more."""
+    """U_KEYEXPR: removes an id of the sender."""
 
     expr_id: z16
     exts: Extensions = ()
 
 
 class DeclareSubscriber(Declaration, header="Z|M|N|0x02"):
-    """Publications matching this key expression are wanted here."""
+    """D_SUBSCRIBER: the sender subscribes to a key expression."""
 
     id: z32
     wire_expr: WireExpr
@@ -334,7 +336,7 @@ class DeclareSubscriber(Declaration, header="Z|M|N|0x02"):
 
 
 class UndeclareSubscriber(Declaration, header="Z|_:2|0x03"):
-    """The peer no longer wants a subscription it had declared."""
+    """U_SUBSCRIBER: ends a subscription."""
 
     id: z32
     ext_wire_expr: Annotated[ExtensionExpr | None, Ext(0xF, mandatory=True)] = None
@@ -342,7 +344,7 @@ class UndeclareSubscriber(Declaration, header="Z|_:2|0x03"):
 
 
 class DeclareQueryable(Declaration, header="Z|M|N|0x04"):
-    """Queries matching this key expression can be answered here."""
+    """D_QUERYABLE: the sender answers queries that match a key expression."""
 
     id: z32
     wire_expr: WireExpr
@@ -351,7 +353,7 @@ class DeclareQueryable(Declaration, header="Z|M|N|0x04"):
 
 
 class UndeclareQueryable(Declaration, header="Z|_:2|0x05"):
-    """The peer no longer answers queries it had offered to answer."""
+    """U_QUERYABLE: ends a queryable."""
 
     id: z32
     ext_wire_expr: Annotated[ExtensionExpr | None, Ext(0xF, mandatory=True)] = None
@@ -359,7 +361,7 @@ class UndeclareQueryable(Declaration, header="Z|_:2|0x05"):
 
 
 class DeclareToken(Declaration, header="Z|M|N|0x06"):
-    """Something is alive under this key."""
+    """D_TOKEN: a liveliness token on a key."""
 
     id: z32
     wire_expr: WireExpr
@@ -367,7 +369,7 @@ class DeclareToken(Declaration, header="Z|M|N|0x06"):
 
 
 class UndeclareToken(Declaration, header="Z|_:2|0x07"):
-    """What was alive under a key is gone."""
+    """U_TOKEN: ends a liveliness token."""
 
     id: z32
     ext_wire_expr: Annotated[ExtensionExpr | None, Ext(0xF, mandatory=True)] = None
@@ -375,7 +377,7 @@ class UndeclareToken(Declaration, header="Z|_:2|0x07"):
 
 
 class DeclareFinal(Declaration, header="Z|_:2|0x1A"):
-    """The current declarations an interest asked for have all been sent."""
+    """D_FINAL: all current declarations that match an interest have been sent."""
 
     exts: Extensions = ()
 
@@ -396,11 +398,11 @@ AnyDeclaration: TypeAlias = (
 
 
 class NetworkMessage(Message):
-    """What nodes say to each other about keys; each ends where it says, so many fit in one frame."""
+    """Base of network messages, forwarded hop by hop; they are self-delimiting, so several fit in one frame."""
 
 
 class Interest(NetworkMessage, header="Z|MODE:2|0x19"):
-    """Tell me of declarations: those there are, those to come, or no more."""
+    """INTEREST: requests current declarations, future ones, or both; Final ends it."""
 
     mode: Annotated[InterestMode, Bits("MODE")]
     id: z32
@@ -418,7 +420,7 @@ class Interest(NetworkMessage, header="Z|MODE:2|0x19"):
 
 
 class ResponseFinal(NetworkMessage, header="Z|_:2|0x1A"):
-    """All responses to a request have been sent."""
+    """RESPONSE_FINAL: all responses to a request have been sent."""
 
     request_id: z32
     qos: Annotated[QoS, Ext(0x1)] = QoS.DEFAULT
@@ -427,7 +429,7 @@ class ResponseFinal(NetworkMessage, header="Z|_:2|0x1A"):
 
 
 class Response(NetworkMessage, header="Z|M|N|0x1B"):
-    """One response to a request, on its way back."""
+    """RESPONSE: one reply or error to a request, returned hop by hop."""
 
     request_id: z32
     wire_expr: WireExpr
@@ -440,7 +442,7 @@ class Response(NetworkMessage, header="Z|M|N|0x1B"):
 
 
 class Request(NetworkMessage, header="Z|M|N|0x1C"):
-    """One query on its way to the queryables of a key."""
+    """REQUEST: one query, forwarded to the matching queryables."""
 
     request_id: z32
     wire_expr: WireExpr
@@ -456,7 +458,7 @@ class Request(NetworkMessage, header="Z|M|N|0x1C"):
 
 
 class Push(NetworkMessage, header="Z|M|N|0x1D"):
-    """One publication on its way to the subscribers of a key."""
+    """PUSH: one publication, forwarded to the matching subscribers."""
 
     wire_expr: WireExpr
     qos: Annotated[QoS, Ext(0x1)] = QoS.DEFAULT
@@ -468,7 +470,7 @@ class Push(NetworkMessage, header="Z|M|N|0x1D"):
 
 
 class Declare(NetworkMessage, header="Z|_|I|0x1E"):
-    """One declaration; with an interest id if it answers the current part of that interest."""
+    """DECLARE: one declaration; with an interest id if it answers the current part of that interest."""
 
     interest_id: Annotated[z32 | None, When("I")] = None
     qos: Annotated[QoS, Ext(0x1)] = QoS.DEFAULT
@@ -479,7 +481,7 @@ class Declare(NetworkMessage, header="Z|_|I|0x1E"):
 
 
 class NetworkOam(NetworkMessage, header="Z|ENC:2|0x1F", name="OAM"):
-    """Management of the network; id 1 carries link states."""
+    """OAM: network management; id 1 carries link states."""
 
     id: z16
     qos: Annotated[QoS, Ext(0x1)] = QoS.DEFAULT
@@ -492,7 +494,7 @@ class NetworkOam(NetworkMessage, header="Z|ENC:2|0x1F", name="OAM"):
 
 
 class LinkState(Message, header="_:3|G|H|L|W|P"):
-    """One node of the routers' graph as another describes it; its flags are an integer of variable length."""
+    """Link state of one node of the network; its flags are a variable-length integer."""
 
     gateway: Annotated[bool, Bits("G")] = False
     psid: z64
@@ -501,4 +503,4 @@ class LinkState(Message, header="_:3|G|H|L|W|P"):
     whatami: Annotated[u8 | None, When("W")] = None
     locators: Annotated[tuple[Locator, ...] | None, When("L")] = None
     links: tuple[z64, ...] = ()
-    weights: Annotated[tuple[int, ...] | None, When("H"), Called("weights", "links")] = None
+    weights: Annotated[tuple[int, ...] | None, When("H"), FunctionCodec("weights", "links")] = None

@@ -1,8 +1,8 @@
-"""Where every field of a message stands: a decoder for people who look at bytes.
+"""Byte positions of every field of a message, for `zenspark decode`.
 
-The codec's own source, in the form that notes positions, is made and executed on first use. What was read before an
-error is kept, so that a broken message can be shown up to where it breaks. `box` draws a message the way the pages
-of the specification do, from its declaration and the bytes at hand.
+The traced variant of the codec is generated and executed on first use. Fields read before an error are kept, so that a
+malformed message can be shown up to the error. `draw_box` draws a message like the pages of the specification, from its
+declaration and its bytes.
 """
 
 from __future__ import annotations
@@ -17,34 +17,35 @@ import msgspec
 from zenspark.errors import DecodeError
 from zenspark.wire.buffer import Reader
 from zenspark.wire.codec_generator import generate
-from zenspark.wire.declare import Carried, Field, Flags, Int, Message, fields_of
+from zenspark.wire.declare import EnumCodec, Flags, IntCodec, Message, WireField, fields_of
 from zenspark.wire.messages import NetworkOam
 
 MAX_TRANSPORT_ID = 0x07
 
 
-class Span(msgspec.Struct, frozen=True):
-    """One field: the bytes it stands on, `end` being the first one after it."""
+class FieldSpan(msgspec.Struct, frozen=True):
+    """One field and its byte range; `end` is exclusive."""
 
-    field: Field
+    field: WireField
     start: int
     end: int
     value: Any
 
 
 class Trace(msgspec.Struct):
-    """One message: its fields in the order read, and the messages inside it. Broken, it ends where reading did."""
+    """One message: its fields in the order read, and the messages inside it. If malformed, it ends where reading
+    stopped."""
 
     cls: type[Message]
     start: int
     end: int = -1
     message: Message | None = None
-    spans: list[Span] = []
+    spans: list[FieldSpan] = []
     children: list[Trace] = []
 
 
 class TracingReader(Reader):
-    """A Reader the traced codec tells where it is."""
+    """Reader that records positions reported by the traced codec."""
 
     def __init__(self, data: bytes | bytearray | memoryview, pos: int = 0, end: int = -1) -> None:
         super().__init__(data, pos, end)
@@ -52,19 +53,19 @@ class TracingReader(Reader):
         self._open: list[Trace] = []
 
     def begin(self, cls: type[Message]) -> None:
-        """The header of a message was read."""
+        """Note that the header of a message was read."""
         trace = Trace(cls, self.pos - 1)
         (self._open[-1].children if self._open else self.found).append(trace)
         self._open.append(trace)
 
     def note(self, name: str, start: int, value: object) -> None:
-        """A field was read; one that takes no bytes is not on the wire."""
+        """Note that a field was read; one of zero bytes is not on the wire."""
         field = next(field for field in fields_of(self._open[-1].cls) if field.name == name)
         if field.bits or self.pos > start:
-            self._open[-1].spans.append(Span(field, start, self.pos, value))
+            self._open[-1].spans.append(FieldSpan(field, start, self.pos, value))
 
     def finish(self, message: Message) -> Message:
-        """The message begun last is complete."""
+        """Note that the innermost message is complete."""
         trace = self._open.pop()
         trace.end = self.pos
         trace.message = message
@@ -74,7 +75,7 @@ class TracingReader(Reader):
         return message
 
     def stop(self) -> None:
-        """Nothing more can be read: what is open ends here."""
+        """End all open messages at the current position, after an error."""
         while self._open:
             self._open.pop().end = self.pos
 
@@ -89,7 +90,7 @@ def _codec() -> dict[str, Any]:
 def trace(
     layer: str, data: bytes | bytearray | memoryview, start: int = 0, end: int = -1
 ) -> tuple[list[Trace], DecodeError | None]:
-    """The messages that stand one after the other in these bytes, and the error that ended reading, if one did.
+    """Decode consecutive messages; returns their traces, and the error that ended reading, if any.
 
     `layer` is scouting, transport, network, or bare: the mixture of the latter two in a low-latency session.
     """
@@ -111,7 +112,7 @@ def _read_one(layer: str, reader: TracingReader) -> None:
 
 
 def link_states(data: bytes | bytearray | memoryview, start: int, end: int) -> list[Trace]:
-    """The entries in the body of a link-state OAM."""
+    """Traces of the entries of a link-state OAM body."""
     reader = TracingReader(data, start, end)
     for _ in range(reader.z(64)):
         _codec()["read_link_state"](reader, reader.u8())
@@ -123,11 +124,11 @@ def link_states(data: bytes | bytearray | memoryview, start: int, end: int) -> l
 # -- the box -----------------------------------------------------------------------------------------------------
 
 WIDTH = 15
-"""Characters between the two sides of a box: eight bits and seven lines between them."""
+"""Characters between the two sides of a box: eight bits and seven separators."""
 
 
-class Row(msgspec.Struct, frozen=True):
-    """One line of a box, and the field it shows: `flags` are the names set in a byte of flags."""
+class BoxLine(msgspec.Struct, frozen=True):
+    """One line of a box, and the field it shows: `flags` are the names set in a flag byte."""
 
     box: str
     start: int = -1
@@ -137,34 +138,35 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def is_field(self) -> bool:
+        """Whether the line shows a field."""
         return self.start >= 0
 
 
-def box(trace: Trace, data: bytes | bytearray | memoryview) -> Iterator[Row]:
-    """The drawing of one message, line by line; the messages inside it have their own."""
+def draw_box(trace: Trace, data: bytes | bytearray | memoryview) -> Iterator[BoxLine]:
+    """Lines of the drawing of one message; the messages inside it have their own."""
     assert trace.cls.HEADER is not None
-    yield Row(" 7 6 5 4 3 2 1 0")
-    yield Row("+-" * 8 + "+")
+    yield BoxLine(" 7 6 5 4 3 2 1 0")
+    yield BoxLine("+-" * 8 + "+")
     yield from _flags_rows(trace, trace.cls.HEADER, trace.start, data)
     for span in trace.spans:
         if span.field.flags:
             yield from _flags_rows(trace, span.field.flags, span.start, data)
         elif not span.field.bits:
-            yield Row(_sides(span), span.start, span.end, span.value)
-            yield Row(f"+{'-' * WIDTH}+")
+            yield BoxLine(_sides(span), span.start, span.end, span.value)
+            yield BoxLine(f"+{'-' * WIDTH}+")
 
 
-def _flags_rows(trace: Trace, flags: Flags, at: int, data: bytes | bytearray | memoryview) -> Iterator[Row]:
+def _flags_rows(trace: Trace, flags: Flags, at: int, data: bytes | bytearray | memoryview) -> Iterator[BoxLine]:
     cells = [(name, width) for name, width in flags_cells(flags)]
     byte = data[at]
     meaning = {span.field.bits.flag: span for span in trace.spans if span.field.bits and span.start == at}
     names = tuple(_set_flags(flags, byte, meaning))
-    yield Row(f"|{'|'.join(name[:width].center(width) for name, width in cells)}|", at, at + 1, flags=names)
-    yield Row(f"+{'+'.join('-' * width for _, width in cells)}+")
+    yield BoxLine(f"|{'|'.join(name[:width].center(width) for name, width in cells)}|", at, at + 1, flags=names)
+    yield BoxLine(f"+{'+'.join('-' * width for _, width in cells)}+")
 
 
 def flags_cells(flags: Flags) -> Iterator[tuple[str, int]]:
-    """What stands in the cells of a byte of flags from bit 7 to bit 0, and how many characters each is wide."""
+    """Labels of a flag byte's cells from bit 7 to bit 0, with their width in characters."""
     left = 8
     for part in flags.text.split("|"):
         name, _, bits = part.partition(":")
@@ -177,7 +179,7 @@ def flags_cells(flags: Flags) -> Iterator[tuple[str, int]]:
         left -= width
 
 
-def _set_flags(flags: Flags, byte: int, meaning: dict[str, Span]) -> Iterator[str]:
+def _set_flags(flags: Flags, byte: int, meaning: dict[str, FieldSpan]) -> Iterator[str]:
     for name, shift in flags.shift.items():
         value = byte >> shift & (1 << flags.width[name]) - 1
         span = meaning.get(name)
@@ -188,11 +190,11 @@ def _set_flags(flags: Flags, byte: int, meaning: dict[str, Span]) -> Iterator[st
             yield name + word
 
 
-def _sides(span: Span) -> str:
-    """The name of a field between sides that tell its shape: | fixed, % of variable length, ~ anything."""
+def _sides(span: FieldSpan) -> str:
+    """Name of a field between sides that show its encoding: | fixed, % variable length, ~ other."""
     field = span.field
-    word = field.word.carrier if isinstance(field.word, Carried) else field.word
-    side = {"u": "|", "z": "%"}[word.form] if isinstance(word, Int) else "~"
+    codec = field.codec.carrier if isinstance(field.codec, EnumCodec) else field.codec
+    side = {"u": "|", "z": "%"}[codec.form] if isinstance(codec, IntCodec) else "~"
     name = field.name
     if field.name == "exts":
         name = f"ext 0x{span.value.id:x}"

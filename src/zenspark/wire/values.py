@@ -1,7 +1,7 @@
-"""The parts of messages with a shape of their own: ids, clock readings, encodings, QoS, wire expressions.
+"""Value types of messages: ids, timestamps, encodings, QoS, wire expressions.
 
-Each class shows its fields and its `read` and `write` on one screen. Values carried by an integer have `from_wire`
-and `to_wire` instead. All are immutable, compare, hash and pickle.
+Each class has its fields, `read` and `write` side by side. Values encoded as an integer have `from_wire` and `to_wire`
+instead. All are immutable, comparable, hashable and picklable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PROTOCOL_VERSION = 0x09
 
 
 class WireEnum(IntEnum):
-    """A closed set of numbers; `text` is how people and field views spell one."""
+    """Enumeration with wire numbers; `text` is its name for users and JSON fields."""
 
     @classmethod
     def from_wire(cls, position: int, value: int) -> Self:
@@ -38,7 +38,7 @@ class WireEnum(IntEnum):
 
 
 class NamedEnum(WireEnum):
-    """One whose text is the words of its name run together, as in CurrentFuture."""
+    """Enumeration whose text is its name in PascalCase, as in CurrentFuture."""
 
     @property
     def text(self) -> str:
@@ -46,7 +46,7 @@ class NamedEnum(WireEnum):
 
 
 class WhatAmI(WireEnum):
-    """The role of a node, as INIT, JOIN and HELLO carry it."""
+    """Role of a node, as in INIT, JOIN and HELLO."""
 
     ROUTER = 0
     PEER = 1
@@ -54,12 +54,12 @@ class WhatAmI(WireEnum):
 
     @property
     def bit(self) -> int:
-        """The role in a SCOUT bitmap or a link-state entry."""
+        """Role in a SCOUT bitmap or a link-state entry."""
         return 1 << self.value
 
 
 class Priority(WireEnum):
-    """How urgent a message is: the smaller the number, the sooner it goes."""
+    """Priority of a message: the smaller the number, the more urgent."""
 
     CONTROL = 0
     REAL_TIME = 1
@@ -76,7 +76,7 @@ class Priority(WireEnum):
 
 
 class Congestion(WireEnum):
-    """What to do with a message when the way is blocked."""
+    """Congestion control: what to do with a message when the send buffer is full."""
 
     DROP = 0
     BLOCK = 1
@@ -84,14 +84,14 @@ class Congestion(WireEnum):
 
 
 class TimeUnit(WireEnum):
-    """The unit of a lease."""
+    """Unit of a lease."""
 
     MS = 0
     S = 1
 
 
 class InterestMode(NamedEnum):
-    """Which declarations an interest asks for; Final ends it."""
+    """Declarations an interest requests; Final ends it."""
 
     FINAL = 0
     CURRENT = 1
@@ -100,7 +100,7 @@ class InterestMode(NamedEnum):
 
 
 class QueryTarget(NamedEnum):
-    """Which of the matching queryables a query is for."""
+    """Matching queryables a query is sent to."""
 
     BEST_MATCHING = 0
     ALL = 1
@@ -108,7 +108,7 @@ class QueryTarget(NamedEnum):
 
 
 class Consolidation(NamedEnum):
-    """How the querier merges replies for one key."""
+    """How the querier consolidates replies on one key."""
 
     AUTO = 0
     NONE = 1
@@ -121,14 +121,14 @@ class Consolidation(NamedEnum):
 
 
 class Mapping(WireEnum):
-    """Whose key numbers a wire expression uses."""
+    """Whose key ids a wire expression uses."""
 
     RECEIVER = 0
     SENDER = 1
 
 
 class Roles(int):
-    """A bitmap of roles a SCOUT asks for: 1 routers, 2 peers, 4 clients."""
+    """Bitmap of roles a SCOUT requests: 1 routers, 2 peers, 4 clients."""
 
     @classmethod
     def from_wire(cls, position: int, value: int) -> Self:
@@ -143,7 +143,7 @@ class Roles(int):
 
 
 class Extension(Value, frozen=True):
-    """An extension this code does not know, kept as it came so that it can be passed on."""
+    """Unknown extension, kept as received so that it can be forwarded."""
 
     header: int
     value: int | bytes | None = None
@@ -165,7 +165,7 @@ class Extension(Value, frozen=True):
 
     @classmethod
     def read(cls, reader: Reader, header: int, strict: bool) -> Self:
-        """What follows an extension header nobody knows; a mandatory one is refused if `strict`."""
+        """Read the content of an unknown extension; a mandatory one is rejected if `strict`."""
         at = reader.pos - 1
         if strict and header & cls.MANDATORY:
             reader.refuse_extension(header & 0x0F, at)
@@ -179,7 +179,7 @@ class Extension(Value, frozen=True):
         raise DecodeError("an extension encoding of 0 to 2", at, f"3 in extension 0x{header & 0x0F:x}")
 
     def write(self, out: Writer, previous: int) -> int:
-        """Append after the extension at `previous`; the position of this one."""
+        """Append after the extension header at `previous`; returns the position of the new header."""
         if not 0 <= self.header < 0x60:
             raise EncodeError(f"0x{self.header:x} is not an extension header", "exts")
         at: int = out.extension(previous, self.header)
@@ -197,7 +197,7 @@ Extensions = tuple[Extension, ...]
 
 
 def read_extensions(reader: Reader) -> Extensions:
-    """A whole chain of extensions up to the end, as authentication nests one inside an extension."""
+    """Read a whole chain of extensions up to the end, as authentication nests one inside an extension."""
     found = []
     more = 0x80
     while more:
@@ -208,7 +208,7 @@ def read_extensions(reader: Reader) -> Extensions:
 
 
 def read_payload(reader: Reader, shm: bool) -> bytes:
-    """A payload; one in shared memory is a list of slices and is kept as it stands on the wire."""
+    """Read a payload; one in shared memory is a list of slices and is kept as encoded."""
     if not shm:
         return reader.blob(32)
     start = reader.pos
@@ -219,7 +219,7 @@ def read_payload(reader: Reader, shm: bool) -> bytes:
 
 
 def write_payload(out: Writer, payload: bytes, shm: bool) -> None:
-    """The reverse of `read_payload`."""
+    """Write a payload; one in shared memory is written as `read_payload` kept it."""
     if not shm:
         out.blob(payload, 32, "payload")
         return
@@ -238,12 +238,12 @@ def _is_slices(payload: bytes) -> bool:
 
 
 def read_weights(reader: Reader, links: tuple[int, ...]) -> tuple[int, ...]:
-    """One weight for each link."""
+    """Read one weight for each link."""
     return tuple([reader.z(16) for _ in links])
 
 
 def write_weights(out: Writer, weights: tuple[int, ...], links: tuple[int, ...]) -> None:
-    """The reverse of `read_weights`."""
+    """Write one weight for each link."""
     if len(weights) != len(links):
         raise EncodeError(f"{len(weights)} weights for {len(links)} links", "weights")
     for weight in weights:
@@ -251,7 +251,7 @@ def write_weights(out: Writer, weights: tuple[int, ...], links: tuple[int, ...])
 
 
 class ZenohId(Value, frozen=True, order=True):
-    """The identity of a node: a number of 1 to 128 bits, little-endian on the wire, hexadecimal in text."""
+    """Identity of a node: a number of 1 to 128 bits, little-endian on the wire, hexadecimal as text."""
 
     value: int
 
@@ -266,14 +266,14 @@ class ZenohId(Value, frozen=True, order=True):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The id of a text such as `a0a1a2a3`."""
+        """Parse a text such as `a0a1a2a3`."""
         if not text or text[0] == "0" or len(text) > 32 or set(text) - set("0123456789abcdef"):
             raise EncodeError(f"{text!r} is not 1 to 32 lower-case hexadecimal digits without a leading 0", "zid")
         return cls(int(text, 16))
 
     @property
     def size(self) -> int:
-        """How many bytes it has on the wire."""
+        """Bytes on the wire."""
         if not 0 < self.value < 1 << 128:
             raise EncodeError(f"{self.value} is not a node id of 1 to 128 bits", "zid")
         return (self.value.bit_length() + 7) // 8
@@ -291,7 +291,7 @@ class ZenohId(Value, frozen=True, order=True):
 
     @classmethod
     def read_sized(cls, reader: Reader, size: int) -> Self:
-        """The form whose length stands in a flag byte."""
+        """Read an id whose length is in a flag byte."""
         start = reader.pos
         return cls.from_bytes(reader.take(size), start)
 
@@ -303,7 +303,7 @@ class ZenohId(Value, frozen=True, order=True):
 
 
 class Timestamp(Value, frozen=True, order=True):
-    """When a sample was made, and by whose clock; orders samples totally."""
+    """Time of a sample, and the id of the clock; orders samples totally."""
 
     ntp64: int
     id: ZenohId
@@ -325,10 +325,10 @@ class Timestamp(Value, frozen=True, order=True):
 
 
 class Encoding(Value, frozen=True):
-    """What the bytes of a payload are: a well-known number and an optional schema.
+    """Encoding of a payload: a well-known number and an optional schema.
 
-    The schema is up to the application. Bytes in it that are not UTF-8 are kept, as PEP 383 does, and travel on as they
-    came; as text, and so in every table, each of them is U+FFFD.
+    The schema is defined by the application. Bytes in it that are not UTF-8 are kept, as PEP 383 does, and are
+    forwarded unchanged; as text, and so in every table, each of them is U+FFFD.
     """
 
     id: int = 0
@@ -395,7 +395,7 @@ class Encoding(Value, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Encoding:
-        """The encoding of a text: a known name and its schema, or the whole text as a custom one."""
+        """Encoding of a text: a known name and its schema, or the whole text as a custom one."""
         name, _, schema = text.partition(";")
         if not text:
             return cls.BYTES
@@ -439,7 +439,7 @@ BLOCK_FIRST_PATCH = 1
 
 
 class QoS(Value, frozen=True):
-    """How a message wants to be treated: its priority, what to do when blocked, whether to wait for company."""
+    """Quality of service of a message: priority, congestion control, and express (not batched with others)."""
 
     priority: Priority = Priority.DATA
     congestion: Congestion = Congestion.DROP
@@ -458,16 +458,16 @@ class QoS(Value, frozen=True):
         return self.priority | congestion | (0x10 if self.express else 0)
 
     def of_response(self, request: QoS) -> QoS:
-        """How a response with this QoS is treated: like its request, if it does not say."""
+        """QoS of a response: that of its request where the response carries the default."""
         return request if self == QoS.DEFAULT else self
 
     def not_before(self, other: QoS) -> QoS:
-        """The same treatment for a message that must not overtake one with another."""
+        """QoS of a message that must not overtake one with another QoS."""
         return self if self.priority >= other.priority else QoS(other.priority, self.congestion, self.express)
 
     def for_patch(self, patch: int) -> QoS:
-        """What a neighbour that speaks this patch of the protocol can be told: BlockFirst is known from patch 1 on, and
-        Drop before, which is what the flag F says without its meaning."""
+        """QoS as a neighbour with this protocol patch understands it: BlockFirst exists from patch 1 on; before, it is
+        sent as Drop, which is the flag F without its meaning."""
         if self.congestion is not Congestion.BLOCK_FIRST or patch >= BLOCK_FIRST_PATCH:
             return self
         return QoS(self.priority, Congestion.DROP, self.express)
@@ -485,7 +485,7 @@ QoS.REQUEST = _QOS[0x0D]
 
 
 class WireExpr(Value, frozen=True):
-    """A key expression as sent: a number somebody bound to a prefix, and what follows it, without a separator."""
+    """Key expression as sent: an id mapped to a prefix, and the suffix, without a separator."""
 
     scope: int = 0
     suffix: str = ""
@@ -513,7 +513,7 @@ class WireExpr(Value, frozen=True):
 
     @classmethod
     def read_extension(cls, reader: Reader) -> Self:
-        """The form of undeclarations: flags of its own, the suffix without a length."""
+        """Read the form of undeclarations: flags of its own, the suffix without a length."""
         flags = reader.u8()
         scope = reader.z(16)
         suffix = reader.rest_text() if flags & 1 else ""
@@ -527,7 +527,7 @@ class WireExpr(Value, frozen=True):
 
 
 class BoundExpr(Value, frozen=True):
-    """The key expression a number is bound to; it has no mapping, so its scope should be 0."""
+    """Key expression that an id is mapped to; it has no mapping flag, so its scope should be 0."""
 
     scope: int = 0
     suffix: str = ""
@@ -549,7 +549,7 @@ class BoundExpr(Value, frozen=True):
 
 
 class EntityId(Value, frozen=True):
-    """One publisher, queryable or session in the whole network."""
+    """Network-wide id of a publisher, queryable or session."""
 
     zid: ZenohId
     eid: int
@@ -567,7 +567,7 @@ class EntityId(Value, frozen=True):
 
 
 class SourceInfo(Value, frozen=True):
-    """Who published a sample, and the how-manieth of theirs it is."""
+    """Publisher id and per-publisher sequence number of a sample."""
 
     zid: ZenohId
     eid: int
@@ -584,7 +584,7 @@ class SourceInfo(Value, frozen=True):
 
 
 class QueryableInfo(Value, frozen=True):
-    """Whether a queryable answers for its whole key, and how far away it is."""
+    """Whether a queryable is complete for its key, and its distance."""
 
     complete: bool = False
     distance: int = 0
@@ -605,7 +605,7 @@ QueryableInfo.NONE = QueryableInfo()
 
 
 class QueryBody(Value, frozen=True):
-    """A value sent along with a query; its payload has no length of its own."""
+    """Value sent along with a query; its payload extends to the end."""
 
     encoding: Encoding
     payload: bytes
@@ -620,14 +620,14 @@ class QueryBody(Value, frozen=True):
 
 
 class TimestampRecord(Value, frozen=True):
-    """One point on the way of a message: which one, and its clock reading or bytes of the application."""
+    """One record of a timestamp stack: the point on the path, and its clock reading or bytes of the application."""
 
     flags: int
     ts: bytes
 
 
 class TimestampStack(Value, frozen=True):
-    """Clock readings that nodes on the way add to a message, for measuring where time goes."""
+    """Clock readings that nodes add to a message on its path, for latency measurement."""
 
     conf_flags: int
     stack: tuple[TimestampRecord, ...] = ()
@@ -671,7 +671,7 @@ class NextSns(Value, frozen=True):
 
 
 class Locator(Value, frozen=True):
-    """Where a node can be reached: `tcp/127.0.0.1:7447`, with optional `?` metadata and no `#` configuration."""
+    """Address of a node: `tcp/127.0.0.1:7447`, with optional `?` metadata and no `#` configuration."""
 
     text: str
 
@@ -704,7 +704,7 @@ class Locator(Value, frozen=True):
 
     @property
     def metadata(self) -> dict[str, str]:
-        """The `key=value` pairs behind the question mark."""
+        """The `key=value` pairs after the question mark."""
         pairs = self.text.partition("?")[2].split(";")
         return {name: value for name, _, value in (pair.partition("=") for pair in pairs if pair)}
 
@@ -713,7 +713,7 @@ class Locator(Value, frozen=True):
 
 
 class Resolution(WireEnum):
-    """How many bits a sequence number really has: what fits in 1, 2, 4 or 9 bytes of a variable-length integer."""
+    """Effective bits of a sequence number: what fits in 1, 2, 4 or 9 bytes of a variable-length integer."""
 
     BITS_8 = 0
     BITS_16 = 1

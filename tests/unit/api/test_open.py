@@ -18,8 +18,8 @@ from zenspark.api.open import SessionLifecycle, open
 from zenspark.api.session import Session
 from zenspark.errors import ZError
 from zenspark.handlers.handler import FifoChannel
-from zenspark.net.io.writer import WriterSettings
-from zenspark.net.node.node import NodeLimits
+from zenspark.net.io.congestion import WriterSettings
+from zenspark.net.node.limits import NodeLimits
 from zenspark.net.node.pending_links import InboundLimits
 from zenspark.transport.handshake import Capabilities
 from zenspark.types.enums import WhatAmI
@@ -245,7 +245,7 @@ def test_what_is_configured_reaches_the_node() -> None:
             keep_alives=6,
             writer=patience,
         )
-        assert node.offer == Capabilities(
+        assert node.capabilities == Capabilities(
             resolution=0x09,
             batch_size=1700,
             lease_ms=1500,
@@ -271,7 +271,7 @@ def test_what_is_configured_reaches_the_node() -> None:
 def test_who_relays_offers_it(mode: str, peers: str, accept: list[object] | None, relays: bool) -> None:
     with listening(mode, routing__peers=peers, routing__router__accept=accept) as session:
         node = session._runtime.node
-        assert node.offer.relays == node.router.policy.relays == relays
+        assert node.capabilities.relays == node.router.policy.relays == relays
         assert node.router.policy.is_broker == (peers != "mesh")
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from zenspark.capture import byte_stream
-from zenspark.capture.byte_stream import Manner
+from zenspark.capture.byte_stream import StreamFormat
 from zenspark.errors import DecodeError, UsageError
 from zenspark.transport.framing import LengthPrefix, compress, decompress
 from zenspark.wire.codec import encode
@@ -27,19 +27,19 @@ def u32(*batches: bytes) -> bytes:
 
 
 def test_finds_out_how_the_batches_must_be_read() -> None:
-    assert byte_stream.read(u16(encode(FRAME), KEEP_ALIVE))[0] == Manner()
-    assert byte_stream.read(u32(encode(PUSH), KEEP_ALIVE))[0] == Manner(LengthPrefix.U32)
-    assert byte_stream.read(u16(compress(encode(LONG)), compress(KEEP_ALIVE)))[0] == Manner(compression=True)
+    assert byte_stream.read(u16(encode(FRAME), KEEP_ALIVE))[0] == StreamFormat()
+    assert byte_stream.read(u32(encode(PUSH), KEEP_ALIVE))[0] == StreamFormat(LengthPrefix.U32)
+    assert byte_stream.read(u16(compress(encode(LONG)), compress(KEEP_ALIVE)))[0] == StreamFormat(compression=True)
 
 
 def test_takes_what_is_known_for_granted() -> None:
     ambiguous = u16(b"\x00\x04")  # OAM 4, or a raw batch with a KEEP_ALIVE
-    assert byte_stream.to_fields(ambiguous)["messages"][0]["msg"] == "OAM"
-    assert byte_stream.to_fields(ambiguous, compression=True)["messages"] == [{"msg": "KEEP_ALIVE"}]
+    assert byte_stream.stream_to_json_fields(ambiguous)["messages"][0]["msg"] == "OAM"
+    assert byte_stream.stream_to_json_fields(ambiguous, compression=True)["messages"] == [{"msg": "KEEP_ALIVE"}]
     with pytest.raises(DecodeError):
-        byte_stream.to_fields(ambiguous, LengthPrefix.U32)
+        byte_stream.stream_to_json_fields(ambiguous, LengthPrefix.U32)
     with pytest.raises(UsageError, match="has no compression"):
-        byte_stream.to_fields(ambiguous, LengthPrefix.U32, compression=True)
+        byte_stream.stream_to_json_fields(ambiguous, LengthPrefix.U32, compression=True)
 
 
 @pytest.mark.parametrize(
@@ -78,41 +78,41 @@ def test_places_errors_of_compressed_batches() -> None:
 
 def test_bytes_of_an_unpacked_batch_have_no_place_of_their_own() -> None:
     plain, packed, raw = (
-        byte_stream.unpacked(b"\x04", Manner(), 10),
-        byte_stream.unpacked(compress(encode(LONG)), Manner(compression=True), 10),
-        byte_stream.unpacked(compress(b"\x04"), Manner(compression=True), 10),
+        byte_stream.decompress_batch(b"\x04", StreamFormat(), 10),
+        byte_stream.decompress_batch(compress(encode(LONG)), StreamFormat(compression=True), 10),
+        byte_stream.decompress_batch(compress(b"\x04"), StreamFormat(compression=True), 10),
     )
-    assert plain.place(0, 1) == (10, 11)
-    assert packed.place(5, 9) == (10, 10 + len(packed.sent))
-    assert raw.place(0, 1) == (11, 12)
+    assert plain.stream_range(0, 1) == (10, 11)
+    assert packed.stream_range(5, 9) == (10, 10 + len(packed.sent))
+    assert raw.stream_range(0, 1) == (11, 12)
 
 
 # -- fields; the captured ones are in tests/vectors ---
 
 
 def test_several_batches_are_listed() -> None:
-    fields = byte_stream.to_fields(u16(b"", KEEP_ALIVE))
+    fields = byte_stream.stream_to_json_fields(u16(b"", KEEP_ALIVE))
     assert fields == {
         "framing": "u16",
         "batches": [{"batch_len": 0, "messages": []}, {"batch_len": 1, "messages": [{"msg": "KEEP_ALIVE"}]}],
     }
-    assert byte_stream.from_fields(fields) == u16(b"", KEEP_ALIVE)
+    assert byte_stream.stream_from_json_fields(fields) == u16(b"", KEEP_ALIVE)
 
 
 def test_a_handshake_is_one_list() -> None:
     data = u16(encode(OPEN_SYN), encode(OPEN_SYN))
-    fields = byte_stream.to_fields(data)
+    fields = byte_stream.stream_to_json_fields(data)
     assert [message["msg"] for message in fields["messages"]] == ["OPEN_SYN", "OPEN_SYN"]
     assert "batch_len" not in fields
-    assert byte_stream.from_fields(fields) == data
-    assert byte_stream.to_fields(u16(encode(OPEN_SYN)))["batch_len"] == len(encode(OPEN_SYN))
+    assert byte_stream.stream_from_json_fields(fields) == data
+    assert byte_stream.stream_to_json_fields(u16(encode(OPEN_SYN)))["batch_len"] == len(encode(OPEN_SYN))
 
 
 def test_shows_the_single_value_of_a_compressed_batch() -> None:
-    fields = byte_stream.to_fields(u16(compress(encode(FRAME))))
+    fields = byte_stream.stream_to_json_fields(u16(compress(encode(FRAME))))
     assert fields["push"] == {"key": "a/b", "payload": b"hello".hex()}
     assert "messages" not in fields
-    fields = byte_stream.to_fields(u16(compress(encode(LONG))))
+    fields = byte_stream.stream_to_json_fields(u16(compress(encode(LONG))))
     assert fields["push"]["payload"] == (b"hello " * 40).hex()
     assert fields["decompressed"] == encode(LONG).hex()
 
@@ -122,25 +122,25 @@ def test_shows_messages_where_there_is_no_single_value() -> None:
     by_number = Frame(reliable=True, sn=7, msgs=(Push(wire_expr=WireExpr(3), body=Put(payload=b"x")),))
     for frame in (deletion, by_number):
         data = u16(compress(encode(frame)))
-        fields = byte_stream.to_fields(data, compression=True)
+        fields = byte_stream.stream_to_json_fields(data, compression=True)
         assert "push" not in fields
-        assert byte_stream.from_fields(fields) == data
+        assert byte_stream.stream_from_json_fields(fields) == data
 
 
 def test_an_empty_batch_has_no_compression_header() -> None:
-    fields = byte_stream.to_fields(u16(b"", b"\x00\x04"), compression=True)
+    fields = byte_stream.stream_to_json_fields(u16(b"", b"\x00\x04"), compression=True)
     assert [batch.get("compression_header") for batch in fields["batches"]] == [None, 0]
-    assert byte_stream.from_fields(fields) == u16(b"", b"\x00\x04")
+    assert byte_stream.stream_from_json_fields(fields) == u16(b"", b"\x00\x04")
 
 
 def test_low_latency_batches_hold_both_layers() -> None:
     data = u32(encode(PUSH) + KEEP_ALIVE, encode(Close(session=False, reason=0)))
-    fields = byte_stream.to_fields(data)
+    fields = byte_stream.stream_to_json_fields(data)
     assert [[one["msg"] for one in batch["messages"]] for batch in fields["batches"]] == [
         ["PUSH", "KEEP_ALIVE"],
         ["CLOSE"],
     ]
-    assert byte_stream.from_fields(fields) == data
+    assert byte_stream.stream_from_json_fields(fields) == data
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_low_latency_batches_hold_both_layers() -> None:
         ),
         (
             {"framing": "u16", "batch_len": 9, "messages": [{"msg": "KEEP_ALIVE"}]},
-            "fields.batch_len is 9, but the batch comes to 1 bytes",
+            "fields.batch_len is 9, but the batch has 1 bytes",
         ),
         (
             {"framing": "u16", "batches": [{"messages": []}, {"messages": [{"msg": "PUSH"}]}]},
@@ -172,10 +172,10 @@ def test_low_latency_batches_hold_both_layers() -> None:
 )
 def test_says_which_field_is_wrong(fields: object, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
-        byte_stream.from_fields(fields)
+        byte_stream.stream_from_json_fields(fields)
 
 
 def test_compresses_to_the_captured_bytes() -> None:
     data = bytes.fromhex("200001ff0425b3ab80317d00036b2f61017868656c6c6f200600596068656c6c6f20")  # protocol section 3.6
     fields = {"framing": "u16", "compression_header": 1, "decompressed": bytes(decompress(data[2:])).hex()}
-    assert byte_stream.from_fields(fields) == data
+    assert byte_stream.stream_from_json_fields(fields) == data

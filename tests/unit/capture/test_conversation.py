@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.strategies import examples
 from zenspark.capture import conversation as module
-from zenspark.capture.conversation import Conversation, Event, Ignored, Truncated, agreed, follow
-from zenspark.capture.direction import Broken, Lost, Said, Side
+from zenspark.capture.conversation import Conversation, Event, Ignored, Truncated, follow, negotiated_parameters
+from zenspark.capture.direction import CapturedMessage, InvalidBytes, LostMessage, Side
 from zenspark.transport.framing import LengthPrefix, compress
 from zenspark.transport.handshake import Identity
 from zenspark.wire.codec import encode
@@ -149,12 +149,12 @@ def told(events: Iterator[Event] | Sequence[Event]) -> list[str]:
     return [
         f"{event.side} {name(event.message)} {event.key or ''}".strip()
         for event in events
-        if isinstance(event, Said) and not isinstance(event.message, InitSyn | InitAck | OpenSyn | OpenAck)
+        if isinstance(event, CapturedMessage) and not isinstance(event.message, InitSyn | InitAck | OpenSyn | OpenAck)
     ]
 
 
 def keys(events: Iterator[Event] | Sequence[Event], kind: type[Message]) -> list[str | None]:
-    return [event.key for event in events if isinstance(event, Said) and isinstance(event.message, kind)]
+    return [event.key for event in events if isinstance(event, CapturedMessage) and isinstance(event.message, kind)]
 
 
 # -- who and how ---
@@ -162,7 +162,7 @@ def keys(events: Iterator[Event] | Sequence[Event], kind: type[Message]) -> list
 
 def test_the_handshake_goes_back_and_forth() -> None:
     events = list(follow(connector().data, listener().data))
-    assert [event.message for event in events if isinstance(event, Said)] == [SYN, ACK, OPEN_SYN, OPEN_ACK]
+    assert [event.message for event in events if isinstance(event, CapturedMessage)] == [SYN, ACK, OPEN_SYN, OPEN_ACK]
 
 
 def test_tells_who_they_are_and_what_they_agreed_on() -> None:
@@ -170,20 +170,20 @@ def test_tells_who_they_are_and_what_they_agreed_on() -> None:
     talk.receive_data(Side.C2S, connector().data)
     talk.receive_data(Side.S2C, listener().data)
     list(talk.finish())
-    assert talk.speakers[Side.C2S].identity == Identity(CLIENT, WhatAmI.CLIENT)
-    assert talk.speakers[Side.S2C].identity == Identity(ROUTER, WhatAmI.ROUTER)
+    assert talk.sides[Side.C2S].identity == Identity(CLIENT, WhatAmI.CLIENT)
+    assert talk.sides[Side.S2C].identity == Identity(ROUTER, WhatAmI.ROUTER)
     assert talk.parameters is not None
     assert (talk.parameters.batch_size, talk.parameters.qos, talk.parameters.patch) == (65535, True, 1)
-    assert not any(speaker.begins_late for speaker in talk.speakers.values())
+    assert not any(speaker.begins_late for speaker in talk.sides.values())
 
 
 def test_terms_are_the_smaller_of_both() -> None:
     who = {"version": 9, "whatami": WhatAmI.PEER, "zid": CLIENT}
     syn = InitSyn(**who, resolution=0x05, batch_size=2048, qos_link=1, compression=True)  # type: ignore[arg-type]
     ack = InitAck(**who, resolution=0x00, batch_size=4096, cookie=b"c", qos=True)  # type: ignore[arg-type]
-    terms = agreed(syn, ack)
+    terms = negotiated_parameters(syn, ack)
     assert (terms.sn_mask, terms.batch_size, terms.qos, terms.compression) == (0x7F, 2048, True, False)
-    assert agreed(None, ack).batch_size == 4096
+    assert negotiated_parameters(None, ack).batch_size == 4096
 
 
 def test_follows_a_low_latency_session() -> None:
@@ -223,8 +223,8 @@ def test_follows_a_recording_that_begins_late() -> None:
     talk.receive_data(Side.S2C, Talker().says(push(yours(3)), response(9, "q")).data)
     events = list(talk.finish())
     assert told(events) == ["c2s PUSH #7+/x", "s2c PUSH #3", "s2c RESPONSE q"]
-    assert [event.resolved for event in events if isinstance(event, Said)] == [False, False, True]
-    assert all(speaker.begins_late for speaker in talk.speakers.values())
+    assert [event.resolved for event in events if isinstance(event, CapturedMessage)] == [False, False, True]
+    assert all(speaker.begins_late for speaker in talk.sides.values())
 
 
 # -- keys ---
@@ -296,7 +296,7 @@ def test_an_interest_lends_its_key_to_its_answers() -> None:
 def test_responses_are_paired_with_requests() -> None:
     c2s = connector().says(request(1, "q/*")).says(request(2, "p"))
     s2c = listener().says(response(1, "q/a"), ResponseFinal(request_id=1)).says(ResponseFinal(request_id=2))
-    events = [event for event in follow(c2s.data, s2c.data) if isinstance(event, Said)][4:]
+    events = [event for event in follow(c2s.data, s2c.data) if isinstance(event, CapturedMessage)][4:]
     assert [(name(event.message), event.key, event.request_key) for event in events] == [
         ("REQUEST", "q/*", None),
         ("RESPONSE", "q/a", "q/*"),
@@ -310,7 +310,7 @@ def test_an_error_of_a_router_has_no_key() -> None:
     empty = Response(request_id=1, wire_expr=mine(0), body=Reply(body=Put(payload=b"x")))
     events = list(follow(connector().says(request(1, "q")).data, listener().says(empty).data))
     assert keys(events, Response) == [None]
-    assert [event.request_key for event in events if isinstance(event, Said)][-1] == "q"
+    assert [event.request_key for event in events if isinstance(event, CapturedMessage)][-1] == "q"
 
 
 def test_a_request_number_may_be_used_again() -> None:
@@ -364,9 +364,9 @@ def test_both_may_have_answers() -> None:
 def test_tells_at_once_what_arrives_in_time() -> None:
     talk = Conversation()
     talk.receive_data(Side.C2S, wrapped(SYN))
-    assert [event.message for event in talk.events() if isinstance(event, Said)] == [SYN]
+    assert [event.message for event in talk.events() if isinstance(event, CapturedMessage)] == [SYN]
     talk.receive_data(Side.S2C, wrapped(ACK))
-    assert [event.message for event in talk.events() if isinstance(event, Said)] == [ACK]
+    assert [event.message for event in talk.events() if isinstance(event, CapturedMessage)] == [ACK]
     talk.receive_data(Side.C2S, connector().says(push(yours(5))).data[len(wrapped(SYN)) :])
     talk.receive_data(Side.S2C, wrapped(OPEN_ACK))
     assert told(talk.events()) == []
@@ -376,7 +376,7 @@ def test_tells_at_once_what_arrives_in_time() -> None:
 
 
 def test_does_not_wait_forever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PATIENCE", 100)
+    monkeypatch.setattr(module, "MAX_REORDER_BYTES", 100)
     talk = Conversation()
     talk.receive_data(Side.C2S, connector().says(push(yours(5))).data)
     talk.receive_data(Side.S2C, listener().data)
@@ -400,9 +400,9 @@ def test_tells_of_garbage_and_goes_on_with_the_other_side() -> None:
     s2c = listener().says(push(mine(0, "b"))).says(push(mine(0, "c"))).data
     events = list(follow(c2s + b"\x01\x00\x18" + wrapped(CLOSE), s2c))
     assert told(events) == ["c2s PUSH a", "s2c PUSH b", "s2c PUSH c"]
-    broken = [event for event in events if isinstance(event, Broken)]
+    broken = [event for event in events if isinstance(event, InvalidBytes)]
     at = len(c2s) + 2
-    assert broken == [Broken(Side.C2S, at, at, f"expected a transport message at byte {at}, found id 0x18")]
+    assert broken == [InvalidBytes(Side.C2S, at, at, f"expected a transport message at byte {at}, found id 0x18")]
 
 
 def test_a_side_that_broke_is_not_waited_for() -> None:
@@ -415,7 +415,7 @@ def test_a_side_that_broke_is_not_waited_for() -> None:
 def test_tells_of_a_message_that_never_ends() -> None:
     piece = Fragment(reliable=True, sn=0, more=True, first=True, payload=b"\x1d")
     events = list(follow(connector().sends(piece).data, listener().data))
-    assert isinstance(events[-1], Lost)
+    assert isinstance(events[-1], LostMessage)
 
 
 def test_nothing_was_said() -> None:

@@ -6,8 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import examples
-from zenspark.capture.byte_stream import Manner
-from zenspark.capture.direction import Broken, Carrier, Direction, Found, Lost, Rules, Said, Side
+from zenspark.capture.byte_stream import StreamFormat
+from zenspark.capture.direction import (
+    CapturedMessage,
+    Carrier,
+    Direction,
+    DirectionEvent,
+    DirectionParameters,
+    InvalidBytes,
+    LostMessage,
+    Side,
+)
 from zenspark.transport.framing import LengthPrefix, compress
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import Close, Fragment, Frame, KeepAlive, NetworkMessage, Push, Put, ResponseFinal
@@ -35,7 +44,9 @@ def u16(*batches: bytes) -> bytes:
     return b"".join(map(LengthPrefix.U16.wrap, batches))
 
 
-def heard(data: bytes, rules: Rules | None = None, direction: Direction | None = None) -> list[Found]:
+def heard(
+    data: bytes, rules: DirectionParameters | None = None, direction: Direction | None = None
+) -> list[DirectionEvent]:
     direction = direction or Direction(Side.C2S)
     direction.switch(rules)
     direction.receive_data(data)
@@ -43,18 +54,18 @@ def heard(data: bytes, rules: Rules | None = None, direction: Direction | None =
     return list(rest(direction))
 
 
-def rest(direction: Direction) -> Iterator[Found]:
+def rest(direction: Direction) -> Iterator[DirectionEvent]:
     while (event := direction.next()) is not None:
         yield event
 
 
-def said(event: Found) -> Said:
-    assert isinstance(event, Said)
+def said(event: DirectionEvent) -> CapturedMessage:
+    assert isinstance(event, CapturedMessage)
     return event
 
 
-def lost(event: Found) -> Lost:
-    assert isinstance(event, Lost)
+def lost(event: DirectionEvent) -> LostMessage:
+    assert isinstance(event, LostMessage)
     return event
 
 
@@ -87,7 +98,7 @@ def test_joins_fragments() -> None:
     data = u16(encode(KEEP_ALIVE), *parts, frame(9, FINAL))
     alive, push, final = [said(event) for event in heard(data)]
     assert (push.message, push.start, push.end) == (PUSH, 5, len(u16(encode(KEEP_ALIVE), *parts)))
-    assert push.carrier == Carrier(True, Priority.DATA, 7, pieces=3)
+    assert push.carrier == Carrier(True, Priority.DATA, 7, fragments=3)
     assert (alive.message, final.message) == (KEEP_ALIVE, FINAL)
 
 
@@ -99,7 +110,7 @@ def test_tells_of_fragments_that_make_no_message() -> None:
     assert (lost(gap).start, lost(gap).end) == (2, len(u16(first, third)))
     assert said(final).message == FINAL
     (frame_between, final) = heard(u16(first, second, frame(9, FINAL)))
-    assert lost(frame_between).why.startswith("2 fragments of a message, 10 bytes: a frame")
+    assert lost(frame_between).why.startswith("2 fragments of a message, 10 bytes: interrupted by a frame")
 
 
 def test_a_fragment_that_replaces_another_begins_where_it_stands() -> None:
@@ -115,7 +126,7 @@ def test_a_message_may_never_end() -> None:
     first, second, _ = pieces(PUSH, 5)
     assert heard(u16(first, second), direction=direction) == []
     assert list(direction.unfinished()) == [
-        Lost(Side.S2C, 2, len(u16(first, second)), "a message of which only 2 fragments came")
+        LostMessage(Side.S2C, 2, len(u16(first, second)), "unfinished message: only 2 fragments received")
     ]
 
 
@@ -123,23 +134,23 @@ def test_tells_of_numbers_that_are_not_ahead() -> None:
     first, *_ = pieces(PUSH, 5)
     events = heard(u16(frame(7, FINAL), frame(7, PUSH, FINAL), frame(6, PUSH), first))
     assert [lost(event).why for event in events[1:]] == [
-        "FRAME with 2 messages is not taken: sequence number 7 is not ahead of 7",
-        "FRAME with 1 message is not taken: sequence number 6 is not ahead of 7",
-        "FRAGMENT is not taken: sequence number 5 is not ahead of 7",
+        "FRAME with 2 messages dropped: sequence number 7 is not newer than 7",
+        "FRAME with 1 message dropped: sequence number 6 is not newer than 7",
+        "FRAGMENT dropped: sequence number 5 is not newer than 7",
     ]
 
 
 def test_counts_from_the_announced_number() -> None:
-    rules = Rules(mask=Resolution.BITS_8.mask, initial_sn=127)
+    rules = DirectionParameters(mask=Resolution.BITS_8.mask, initial_sn=127)
     events = heard(u16(frame(127, PUSH), frame(0, PUSH), frame(90, PUSH)), rules)
-    assert [type(event) for event in events] == [Said, Said, Lost]
+    assert [type(event) for event in events] == [CapturedMessage, CapturedMessage, LostMessage]
 
 
 def test_a_number_beyond_the_resolution_breaks_the_direction() -> None:
-    rules = Rules(mask=Resolution.BITS_8.mask)
+    rules = DirectionParameters(mask=Resolution.BITS_8.mask)
     first, broken = heard(u16(frame(127, PUSH), frame(128, PUSH), frame(1, PUSH)), rules)
     assert said(first).message == PUSH
-    assert broken == Broken(Side.C2S, 19, 19, "expected a sequence number up to 127 at byte 19, found 128")
+    assert broken == InvalidBytes(Side.C2S, 19, 19, "expected a sequence number up to 127 at byte 19, found 128")
 
 
 # -- what is no message ---
@@ -148,41 +159,41 @@ def test_a_number_beyond_the_resolution_breaks_the_direction() -> None:
 def test_tells_everything_before_what_is_no_message() -> None:
     good = frame(1, PUSH, FINAL)
     direction = Direction(Side.C2S)
-    events = heard(u16(encode(KEEP_ALIVE), good + b"\x18", frame(2, PUSH)), Rules(), direction)
+    events = heard(u16(encode(KEEP_ALIVE), good + b"\x18", frame(2, PUSH)), DirectionParameters(), direction)
     assert [said(event).message for event in events[:3]] == [KEEP_ALIVE, PUSH, FINAL]
     at = len(u16(encode(KEEP_ALIVE), good))
-    assert events[3] == Broken(Side.C2S, at, at, f"FRAME: expected a network message at byte {at}, found id 0x18")
+    assert events[3] == InvalidBytes(Side.C2S, at, at, f"FRAME: expected a network message at byte {at}, found id 0x18")
     assert len(events) == 4
     assert direction.stopped
     assert direction.followed == at
 
 
 def test_nothing_of_a_frame_may_be_readable() -> None:
-    (broken,) = heard(u16(frame(1) + b"\x1d"), Rules())
-    assert isinstance(broken, Broken)
-    (broken,) = heard(u16(b"\x08"), Rules())
-    assert isinstance(broken, Broken)
+    (broken,) = heard(u16(frame(1) + b"\x1d"), DirectionParameters())
+    assert isinstance(broken, InvalidBytes)
+    (broken,) = heard(u16(b"\x08"), DirectionParameters())
+    assert isinstance(broken, InvalidBytes)
 
 
 def test_fragments_may_join_to_something_that_is_no_message() -> None:
     first = Fragment(reliable=True, sn=1, more=True, first=True, payload=b"\x1d\x00")
     last = Fragment(reliable=True, sn=2, more=False, payload=b"\x09")
     broken, final = heard(u16(encode(first), encode(last), frame(3, FINAL)))
-    assert isinstance(broken, Broken)
+    assert isinstance(broken, InvalidBytes)
     assert broken.start == 2
     assert broken.why.endswith("of a message joined from 2 fragments")
     assert said(final).message == FINAL
 
 
 def test_a_length_may_be_too_large() -> None:
-    (broken,) = heard(b"\xff\xff\xff\xff", Rules(Manner(LengthPrefix.U32)))
+    (broken,) = heard(b"\xff\xff\xff\xff", DirectionParameters(StreamFormat(LengthPrefix.U32)))
     why = "expected a batch of at most 67108864 bytes at byte 0, found a length of 4294967295"
-    assert broken == Broken(Side.C2S, 0, 0, why)
+    assert broken == InvalidBytes(Side.C2S, 0, 0, why)
 
 
 def test_a_low_latency_batch_may_be_larger_than_agreed() -> None:
     large = Push(wire_expr=WireExpr(0, "a/b"), body=Put(payload=bytes(300_000)))
-    (event,) = heard(LengthPrefix.U32.wrap(encode(large)), Rules(Manner(LengthPrefix.U32)))
+    (event,) = heard(LengthPrefix.U32.wrap(encode(large)), DirectionParameters(StreamFormat(LengthPrefix.U32)))
     assert said(event).message == large
 
 
@@ -192,7 +203,9 @@ def test_a_low_latency_batch_may_be_larger_than_agreed() -> None:
 def test_a_low_latency_session_may_end_with_a_short_length(tail: str, ends: bool) -> None:
     direction = Direction(Side.C2S)
     events = heard(
-        LengthPrefix.U32.wrap(encode(PUSH)) + bytes.fromhex(tail), Rules(Manner(LengthPrefix.U32)), direction
+        LengthPrefix.U32.wrap(encode(PUSH)) + bytes.fromhex(tail),
+        DirectionParameters(StreamFormat(LengthPrefix.U32)),
+        direction,
     )
     assert [said(event).message.NAME for event in events] == ["PUSH", "CLOSE"][: 1 + ends]
     assert (direction.waiting == 0) is ends
@@ -200,14 +213,14 @@ def test_a_low_latency_session_may_end_with_a_short_length(tail: str, ends: bool
 
 def test_the_length_of_a_large_batch_is_no_close() -> None:
     direction = Direction(Side.C2S)
-    direction.switch(Rules(Manner(LengthPrefix.U32)))
+    direction.switch(DirectionParameters(StreamFormat(LengthPrefix.U32)))
     direction.receive_data(bytes.fromhex("02000300"))
     assert direction.next() is None
 
 
 def test_a_block_may_be_no_block() -> None:
-    (broken,) = heard(u16(b"\x01\xff"), Rules(Manner(compression=True)))
-    assert isinstance(broken, Broken)
+    (broken,) = heard(u16(b"\x01\xff"), DirectionParameters(StreamFormat(compression=True)))
+    assert isinstance(broken, InvalidBytes)
     assert broken.start == 3
 
 
@@ -234,7 +247,7 @@ def test_guesses_rules_from_the_first_batch() -> None:
 
 def test_reads_garbage_as_the_usual_session() -> None:
     (broken,) = heard(u16(b"\x18\x18"))
-    assert broken == Broken(Side.C2S, 2, 2, "expected a transport message at byte 2, found id 0x18")
+    assert broken == InvalidBytes(Side.C2S, 2, 2, "expected a transport message at byte 2, found id 0x18")
 
 
 def test_waits_with_the_guess_for_enough_bytes() -> None:
@@ -243,7 +256,7 @@ def test_waits_with_the_guess_for_enough_bytes() -> None:
     for place in range(len(data)):
         assert direction.next() is None
         direction.receive_data(data[place : place + 1])
-    assert direction.next() == Said(Side.C2S, 4, len(data), PUSH)
+    assert direction.next() == CapturedMessage(Side.C2S, 4, len(data), PUSH)
 
 
 def test_a_message_in_a_compressed_batch_stands_somewhere_in_it() -> None:
@@ -260,7 +273,7 @@ def test_other_rules_hold_from_the_next_batch_on() -> None:
     first = direction.next()
     assert first is not None
     assert said(first).message == KEEP_ALIVE
-    direction.switch(Rules(Manner(LengthPrefix.U32)))
+    direction.switch(DirectionParameters(StreamFormat(LengthPrefix.U32)))
     assert [said(event).message for event in rest(direction)] == [KEEP_ALIVE, PUSH]
     assert direction.batch == 2
 
@@ -273,7 +286,7 @@ WHOLE = u16(encode(KEEP_ALIVE), frame(1, PUSH, FINAL), *pieces(PUSH, 2), b"", fr
 def test_any_cutting_gives_the_same(cuts: list[int]) -> None:
     direction = Direction(Side.C2S)
     places = [0, *sorted(cuts), len(WHOLE)]
-    found: list[Found] = []
+    found: list[DirectionEvent] = []
     for start, end in pairwise(places):
         direction.receive_data(WHOLE[start:end])
         found += rest(direction)
@@ -288,12 +301,12 @@ def test_says_nothing_once_stopped() -> None:
 
 
 def test_resolution_decides_what_the_key_looks_like() -> None:
-    assert Said(Side.C2S, 0, 1, PUSH).resolved
-    assert Said(Side.C2S, 0, 1, PUSH, key="a/b").resolved
-    assert not Said(Side.C2S, 0, 1, PUSH, key="#7+/b").resolved
+    assert CapturedMessage(Side.C2S, 0, 1, PUSH).resolved
+    assert CapturedMessage(Side.C2S, 0, 1, PUSH, key="a/b").resolved
+    assert not CapturedMessage(Side.C2S, 0, 1, PUSH, key="#7+/b").resolved
 
 
 @pytest.mark.parametrize("framing", list(LengthPrefix))
 def test_no_bytes_say_nothing(framing: LengthPrefix) -> None:
-    assert heard(b"", Rules(Manner(framing))) == []
+    assert heard(b"", DirectionParameters(StreamFormat(framing))) == []
     assert heard(b"") == []

@@ -10,12 +10,17 @@ from zenspark.api.session import Session
 from zenspark.engine.interests import LocalInterest, LocalInterests
 from zenspark.key import KeyExpr
 from zenspark.router.face import DeclarationKind
+from zenspark.router.router import Router
 from zenspark.types.enums import SampleKind
 from zenspark.wire import messages
-from zenspark.wire.values import InterestMode, QoS, QueryableInfo, WireExpr
+from zenspark.wire.values import InterestMode, QoS, QueryableInfo, WhatAmI, WireExpr, ZenohId
 
 Changes = list[tuple[SampleKind, str]]
 SUBSCRIBER, QUERYABLE, TOKEN = DeclarationKind.SUBSCRIBER, DeclarationKind.QUERYABLE, DeclarationKind.TOKEN
+
+
+SOURCE = Router(ZenohId(1), WhatAmI.PEER).add_local()
+"""The face that declarations come from."""
 
 
 def make(*aggregated: str) -> tuple[LocalInterests, RecordingFace]:
@@ -31,7 +36,7 @@ def interest(
         interest_id,
         kind,
         KeyExpr(key),
-        lambda change, key: received.append((change, key)),
+        lambda change, key, source: received.append((change, key)) if source is SOURCE else None,
         lambda: received.append((SampleKind.DELETE, "final")),
         is_future,
     )
@@ -87,8 +92,8 @@ def test_replies_to_one_interest_reach_that_interest_only() -> None:
     second: Changes = []
     interests.declare(interest(1, TOKEN, "a/*", first), InterestMode.CURRENT)
     interests.declare(interest(2, TOKEN, "a/*", second), InterestMode.CURRENT)
-    interests.receive(declare(token(1, "a/1"), 1))
-    interests.receive(declare(messages.DeclareFinal(), 1))
+    interests.receive(declare(token(1, "a/1"), 1), SOURCE)
+    interests.receive(declare(messages.DeclareFinal(), 1), SOURCE)
     assert (first, second) == ([(SampleKind.PUT, "a/1"), (SampleKind.DELETE, "final")], [])
 
 
@@ -99,9 +104,9 @@ def test_changes_reach_every_future_interest_that_matches() -> None:
     interests.declare(interest(2, TOKEN, "b/*", received["other key"]), InterestMode.FUTURE)
     interests.declare(interest(3, QUERYABLE, "a/*", received["other kind"]), InterestMode.FUTURE)
     interests.declare(interest(4, TOKEN, "a/*", received["current"], is_future=False), InterestMode.CURRENT)
-    interests.receive(declare(token(9, "a/1")))
-    interests.receive(declare(messages.UndeclareToken(id=9)))
-    interests.receive(declare(messages.UndeclareToken(id=9)))
+    interests.receive(declare(token(9, "a/1")), SOURCE)
+    interests.receive(declare(messages.UndeclareToken(id=9)), SOURCE)
+    interests.receive(declare(messages.UndeclareToken(id=9)), SOURCE)
     assert received.pop("match") == [(SampleKind.PUT, "a/1"), (SampleKind.DELETE, "a/1")]
     assert not any(received.values())
 
@@ -112,7 +117,7 @@ def test_with_aggregation_a_reply_reaches_all_interests_in_subscribers() -> None
     second: Changes = []
     interests.declare(interest(1, SUBSCRIBER, "a/1", first), InterestMode.CURRENT_FUTURE)
     interests.declare(interest(2, SUBSCRIBER, "a/2", second), InterestMode.CURRENT_FUTURE)
-    interests.receive(declare(messages.DeclareSubscriber(id=5, wire_expr=WireExpr(0, "a/*")), 1))
+    interests.receive(declare(messages.DeclareSubscriber(id=5, wire_expr=WireExpr(0, "a/*")), 1), SOURCE)
     assert first == second == [(SampleKind.PUT, "a/*")]
 
 
@@ -120,7 +125,7 @@ def test_a_remote_match_of_complete_queryables_must_include_the_key() -> None:
     interests, _ = make()
     for number, (key, complete) in enumerate((("a/*", True), ("b/*", False)), 1):
         info = QueryableInfo(complete)
-        interests.receive(declare(messages.DeclareQueryable(id=number, wire_expr=WireExpr(0, key), info=info)))
+        interests.receive(declare(messages.DeclareQueryable(id=number, wire_expr=WireExpr(0, key), info=info)), SOURCE)
 
     def matches(key: str, *, only_complete: bool) -> bool:
         return interests.has_remote_match(QUERYABLE, KeyExpr(key), only_complete)

@@ -87,10 +87,11 @@ def test_query_goes_to_local_and_remote_queryables_as_its_destination_allows(rou
 
 
 def test_pending_queries_finish_when_the_session_closes(router: Session, client: Session) -> None:
-    router.declare_queryable("q")
+    queryable = router.declare_queryable("q")
     until(lambda: client.declare_querier("q").matching_status.matching)
     replies = client.get("q", timeout=PATIENCE)
     assert client._runtime.queries.pending == 1
     client.close()
     assert list(replies) == []
     assert client._runtime.queries.pending == 0
+    queryable.undeclare()

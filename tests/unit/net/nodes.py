@@ -7,16 +7,21 @@ import threading
 from collections.abc import Callable, Iterator
 
 from tests.waiting import PATIENCE
-from zenspark.net.io.driver import ConnectionDriver
-from zenspark.net.io.writer import WriterSettings
+from zenspark.net.io.congestion import WriterSettings
+from zenspark.net.io.driver import ConnectionDriver, LinkDriver
+from zenspark.net.io.link_observer import LinkObserver
 from zenspark.net.links.base import Buffer, Link, pair
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.loop.event_loop import EventLoop
-from zenspark.net.node.node import Neighbour, Node, NodeLimits
+from zenspark.net.node.autoconnect import Discovery
+from zenspark.net.node.limits import NodeLimits
+from zenspark.net.node.node import Node
+from zenspark.net.node.observer import Neighbour, NodeObserver
 from zenspark.router.face import Face
-from zenspark.router.linkstate.gossip import GossipProtocol
+from zenspark.router.linkstate.gossip import DiscoveredNode, GossipProtocol
 from zenspark.transport.connection import Connection, Event, SessionRequested
 from zenspark.transport.handshake import Acceptor, Capabilities, Identity, Initiator, Opened
+from zenspark.transport.multicast import GroupSettings
 from zenspark.transport.receiver import Closed, MessageReceived, PushRun
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import Declare, DeclareSubscriber, NetworkMessage, Push, Put
@@ -74,23 +79,22 @@ class Heard:
 # -- drivers without a node ---------------------------------------------------------------------------------------
 
 
-class End(Heard):
+class End(Heard, LinkObserver):
     """One end of a link with a driver; whoever asks is let in."""
 
     def __init__(self, link: Link, side: Initiator | Acceptor, writer: WriterSettings = QUICK) -> None:
         super().__init__()
         self.loop = EventLoop("test-end")
         connection = Connection(side, self.loop.now(), is_streamed=link.is_streamed)
-        self.driver = ConnectionDriver(self.loop, link, connection, self._on_event, writer)
         self.released = threading.Event()
-        self.driver.on_released = lambda _: self.released.set()
+        self.driver = ConnectionDriver(self.loop, link, connection, self._on_event, writer, self)
         self.loop.start()
         self.loop.call_soon(self.driver.start)
 
     def _on_event(self, driver: ConnectionDriver, event: Event) -> None:
         match event:
             case SessionRequested():
-                driver.admit()
+                driver.accept()
             case PushRun(columns, start, stop):
                 for row in range(start, stop):
                     self.note(columns.push(row))
@@ -98,6 +102,9 @@ class End(Heard):
                 self.note(message)
             case _:
                 self.note(event)
+
+    def on_released(self, driver: LinkDriver) -> None:
+        self.released.set()
 
     def wait_open(self) -> None:
         assert self.wait(lambda: any(isinstance(event, Opened) for event in self.events)), self.events
@@ -202,7 +209,7 @@ def fill(alice: End) -> int:
 class Recorder(Heard):
     """The session of a node: it writes down what it hears."""
 
-    def receive(self, message: NetworkMessage) -> None:
+    def receive(self, message: NetworkMessage, source: Face, reliable: bool) -> None:
         self.note(message)
 
     def try_handle(self, face: Face, message: NetworkMessage) -> bool:
@@ -221,6 +228,24 @@ class Recorder(Heard):
         self.note(("closed", face.zid.value))
 
 
+class RecordingObserver(Heard, NodeObserver):
+    """Records blocked callbacks and discovered nodes; passes events to the discovery of the node, if it has one."""
+
+    discovery: Discovery | None = None
+
+    def on_blocked(self, is_blocked: bool) -> None:
+        self.note(is_blocked)
+
+    def on_node_discovered(self, discovered: DiscoveredNode) -> None:
+        self.note(discovered)
+        if self.discovery is not None:
+            self.discovery.on_node_discovered(discovered)
+
+    def on_session_lost(self, zid: ZenohId) -> None:
+        if self.discovery is not None:
+            self.discovery.on_session_lost(zid)
+
+
 class TestNode(Node):
     """A node on loopback, with the session that goes with it."""
 
@@ -233,6 +258,7 @@ class TestNode(Node):
         limits: NodeLimits | None = None,
         offer: Capabilities | None = None,
         gossip: bool = False,
+        groups: GroupSettings = GroupSettings(),  # noqa: B008 - frozen
     ) -> None:
         zid = ZenohId(number)
         super().__init__(
@@ -240,9 +266,11 @@ class TestNode(Node):
             offer or Capabilities(),
             limits or NodeLimits(writer=QUICK),
             gossip=GossipProtocol(zid, whatami, Roles(7)) if gossip else None,
+            groups=groups,
         )
         self.heard = Recorder()
-        self.start(self.heard)
+        self.observer = RecordingObserver()
+        self.start(self.heard, self.observer)
 
     def place(self, protocol: str = "tcp") -> Endpoint:
         """Listen somewhere on loopback; where."""

@@ -177,7 +177,7 @@ def test_writes_what_it_reads() -> None:
         (lambda out: out.z(None, 16, "scope"), "scope: expected an integer, got NoneType"),
         (lambda out: out.blob("a", 8, "zid"), "zid: expected bytes, got str"),
         (lambda out: out.raw(7, "shm"), "shm: expected bytes, got int"),
-        (lambda out: out.blob(bytes(256), 8, "zid"), "zid: 256 bytes are more than a 8-bit length can say"),
+        (lambda out: out.blob(bytes(256), 8, "zid"), "zid: 256 bytes do not fit a 8-bit length"),
         (lambda out: out.text(b"a", 8, "suffix"), "suffix: expected text, got bytes"),
         (lambda out: out.rest_text("ab\ud800", "suffix"), "suffix: character 2 cannot be written as UTF-8"),
     ],

@@ -10,8 +10,16 @@ from tests.strategies import examples
 from tools.generate_codec import formatted
 from zenspark.wire import codec, codec_generator
 from zenspark.wire.buffer import Reader
-from zenspark.wire.codec_generator import MessageSource, constant_name, declared, default_text, generate, imports, snake
-from zenspark.wire.declare import Field, Message, fields_of
+from zenspark.wire.codec_generator import (
+    MessageSource,
+    collect_messages,
+    constant_name,
+    default_text,
+    generate,
+    imports,
+    snake_case,
+)
+from zenspark.wire.declare import Message, WireField, fields_of
 from zenspark.wire.messages import (
     Declare,
     Del,
@@ -27,7 +35,7 @@ from zenspark.wire.messages import (
 from zenspark.wire.values import Encoding, Priority, QoS
 
 
-def field(cls: type[Message], name: str) -> Field:
+def field(cls: type[Message], name: str) -> WireField:
     return next(field for field in fields_of(cls) if field.name == name)
 
 
@@ -39,15 +47,15 @@ def test_the_codec_is_what_the_declarations_say() -> None:
 
 
 def test_every_message_with_a_header_is_declared() -> None:
-    assert len(declared()) == len(set(declared()))
-    assert {Scout, Push, Del, LinkState} <= set(declared())
-    assert NetworkMessage not in declared()
+    assert len(collect_messages()) == len(set(collect_messages()))
+    assert {Scout, Push, Del, LinkState} <= set(collect_messages())
+    assert NetworkMessage not in collect_messages()
 
 
 def test_every_message_has_its_functions() -> None:
-    for cls in declared():
-        assert callable(getattr(codec, f"read_{snake(cls)}"))
-        assert callable(getattr(codec, f"write_{snake(cls)}"))
+    for cls in collect_messages():
+        assert callable(getattr(codec, f"read_{snake_case(cls)}"))
+        assert callable(getattr(codec, f"write_{snake_case(cls)}"))
 
 
 def test_only_names_in_use_are_imported() -> None:
@@ -61,8 +69,8 @@ def test_only_names_in_use_are_imported() -> None:
 
 
 def test_names_of_functions_and_constants() -> None:
-    assert snake(InitSyn) == "init_syn"
-    assert snake(Push) == "push"
+    assert snake_case(InitSyn) == "init_syn"
+    assert snake_case(Push) == "push"
     assert constant_name("QoS.DEFAULT") == "_QOS_DEFAULT"
 
 

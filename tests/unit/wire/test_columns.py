@@ -1136,7 +1136,7 @@ PAYLOAD = Spans.constant(b"x")
         (Rows(1, WireExpr(2), spans_of([None])), "row 0 is a PUT without a payload"),
         (Rows(1, WireExpr(2), OUTSIDE), "row 0 points outside of 0 bytes"),
         (Rows(1, OUTSIDE, PAYLOAD), "row 0 points outside of 0 bytes"),
-        (Rows(1, Spans.constant(b"k" * 65_536), PAYLOAD), "65536 bytes are more than a 16-bit length can say"),
+        (Rows(1, Spans.constant(b"k" * 65_536), PAYLOAD), "65536 bytes do not fit a 16-bit length"),
         (Rows(1, KEY, PAYLOAD, attachment=OUTSIDE), "row 0 points outside of 0 bytes"),
         (Rows(1, KEY, PAYLOAD, encoding=OUTSIDE), "row 0 points outside of 0 bytes"),
         (Rows(1, KEY, PAYLOAD, source_zid=OUTSIDE), "row 0 points outside of 0 bytes"),

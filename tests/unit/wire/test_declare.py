@@ -6,25 +6,25 @@ import pytest
 from zenspark.wire.declare import (
     Bits,
     Blob,
-    Called,
-    Carried,
-    Composed,
+    EnumCodec,
     Ext,
-    Field,
+    FieldCodec,
     Flags,
-    Int,
-    ListOf,
+    FunctionCodec,
+    IntCodec,
+    ListCodec,
     LongText,
     Message,
-    Remaining,
+    RemainderCodec,
     Rest,
     RestText,
     ShortBlob,
     Size,
     Text,
     Value,
+    ValueCodec,
     When,
-    Word,
+    WireField,
     fields_of,
     replace,
     u8,
@@ -71,23 +71,23 @@ class Sample(Message, header="Z|M|N|0x1D"):
     id: z32
     extra: Annotated[u8 | None, When("M")] = None
     body: Annotated[Blob | None, When("WAI", 2)] = None
-    zid: Annotated[Name, Composed(Name, "sized"), Size("LEN")] = Name()
+    zid: Annotated[Name, ValueCodec(Name, "sized"), Size("LEN")] = Name()
     levels: tuple[Level, ...] = ()
-    narrow: Annotated[Annotated[Level, Int("u", 8)] | None, When("M")] = None
+    narrow: Annotated[Annotated[Level, IntCodec("u", 8)] | None, When("M")] = None
     known: Annotated[bool, Ext(0x1)] = False
     number: Annotated[z16, Ext(0x2, mandatory=True)] = 0
     carried: Annotated[Level | None, Ext(0x3)] = None
     content: Annotated[Rest | None, Ext(0x3)] = None
-    payload: Annotated[bytes, Called("payload", "known")] = b""
+    payload: Annotated[bytes, FunctionCodec("payload", "known")] = b""
     choice: Inner | Other
 
 
-def field(name: str) -> Field:
+def field(name: str) -> WireField:
     return next(field for field in fields_of(Sample) if field.name == name)
 
 
-def word_of(hint: Any) -> Word:  # noqa: ANN401 - an annotated type is not a type
-    return next(word for word in hint.__metadata__ if isinstance(word, Word))
+def word_of(hint: Any) -> FieldCodec:  # noqa: ANN401 - an annotated type is not a type
+    return next(word for word in hint.__metadata__ if isinstance(word, FieldCodec))
 
 
 # -- words ---
@@ -116,20 +116,20 @@ def test_words_are_source_text(hint: Any, read: str, write: str) -> None:  # noq
 @pytest.mark.parametrize(
     ("word", "read", "write"),
     [
-        (Carried(Int("u", 8), Level), "Level.from_wire(reader.pos, reader.u8())", "out.u8(m.x.to_wire(), 'x')"),
-        (Composed(Name), "Name.read(reader)", "m.x.write(out)"),
-        (Composed(Name, "sized"), "Name.read_sized(reader)", "m.x.write_sized(out)"),
-        (Called("payload", "shm"), "read_payload(reader, shm)", "write_payload(out, m.x, m.shm)"),
-        (Called("messages"), "read_messages(reader)", "write_messages(out, m.x)"),
+        (EnumCodec(IntCodec("u", 8), Level), "Level.from_wire(reader.pos, reader.u8())", "out.u8(m.x.to_wire(), 'x')"),
+        (ValueCodec(Name), "Name.read(reader)", "m.x.write(out)"),
+        (ValueCodec(Name, "sized"), "Name.read_sized(reader)", "m.x.write_sized(out)"),
+        (FunctionCodec("payload", "shm"), "read_payload(reader, shm)", "write_payload(out, m.x, m.shm)"),
+        (FunctionCodec("messages"), "read_messages(reader)", "write_messages(out, m.x)"),
     ],
 )
-def test_words_made_of_others(word: Word, read: str, write: str) -> None:
+def test_words_made_of_others(word: FieldCodec, read: str, write: str) -> None:
     assert word.read() == read
     assert word.write("m.x", "x") == write
 
 
 def test_a_list_is_a_count_and_its_items() -> None:
-    word = ListOf(Int("z", 16))
+    word = ListCodec(IntCodec("z", 16))
     assert word.read() == "tuple([reader.z(16) for _ in range(reader.z(64))])"
     assert word.write("m.x", "x").split("\n") == [
         "out.z(len(m.x), 64, 'x')",
@@ -138,11 +138,9 @@ def test_a_list_is_a_count_and_its_items() -> None:
     ]
 
 
-def test_a_word_of_no_kind_says_nothing() -> None:
-    with pytest.raises(NotImplementedError):
-        Word().read()
-    with pytest.raises(NotImplementedError):
-        Word().write("m.x", "x")
+def test_abstract_field_codec_cannot_be_instantiated() -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        FieldCodec()  # type: ignore[abstract]
 
 
 # -- flag bytes ---
@@ -180,17 +178,17 @@ def test_fields_are_in_wire_order() -> None:
 
 def test_fields_know_their_word() -> None:
     expected = {
-        "name": Composed,
-        "id": Int,
-        "zid": Composed,
-        "levels": ListOf,
-        "narrow": Carried,
-        "carried": Carried,
-        "content": Remaining,
-        "payload": Called,
+        "name": ValueCodec,
+        "id": IntCodec,
+        "zid": ValueCodec,
+        "levels": ListCodec,
+        "narrow": EnumCodec,
+        "carried": EnumCodec,
+        "content": RemainderCodec,
+        "payload": FunctionCodec,
     }
-    assert {name: type(field(name).word) for name in expected} == expected
-    assert field("choice").word is None
+    assert {name: type(field(name).codec) for name in expected} == expected
+    assert field("choice").codec is None
     assert field("choice").bodies == (Inner, Other)
     assert field("id").type is int
 

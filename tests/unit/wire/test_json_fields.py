@@ -6,7 +6,7 @@ import pytest
 from zenspark.errors import EncodeError, UsageError
 from zenspark.wire.codec import encode
 from zenspark.wire.declare import Message, z64
-from zenspark.wire.json_fields import DECODERS, LAYERS, from_fields, plain, to_fields
+from zenspark.wire.json_fields import DECODERS, LAYERS, from_json_fields, to_json_fields, to_plain
 from zenspark.wire.messages import (
     Declare,
     DeclareSubscriber,
@@ -254,8 +254,8 @@ SHOWN: list[tuple[type[Message], Message, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("family", "message", "shown"), SHOWN, ids=[shown["msg"] for _, _, shown in SHOWN])
 def test_messages_as_fields_and_back(family: type[Message], message: Message, shown: dict[str, Any]) -> None:
-    assert to_fields(message) == shown
-    assert from_fields(family, json.loads(json.dumps(shown))) == message
+    assert to_json_fields(message) == shown
+    assert from_json_fields(family, json.loads(json.dumps(shown))) == message
 
 
 def test_any_family_of_declarations_can_be_shown() -> None:
@@ -264,8 +264,8 @@ def test_any_family_of_declarations_can_be_shown() -> None:
     class Numbers(Family, header="Z|_:2|0x01"):
         found: tuple[z64, ...]
 
-    assert to_fields(Numbers(found=(1, 2))) == {"msg": "NUMBERS", "found": [1, 2]}
-    assert from_fields(Family, {"msg": "NUMBERS", "found": [1, 2]}) == Numbers(found=(1, 2))
+    assert to_json_fields(Numbers(found=(1, 2))) == {"msg": "NUMBERS", "found": [1, 2]}
+    assert from_json_fields(Family, {"msg": "NUMBERS", "found": [1, 2]}) == Numbers(found=(1, 2))
 
 
 def test_layers_are_decoded_by_name() -> None:
@@ -276,13 +276,13 @@ def test_layers_are_decoded_by_name() -> None:
 
 def test_link_states_are_shown_with_their_flag_byte() -> None:
     entry = LinkState(gateway=True, psid=0, sn=1, whatami=4, links=(1,), weights=(7,))
-    assert plain(entry) == {"options": 0x1A, "psid": 0, "sn": 1, "whatami": 4, "links": [1], "weights": [7]}
+    assert to_plain(entry) == {"options": 0x1A, "psid": 0, "sn": 1, "whatami": 4, "links": [1], "weights": [7]}
 
 
 def test_what_is_absent_may_also_be_null() -> None:
-    assert from_fields(NetworkMessage, {**PUSH, "timestamp": None}) == from_fields(NetworkMessage, PUSH)
+    assert from_json_fields(NetworkMessage, {**PUSH, "timestamp": None}) == from_json_fields(NetworkMessage, PUSH)
     encoding = {"id": 4, "schema": None}
-    push = from_fields(NetworkMessage, {**PUSH, "body": {**PUT, "encoding": encoding}})
+    push = from_json_fields(NetworkMessage, {**PUSH, "body": {**PUT, "encoding": encoding}})
     assert isinstance(push, Push)
     assert isinstance(push.body, Put)
     assert push.body.encoding == Encoding(4)
@@ -399,11 +399,11 @@ WRONG: list[tuple[type[Message], Any, str]] = [
 @pytest.mark.parametrize(("family", "fields", "problem"), WRONG, ids=[problem for *_, problem in WRONG])
 def test_an_error_names_the_field_that_is_wrong(family: type[Message], fields: object, problem: str) -> None:
     with pytest.raises(UsageError) as caught:
-        from_fields(family, fields)
+        from_json_fields(family, fields)
     assert problem in str(caught.value)
 
 
 def test_numbers_are_checked_when_they_are_written() -> None:
-    push = from_fields(NetworkMessage, {**PUSH, "node_id": 1 << 70})
+    push = from_json_fields(NetworkMessage, {**PUSH, "node_id": 1 << 70})
     with pytest.raises(EncodeError, match=r"PUSH.node_id: .* does not fit 16 bits"):
         encode(push)

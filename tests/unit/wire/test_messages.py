@@ -373,7 +373,7 @@ UNWRITABLE: list[tuple[Message, str]] = [
     (put(WireExpr(1 << 16), b""), "PUSH.wire_expr.scope: 65536 does not fit 16 bits"),
     (put(WireExpr(), b"", timestamp=Timestamp(-1, A)), "PUT.ntp64: -1 does not fit 64 bits"),
     (LinkState(psid=0, sn=0, links=(1,), weights=()), "LINK_STATE.weights: 0 weights for 1 links"),
-    (OpenSyn(unit=TimeUnit.S, lease=1, initial_sn=0, cookie=bytes(65_536)), "OPEN_SYN.cookie: 65536 bytes are more"),
+    (OpenSyn(unit=TimeUnit.S, lease=1, initial_sn=0, cookie=bytes(65_536)), "OPEN_SYN.cookie: 65536 bytes do not fit"),
 ]
 
 

@@ -4,7 +4,7 @@ from tests.strategies import examples, link_states, network, scouting, transport
 from zenspark.wire.codec import encode, encode_link_states
 from zenspark.wire.declare import Flags, Message
 from zenspark.wire.messages import KeepAlive, LinkState, NetworkOam, Push, Put, TransportOam
-from zenspark.wire.trace import Trace, box, flags_cells, trace
+from zenspark.wire.trace import Trace, draw_box, flags_cells, trace
 from zenspark.wire.values import Extension, Mapping, WireExpr
 
 PUSH = bytes.fromhex("3d000a64656d6f2f68656c6c6f010568656c6c6f")
@@ -19,7 +19,7 @@ def one(layer: str, data: bytes) -> Trace:
 
 
 def drawn(found: Trace, data: bytes) -> list[str]:
-    return [row.box for row in box(found, data)]
+    return [row.box for row in draw_box(found, data)]
 
 
 def noted(found: Trace) -> dict[str, tuple[int, int]]:
@@ -40,8 +40,8 @@ def check_whole(found: Trace, data: bytes) -> None:
     """Every byte belongs to the header, a field, or a message inside."""
     covered = {found.start} | {place for span in found.spans for place in range(span.start, span.end)}
     assert covered == set(range(found.start, found.end))
-    assert {place for row in box(found, data) if row.is_field for place in range(row.start, row.end)} == covered
-    assert {len(row.box.strip()) for row in box(found, data)} <= {15, 17}
+    assert {place for row in draw_box(found, data) if row.is_field for place in range(row.start, row.end)} == covered
+    assert {len(row.box.strip()) for row in draw_box(found, data)} <= {15, 17}
     for child in found.children:
         assert found.start < child.start <= child.end <= found.end
         check_whole(child, data)
@@ -151,12 +151,12 @@ def test_draws_fixed_variable_and_other_fields_differently() -> None:
 
 
 def test_names_the_flags_that_are_set_and_what_they_say() -> None:
-    rows = [row for row in box(one("network", INTEREST), INTEREST) if row.flags]
+    rows = [row for row in draw_box(one("network", INTEREST), INTEREST) if row.flags]
     assert [row.flags for row in rows] == [
         ("Z", "MODE CurrentFuture"),
         ("M", "R", "S subscribers", "K keyexprs"),
     ]
-    rows = [row for row in box(one("transport", INIT_SYN), INIT_SYN) if row.flags]
+    rows = [row for row in draw_box(one("transport", INIT_SYN), INIT_SYN) if row.flags]
     assert [row.flags for row in rows] == [("Z", "S"), ("LEN 3", "WAI client")]
 
 

@@ -556,7 +556,7 @@ def test_what_is_no_locator(text: str) -> None:
 
 def test_a_locator_has_at_most_255_bytes() -> None:
     assert len(written(Locator("tcp/" + "a" * 251).write)) == 2 * (2 + 255)
-    with pytest.raises(EncodeError, match="locators: 256 bytes are more"):
+    with pytest.raises(EncodeError, match="locators: 256 bytes do not fit"):
         Locator("tcp/" + "a" * 252).write(Writer())
 
 

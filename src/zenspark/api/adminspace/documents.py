@@ -17,8 +17,8 @@ import msgspec
 from zenspark import __version__, build_kind
 from zenspark.key.match import intersects
 from zenspark.net.links.base import Link
-from zenspark.net.node.multicast import GroupMemberInfo
-from zenspark.net.node.node import Neighbour, Node
+from zenspark.net.node.node import Node
+from zenspark.net.node.observer import GroupMemberInfo, Neighbour
 from zenspark.router import introspection
 from zenspark.router.face import DeclarationKind, Face, Region
 from zenspark.router.introspection import OwnersByRole

@@ -1,12 +1,13 @@
-"""Driver: pumps one Connection over one Link. The only place where bytes are read from or written to a link.
+"""Drivers: run the session of one link. The only place where bytes are read from or written to a link.
 
-Reading happens in the loop. Writing happens in whatever thread has something to say: that half is the `LinkWriter`. What
-does not depend on the machine that is pumped, a connection with one node or a group of many, is the `LinkDriver`.
+The loop reads. Any thread writes: that half is the `LinkWriter`. `LinkDriver` adds reading, timers and closing, for
+sessions with one peer (`ConnectionDriver`) and with a multicast group (`GroupDriver`).
 
-The end has two steps. First the session ends: its owner is told, nobody says anything more. Then the link lingers, so
-that what was said before and the farewell arrive: it is written, and its direction ended, so that two that close at
-once do not wait for each other. What still comes is read and thrown away until the other side has closed too, because a
-socket closed with bytes unread takes back what it has sent. Then it is closed.
+Closing has two steps. First the session ends: its owner is notified, and nothing more can be sent. Then the link
+lingers, so that the messages sent before and the CLOSE arrive: they are written, and the link is half-closed, so that
+two nodes that close at once do not wait for each other. Bytes that still arrive are read and discarded until the peer
+has closed too, because closing a socket with unread bytes resets the connection and loses what was written. Then the
+link is closed.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from functools import partial
 from typing import Protocol
 
 from zenspark.errors import CloseReason, LinkError
+from zenspark.net.io.congestion import CongestionPolicy, WriterSettings
 from zenspark.net.io.counters import DropReason
+from zenspark.net.io.link_observer import IgnoredLinkEvents, LinkObserver
 from zenspark.net.io.waiters import Waiters
-from zenspark.net.io.writer import HasOutbox, LinkWriter, WriterSettings
+from zenspark.net.io.writer import HasOutbox, LinkWriter
 from zenspark.net.links.base import WOULD_BLOCK, Link
 from zenspark.net.loop.event_loop import EventLoop, Timer, detach_after_fork
 from zenspark.net.loop.read_coalescing import ReadCoalescer
@@ -32,63 +35,64 @@ from zenspark.transport.receiver import Closed, PushRun
 logger = logging.getLogger("zenspark.net")
 
 MAX_REPLY_BYTES = 1024
-"""Bytes up to which what comes may be part of an exchange, in which whoever asks waits for the answer."""
+"""Bytes of a read up to which it may be a reply, whose receiver sends its next request at once."""
 MAX_LINGER_EXTENSIONS = 10
-"""How often a link that has ended may go on because something of what waits was taken: a peer that reads byte by byte
-must not keep it all in memory."""
+"""How often the linger time is extended because the peer took bytes: one that reads byte by byte must not keep the
+unsent bytes in memory for ever."""
 MAX_READS_PER_TURN = 16
-"""How often a link that has more to read may be read before the others get their turn."""
+"""Reads of one link with buffered data before other links get their turn."""
 
 
 class TransportMachine(HasOutbox, Protocol):
-    """The machine that is pumped."""
+    """The sans-I/O state machine that a driver runs: a session with one peer, or with a multicast group."""
 
     def close(self, reason: CloseReason, text: str) -> Closed:
-        """End it."""
+        """End the session."""
 
     def note_received(self, now: float) -> None:
-        """Nobody is silent, whatever has been read."""
+        """Renew the lease of every peer, because this node has not read."""
 
     def next_timeout(self) -> float:
-        """When it has something to do by itself."""
+        """Return when it has a timeout to handle."""
 
 
 class LinkDriver(LinkWriter):
-    """One link and the machine that runs over it."""
+    """Runs a session over one link."""
 
     connection: TransportMachine
 
-    def __init__(self, loop: EventLoop, link: Link, connection: TransportMachine, patience: WriterSettings) -> None:
-        super().__init__(loop, link, connection, patience)
+    def __init__(
+        self,
+        loop: EventLoop,
+        link: Link,
+        connection: TransportMachine,
+        settings: WriterSettings,
+        observer: LinkObserver | None = None,
+    ) -> None:
+        super().__init__(loop, link, connection, settings, observer or IgnoredLinkEvents())
         self.is_released = False
-        """Whether the link is closed too."""
-        self.on_released: Callable[[LinkDriver], None] | None = None
-        """Whom to tell of that, in the loop."""
-        self.on_drained: Callable[[LinkDriver], None] | None = None
-        """Whom to tell, in the loop, when the link has taken what waited."""
-        self.on_unsent: Callable[[LinkDriver], None] | None = None
-        """Whom to tell, in the loop, that the link did not take all it was offered; maybe again and again."""
+        """Whether the link is closed."""
         self.received = 0
-        """How many bytes were read so far."""
+        """Bytes read so far."""
         self._paused: set[object] = set()
-        """Who has no room for what comes here."""
+        """The receivers that have paused reading."""
         self._timer: Timer | None = None
 
     @abstractmethod
     def _read(self) -> bool:
-        """Read once and handle what that means; False if there was nothing."""
+        """Read once and handle the events; False if nothing was there."""
 
     @abstractmethod
     def _on_timer(self, now: float) -> None:
-        """The machine has something to do by itself."""
+        """Handle a timeout of the session."""
 
     @abstractmethod
     def _on_ended(self, closed: Closed) -> None:
-        """Tell the owner that it is over."""
+        """Notify the owner that the session has ended."""
 
     # -- in the loop
 
-    def close(self, reason: CloseReason = CloseReason.GENERIC, text: str = "closed locally") -> None:
+    def close(self, reason: CloseReason = CloseReason.GENERIC, text: str = "closed by this node") -> None:
         """End the session."""
         if not self._closed:
             self._end(self.connection.close(reason, text))
@@ -99,23 +103,23 @@ class LinkDriver(LinkWriter):
                 if self._closed or self._paused or not self._read() or not self.link.has_buffered:
                     return
         except LinkError as error:
-            self._end(self._lost(error))
-        except BaseException:  # a mistake of ours about what this peer said; the others must not suffer
-            logger.exception("something went wrong with what %s said", self.link.dst)
-            self.close(text="an error here")
+            self._end(self._link_lost(error))
+        except BaseException:  # a bug triggered by this peer's data must not affect other peers
+            logger.exception("internal error while handling data from %s", self.link.dst)
+            self.close(text="internal error")
         else:
-            self.loop.call_soon(self._on_readable)  # the descriptor says nothing of what the link has buffered
+            self.loop.call_soon(self._on_readable)  # the descriptor does not report bytes that the link has buffered
 
     def _arm(self) -> None:
-        """Be called again when the connection has something to do by itself."""
+        """Schedule the next timeout of the session."""
         if not self._closed:
             self._set_timer(self.connection.next_timeout(), self._on_timeout)
 
-    def _set_timer(self, when: float, work: Callable[[], None]) -> None:
-        """Have one thing done at a time, instead of what was to be done before."""
+    def _set_timer(self, when: float, task: Callable[[], None]) -> None:
+        """Replace the driver's timer."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self.loop.call_at(when, work)
+        self._timer = self.loop.call_at(when, task)
 
     def _on_timeout(self) -> None:
         self._read_before_timeout()
@@ -125,19 +129,22 @@ class LinkDriver(LinkWriter):
         self._arm()
 
     def _read_before_timeout(self) -> None:
-        """After a stall the peer may well have spoken, and nobody has read it yet; or it is we who do not listen."""
+        """Read before a lease is judged: after a stall of this node, unread data may be there.
+
+        A paused link is not read, so its peers' leases are renewed instead.
+        """
         if self._paused:
             self.connection.note_received(self.loop.now())
         else:
             self._on_readable()
 
-    # -- in the loop: the end
+    # -- in the loop: closing
 
-    def _lost(self, error: LinkError) -> Closed:
+    def _link_lost(self, error: LinkError) -> Closed:
         return Closed(CloseReason.GENERIC, str(error), by_peer=True)
 
     def _end(self, closed: Closed) -> None:
-        """The session is over."""
+        """End the session, and linger unless the link is lost."""
         if self._closed:
             return
         with self._lock:
@@ -162,40 +169,40 @@ class LinkDriver(LinkWriter):
             self._linger()
 
     def _extend_linger(self, times: int) -> None:
-        """Stay as long as the other side takes anything, so many times at most."""
-        taken = self._bytes_sent
+        """Keep the link for `close_linger` seconds, and again while the peer takes bytes, at most so many times."""
+        bytes_sent = self._bytes_sent
 
-        def look() -> None:
-            if times > 1 and self._unsent and self._bytes_sent != taken:
+        def extend_or_release() -> None:
+            if times > 1 and self._unsent and self._bytes_sent != bytes_sent:
                 self._extend_linger(times - 1)
             else:
                 self._release()
 
-        self._set_timer(self.loop.now() + self._settings.close_linger, look)
+        self._set_timer(self.loop.now() + self._settings.close_linger, extend_or_release)
 
     def _linger(self) -> None:
-        """Write what is left, then wait for the other side to close."""
+        """Write the unsent bytes, half-close the link, then wait for the peer to close."""
         if self.is_released:
             return
-        done = False
+        is_drained = False
         try:
             with self._lock:
-                done = self._send_unsent()
-            if done:
+                is_drained = self._send_unsent()
+            if is_drained:
                 self.link.half_close()
-            ended = done and (not self.link.is_reliable or self._discard())
+            has_ended = is_drained and (not self.link.is_reliable or self._discard_received())
         except LinkError:
-            ended = True
-        if ended:
+            has_ended = True
+        if has_ended:
             self._release()
         else:
-            self.loop.watch(self.link, self._linger if done else None, None if done else self._linger)
+            self.loop.watch(self.link, self._linger if is_drained else None, None if is_drained else self._linger)
 
-    def _discard(self) -> bool:
-        """Throw away what is there; whether it was the end."""
-        room = memoryview(bytearray(1 << 16))
+    def _discard_received(self) -> bool:
+        """Read and discard what is there; whether the peer has closed."""
+        buffer = memoryview(bytearray(1 << 16))
         for _ in range(MAX_READS_PER_TURN):
-            count = self.link.recv_into(room)
+            count = self.link.recv_into(buffer)
             if count in (0, WOULD_BLOCK):
                 return count == 0
         return False
@@ -209,83 +216,82 @@ class LinkDriver(LinkWriter):
             self._discard_unsent()
             self.loop.watch(self.link, None)
             self.link.close()
-            if self.on_released is not None:
-                self.on_released(self)
+            self._observer.on_released(self)
 
     def release(self) -> None:
-        """Close the link at once, whatever was said; after `close`."""
+        """Close the link at once, and discard unsent bytes."""
         self._closed = True
         self._disable_lockfree_append()
         self._release()
 
     def detach_after_fork(self) -> None:
-        """In a forked child, which has only a copy of the link: say nothing more on it."""
+        """Write nothing more in a forked child, which has only a copy of the link."""
         self._closed = self.is_released = True
         self._disable_lockfree_append()
         self._lock = threading.Lock()
         self._waiters = Waiters()
+        self.congestion = CongestionPolicy(self, self._waiters, self._settings)
         detach_after_fork(self.link)
 
-    # -- from any thread: listening
+    # -- from any thread: pausing
 
     def pause(self, by: object = None) -> None:
-        """Read no more until everybody who paused resumes: they have no room. The peer is slowed down, nothing lost."""
+        """Stop reading until every receiver that paused resumes. The peer is slowed down, and nothing is lost."""
         if by not in self._paused:
             self._paused.add(by)
             self.loop.call_soon(self._watch)
 
     def resume(self, by: object = None) -> None:
-        """Read again, as far as this one is concerned."""
+        """Withdraw the pause of one receiver."""
         if by in self._paused:
             self._paused.discard(by)
             self.loop.call_soon(self._resume)
 
     def _resume(self) -> None:
         self._watch()
-        self._on_readable()  # the link may have buffered something of which its descriptor says nothing
+        self._on_readable()  # the descriptor does not report bytes that the link has buffered
 
     def _watch(self) -> None:
-        """Watch for what matters now; in the loop."""
         if not self._closed:
-            readable = None if self._paused else self._on_readable
-            self.loop.watch(self.link, readable, self._on_writable if self._unsent else None)
-            if self._unsent and self.on_unsent is not None:
-                self.on_unsent(self)
+            on_readable = None if self._paused else self._on_readable
+            self.loop.watch(self.link, on_readable, self._on_writable if self._unsent else None)
+            if self._unsent:
+                self._observer.on_unsent(self)
 
-    # -- what the speaker needs, in the loop
+    # -- called by the writer, in the loop
 
     def _close_unresponsive(self, why: str) -> None:
         self.close(CloseReason.UNRESPONSIVE, why)
 
     def _fail(self, error: LinkError) -> None:
-        """The link does not take any more. What the other side said last may tell why, so it is read first."""
+        """End the session because the link failed, after reading it: the peer's CLOSE may tell why."""
         self._discard_unsent()
 
-        def end() -> None:
+        def read_and_end() -> None:
             self._paused.clear()
             self._on_readable()
-            self._end(self._lost(error))
+            self._end(self._link_lost(error))
 
-        self.loop.call_soon(end)
+        self.loop.call_soon(read_and_end)
 
     def _on_writable(self) -> None:
         if self._closed:
             return
         with self._lock:
             try:
-                done = self._send_unsent()
+                is_drained = self._send_unsent()
             except LinkError as error:
                 self._fail(error)
-                done = True
-            if done:
+                is_drained = True
+            if is_drained:
                 self._watch()
             self._waiters.notify_all()
-        if done and self.on_drained is not None:
-            self.on_drained(self)
+        if is_drained:
+            self._observer.on_drained(self)
 
 
 class ConnectionDriver(LinkDriver):
-    """One link and the connection that runs over it. `owner` handles its events, in the loop."""
+    """Runs the session with one peer over one link. `owner` handles its events, in the loop."""
 
     connection: Connection
 
@@ -295,23 +301,24 @@ class ConnectionDriver(LinkDriver):
         link: Link,
         connection: Connection,
         owner: Callable[[ConnectionDriver, Event], None],
-        patience: WriterSettings = WriterSettings(),  # noqa: B008 - frozen
+        settings: WriterSettings = WriterSettings(),  # noqa: B008 - frozen
+        observer: LinkObserver | None = None,
     ) -> None:
-        super().__init__(loop, link, connection, patience)
+        super().__init__(loop, link, connection, settings, observer)
         self._owner = owner
         self._sent_at_last_reply = 0
-        """How much was said here when a small message came last: more since then makes the next one an answer."""
+        """Bytes sent when a small read came last: if there are more since then, the next one is a reply."""
         self._coalescer = ReadCoalescer()
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a session."""
+        """Whether the session is open."""
         return not self._closed and self.connection.state is ConnectionState.OPEN
 
     # -- in the loop
 
     def start(self, timeout: float | None = None) -> None:
-        """Begin; without a session after so many seconds, end."""
+        """Start the handshake; the link is closed if no session is open after `timeout` seconds."""
         if timeout is not None:
             self._set_timer(self.loop.now() + timeout, partial(self._on_open_timeout, timeout))
         self._watch()
@@ -322,14 +329,13 @@ class ConnectionDriver(LinkDriver):
         if not self.is_open:
             self.close(CloseReason.GENERIC, f"no session after {timeout:g} s")
 
-    def admit(self) -> None:
-        """Let in who asked: on an Asked event."""
+    def accept(self) -> None:
+        """Accept the session of a `SessionRequested` event."""
         self._handle_all(self.connection.accept())
 
     def _read(self) -> bool:
-        """Read once; False if there was nothing."""
-        room = self.connection.buffer()
-        count = self.link.recv_into(room[self._prefix :])
+        buffer = self.connection.buffer()
+        count = self.link.recv_into(buffer[self._prefix :])
         if count == WOULD_BLOCK:
             return False
         if not count:
@@ -337,11 +343,11 @@ class ConnectionDriver(LinkDriver):
             return False
         self.received += count
         if self._prefix:
-            room[: self._prefix] = count.to_bytes(self._prefix, "little")  # a datagram is a batch
+            buffer[: self._prefix] = count.to_bytes(self._prefix, "little")  # a datagram is a batch
         now = self.loop.now()
         for event in self.connection.receive(count + self._prefix, now):
             self._handle(event)
-        if self._coalescer.should_delay_next_read(count, len(room), self._bytes_sent, now):
+        if self._coalescer.should_delay_next_read(count, len(buffer), self._bytes_sent, now):
             self.loop.coalesce_next_read()
         elif count < MAX_REPLY_BYTES and self._bytes_sent != self._sent_at_last_reply:
             self._sent_at_last_reply = self._bytes_sent

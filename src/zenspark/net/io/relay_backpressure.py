@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from zenspark.errors import CloseReason
+from zenspark.net.io.congestion import WriterSettings
 from zenspark.net.io.counters import DropReason
 from zenspark.net.io.driver import LinkDriver
-from zenspark.net.io.writer import BACKLOG_LIMIT_BYTES, WriterSettings
+from zenspark.net.io.writer import BACKLOG_LIMIT_BYTES
 from zenspark.net.loop.event_loop import EventLoop, Timer
 from zenspark.router.routing.forwarding import PeerPlan
 from zenspark.transport.receiver import PushRun
@@ -115,7 +116,7 @@ class RelayBackpressure:
         self._block_first_sources.pop(target, None)
         self._exempt.discard(target)
 
-    def leave(self, pump: LinkDriver) -> None:
+    def remove(self, pump: LinkDriver) -> None:
         """A link has ended: nobody waits for it, and nobody is held back on it."""
         self.release_sources(pump)
         look = self._stall_timers.pop(pump, None)

@@ -54,7 +54,6 @@ class Discovery:
         self._scouter: Scouter | None = None
         self._trying: set[ZenohId] = set()
         self._lock = threading.Lock()
-        node.on_lost = self._forget
 
     # -- from any thread
 
@@ -75,7 +74,6 @@ class Discovery:
     def gossip(self, autoconnect: AutoconnectPolicy) -> None:
         """Connect to nodes that neighbours tell of."""
         self._gossiped = autoconnect
-        self._node.on_found = lambda found: self._consider(found, self._gossiped)
 
     @property
     def is_trying(self) -> bool:
@@ -89,7 +87,17 @@ class Discovery:
         if self._scouter is not None:
             self._scouter.close()
 
-    # -- in the loop
+    # -- in the loop: events of the node
+
+    def on_node_discovered(self, discovered: DiscoveredNode) -> None:
+        """Connect to a node that a neighbour's gossip told of, if the policy for gossip says so."""
+        self._consider(discovered, self._gossiped)
+
+    def on_session_lost(self, zid: ZenohId) -> None:
+        """Report a node again when it replies to the next SCOUT."""
+        self._forget(zid)
+
+    # -- in the loop: scouting
 
     def _listen(self, responder: Responder) -> None:
         self._node.loop.watch(responder, responder.respond)

@@ -1,264 +1,206 @@
-"""Gathering: a node's place in one multicast group, its driver and the faces of those who are heard there.
+"""Multicast groups of a node: joins them, and gives the router a face for each group and each of its members.
 
-To the router a group is one face to speak to and one face for each member to hear. Both live here; the node is told who
-comes and goes. If the network takes the group away, it is joined again when that is possible.
+To the router a group is one face to send to, and each member one face to receive from. A group whose link is lost is
+joined again when that is possible.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Protocol
 
-import msgspec
-
-from zenspark.errors import LinkError
+from zenspark.errors import LinkError, SessionClosed
+from zenspark.net.io.counters import CounterRegistry
 from zenspark.net.io.driver import LinkDriver
-from zenspark.net.io.writer import WriterSettings
+from zenspark.net.io.group_driver import GroupDriver
 from zenspark.net.links import registry
-from zenspark.net.links.base import WOULD_BLOCK
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.links.multicast import MulticastLink as GroupLink
-from zenspark.net.loop.event_loop import EventLoop
+from zenspark.net.links.multicast import MulticastLink
+from zenspark.net.node.dispatch import Dispatcher
+from zenspark.net.node.link_events import LinkEvents
+from zenspark.net.node.observer import GroupMemberInfo
+from zenspark.net.node.transport_factory import TransportFactory
 from zenspark.router.face import Face
-from zenspark.router.router import Router
-from zenspark.transport.connection import Send
-from zenspark.transport.counters import ReceiveCounters
+from zenspark.transport.connection import MIN_BATCH_BYTES
 from zenspark.transport.handshake import PATCH
-from zenspark.transport.multicast import (
-    GroupEvent,
-    GroupSession,
-    JoinDue,
-    Member,
-    MemberEvent,
-    MemberJoined,
-    MemberLeft,
-    MemberRefused,
-)
+from zenspark.transport.multicast import GroupEvent, Member, MemberEvent, MemberJoined, MemberLeft, MemberRefused
 from zenspark.transport.receiver import Closed, MessageReceived, MessageRejected, PushRun
-from zenspark.wire.messages import NetworkMessage
+from zenspark.wire.values import Locator, WhatAmI
 
 logger = logging.getLogger("zenspark.net")
 
-WRITE_RETRY_SECONDS = 0.001
-"""Seconds until a network that took nothing is offered it again: a group's descriptor does not tell when it would."""
 REJOIN_SECONDS = 1.0
-"""Seconds until a group that was lost is joined again."""
+"""Seconds until a group whose link was lost is joined again."""
 
 
-class GroupDriver(LinkDriver):
-    """Pumps a group machine over the link of a group. `owner` handles its events, in the loop."""
-
-    connection: GroupSession
-    link: GroupLink
+class MulticastGroups:
+    """The multicast groups of one node."""
 
     def __init__(
-        self,
-        loop: EventLoop,
-        link: GroupLink,
-        group: GroupSession,
-        owner: Callable[[GroupEvent | Closed], None],
-        patience: WriterSettings,
+        self, factory: TransportFactory, dispatcher: Dispatcher, links: LinkEvents, counters: CounterRegistry
     ) -> None:
-        super().__init__(loop, link, group, patience)
-        self._owner = owner
-        self._due = float("inf")
+        self.factory = factory
+        self.dispatcher = dispatcher
+        self.links = links
+        self.sessions: list[MulticastSession] = []
+        self.is_closed = False
+        """Whether the node is closed, and no group can be joined."""
+        self._counters = counters
 
-    def start(self) -> None:
-        """Begin; in the loop."""
-        self._watch()
-        self._on_timer(self.loop.now())
-        self._arm()
-
-    def _read(self) -> bool:
-        size, sender = self.link.recv_from(self.connection.buffer())
-        if size == WOULD_BLOCK:
-            return False
-        self.received += size
-        for event in self.connection.receive(sender, size, self.loop.now()):
-            self._handle(event)
-        if self.connection.next_timeout() < self._due:  # a newcomer waits for our JOIN
-            self._arm()
-        return True
-
-    def _arm(self) -> None:
-        self._due = self.connection.next_timeout()
-        super()._arm()
-
-    def _on_timer(self, now: float) -> None:
-        for event in self.connection.handle_timeout(now):
-            self._handle(event)
-
-    def _on_ended(self, closed: Closed) -> None:
-        self._owner(closed)
-
-    def _handle(self, event: GroupEvent) -> None:
-        match event:
-            case Send(batch):
-                with self._lock:
-                    self._write([batch])
-            case JoinDue():
-                with self._lock:
-                    self._disable_lockfree_append()  # or publishers would go on between the two
-                    self._write([*self.connection.outbox.pop_all(), self.connection.make_join(self.loop.now())])
-            case _:
-                self._owner(event)
-
-    def _watch(self) -> None:
-        if not self._closed:
-            self.loop.watch(self.link, None if self._paused else self._on_readable)
-            if self._unsent:
-                self.loop.call_at(self.loop.now() + WRITE_RETRY_SECONDS, self._on_writable)
-
-    def _on_writable(self) -> None:
-        super()._on_writable()
-        if self._unsent:
-            self._watch()
-
-
-class GroupMemberInfo(msgspec.Struct, frozen=True):
-    """How one member of a group is heard: what a link would tell of a neighbour with a session of its own."""
-
-    src: str
-    dst: str
-    group: str
-    mtu: int
-    is_qos: bool
-    receive_counters: ReceiveCounters
-
-
-class GroupHost(Protocol):
-    """The node a gathering belongs to. Everything but `on_group_closed` is called with its lock, all of it in the loop."""
-
-    loop: EventLoop
-    router: Router
+    def join(self, endpoint: Endpoint) -> None:
+        """Join a group; raises LinkError if its link fails, and UsageError if this node cannot join groups."""
+        if self.is_closed:
+            raise SessionClosed("the node is closed")
+        if self.factory.identity.whatami is WhatAmI.CLIENT:
+            raise endpoint.error("is a multicast group, which a client cannot join")
+        size = self.factory.groups.batch_size
+        if size < MIN_BATCH_BYTES:
+            raise endpoint.error(f"is a multicast group, for which transport/link/tx/batch_size={size} is too small")
+        session = MulticastSession(self, endpoint)
+        self.sessions.append(session)
+        self.dispatcher.loop.call_soon(session.start)
 
     @property
-    def lock(self) -> AbstractContextManager[object]:
-        """Guards the router."""
+    def locators(self) -> list[Locator]:
+        """The addresses of the groups."""
+        return [session.endpoint.locator for session in self.sessions]
 
-    def add_group_face(self, face: Face, driver: LinkDriver, seat: GroupMemberInfo | None = None) -> None:
-        """A group can be spoken to, or a member heard, who has a seat."""
+    def leave(self) -> None:
+        """Leave all groups; in the loop."""
+        for session in self.sessions:
+            session.leave()
 
-    def remove_group_face(self, face: Face) -> None:
-        """It no longer can."""
+    # -- in the loop, with the lock
 
-    def receive(self, face: Face, message: NetworkMessage, reliable: bool) -> object:
-        """A member said something."""
+    def add_face(self, face: Face, driver: LinkDriver, member: GroupMemberInfo | None = None) -> None:
+        """Add the face of a group that was joined, or of a member of one."""
+        dispatcher = self.dispatcher
+        dispatcher.faces.add_group_face(face, driver, member)
+        if member is not None:
+            driver.neighbour_counters += (self._counters.open(face.zid, member.dst, member.receive_counters),)
+            if dispatcher.session is not None:
+                dispatcher.session.opened(face, member)
+        dispatcher.changed.notify_all()
 
-    def receive_push_run(self, face: Face, pushes: PushRun) -> None:
-        """A member published something."""
-
-    def reject(self, face: Face, rejected: MessageRejected) -> None:
-        """A member sent what must not be processed."""
-
-    def on_group_closed(self, gathering: MulticastSession) -> None:
-        """The group is left, except for what is still to be written."""
+    def remove_face(self, face: Face) -> None:
+        """Remove the face of a group that was left or lost, or of a member that has left."""
+        dispatcher = self.dispatcher
+        driver, member = dispatcher.faces.remove_group_face(face)
+        dispatcher.emit(dispatcher.router.remove_face(face, dispatcher.loop.now()))
+        if member is not None:
+            others = tuple(counters for counters in driver.neighbour_counters if counters.zid != face.zid)
+            driver.neighbour_counters = others
+            self._counters.close(face.zid, member.receive_counters)
+            if dispatcher.session is not None:
+                dispatcher.session.closed(face, member)
+        dispatcher.changed.notify_all()
 
 
 class MulticastSession:
-    """One group that a node has joined. `begin` makes the machine each time the group is joined."""
+    """The membership of a node in one group."""
 
-    def __init__(
-        self, host: GroupHost, endpoint: Endpoint, begin: Callable[[], GroupSession], patience: WriterSettings
-    ) -> None:
+    def __init__(self, groups: MulticastGroups, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self.is_left = False
-        """Whether it was left on purpose."""
-        self._host = host
-        self._begin = begin
-        self._patience = patience
-        self._link = registry.join(endpoint)
+        """Whether this node has left the group on purpose."""
+        self._groups = groups
+        self._dispatcher = groups.dispatcher
+        self._loop = groups.dispatcher.loop
         self._face: Face | None = None
         self._faces: dict[Member, Face] = {}
-        self.driver = self._drive(self._link)
+        self.driver = self._make_driver(registry.join(endpoint))
 
-    def _drive(self, link: GroupLink) -> GroupDriver:
-        return GroupDriver(self._host.loop, link, self._begin(), self._on_event, self._patience)
+    def _make_driver(self, link: MulticastLink) -> GroupDriver:
+        factory = self._groups.factory
+        session = factory.make_group_session(self._loop.now())
+        return GroupDriver(self._loop, link, session, self._on_event, factory.limits.writer, self._groups.links)
 
     def start(self) -> None:
-        """Begin to speak and to listen."""
-        with self._host.lock:
-            self._face = self._host.router.add_group()
-            self._host.add_group_face(self._face, self.driver)
-        logger.info("joined %s", self.endpoint.locator.text)
+        """Add the face of the group, and send the first JOIN; in the loop."""
+        with self._dispatcher.lock:
+            self._face = self._dispatcher.router.add_group()
+            self._groups.add_face(self._face, self.driver)
+        logger.info("joined group %s", self.endpoint.locator.text)
         self.driver.start()
 
     def leave(self) -> None:
-        """Say goodbye, and join no more."""
+        """Send CLOSE, and do not join again; in the loop."""
         self.is_left = True
         self.driver.close()
 
-    # -- what is heard
+    # -- events of the group
 
     def _on_event(self, event: GroupEvent | Closed) -> None:
         match event:
-            case MemberEvent(member, heard):
-                with self._host.lock:
-                    self._on_heard(self._faces[member], heard)
+            case MemberEvent(member, received):
+                with self._dispatcher.lock:
+                    self._receive(self._faces[member], received)
             case MemberJoined(member):
-                self._on_arrived(member)
+                self._on_member_joined(member)
             case MemberLeft(member, closed):
-                logger.info("%s left %s: %s", member.identity.zid, self.endpoint.locator.text, closed.text)
-                with self._host.lock:
-                    face = self._faces.pop(member)
-                    self._set_patch()
-                    self._host.remove_group_face(face)
+                self._on_member_left(member, closed)
             case MemberRefused(sender, why):
-                logger.warning("%s is not heard in %s: %s", sender, self.endpoint.locator.text, why)
+                logger.warning("rejected member %s of group %s: %s", sender, self.endpoint.locator.text, why)
             case Closed():
                 self._on_closed(event)
 
-    def _on_heard(self, face: Face, heard: MessageReceived | MessageRejected | PushRun) -> None:
-        match heard:
+    def _receive(self, face: Face, received: MessageReceived | MessageRejected | PushRun) -> None:
+        match received:
             case MessageReceived(message, reliable):
-                self._host.receive(face, message, reliable)
+                self._dispatcher.route(face, message, reliable)
             case MessageRejected():
-                self._host.reject(face, heard)
+                self._dispatcher.reject(face, received)
             case PushRun():
                 if not face.is_duplicate_member:
-                    self._host.receive_push_run(face, heard)
+                    self._dispatcher.receive_push_run(face, received)
 
-    def _on_arrived(self, member: Member) -> None:
+    def _on_member_joined(self, member: Member) -> None:
         link, identity = self.driver.link, member.identity
-        logger.info("%s %s joined %s", identity.whatami.text, identity.zid, link.dst)
-        qos, arrivals = self.driver.connection.qos, member.receiver.receive_counters
-        seat = GroupMemberInfo(link.src, member.sender, link.dst, link.mtu, qos, arrivals)
-        with self._host.lock:
+        logger.info("%s %s joined group %s: %s", identity.whatami.text, identity.zid, link.dst, member.sender)
+        is_qos, counters = self.driver.connection.qos, member.receiver.receive_counters
+        info = GroupMemberInfo(link.src, member.sender, link.dst, link.mtu, is_qos, counters)
+        with self._dispatcher.lock:
             assert self._face is not None
-            face = self._faces[member] = self._host.router.add_member(self._face, identity.zid, identity.whatami)
+            router = self._dispatcher.router
+            face = self._faces[member] = router.add_member(self._face, identity.zid, identity.whatami)
             self._set_patch()
-            self._host.add_group_face(face, self.driver, seat)
+            self._groups.add_face(face, self.driver, info)
+
+    def _on_member_left(self, member: Member, closed: Closed) -> None:
+        identity = member.identity
+        logger.info("%s %s left group %s: %s", identity.whatami.text, identity.zid, self.driver.link.dst, closed.text)
+        with self._dispatcher.lock:
+            face = self._faces.pop(member)
+            self._set_patch()
+            self._groups.remove_face(face)
 
     def _set_patch(self) -> None:
-        """Say only what every member understands: BlockFirst needs patch 1. With the lock."""
+        """Send only what every member can decode: BlockFirst needs patch 1. With the lock."""
         assert self._face is not None
         self._face.patch = self.driver.patch = min((member.patch for member in self._faces), default=PATCH)
 
     # -- the end
 
     def _on_closed(self, closed: Closed) -> None:
-        with self._host.lock:
+        with self._dispatcher.lock:
             assert self._face is not None
             for face in [*self._faces.values(), self._face]:
-                self._host.remove_group_face(face)
+                self._groups.remove_face(face)
             self._faces.clear()
-        self._host.on_group_closed(self)
+        self._groups.links.add_closing(self.driver)
         if not self.is_left:
-            logger.warning("%s was lost: %s", self.endpoint.locator.text, closed.text)
-            self._try_again()
+            logger.warning("lost group %s, rejoining: %s", self.endpoint.locator.text, closed.text)
+            self._rejoin_later()
 
-    def _try_again(self) -> None:
-        self._host.loop.call_at(self._host.loop.now() + REJOIN_SECONDS, self._join_again)
+    def _rejoin_later(self) -> None:
+        self._loop.call_at(self._loop.now() + REJOIN_SECONDS, self._rejoin)
 
-    def _join_again(self) -> None:
+    def _rejoin(self) -> None:
         if self.is_left:
             return
         try:
-            self.driver = self._drive(registry.join(self.endpoint))
+            self.driver = self._make_driver(registry.join(self.endpoint))
         except LinkError as error:
-            logger.debug("%s cannot be joined: %s", self.endpoint.locator.text, error)
-            self._try_again()
+            logger.debug("rejoining group %s failed: %s", self.endpoint.locator.text, error.problem)
+            self._rejoin_later()
         else:
             self.start()

@@ -12,8 +12,8 @@ from tests.unit.net.ends import readable
 from tests.unit.net.nodes import CHUNK, QUICK, End, Watched, accepting, deaf, ends, fill, opening, qos
 from tests.waiting import PATIENCE
 from zenspark.errors import CloseReason
+from zenspark.net.io.congestion import WriterSettings
 from zenspark.net.io.driver import ConnectionDriver
-from zenspark.net.io.writer import WriterSettings
 from zenspark.net.links.base import Link, pair
 from zenspark.transport.connection import Event
 from zenspark.transport.handshake import Capabilities, Opened

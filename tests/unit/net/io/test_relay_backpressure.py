@@ -14,11 +14,11 @@ from tests.waiting import PATIENCE, until
 from zenspark.errors import CloseReason
 from zenspark.net.io import relay_backpressure as module
 from zenspark.net.io import writer
+from zenspark.net.io.congestion import WriterSettings
 from zenspark.net.io.counters import DropReason
-from zenspark.net.io.writer import WriterSettings
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.loop.event_loop import Timer
-from zenspark.net.node.node import NodeLimits
+from zenspark.net.node.limits import NodeLimits
 from zenspark.router.routing.forwarding import PeerPlan
 from zenspark.transport.receiver import PushRun
 from zenspark.wire.codec import encode

@@ -17,8 +17,9 @@ from tests.unit.net.ends import meanwhile, receive
 from tests.unit.net.nodes import CHUNK, KEY, QUICK, End, Watched, accepting, deaf, ends, fill, opening, push, qos
 from tests.waiting import PATIENCE
 from zenspark.errors import CloseReason
+from zenspark.net.io.congestion import WriterSettings
 from zenspark.net.io.counters import DropReason, NeighbourCounters
-from zenspark.net.io.writer import WriterSettings, nonblocking
+from zenspark.net.io.writer import nonblocking
 from zenspark.net.links.base import pair
 from zenspark.transport.handshake import Capabilities
 from zenspark.wire.codec import decode_batch, encode
@@ -371,7 +372,7 @@ def test_of_block_first_one_waits_and_the_others_are_dropped() -> None:
     with deaf(QUICK) as (alice, bob):
         count = fill(alice)
         with meanwhile(lambda: alice.put(b"first", first)) as result:
-            while not alice.driver._has_block_first:
+            while not alice.driver.congestion.has_block_first:
                 time.sleep(0)
             assert not alice.put(b"second", first)
             assert not alice.put(b"third", first)
@@ -430,7 +431,7 @@ def test_whether_one_would_wait_can_be_asked_without_waiting() -> None:
         assert not makes_wait(Congestion.DROP), "it was found out just now that there is no room"
         with meanwhile(lambda: alice.put(b"first", qos(Congestion.BLOCK_FIRST))) as result:
             deadline = time.monotonic() + PATIENCE
-            while not alice.driver._has_block_first and time.monotonic() < deadline:
+            while not alice.driver.congestion.has_block_first and time.monotonic() < deadline:
                 time.sleep(0)
             assert not makes_wait(Congestion.BLOCK_FIRST), "another one waits already"
             assert makes_wait(Congestion.BLOCK)

@@ -32,6 +32,8 @@ def group() -> ScoutingSettings:
 @contextlib.contextmanager
 def discovering(*made: TestNode, single: bool = False) -> Iterator[list[Discovery]]:
     found = [Discovery(node, Endpoint.parse, single) for node in made]
+    for node, discovery in zip(made, found, strict=True):
+        node.observer.discovery = discovery
     with contextlib.ExitStack() as stack:
         for discovery in found:
             stack.callback(discovery.close)

@@ -17,13 +17,14 @@ from tests.unit.net.nodes import KEY, QUICK, Heard, TestNode, call, nodes, qos
 from tests.waiting import PATIENCE
 from zenspark.errors import CloseReason, LinkError, SessionClosed, UsageError
 from zenspark.net.io.counters import DropReason
+from zenspark.net.io.group_driver import GroupDriver
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.links.interfaces import find_interface
 from zenspark.net.links.multicast import MulticastLink as GroupLink
 from zenspark.net.links.multicast import join
 from zenspark.net.node import multicast as module
-from zenspark.net.node.multicast import GroupDriver
-from zenspark.net.node.node import NodeLimits
+from zenspark.net.node.limits import NodeLimits
+from zenspark.net.node.observer import GroupMemberInfo
 from zenspark.router.face import Region
 from zenspark.transport.counters import LossReason
 from zenspark.transport.multicast import GroupSettings
@@ -123,7 +124,7 @@ def test_members_come_and_go_as_neighbours(pair: tuple[TestNode, TestNode]) -> N
     assert alice.driver(face) is driver_of(alice)
     assert not alice.drivers
     assert not alice.has_session(ZenohId(B))
-    assert isinstance(seat, module.GroupMemberInfo)
+    assert isinstance(seat, GroupMemberInfo)
     assert (seat.src, seat.group) == (driver_of(alice).link.src, driver_of(alice).link.dst)
     assert (seat.dst, seat.is_qos) == (driver_of(bob).link.src, False)
     bob.close()
@@ -154,7 +155,7 @@ def test_a_group_is_told_of_block_first_if_all_members_know_it(group: Endpoint, 
             node.join(group)
         wait_members(alice, B)
         driver = driver_of(alice)
-        (face,) = (face for face in alice._groups if face.region is Region.GROUP)
+        (face,) = (face for face in alice._faces._groups if face.region is Region.GROUP)
         assert (driver.patch, face.patch) == (1, 1)
         stranger.say(encode(replace(JOIN, patch=None)))
         wait_members(alice, B, C)
@@ -183,13 +184,12 @@ def test_who_is_not_understood_is_named_in_the_log(
         stranger.say(b"\x1f\xff")
         bob.join(group)
         wait_members(alice, B)
-        assert f"{stranger.link.src} is not heard in {group.locator.text}" in caplog.text
+        assert f"{stranger.link.src} of group {group.locator.text}" in caplog.text
 
 
 def test_terms_are_those_of_the_node(group: Endpoint) -> None:
     rules = GroupSettings(qos=True, compression=True, batch_size=1000, join_interval=0.05)
-    alice, bob = TestNode(A), TestNode(B)
-    alice.rules = bob.rules = rules
+    alice, bob = TestNode(A, groups=rules), TestNode(B, groups=rules)
     with nodes(alice, bob):
         for node in (alice, bob):
             node.join(group)
@@ -201,8 +201,7 @@ def test_terms_are_those_of_the_node(group: Endpoint) -> None:
 
 
 def test_what_cannot_be_joined(group: Endpoint) -> None:
-    client, tiny = TestNode(A, WhatAmI.CLIENT), TestNode(B)
-    tiny.rules = GroupSettings(batch_size=10)
+    client, tiny = TestNode(A, WhatAmI.CLIENT), TestNode(B, groups=GroupSettings(batch_size=10))
     with nodes(client, tiny):
         with pytest.raises(UsageError, match="which a client cannot join"):
             client.join(group)
@@ -274,7 +273,7 @@ def test_a_group_that_is_lost_is_joined_again(
     assert alice.wait(lambda: len(tried) == 3 and members(alice) == {B}, PATIENCE)
     assert driver_of(alice) is not driver
     assert bob.wait(lambda: members(bob) == {A}, PATIENCE)
-    assert "was lost: " in caplog.text
+    assert "lost group " in caplog.text
     alice.publish(b"again")
     assert bob.heard.wait_payloads(1) == [b"again"]
 
@@ -283,14 +282,14 @@ def test_a_group_that_is_lost_at_the_end_is_not_joined_again(
     pair: tuple[TestNode, TestNode], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, _ = pair
-    (gathering,) = alice._gatherings
+    (session,) = alice.multicast.sessions
 
     def fail(_: Endpoint) -> GroupLink:
         raise AssertionError("nobody should join")
 
     monkeypatch.setattr("zenspark.net.links.registry.join", fail)
-    in_loop(alice, gathering.leave)
-    in_loop(alice, gathering._join_again)
+    in_loop(alice, session.leave)
+    in_loop(alice, session._rejoin)
     assert members(alice) == set()
 
 
@@ -372,8 +371,7 @@ def test_callback_that_blocks_on_a_group_is_reported_to_the_observer(
     link = driver_of(alice).link
     send, is_full = link.send, True
     monkeypatch.setattr(link, "send", lambda data: 0 if is_full else send(data))
-    reports = Heard()
-    monkeypatch.setattr(alice, "on_block", reports.note, raising=False)
+    reports = alice.observer
     alice.publish(b"unsent")
     alice.loop.run_callback_soon(lambda: alice.publish(b"blocked"))
     try:
