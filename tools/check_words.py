@@ -30,14 +30,18 @@ TWINS = {
     "wire": "the message or value on the wire beside the one that users hold",
     "config": "a section of the configuration named as zenohd names it",
     "spark": "the same object with the methods that need Spark",
+    "types": "the public value that describes an object of the node",
 }
 """Packages whose classes may share their name with one of another package, and why."""
 
 TERMS = {
     "downsampling": "zenohd's name of the interceptor",
+    "encoding": "Zenoh's encoding of a payload",
+    "forwarding": "the networking term",
     "framing": "the networking term",
     "matching": "Zenoh's matching status",
     "partitioning": "the database term",
+    "pending": "no gerund",
     "routing": "the networking term",
     "scouting": "Zenoh's SCOUT and HELLO",
     "streaming": "Spark's Structured Streaming",
