@@ -204,7 +204,7 @@ def test_network_events_are_imported_once(spark: SparkSession, lake: Lake, recor
 
 
 def test_usage_error_is_reported_before_start(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="needs a journal"):
+    with pytest.raises(UsageError, match="needs at least one journal"):
         IngestQuery(spark, [], lake)
     ingestion = IngestQuery(spark, [tmp_path / "none"], lake)
     with pytest.raises(NoJournal, match="none: there is no such directory"):

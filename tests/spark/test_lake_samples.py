@@ -48,7 +48,7 @@ def test_a_batch_that_comes_again_is_refused(spark: SparkSession, lake: Lake) ->
     ingester.ingest(rows_from(0, 10))
     ingester.ingest(rows_from(10, 20))
     before = files_of(lake)
-    with pytest.raises(LakeError, match="recorder 'robot' from offset 10 on, but up to 20 they are there"):
+    with pytest.raises(LakeError, match="recorder 'robot' from offset 10, but rows up to 20 are committed"):
         ingester.ingest(rows_from(10, 20))
     assert files_of(lake) == before
     assert everything(lake) == expected(rows_from(0, 20))
@@ -69,7 +69,7 @@ def test_files_of_a_failed_attempt_are_ignored_and_the_batch_is_repeated(spark: 
 
 def test_committed_rows_are_rejected_from_another_writer(spark: SparkSession, lake: Lake) -> None:
     Ingester(spark, lake).ingest(rows_from(0, 10))
-    with pytest.raises(LakeError, match=r"recorder 'robot' from offset 5 on, but up to 10 they are there"):
+    with pytest.raises(LakeError, match=r"recorder 'robot' from offset 5, but rows up to 10 are committed"):
         Ingester(spark, lake).ingest(rows_from(5, 15))
     assert everything(lake) == expected(rows_from(0, 10))
 
@@ -130,13 +130,13 @@ def test_several_recorders_have_their_own_offsets(spark: SparkSession, lake: Lak
 def test_other_rows_are_refused_before_anything_is_written(spark: SparkSession, lake: Lake) -> None:
     ingester = Ingester(spark, lake)
     parts = batch(spark, lake, rows_from(0, 3))
-    for wrong, said in [
+    for wrong, message in [
         (parts.drop("segment"), "segment is missing"),
         (parts.withColumn("more", parts.path), "more is unknown"),
         (parts.withColumn("start", parts["start"].cast("int")), "start is int, not bigint"),
-        (parts.withColumn("rows", lit("sessions")), "a part with rows of sessions"),
+        (parts.withColumn("rows", lit("sessions")), "rows of type sessions"),
     ]:
-        with pytest.raises(LakeError, match=said):
+        with pytest.raises(LakeError, match=message):
             ingester.samples.commit_batch(wrong, 0)
     assert files_of(lake) == set()
 
