@@ -1,3 +1,4 @@
-"""`zenspark.ext`: serialization and what else scripts for eclipse-zenoh import from there."""
+"""`zenspark.ext`: serialization, advanced publishers and subscribers, where scripts for eclipse-zenoh import them."""
 
 from zenspark.api.ext import *  # noqa: F403 - all of its names, and nothing else
+from zenspark.api.ext import __all__ as __all__

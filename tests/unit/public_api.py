@@ -10,7 +10,8 @@ from enum import Enum
 from typing import Any
 
 MODULES = ("zenspark", "zenspark.ext", "zenspark.handlers", "zenspark.aio")
-OBJECT = frozenset(dir(object))
+INTERNAL = frozenset({"from_wire", "to_wire"})
+"""Methods between the values of users and those of messages: public for the other layers only."""
 
 
 def public_objects() -> Iterator[tuple[str, Any]]:
@@ -26,7 +27,7 @@ def public_members(owner: type) -> Iterator[tuple[str, Any]]:
     """Yield the methods and properties of a class that users call, as far as they are ours."""
     for name in dir(owner):
         member = inspect.getattr_static(owner, name)
-        if name.startswith("_") or isinstance(member, Enum):
+        if name.startswith("_") or name in INTERNAL or isinstance(member, Enum):
             continue
         home = next(base for base in owner.__mro__ if name in vars(base))
         is_ours = home.__module__.startswith("zenspark")
@@ -44,7 +45,7 @@ def parameters(function: Any) -> list[str]:  # noqa: ANN401 - any callable
     return [each.name for each in found if each.name not in ("self", "cls") and each.kind not in kinds]
 
 
-def documented(text: str) -> set[str]:
-    """Return the names that the section `Args:` of a docstring describes."""
-    section = re.search(r"^Args:\n((?:[ ]{4,}.*\n?|\n)+)", text, re.MULTILINE)
-    return set() if section is None else set(re.findall(r"^    (\w+): \S", section[1], re.MULTILINE))
+def documented(text: str | None, sections: str = "Args") -> set[str]:
+    """Return the names that a section of a docstring describes, `Args:` unless others are given as `A|B`."""
+    found = re.findall(rf"^(?:{sections}):\n((?:[ ]{{4,}}.*\n?|\n)+)", text or "", re.MULTILINE)
+    return {name for section in found for name in re.findall(r"^    (\w+): \S", section, re.MULTILINE)}

@@ -7,6 +7,7 @@ import copy
 import enum
 import inspect
 import pickle
+import pydoc
 import re
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import zenspark
+from tests.unit.public_api import documented, parameters, public_members, public_objects
 from zenspark._build import build_kind
 from zenspark.types.sample import SampleHeader
 from zenspark.wire import messages
@@ -198,3 +200,69 @@ def test_receiving_may_have_a_limit() -> None:
     for name in sorted(LIVING):
         recv = getattr(getattr(zenspark, name), "recv", None)
         assert recv is None or "timeout" in inspect.signature(recv).parameters
+
+
+# --- what `help` shows ----------------------------------------------------------------------------
+
+PUBLIC = dict(public_objects())
+
+
+def undocumented(name: str, found: Any) -> list[str]:  # noqa: ANN401 - a class or function
+    """What the docstring of a public class or function, and of its methods, leaves out."""
+    text = inspect.getdoc(found)
+    if not text or not text.split("\n", 1)[0].endswith((".", ":")):
+        return [f"{name} has no summary"]
+    if not inspect.isclass(found):
+        return [f"{name}({each})" for each in parameters(found) if each not in documented(text)]
+    missing = [f"{name}.{each}" for each in undocumented_members(found)]
+    if found.__doc__ is None:
+        missing.append(f"{name} has only the docstring of its base class")
+    if not issubclass(found, enum.Enum):
+        described = documented(text, "Args|Attributes") | documented(inspect.getdoc(found.__init__))
+        missing += [f"{name}({each})" for each in parameters(found) if each not in described]
+    return missing
+
+
+def undocumented_members(owner: type) -> list[str]:
+    missing: list[str] = []
+    fields = documented(inspect.getdoc(owner), "Args|Attributes")
+    for name, member in public_members(owner):
+        text = inspect.getdoc(member)
+        if not text:
+            missing += [] if name in fields else [name]
+        elif not isinstance(member, property) and not inspect.isdatadescriptor(member):
+            missing += [f"{name}({each})" for each in parameters(getattr(owner, name)) if each not in documented(text)]
+    return missing
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_docstring_names_every_parameter(name: str) -> None:
+    assert undocumented(name, PUBLIC[name]) == []
+
+
+def test_missing_documentation_is_found() -> None:
+    class Sloppy:
+        """A class."""
+
+        def __init__(self, size: int) -> None:
+            self.size = size
+
+        def grow(self, by: int, to: int) -> None:
+            """Grow.
+
+            Args:
+                by: How much.
+            """
+
+        @property
+        def volume(self) -> int:
+            return self.size**3
+
+    Sloppy.__module__ = "zenspark.sloppy"
+    assert undocumented("Sloppy", Sloppy) == ["Sloppy.grow(to)", "Sloppy.volume", "Sloppy(size)"]
+
+
+def test_help_shows_signature_defaults_errors_and_example() -> None:
+    shown = pydoc.plain(pydoc.render_doc(zenspark.Session.put))
+    for text in ("put(self, key_expr: ", "priority: Priority of the message", "DATA by default", "Raises:", "Example:"):
+        assert text in shown

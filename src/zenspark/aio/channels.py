@@ -1,8 +1,8 @@
-"""How tasks receive: channels to await, and callbacks that run in the event loop.
+"""Channels of an event loop, and callbacks that run in it.
 
-The network's thread pushes into the very channels of the synchronous API; only their bell is another one. It rings in
-the loop, once for all that comes until a task has found the channel empty again. Nothing is taken while a task waits:
-it is woken, looks, and takes. So a task cancelled while it waits leaves everything where it was.
+The network thread pushes into the channels of the synchronous API; only their wakeup is another one. It is scheduled in
+the loop once for all items that arrive until a task has found the channel empty again. Nothing is taken while a task
+waits: it is woken, tries, and takes. So a task that is cancelled while it waits leaves all items in the channel.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from zenspark.net.loop.executor import ThreadPerCallback
 T = TypeVar("T")
 
 MAX_ITEMS_PER_TURN = 256
-"""After so many items taken or said without a pause, other tasks get their turn."""
+"""After so many items received or sent without a pause, other tasks get their turn."""
 
 logger = logging.getLogger("zenspark.handlers")
 
 
 class LoopWakeup:
-    """A bell that is rung in any thread and heard in one event loop."""
+    """A wakeup lock that is released in any thread and awaited in one event loop."""
 
     __slots__ = ("_is_set", "_loop", "_waiting")
 
@@ -37,7 +37,7 @@ class LoopWakeup:
         self._waiting: set[asyncio.Future[None]] = set()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Silences it, without waiting: whoever looks again now and finds nothing may wait for the next ring."""
+        """Clear it, without waiting: a task that now finds the channel empty may wait for the next release."""
         rang, self._is_set = self._is_set, False
         return rang
 
@@ -49,7 +49,7 @@ class LoopWakeup:
         try:
             self._loop.call_soon_threadsafe(self._wake)
         except RuntimeError:
-            logger.debug("something came for an event loop that is closed")
+            logger.debug("dropped wakeup: the event loop is closed")
 
     def _wake(self) -> None:
         for waiting in self._waiting:
@@ -57,7 +57,7 @@ class LoopWakeup:
                 waiting.set_result(None)
 
     async def wait(self) -> None:
-        """Waits for the next ring."""
+        """Wait for the next release."""
         waiting: asyncio.Future[None] = self._loop.create_future()
         self._waiting.add(waiting)
         try:
@@ -67,9 +67,15 @@ class LoopWakeup:
 
 
 class Channel(Generic[T]):
-    """A channel of the event loop: `await recv()`, `try_recv()`, `async for`. Each item reaches one task.
+    """A channel of an event loop: receive with `await recv()`, `try_recv()` or `async for`. Each item reaches one task.
 
-    `shown` makes of what the session delivers what tasks get.
+    Args:
+        handler: The channel that the session delivers into.
+        shown: Wraps each item; they are received as they are by default.
+
+    Example:
+        >>> async for sample in subscriber.handler:
+        ...     print(sample.key_expr)
     """
 
     def __init__(self, handler: Handler[Any], shown: Callable[[Any], T] | None = None) -> None:
@@ -80,7 +86,14 @@ class Channel(Generic[T]):
         handler.use_wakeup(self._bell)
 
     def try_recv(self) -> T | None:
-        """The next item if there is one, None if not yet; raises `ChannelClosed` if none will ever come."""
+        """Return the next item without waiting.
+
+        Returns:
+            The item, or None if there is none yet.
+
+        Raises:
+            ChannelClosed: The channel is closed and empty.
+        """
         return self._take()
 
     def _take(self) -> T | None:
@@ -88,9 +101,17 @@ class Channel(Generic[T]):
         return item if item is None or self._shown is None else self._shown(item)
 
     async def recv(self, timeout: float | None = None) -> T:  # noqa: ASYNC109 - as the synchronous one
-        """The next item, waited for without end or for so many seconds.
+        """Wait for the next item. A task that is cancelled here leaves it for the next receiver.
 
-        Raises `ReceiveTimeout` if none came, and `ChannelClosed` if none will ever come.
+        Args:
+            timeout: Seconds to wait; without end by default.
+
+        Returns:
+            The item.
+
+        Raises:
+            ReceiveTimeout: No item came in time.
+            ChannelClosed: The channel is closed and empty.
         """
         item = self.take_nowait()
         if item is not None:
@@ -104,12 +125,12 @@ class Channel(Generic[T]):
             raise ReceiveTimeout(timeout) from None
 
     def take_nowait(self) -> T | None:
-        """The next item if it can be had without waiting, and it is not the turn of other tasks."""
+        """Return the next item if there is one, and it is not the turn of other tasks; otherwise None."""
         self._taken += 1
         return self._take() if self._taken % MAX_ITEMS_PER_TURN else None
 
     async def next_item(self) -> T:
-        """The next item, waited for, when it could not be taken at once."""
+        """Wait for the next item, after `take_nowait` returned None."""
         return await self._wait_and_take()
 
     async def _wait_and_take(self) -> T:
@@ -132,7 +153,7 @@ class Channel(Generic[T]):
 
 
 class ChannelIterator(Generic[T]):
-    """What comes through a channel, one after the other; as long as somebody iterates, its owner is held."""
+    """Iterator over the items of a channel; it holds a reference to the owner of the channel."""
 
     __slots__ = ("_channel", "_owner")
 
@@ -153,7 +174,7 @@ class ChannelIterator(Generic[T]):
 
 @runtime_checkable
 class BatchJoiner(Protocol):
-    """A channel of record batches as the session fills it, piece by piece; Arrow is not loaded for its sake."""
+    """A channel of record batches as the session fills it, chunk by chunk; a protocol, so that Arrow is not loaded."""
 
     limits: Any
 
@@ -165,20 +186,20 @@ class BatchJoiner(Protocol):
 
 
 class AsyncBatchChannel(Channel[Any]):
-    """A channel of record batches: it puts together what comes until there are enough rows or time is up."""
+    """A channel of record batches: concatenates chunks until there are enough rows or the delay is over."""
 
     def __init__(self, handler: Handler[Any], pieces: BatchJoiner) -> None:
         super().__init__(handler)
         self._source = pieces
         self._turn = asyncio.Lock()
         self._pieces: list[Any] = []
-        """Taken, and kept here until it is handed over: a task may be cancelled in between."""
+        """Chunks taken and not delivered yet: a task may be cancelled in between."""
 
     def take_nowait(self) -> None:
-        """Nothing: rows are put together first."""
+        """Return None: chunks are concatenated first."""
 
     async def next_item(self) -> Any:  # noqa: ANN401 - a record batch
-        """The next rows, as many as have come within the delay."""
+        """Wait for the next rows, as many as arrive within the delay."""
         rows = None
         async with self._turn:
             while rows is None:  # another task may have taken them by `try_recv`
@@ -202,7 +223,7 @@ class AsyncBatchChannel(Channel[Any]):
         return self._source.concat(pieces) if pieces else None
 
     def try_recv(self) -> Any:  # noqa: ANN401 - a record batch, or None
-        """The next rows if there are some, None if not yet."""
+        """Return the rows that have arrived, None if there are none yet."""
         piece = None if self._pieces else self._take()
         if piece is not None:
             self._pieces.append(piece)
@@ -213,10 +234,10 @@ class AsyncBatchChannel(Channel[Any]):
 
 
 class AsyncHandler:
-    """A handler for the event loop it is made in, from what users name: a channel, or a callback, also a coroutine's.
+    """A handler for the event loop it is made in: a channel, a callback, or a coroutine function.
 
-    Callbacks are called in the loop one after the other, in the order of what comes, and slow its senders down as
-    those of the synchronous API do.
+    Callbacks are called in the loop one after the other, in the order of the items; a slow one slows its senders down,
+    as in the synchronous API.
     """
 
     def __init__(self, named: object, shown: Callable[[Any], Any] | None = None) -> None:
@@ -224,7 +245,7 @@ class AsyncHandler:
         self._shown = shown
 
     def bind(self, resume: Resume) -> BoundHandler:
-        """Makes it ready to receive."""
+        """Make the channel or the task that receives."""
         named = self._named
         if isinstance(named, tuple) and len(named) == 2 and callable(named[0]):
             return BoundHandler(self._call(named[0], resume), named[1])
@@ -249,14 +270,14 @@ class AsyncHandler:
 def bind_async_handler(
     args: tuple[Any, ...], options: dict[str, Any], place: int, shown: Callable[[Any], Any] | None = None
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments in which the handler is one for the running loop; it is given by name or in its place."""
+    """Return the arguments with the handler, given by name or position, replaced by one for the running loop."""
     if len(args) > place:
         return (*args[:place], AsyncHandler(args[place], shown), *args[place + 1 :]), options
     return args, {**options, "handler": AsyncHandler(options.get("handler"), shown)}
 
 
 _running: set[asyncio.Task[None]] = set()
-"""Nobody else holds the tasks of callbacks; each ends with its channel."""
+"""References to the tasks of callbacks, which would be collected otherwise; each ends with its channel."""
 
 
 def _keep(work: Coroutine[Any, Any, None]) -> None:
@@ -266,18 +287,18 @@ def _keep(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def run_callbacks(callback: Callback[T], channel: Channel[T]) -> None:
-    """Calls back with every item until the channel is closed, then drops."""
+    """Call the callback with every item until the channel is closed, then its `drop`."""
     try:
         async for item in channel:
             await _guarded(callback, item)
-            del item  # or it would be held until the next one comes, and a query ends when nobody holds it
+            del item  # a reference would last until the next item, and a query ends when it is garbage-collected
     finally:
         if callback.drop is not None:
             await _logged(callback, callback.drop)
 
 
 async def _guarded(callback: Callback[T], item: T) -> None:
-    """One call. A query ends with the coroutine that answers it, and with any callback that fails."""
+    """Call it once. A query is dropped when the coroutine that replies to it returns, or a callback fails."""
     may_keep = False
     try:
         may_keep = await _logged(callback, partial(callback.callback, item))
@@ -288,7 +309,7 @@ async def _guarded(callback: Callback[T], item: T) -> None:
 
 
 async def _logged(callback: Callback[T], call: Callable[[], object]) -> bool:
-    """Whether it was an ordinary function that went well: it may have kept what it was given for others."""
+    """Call, log failures, and return whether it was a plain function that succeeded: it may have kept the item."""
     try:
         result = call()
         if not isawaitable(result):
@@ -298,9 +319,9 @@ async def _logged(callback: Callback[T], call: Callable[[], object]) -> bool:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        logger.exception("callback %r was cancelled from within", callback.callback)
+        logger.exception("callback %r cancelled itself", callback.callback)
     except (SystemExit, KeyboardInterrupt, GeneratorExit):  # of the whole event loop, which ends with them
         raise
-    except BaseException:  # the user's own; the next item must not suffer for it
+    except BaseException:  # of the callback of the user; the next item is delivered all the same
         logger.exception("callback %r failed", callback.callback)
     return False

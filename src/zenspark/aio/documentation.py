@@ -9,7 +9,7 @@ from typing import Any
 
 EXAMPLE = "Example:"
 INDENT = "    "
-RETURNS = re.compile(r"^Returns:\n( +.*\n)+", re.MULTILINE)
+RETURNS = re.compile(r"^Returns:\n( +.*(\n|$))+", re.MULTILINE)
 
 
 def document(
@@ -30,7 +30,7 @@ def document(
     summary, _, rest = text.partition("\n")
     details = rest.partition(f"\n{EXAMPLE}\n")[0].strip("\n")
     if result is not None:
-        details = RETURNS.sub(f"Returns:\n{INDENT}{result}\n", details)
+        details = RETURNS.sub(f"Returns:\n{INDENT}{result}\n", details).rstrip()
     lines = "\n".join(f"{INDENT}{'...' if line.startswith(' ') else '>>>'} {line}" for line in example.splitlines())
     wrapper.__doc__ = "\n\n".join(filter(None, [summary, form, details, f"{EXAMPLE}\n{lines}"]))
 

@@ -43,8 +43,14 @@ A = TypeVar("A", bound=Closable)
 class Entity(Generic[E_co]):
     """An entity that a session declared. It can be undeclared once, and cannot be used afterwards."""
 
-    def __init__(self, voice: SendReadiness, sync: E_co) -> None:
-        self._readiness = voice
+    def __init__(self, readiness: SendReadiness, sync: E_co) -> None:
+        """Wrap an entity of the synchronous API.
+
+        Args:
+            readiness: Waits for backlogged links of the session.
+            sync: The entity.
+        """
+        self._readiness = readiness
         self._sync = sync
 
     async def undeclare(self) -> None:
@@ -247,8 +253,14 @@ class Publisher(Matcher[api.Publisher]):
         ...     await publisher.put("21.5")
     """
 
-    def __init__(self, voice: SendReadiness, sync: api.Publisher) -> None:
-        super().__init__(voice, sync)
+    def __init__(self, readiness: SendReadiness, sync: api.Publisher) -> None:
+        """Wrap an entity of the synchronous API.
+
+        Args:
+            readiness: Waits for backlogged links of the session.
+            sync: The entity.
+        """
+        super().__init__(readiness, sync)
         self._own_target = (sync.congestion_control.to_wire(), str(sync.key_expr))
 
     def _send_target(self, args: tuple[object, ...], options: dict[str, Any]) -> SendTarget:

@@ -1,4 +1,4 @@
-"""Query: what a queryable of tasks receives and answers."""
+"""Query: a query that a queryable of asyncio received, and replies to it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,26 @@ from zenspark.wire.values import Congestion
 
 
 class Query:
-    """A question: answer with `await reply`, `reply_del` or `reply_err`, then `drop` it, or leave its `async with`.
+    """A query that a queryable received: reply with `await reply`, `reply_del` or `reply_err`, then `drop` it.
 
-    One nobody holds any more is dropped, and so is one whose callback was a coroutine that has ended.
+    It is dropped at the end of its `async with` block, when it is garbage-collected, and when the coroutine that it was
+    delivered to has returned. The querier waits until then.
+
+    Example:
+        >>> async with await queryable.recv() as query:
+        ...     await query.reply("demo/time", "noon")
     """
 
     __slots__ = ("__weakref__", "_readiness", "_sync")
 
-    def __init__(self, voice: SendReadiness, sync: api.Query) -> None:
-        self._readiness = voice
+    def __init__(self, readiness: SendReadiness, sync: api.Query) -> None:
+        """Wrap a query of the synchronous API.
+
+        Args:
+            readiness: Waits for backlogged links of the session.
+            sync: The query.
+        """
+        self._readiness = readiness
         self._sync = sync
 
     def _send_target(self, args: tuple[object, ...], options: dict[str, Any]) -> SendTarget:
@@ -37,7 +48,7 @@ class Query:
     reply_err = async_send(api.Query.reply_err, 'await query.reply_err("no such time")')
 
     def drop(self) -> None:
-        """Say that there is no more to come from here; a second time does nothing."""
+        """Tell the querier that there are no more replies of this queryable. Dropping it again does nothing."""
         self._sync.drop()
 
     def __enter__(self) -> Self:
@@ -54,66 +65,71 @@ class Query:
 
     @property
     def key_expr(self) -> KeyExpr:
-        """The keys that are asked for; it may have wildcards, so it is rarely what to reply on."""
+        """The keys that are queried; it may have wildcards, so it is rarely the key to reply on."""
         return self._sync.key_expr
 
     @property
     def parameters(self) -> Parameters:
+        """The parameters of the query."""
         return self._sync.parameters
 
     @property
     def selector(self) -> Selector:
-        """Keys and parameters together."""
+        """Key expression and parameters together."""
         return self._sync.selector
 
     @property
     def payload(self) -> ZBytes | None:
-        """The value sent along with the question."""
+        """The value sent along with the query; None without."""
         return self._sync.payload
 
     @property
     def encoding(self) -> Encoding | None:
+        """The encoding of that value; None without."""
         return self._sync.encoding
 
     @property
     def attachment(self) -> ZBytes | None:
+        """The attachment of the query; None without."""
         return self._sync.attachment
 
     @property
     def source_info(self) -> SourceInfo | None:
+        """Querier and sequence number of the query; None if it did not send them."""
         return self._sync.source_info
 
     @property
     def target(self) -> QueryTarget:
-        """Which of the queryables that match the querier asks."""
+        """Which of the matching queryables are queried."""
         return self._sync.target
 
     @property
     def budget(self) -> int | None:
-        """How many responses, replies and errors, the querier accepts; None for any number."""
+        """How many responses (replies and errors) the querier accepts; None for any number."""
         return self._sync.budget
 
     @property
     def timeout(self) -> float | None:
-        """Seconds after which the querier stops waiting, counted from its question; None if it did not say."""
+        """Seconds after which the querier stops waiting, from when it sent the query; None if it did not send that."""
         return self._sync.timeout
 
     @property
     def consolidation(self) -> ConsolidationMode:
-        """How the querier merges replies for one key; AUTO if it leaves that to the queryables."""
+        """How the querier merges replies on one key; AUTO if it leaves that to the queryables."""
         return self._sync.consolidation
 
     @property
     def timestamp(self) -> Timestamp | None:
-        """When the querier asked, by its clock, if it told."""
+        """Time of the query, by the clock of the querier; None if it did not send it."""
         return self._sync.timestamp
 
     @property
     def timestamp_stack(self) -> TimestampStack | None:
+        """Clock readings of the nodes on the way; None unless the query is instrumented."""
         return self._sync.timestamp_stack
 
     def accepts_replies(self) -> ReplyKeyExpr:
-        """Which keys replies may have."""
+        """Return whether replies may be on keys that do not match the query."""
         return self._sync.accepts_replies()
 
     def __str__(self) -> str:

@@ -1,8 +1,8 @@
-"""Threads for what would make the event loop wait: opening, closing, a link without room.
+"""Threads for calls that would block the event loop: opening, closing, waiting for a backlogged link.
 
-One thread for each, not the loop's own pool: that one is small, belongs to the application, and must be empty before
-`asyncio.run` returns. A task that is cancelled leaves at once; what it started goes on alone, and whatever comes of it
-is thrown away.
+One thread for each, not the default executor of the loop: that one is small, belongs to the application, and must be
+idle before `asyncio.run` returns. A task that is cancelled returns at once; its call goes on, and the result is
+discarded.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ T = TypeVar("T")
 
 
 def run_in_thread(work: Callable[[], T]) -> asyncio.Future[T]:
-    """Run something in a thread of its own; its outcome comes to the running loop, if that still runs."""
+    """Call a function in a thread of its own; a future of the running loop gets its result or exception."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
     def run() -> None:
         outcome = _outcome(work, future)
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: no task waits any more
             loop.call_soon_threadsafe(outcome)
 
     start_callback_thread(run)
@@ -32,7 +32,7 @@ def run_in_thread(work: Callable[[], T]) -> asyncio.Future[T]:
 
 
 def _outcome(work: Callable[[], T], future: asyncio.Future[T]) -> Callable[[], None]:
-    """Do it; what is to be done about that in the loop."""
+    """Call the function, and return what sets its result in the loop."""
     try:
         result = work()
     except BaseException as error:

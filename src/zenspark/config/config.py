@@ -27,9 +27,14 @@ logger = logging.getLogger("zenspark.api")
 
 
 class Config:
-    """What a session is opened with; empty, it means the defaults of eclipse-zenoh.
+    """The configuration of a session, with the keys of zenohd's; empty, it has the defaults of eclipse-zenoh.
 
-    Every value is checked when it is given: an error names the key, what is expected there and what was found.
+    Every value is validated when it is given: an error names the key, what is expected there and what was found.
+
+    Example:
+        >>> config = zenspark.Config()
+        >>> config.insert_json5("connect/endpoints", '["tcp/localhost:7447"]')
+        >>> session = zenspark.open(config)
     """
 
     DEFAULT_CONFIG_PATH_ENV: ClassVar[str] = "ZENOH_CONFIG"
@@ -42,7 +47,11 @@ class Config:
 
     @classmethod
     def from_env(cls) -> Config:
-        """Reads the file that the environment variable ZENOH_CONFIG names."""
+        """Read the file that the environment variable ZENOH_CONFIG names.
+
+        Raises:
+            ZError: The variable is not set, or the file is not valid.
+        """
         path = os.environ.get(cls.DEFAULT_CONFIG_PATH_ENV)
         if path is None:
             raise ConfigError("", f"a file named by {cls.DEFAULT_CONFIG_PATH_ENV}", "no such environment variable")
@@ -50,7 +59,14 @@ class Config:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Config:
-        """Reads a file: JSON5 if its name ends in `.json5` or `.json`, YAML if in `.yaml` or `.yml`."""
+        """Read a file.
+
+        Args:
+            path: JSON5 if its name ends in `.json5` or `.json`, YAML if in `.yaml` or `.yml`.
+
+        Raises:
+            ZError: It cannot be read, or is not valid.
+        """
         file = Path(path)
         if file.suffix not in (".json5", ".json", ".yaml", ".yml"):
             raise ConfigError("", "a file .json5, .json, .yaml or .yml", str(file))
@@ -63,7 +79,18 @@ class Config:
 
     @classmethod
     def from_json5(cls, json: str) -> Config:
-        """Reads JSON5 text."""
+        """Parse JSON5 text.
+
+        Args:
+            json: The text.
+
+        Raises:
+            ZError: It is not valid.
+            TypeError: It is no string.
+
+        Example:
+            >>> zenspark.Config.from_json5('{mode: "client", connect: {endpoints: ["tcp/localhost:7447"]}}')
+        """
         return cls._of(_parse_json5(json, ""))
 
     @classmethod
@@ -73,7 +100,16 @@ class Config:
         return config
 
     def insert_json5(self, key: str, value: str) -> None:
-        """Sets one key, such as `scouting/multicast/enabled`, or everything below one, to a value in JSON5."""
+        """Set one key, or everything below one.
+
+        Args:
+            key: The key, such as "scouting/multicast/enabled".
+            value: Its value, as JSON5.
+
+        Raises:
+            ZError: There is no such key, or the value is not valid.
+            TypeError: An argument is no string.
+        """
         names = _split_key(key)
         given = _parse_json5(value, key)
         for name in reversed(names):
@@ -84,7 +120,14 @@ class Config:
         self._document = _set_value(self._document, names, given)
 
     def get_json(self, key: str) -> str:
-        """The value of one key, or of everything below one, as JSON; defaults included."""
+        """Return the value of one key, or of everything below one, as JSON; defaults included.
+
+        Args:
+            key: The key, such as "scouting/multicast".
+
+        Raises:
+            ZError: There is no such key.
+        """
         value: Json = with_defaults(Settings, self._document)
         for name in _split_key(key):
             if not isinstance(value, dict) or name not in value:
@@ -93,9 +136,10 @@ class Config:
         return _compact(value)
 
     def settings(self) -> Settings:
-        """What the session reads; one warning names the keys that were set and are not used.
+        """Return the settings of a session; one warning names the keys that were set and are not used.
 
-        A key that asks for a protection zenspark does not have is an error instead.
+        Raises:
+            ZError: A key requires a protection that zenspark does not have.
         """
         reject_missing_protection(Settings, self._document)
         settings = resolve(Settings, self._document, self._document.get("mode") or "peer")

@@ -110,15 +110,27 @@ class Channel:
         self._closed = False
 
     def use_wakeup(self, wakeup: WakeupLock) -> None:
-        """Notify another lock instead, set before the first push: for a consumer that waits elsewhere."""
+        """Notify another lock when items arrive; set before the first push, for a consumer that waits elsewhere.
+
+        Args:
+            wakeup: The lock.
+        """
         self._wakeup = wakeup
 
     # --- for users
 
     def recv(self, timeout: float | None = None) -> Any:  # noqa: ANN401 - the type of the items
-        """Return the next item, waiting for it without limit or for `timeout` seconds.
+        """Return the next item, and wait for it if there is none yet.
 
-        Raises `ReceiveTimeout` if none arrived in time, and `ChannelClosed` if the channel is closed and empty.
+        Args:
+            timeout: Seconds to wait; without end by default.
+
+        Returns:
+            The item.
+
+        Raises:
+            ReceiveTimeout: No item came in time.
+            ChannelClosed: The channel is closed and empty.
         """
         if not self._items:
             return self._wait(timeout)
@@ -131,7 +143,14 @@ class Channel:
         return item
 
     def try_recv(self) -> Any:  # noqa: ANN401 - the type of the items
-        """Return the next item, None if there is none yet; raises `ChannelClosed` if closed and empty."""
+        """Return the next item without waiting.
+
+        Returns:
+            The item, or None if there is none yet.
+
+        Raises:
+            ChannelClosed: The channel is closed and empty.
+        """
         closed = self._closed  # read first: items pushed before closing must not be missed
         try:
             item = self._items.popleft()
@@ -158,17 +177,31 @@ class Channel:
     # --- for the session
 
     def push(self, item: Any) -> bool:  # noqa: ANN401 - the type of the items
-        """Deliver one item; returns whether there is room for more."""
+        """Deliver one item.
+
+        Args:
+            item: The item.
+
+        Returns:
+            Whether there is space for more.
+        """
         self._items.append(item)
         return self._after_push()
 
     def push_many(self, items: Iterable[Any]) -> bool:
-        """Deliver several items with one wakeup; returns whether there is room for more."""
+        """Deliver several items at the cost of one.
+
+        Args:
+            items: The items.
+
+        Returns:
+            Whether there is space for more.
+        """
         self._items.extend(items)
         return self._after_push()
 
     def close(self) -> None:
-        """End the delivery; items pushed before can still be received. Closing again does nothing."""
+        """Close the channel; items that were delivered can still be received. Closing it again does nothing."""
         self._closed = True
         if not self._is_notify_scheduled:
             self._schedule_notify()
@@ -180,7 +213,7 @@ class Channel:
 
     @property
     def capacity(self) -> int:
-        """The number of items from which on `push` returns False."""
+        """How many items it holds before senders are paused."""
         return self._capacity
 
     @property

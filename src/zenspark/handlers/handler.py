@@ -24,13 +24,24 @@ DEFAULT_CAPACITY = 256
 
 
 class DefaultHandler(Generic[T]):
-    """The handler used when none is given: a `FifoChannel` of `DEFAULT_CAPACITY` items."""
+    """The handler that is used when none is given: a `FifoChannel` of 256 items."""
 
     __slots__ = ()
 
 
 class FifoChannel(Generic[T]):
-    """A channel that keeps every item in order; when it is full, its senders are slowed down."""
+    """A channel that delivers every item in order. When it is full, senders wait: the links they use are not read.
+
+    Args:
+        capacity: How many items it holds; at least 1.
+
+    Raises:
+        OverflowError: It is negative.
+        TypeError: It is no int.
+
+    Example:
+        >>> subscriber = session.declare_subscriber("demo/**", zenspark.handlers.FifoChannel(1000))
+    """
 
     __slots__ = ("capacity",)
 
@@ -39,7 +50,18 @@ class FifoChannel(Generic[T]):
 
 
 class RingChannel(Generic[T]):
-    """A channel that keeps only the newest items; when it is full, the oldest is dropped."""
+    """A channel that keeps the newest items. When it is full, the oldest is dropped.
+
+    Args:
+        capacity: How many items it holds; at least 1.
+
+    Raises:
+        OverflowError: It is negative.
+        TypeError: It is no int.
+
+    Example:
+        >>> subscriber = session.declare_subscriber("demo/**", zenspark.handlers.RingChannel(1))
+    """
 
     __slots__ = ("capacity",)
 
@@ -48,10 +70,18 @@ class RingChannel(Generic[T]):
 
 
 class Callback(Generic[T]):
-    """A function called with every item, and a function `drop` called once after the last item.
+    """A function that is called with every item, and another that is called once after the last.
 
-    A callback may be slow: then it gets a thread of its own, and nothing else waits for it. `indirect` requests that in
-    eclipse-zenoh, where it costs time; here it changes nothing.
+    A callback may block: it then keeps a thread of its own, and nothing else waits for it.
+
+    Args:
+        callback: Called with each item.
+        drop: Called when no more items will come; none by default.
+        indirect: Whether the callback runs in another thread than the network; it has no effect here, as in
+            eclipse-zenoh.
+
+    Example:
+        >>> session.declare_subscriber("demo/**", zenspark.handlers.Callback(print, lambda: print("end")))
     """
 
     __slots__ = ("callback", "drop", "indirect")
@@ -135,9 +165,18 @@ def _callback_runner(callback: Callable[[Any], Any], loop: CallbackExecutor, res
 
 
 class Handler(Channel, Generic[T]):
-    """A queue that users receive from, by `recv`, `try_recv` or a for loop, and the session delivers into.
+    """A channel that the session delivers into: receive with `recv`, `try_recv` or a `for` loop.
 
     Any number of threads may receive; each item reaches one of them.
+
+    Args:
+        capacity: How many items may wait before senders are paused.
+        resume: Called when there is space again.
+        keep: How many items are kept, the newest; all by default.
+
+    Example:
+        >>> for reply in session.get("demo/**"):
+        ...     print(reply.ok)
     """
 
     if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Encoding: what the bytes of a payload are, under the names people know."""
+"""Encoding: the media type of a payload."""
 
 from __future__ import annotations
 
@@ -11,10 +11,19 @@ _TO_CONSTANT = str.maketrans("/-+", "___")
 
 
 class Encoding(WireValue[wire.Encoding]):
-    """What a payload is: a type such as `text/plain`, and behind a `;` a schema that only the application understands.
+    """The media type of a payload, such as `text/plain`, and after a `;` a schema that only applications interpret.
 
-    The well-known types below travel as one small number, any other as its text. An encoding equals its text and hashes
-    like it, so a dictionary keyed by one is found by the other.
+    The well-known types below are sent as one small number, any other as its text. An encoding equals its text and
+    hashes like it, so a dictionary keyed by one is found by the other.
+
+    Args:
+        encoding: Its text, such as "application/json;v2"; `zenoh/bytes` by default.
+
+    Raises:
+        TypeError: It is no string.
+
+    Example:
+        >>> session.put("demo/a", "{}", encoding=zenspark.Encoding.APPLICATION_JSON)
     """
 
     __slots__ = ()
@@ -26,11 +35,22 @@ class Encoding(WireValue[wire.Encoding]):
 
     @classmethod
     def of(cls, encoding: Encoding | str) -> Encoding:
-        """Serves whoever accepts both."""
+        """Return an encoding as it is, and parse a text.
+
+        Args:
+            encoding: An encoding, or its text.
+        """
         return encoding if isinstance(encoding, Encoding) else cls(encoding)
 
     def with_schema(self, schema: str) -> Self:
-        """The same type with this schema instead of the one it has."""
+        """Return the same type with another schema.
+
+        Args:
+            schema: The schema.
+
+        Raises:
+            TypeError: It is no string.
+        """
         if not isinstance(schema, str):
             raise TypeError(f"expected a str, found {type(schema).__name__!r}")
         known = self._wire

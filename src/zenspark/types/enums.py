@@ -209,7 +209,17 @@ class WhatAmI(WireEnum):
 
 
 class WhatAmIMatcher:
-    """A set of roles to look for, from a text such as `"peer|router"` or from `empty()` role by role."""
+    """A set of roles, from text such as "peer|router", or from `empty()` role by role.
+
+    Args:
+        matcher: Names of roles with `|` between them; no role by default.
+
+    Raises:
+        ZError: A name is no role.
+
+    Example:
+        >>> zenspark.scout(what=zenspark.WhatAmIMatcher.empty().router().peer())
+    """
 
     __slots__ = ("_bits",)
     _bits: int
@@ -226,34 +236,42 @@ class WhatAmIMatcher:
 
     @classmethod
     def empty(cls) -> Self:
-        """Matches nothing yet."""
+        """Return the empty set."""
         return cls()
 
     @classmethod
     def of(cls, what: WhatAmIMatcher | WhatAmI | str) -> WhatAmIMatcher:
-        """Serves whoever accepts all ways of saying it."""
+        """Return a set of roles as it is, and make one from anything else.
+
+        Args:
+            what: A set, a role, or names of roles with `|` between them.
+        """
         if isinstance(what, WhatAmIMatcher):
             return what
         return cls(str(what) if isinstance(what, WhatAmI) else require_type(str, what))
 
     def router(self) -> Self:
-        """Matches routers as well."""
+        """Return the set with routers."""
         return self._of(self._bits | WhatAmI.ROUTER.value)
 
     def peer(self) -> Self:
-        """Matches peers as well."""
+        """Return the set with peers."""
         return self._of(self._bits | WhatAmI.PEER.value)
 
     def client(self) -> Self:
-        """Matches clients as well."""
+        """Return the set with clients."""
         return self._of(self._bits | WhatAmI.CLIENT.value)
 
     def is_empty(self) -> bool:
-        """Whether it matches nothing."""
+        """Return whether the set is empty."""
         return not self._bits
 
     def matches(self, whatami: WhatAmI | str) -> bool:
-        """Whether a node of that role is looked for."""
+        """Return whether the set has a role.
+
+        Args:
+            whatami: The role, or its name.
+        """
         return bool(self._bits & WhatAmI(whatami).value)
 
     __contains__ = matches
@@ -276,7 +294,14 @@ class WhatAmIMatcher:
 
 
 class QueryConsolidation(msgspec.Struct, frozen=True):
-    """The consolidation of one query; `get` takes a plain mode as well."""
+    """The consolidation of a query; `get` takes a plain mode as well.
+
+    Attributes:
+        mode: The mode.
+
+    Raises:
+        TypeError: It is no `ConsolidationMode`.
+    """
 
     AUTO: ClassVar[QueryConsolidation]
     DEFAULT: ClassVar[QueryConsolidation]

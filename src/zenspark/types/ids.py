@@ -1,4 +1,4 @@
-"""Who is who in the network: nodes, the entities they declare, and the source of a sample."""
+"""Ids of nodes and entities, and the source of a sample."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ SourceSn: TypeAlias = int
 
 
 class ZenohId(WireValue[wire.ZenohId]):
-    """The id of a node in the whole network, as lower-case hexadecimal text."""
+    """The id of a node, unique in the network: lower-case hexadecimal text.
+
+    Args:
+        text: 1 to 32 hexadecimal digits.
+
+    Raises:
+        ZError: It is no such text.
+    """
 
     __slots__ = ()
 
@@ -30,7 +37,15 @@ class ZenohId(WireValue[wire.ZenohId]):
 
 
 class EntityGlobalId(WireValue[wire.EntityId]):
-    """One publisher, subscriber, queryable or session in the whole network."""
+    """The id of a publisher, subscriber, queryable or session, unique in the network.
+
+    Args:
+        zid: Id of the node.
+        eid: Id of the entity in its session, of 32 bits.
+
+    Raises:
+        OverflowError: `eid` has more than 32 bits.
+    """
 
     __slots__ = ()
 
@@ -39,12 +54,12 @@ class EntityGlobalId(WireValue[wire.EntityId]):
 
     @property
     def zid(self) -> ZenohId:
-        """The node it belongs to."""
+        """The id of its node."""
         return ZenohId.from_wire(self._wire.zid)
 
     @property
     def eid(self) -> EntityId:
-        """Its number there."""
+        """Its id in its session."""
         return self._wire.eid
 
     def __repr__(self) -> str:
@@ -52,7 +67,16 @@ class EntityGlobalId(WireValue[wire.EntityId]):
 
 
 class SourceInfo(WireValue[wire.SourceInfo]):
-    """Who published a sample, and the how-manieth of theirs it is: enough to notice that one is missing."""
+    """Publisher and sequence number of a sample, by which receivers detect missing samples.
+
+    Args:
+        source_id: Id of the publisher.
+        source_sn: Sequence number of the sample, of 32 bits.
+
+    Raises:
+        OverflowError: The sequence number has more than 32 bits.
+        TypeError: `source_id` is no `EntityGlobalId`.
+    """
 
     __slots__ = ()
 
@@ -64,12 +88,12 @@ class SourceInfo(WireValue[wire.SourceInfo]):
 
     @property
     def source_id(self) -> EntityGlobalId:
-        """Who published it."""
+        """The id of the publisher."""
         return EntityGlobalId.from_wire(wire.EntityId(self._wire.zid, self._wire.eid))
 
     @property
     def source_sn(self) -> SourceSn:
-        """Its number in the order of publication."""
+        """The sequence number of the sample."""
         return self._wire.sn
 
     def __repr__(self) -> str:

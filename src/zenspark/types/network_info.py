@@ -1,4 +1,4 @@
-"""What a session tells besides samples: nodes it found, transports and links, matching, and replies that are errors."""
+"""Values that describe the network: nodes found, transports, links, their events and counters, matching, and errors."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from zenspark.wire import values as wire
 
 
 class Hello(WireValue[messages.Hello]):
-    """A node that answered a scout, and where it can be reached."""
+    """A node that replied to a scout, and its addresses. `zenspark.scout` delivers it."""
 
     __slots__ = ()
 
     @property
     def whatami(self) -> WhatAmI:
-        """Its role."""
+        """The role of the node."""
         return WhatAmI.from_wire(self._wire.whatami)
 
     @property
     def zid(self) -> ZenohId:
-        """Its id."""
+        """The id of the node."""
         return ZenohId.from_wire(self._wire.zid)
 
     @property
     def locators(self) -> list[str]:
-        """Its addresses, such as `tcp/192.168.0.1:7447`."""
+        """The addresses of the node, such as `tcp/192.168.0.1:7447`."""
         return [locator.text for locator in self._wire.locators]
 
     def __repr__(self) -> str:
@@ -43,14 +43,22 @@ class Hello(WireValue[messages.Hello]):
 
 
 class NetworkInfo(msgspec.Struct, frozen=True):
-    """Something the session tells about its network; prints as eclipse-zenoh prints it."""
+    """A value about the network of a session; it prints as in eclipse-zenoh."""
 
     def __repr__(self) -> str:
         return rust_repr(self, **msgspec.structs.asdict(self))
 
 
 class Transport(NetworkInfo, frozen=True):
-    """A session with another node, over one or more links."""
+    """A session with another node, over one or more links.
+
+    Attributes:
+        zid: Id of the node.
+        whatami: Role of the node.
+        is_qos: Whether messages have priorities on it.
+        is_multicast: Whether it is a multicast group.
+        is_shm: Whether it shares memory; always False.
+    """
 
     zid: ZenohId
     whatami: WhatAmI
@@ -60,7 +68,20 @@ class Transport(NetworkInfo, frozen=True):
 
 
 class Link(NetworkInfo, frozen=True):
-    """One connection of a transport: between which addresses, and what it carries."""
+    """One connection of a transport.
+
+    Attributes:
+        zid: Id of the node at the other end.
+        src: Address of this end.
+        dst: Address of the other end.
+        group: Address of the multicast group; None for unicast.
+        mtu: Largest batch, in bytes.
+        is_streamed: Whether it is a stream, such as TCP, not datagrams.
+        interfaces: Names of the network interfaces of this end.
+        auth_identifier: Name that the other end authenticated with, such as that of its certificate; None without.
+        priorities: First and last priority it carries; None without QoS.
+        reliability: Whether it delivers reliably; None if that is not known.
+    """
 
     zid: ZenohId
     src: str
@@ -88,21 +109,37 @@ class Link(NetworkInfo, frozen=True):
 
 
 class TransportEvent(NetworkInfo, frozen=True):
-    """A transport was opened (PUT) or closed (DELETE)."""
+    """A transport was opened (PUT) or closed (DELETE).
+
+    Attributes:
+        kind: PUT or DELETE.
+        transport: The transport.
+    """
 
     kind: SampleKind
     transport: Transport
 
 
 class LinkEvent(NetworkInfo, frozen=True):
-    """A link was added (PUT) or removed (DELETE)."""
+    """A link was added (PUT) or removed (DELETE).
+
+    Attributes:
+        kind: PUT or DELETE.
+        link: The link.
+    """
 
     kind: SampleKind
     link: Link
 
 
 class NeighbourEvent(NetworkInfo, frozen=True):
-    """A neighbour came (PUT) or went (DELETE): who, and over which link; not in eclipse-zenoh."""
+    """A neighbour connected (PUT) or disconnected (DELETE); not in eclipse-zenoh.
+
+    Attributes:
+        kind: PUT or DELETE.
+        transport: The transport to it.
+        link: The link to it.
+    """
 
     kind: SampleKind
     transport: Transport
@@ -110,7 +147,14 @@ class NeighbourEvent(NetworkInfo, frozen=True):
 
 
 class Declaration(NetworkInfo, frozen=True):
-    """Something a node declared, as this one knows it; not in eclipse-zenoh."""
+    """A declaration of another node, as announced here; not in eclipse-zenoh.
+
+    Attributes:
+        kind: "subscriber", "queryable" or "token".
+        key: Its key expression.
+        zid: Id of the node.
+        whatami: Role of the node.
+    """
 
     kind: str
     """subscriber, queryable or token"""
@@ -120,13 +164,19 @@ class Declaration(NetworkInfo, frozen=True):
 
 
 class LinkCounters(NetworkInfo, frozen=True):
-    """What was exchanged with one neighbour since this session opened, over all its links; not in eclipse-zenoh.
+    """Messages exchanged with one neighbour since this session opened, over all its links; not in eclipse-zenoh.
 
     What a neighbour drops before sending leaves no trace here. The reasons in `lost` are `interrupted`,
     `first_fragment_missing`, `fragment_missing`, `stopped_by_sender`, `too_large`, `memory`, `shared_memory` and
     `unknown_extension`, which count messages, and `sequence_gap`, which counts frames. Those in `dropped` are
     `congestion`, `blocked`, `backlog` and `too_large`, which count messages, and `unresponsive`, which counts batches.
     A reason that never occurred is not there.
+
+    Attributes:
+        zid: Id of the neighbour.
+        received: Network messages received: publications, queries, replies and declarations.
+        lost: Messages that the neighbour sent and that did not arrive whole, by reason.
+        dropped: Messages for the neighbour that were not sent, by reason.
     """
 
     zid: ZenohId
@@ -139,7 +189,11 @@ class LinkCounters(NetworkInfo, frozen=True):
 
     @classmethod
     def from_totals(cls, totals: NeighbourTotals) -> Self:
-        """The counters as a node keeps them."""
+        """Make the counters from those of a node.
+
+        Args:
+            totals: The counters of the node.
+        """
         return cls(
             ZenohId.from_wire(totals.zid),
             totals.received,
@@ -149,7 +203,11 @@ class LinkCounters(NetworkInfo, frozen=True):
 
 
 class MatchingStatus(NetworkInfo, frozen=True):
-    """Whether anybody listens to a publisher, or could answer a querier; true in an `if` when somebody does."""
+    """Whether a publisher has matching subscribers, or a querier matching queryables; true or false in an `if`.
+
+    Attributes:
+        matching: Whether there is at least one.
+    """
 
     matching: bool
 
@@ -158,7 +216,15 @@ class MatchingStatus(NetworkInfo, frozen=True):
 
 
 class ReplyError(NetworkInfo, frozen=True):
-    """What a queryable said instead of an answer."""
+    """An error that a queryable replied with.
+
+    Attributes:
+        payload: What the queryable sent as the reason.
+        encoding: Encoding of the payload.
+        timestamp_stack: Clock readings of the nodes on the way; None unless the query was instrumented.
+        source_info: Entity that sent it; None if it is not known. Not in eclipse-zenoh.
+        timestamp: Time of the response (extension 0x2 of RESPONSE); None without. Not in eclipse-zenoh.
+    """
 
     payload: ZBytes
     encoding: Encoding = Encoding.ZENOH_BYTES
@@ -175,7 +241,7 @@ class ReplyError(NetworkInfo, frozen=True):
         stack: wire.TimestampStack | None = None,
         timestamp: wire.Timestamp | None = None,
     ) -> Self:
-        """The error of a RESPONSE, with stack and timestamp of that message."""
+        """Make it from the ERR of a RESPONSE, with stack and timestamp of that message."""
         records = None if stack is None else TimestampStack.from_wire(stack)
         source = None if error.source_info is None else SourceInfo.from_wire(error.source_info)
         stamp = None if timestamp is None else Timestamp.from_wire(timestamp)

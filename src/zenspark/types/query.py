@@ -67,11 +67,24 @@ class RequestHandle:
 
 
 class Query:
-    """A question to one queryable: answer with `reply`, `reply_del` or `reply_err`, then `drop` it."""
+    """A query that a queryable received: reply with `reply`, `reply_del` or `reply_err`, then `drop` it.
+
+    It is dropped at the end of its `with` block, and when it is garbage-collected. The querier waits until then.
+
+    Example:
+        >>> with queryable.recv() as query:
+        ...     query.reply("demo/time", "noon")
+    """
 
     __slots__ = ("__weakref__", "_handle", "_responder")
 
     def __init__(self, handle: RequestHandle, responder: wire.EntityId) -> None:
+        """Make the query of one queryable.
+
+        Args:
+            handle: The request, which may be for several queryables.
+            responder: Id of the queryable.
+        """
         self._handle: RequestHandle | None = handle
         self._responder = responder
 
@@ -93,7 +106,7 @@ class Query:
             handle.call_soon(handle.end)
 
     def drop(self) -> None:
-        """Say that there is no more to come from here; a second time does nothing."""
+        """Tell the querier that there are no more replies of this queryable. Dropping it again does nothing."""
         handle, self._handle = self._handle, None
         if handle is not None:
             handle.end()
@@ -102,73 +115,78 @@ class Query:
 
     @property
     def key_expr(self) -> KeyExpr:
-        """The keys that are asked for; it may have wildcards, so it is rarely what to reply on."""
+        """The keys that are queried; it may have wildcards, so it is rarely the key to reply on."""
         return self._require_handle().key_expr
 
     @property
     def parameters(self) -> Parameters:
+        """The parameters of the query."""
         return Parameters(self._require_handle().request.body.parameters)
 
     @property
     def selector(self) -> Selector:
-        """Keys and parameters together."""
+        """Key expression and parameters together."""
         return Selector(self.key_expr, self.parameters)
 
     @property
     def payload(self) -> ZBytes | None:
-        """The value sent along with the question."""
+        """The value sent along with the query; None without."""
         body = self._require_handle().request.body.body
         return None if body is None else ZBytes(body.payload)
 
     @property
     def encoding(self) -> Encoding | None:
+        """The encoding of that value; None without."""
         body = self._require_handle().request.body.body
         return None if body is None else Encoding.from_wire(body.encoding)
 
     @property
     def attachment(self) -> ZBytes | None:
+        """The attachment of the query; None without."""
         attachment = self._require_handle().request.body.attachment
         return None if attachment is None else ZBytes(attachment)
 
     @property
     def source_info(self) -> SourceInfo | None:
+        """Querier and sequence number of the query; None if it did not send them."""
         source = self._require_handle().request.body.source_info
         return None if source is None else SourceInfo.from_wire(source)
 
     @property
     def target(self) -> QueryTarget:
-        """Which of the queryables that match the querier asks."""
+        """Which of the matching queryables are queried."""
         return QueryTarget.from_wire(self._require_handle().request.target)
 
     @property
     def budget(self) -> int | None:
-        """How many responses, replies and errors, the querier accepts; None for any number."""
+        """How many responses (replies and errors) the querier accepts; None for any number."""
         return self._require_handle().request.budget or None
 
     @property
     def timeout(self) -> float | None:
-        """Seconds after which the querier stops waiting, counted from its question; None if it did not say."""
+        """Seconds after which the querier stops waiting, from when it sent the query; None if it did not send that."""
         milliseconds = self._require_handle().request.timeout_ms
         return None if milliseconds is None else milliseconds / 1000
 
     @property
     def consolidation(self) -> ConsolidationMode:
-        """How the querier merges replies for one key; AUTO if it leaves that to the queryables."""
+        """How the querier merges replies on one key; AUTO if it leaves that to the queryables."""
         return ConsolidationMode.from_wire(self._require_handle().request.body.consolidation)
 
     @property
     def timestamp(self) -> Timestamp | None:
-        """When the querier asked, by its clock, if it told."""
+        """Time of the query, by the clock of the querier; None if it did not send it."""
         stamp = self._require_handle().request.timestamp
         return None if stamp is None else Timestamp.from_wire(stamp)
 
     @property
     def timestamp_stack(self) -> TimestampStack | None:
+        """Clock readings of the nodes on the way; None unless the query is instrumented."""
         stack = self._require_handle().request.ts_stack
         return None if stack is None else TimestampStack.from_wire(stack)
 
     def accepts_replies(self) -> ReplyKeyExpr:
-        """Which keys replies may have."""
+        """Return whether replies may be on keys that do not match the query."""
         is_asked = (
             ANY_KEY_PARAMETER in self._require_handle().request.body.parameters and ANY_KEY_PARAMETER in self.parameters
         )
@@ -190,18 +208,30 @@ class Query:
         consolidation: ConsolidationMode | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
-        """Answer with a value.
+        """Reply with a value.
 
-        `congestion_control`, `priority` and `express` are those of the query where they are not given, as they always
-        are in eclipse-zenoh, whose routers also replace them on the way. A reply that may be dropped is, where the link
-        to the querier is full.
+        Args:
+            key_expr: Key of the value, which must match the query unless it accepts replies on any key.
+            payload: The value: bytes, a string (sent as UTF-8), or `ZBytes`.
+            encoding: Encoding of the payload; `zenoh/bytes` by default.
+            congestion_control: What happens when the link to the querier is full; that of the query by default, as
+                always in eclipse-zenoh, whose routers also replace it on the way.
+            priority: Priority of the reply; that of the query by default.
+            express: Whether the reply is sent at once, without waiting for others to fill a batch; as the query by
+                default.
+            attachment: Bytes or text sent along with the reply; none by default.
+            timestamp: Time of the value; none by default.
+            consolidation: How this reply should be merged with others on its key, if the querier leaves that to the
+                queryables (AUTO, its default); no preference by default. Not in eclipse-zenoh, whose queriers ignore
+                it.
+            source_info: Publisher and sequence number of the value; none by default.
 
-        `consolidation`, which eclipse-zenoh does not have, is how this reply should be merged with others for its key,
-        if the querier leaves that to the queryables (AUTO, its default); no preference by default. eclipse-zenoh's
-        queriers pass over it.
+        Raises:
+            UsageError: The query was dropped, or the key does not match it and the querier does not accept other keys.
+            TypeError: An argument has a wrong type.
 
-        `source_info` is whose value it is and the how-manieth of theirs, as in `Session.put`; none by default. Raises
-        UsageError if the key does not match the query, TypeError for arguments of another type.
+        Example:
+            >>> query.reply("demo/time", "noon", encoding="text/plain")
         """
         body = Put(
             timestamp=None if timestamp is None else require_type(Timestamp, timestamp).to_wire(),
@@ -224,7 +254,26 @@ class Query:
         consolidation: ConsolidationMode | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
-        """Answer that a key has no value any more; `consolidation` and `source_info` as in `reply`."""
+        """Reply that a key was deleted.
+
+        Args:
+            key_expr: The key, which must match the query unless it accepts replies on any key.
+            congestion_control: What happens when the link to the querier is full; that of the query by default, as
+                always in eclipse-zenoh, whose routers also replace it on the way.
+            priority: Priority of the reply; that of the query by default.
+            express: Whether the reply is sent at once, without waiting for others to fill a batch; as the query by
+                default.
+            attachment: Bytes or text sent along with the reply; none by default.
+            timestamp: Time of the value; none by default.
+            consolidation: How this reply should be merged with others on its key, if the querier leaves that to the
+                queryables (AUTO, its default); no preference by default. Not in eclipse-zenoh, whose queriers ignore
+                it.
+            source_info: Publisher and sequence number of the value; none by default.
+
+        Raises:
+            UsageError: The query was dropped, or the key does not match it and the querier does not accept other keys.
+            TypeError: An argument has a wrong type.
+        """
         body = Del(
             timestamp=None if timestamp is None else require_type(Timestamp, timestamp).to_wire(),
             source_info=_source_to_wire(source_info),
@@ -235,7 +284,7 @@ class Query:
     def _qos(
         self, congestion: CongestionControl | None, priority: Priority | None, express: bool | None
     ) -> wire.QoS | None:
-        """The QoS of a reply, if the queryable says anything about it."""
+        """Return the QoS of a reply, if the queryable sets any of it."""
         if congestion is None and priority is None and express is None:
             return None
         asked = self._require_handle().request.qos
@@ -274,10 +323,20 @@ class Query:
         source_info: SourceInfo | None = None,
         timestamp: Timestamp | None = None,
     ) -> None:
-        """Answer that there is no answer, and why.
+        """Reply with an error.
 
-        `source_info` and `timestamp`, which eclipse-zenoh does not have, tell which entity says so and when; neither by
-        default.
+        Args:
+            payload: The reason: bytes, a string (sent as UTF-8), or `ZBytes`.
+            encoding: Encoding of the payload; `zenoh/bytes` by default.
+            source_info: Entity that sends it, and sequence number; none by default. Not in eclipse-zenoh.
+            timestamp: Time of the response; none by default. Not in eclipse-zenoh.
+
+        Raises:
+            UsageError: The query was dropped.
+            TypeError: An argument has a wrong type.
+
+        Example:
+            >>> query.reply_err("no such time")
         """
         handle = self._require_handle()
         encoded = wire.Encoding.BYTES if encoding is None else Encoding.of(encoding).to_wire()
@@ -297,5 +356,5 @@ def _source_to_wire(source: SourceInfo | None) -> wire.SourceInfo | None:
 
 
 def reply_stored(query: Query, key_expr: KeyExpr, body: Put | Del) -> None:
-    """Answer with what was published before, as it was."""
+    """Reply with a sample that was published before, unchanged."""
     query._reply(key_expr, body)

@@ -1,8 +1,8 @@
-"""Parameters and Selector: what a query asks for besides a key expression (protocol section 14.1).
+"""Parameters and Selector: what a query has besides a key expression (protocol section 14.1).
 
-The text is `name=value;name=value`. Nothing is trimmed or percent-decoded, empty items are passed over, several values
-of one name are separated by `|`, and of a name that stands twice the first counts. Separators at the very end say
-nothing and are dropped, as eclipse-zenoh drops them.
+The text is `name=value;name=value`. Nothing is trimmed or percent-decoded, empty items are ignored, several values of
+one name are separated by `|`, and of a name that occurs twice the first counts. Separators at the very end are dropped,
+as in eclipse-zenoh.
 """
 
 from __future__ import annotations
@@ -12,14 +12,24 @@ from typing import TypeAlias
 
 from zenspark.key import KeyExpr
 
-IntoParameters: TypeAlias = "Parameters | Mapping[str, str] | str"
-
 
 class Parameters:
-    """The parameters of a query, by name; they can be changed, and `str` gives what will be sent."""
+    """The parameters of a query, by name. They are mutable; `str` is the text that is sent.
+
+    Args:
+        parameters: Text such as "a=1;b=2", or a dictionary from name to value; none by default.
+
+    Raises:
+        TypeError: It is neither.
+
+    Example:
+        >>> parameters = zenspark.Parameters("limit=10")
+        >>> parameters.get("limit")
+        '10'
+    """
 
     __slots__ = ("_text",)
-    _require_str: str
+    _text: str
 
     def __init__(self, parameters: Mapping[str, str] | str | None = None) -> None:
         match parameters:
@@ -34,46 +44,84 @@ class Parameters:
 
     @classmethod
     def of(cls, parameters: IntoParameters | None) -> Parameters:
-        """Serves whoever accepts all ways of giving them."""
+        """Return parameters as they are, and make them from anything else.
+
+        Args:
+            parameters: Parameters, text, a dictionary, or None for no parameters.
+        """
         return parameters if isinstance(parameters, Parameters) else cls(parameters)
 
     def copy(self) -> Parameters:
-        """Others with the same text."""
+        """Return a copy."""
         twin = Parameters()
         twin._text = self._text
         return twin
 
     def is_empty(self) -> bool:
-        """Whether there are none."""
+        """Return whether there are none."""
         return not any(self._items())
 
     def get(self, key: str, default: str | None = None) -> str | None:
-        """The value of a name, empty if the name stands alone, or else the default."""
+        """Return the value of a name.
+
+        Args:
+            key: The name.
+            default: Result for a name that does not occur; None by default.
+
+        Returns:
+            The value; an empty string if the name has none.
+        """
         return next((value for name, value in self._items() if name == _require_str(key)), default)
 
     def values(self, key: str) -> list[str]:
-        """The values of a name that has several, separated by `|`; none if the name does not occur."""
+        """Return the values of a name that has several, separated by `|`.
+
+        Args:
+            key: The name.
+
+        Returns:
+            The values; none if the name does not occur.
+        """
         value = self.get(key)
         return [] if value is None else value.split("|")
 
     def insert(self, key: str, value: str) -> str | None:
-        """Gives a name a new value, at the end, and returns the one it had."""
+        """Set the value of a name; the name moves to the end.
+
+        Args:
+            key: The name.
+            value: The value.
+
+        Returns:
+            The value it had before, or None.
+        """
         old = self.get(key)
         self._replace([(key, _require_str(value))])
         return old
 
     def remove(self, key: str) -> str | None:
-        """Takes a name out and returns the value it had."""
+        """Remove a name.
+
+        Args:
+            key: The name.
+
+        Returns:
+            The value it had, or None.
+        """
         old = self.get(key)
         self._text = _join_items((name, value) for name, value in self._items() if name != key)
         return old
 
     def extend(self, parameters: IntoParameters) -> None:
-        """Adds others at the end; a name that occurs there loses its value here."""
+        """Append parameters; they replace those of the same name.
+
+        Args:
+            parameters: Parameters, text, or a dictionary.
+        """
         self._replace(list(Parameters.of(parameters)))
 
     def is_ordered(self) -> bool:
-        """Whether the names are in alphabetical order."""
+        """Return whether the names are in alphabetical order."""
         names = [name for name, _ in self._items()]
         return names == sorted(names)
 
@@ -109,15 +157,33 @@ class Parameters:
         return f"Parameters({self._text!r})"
 
 
+IntoParameters: TypeAlias = Parameters | Mapping[str, str] | str
+"""Parameters of a query, in any of the ways to give them."""
+
+
 class Selector:
-    """What a query asks for: a key expression, and parameters for whoever answers."""
+    """What a query selects: a key expression, and parameters for the queryables.
+
+    Example:
+        >>> selector = zenspark.Selector("demo/**?limit=10")
+        >>> str(selector.key_expr), str(selector.parameters)
+        ('demo/**', 'limit=10')
+    """
 
     __slots__ = ("_key_expr", "_parameters")
     _key_expr: KeyExpr
     _parameters: Parameters
 
     def __init__(self, arg: KeyExpr | str, /, parameters: IntoParameters | None = None) -> None:
-        """Takes a key expression and parameters, or the text of both with a `?` between them."""
+        """Make it from a key expression and parameters, or from the text of both with a `?` between them.
+
+        Args:
+            arg: A key expression, or text such as "demo/**?limit=10".
+            parameters: Parameters; if they are given, `arg` is a key expression only.
+
+        Raises:
+            ZError: The key expression is not valid.
+        """
         if parameters is None and isinstance(arg, str):
             arg, _, parameters = arg.partition("?")
         self.key_expr = arg
@@ -125,7 +191,11 @@ class Selector:
 
     @classmethod
     def of(cls, selector: Selector | KeyExpr | str) -> Selector:
-        """Serves whoever accepts all ways of giving one."""
+        """Return a selector as it is, and make one from anything else.
+
+        Args:
+            selector: A selector, a key expression, or text.
+        """
         return selector if isinstance(selector, Selector) else cls(selector)
 
     @property
@@ -135,6 +205,7 @@ class Selector:
 
     @key_expr.setter
     def key_expr(self, key_expr: KeyExpr | str) -> None:
+        """The keys that are queried."""
         if not isinstance(key_expr, KeyExpr | str):
             raise TypeError(f"expected a KeyExpr or a str, found {type(key_expr).__name__!r}")
         self._key_expr = KeyExpr.of(key_expr)
@@ -146,6 +217,7 @@ class Selector:
 
     @parameters.setter
     def parameters(self, parameters: IntoParameters) -> None:
+        """A copy of the parameters: to change them, change the copy and assign it."""
         self._parameters = Parameters.of(parameters).copy()
 
     def __eq__(self, other: object) -> bool:

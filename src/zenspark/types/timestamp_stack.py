@@ -19,19 +19,31 @@ _POINTS = {point.bit: point for point in InterceptionPoint}
 
 
 class TimestampContext(msgspec.Struct, frozen=True):
-    """What the callback that makes its own stamps is told: at which node it runs."""
+    """The node at which a timestamp callback runs.
+
+    Attributes:
+        zid: Id of the node.
+        whatami: Role of the node.
+    """
 
     zid: ZenohId
     whatami: WhatAmI
 
 
 class TimestampInstrumentation(WireValue[int]):
-    """At which points a message is to be stamped; made by `TimestampInstrumentationBuilder`."""
+    """Points at which nodes record clock readings of a message; `TimestampInstrumentationBuilder` makes it."""
 
     __slots__ = ()
 
     def is_instrumented(self, point: InterceptionPoint) -> bool:
-        """Whether messages are stamped there."""
+        """Return whether clock readings are recorded at a point.
+
+        Args:
+            point: The point.
+
+        Raises:
+            TypeError: It is no `InterceptionPoint`.
+        """
         if not isinstance(point, InterceptionPoint):
             raise TypeError(f"expected an InterceptionPoint, found {type(point).__name__!r}")
         return bool(self._wire & point.bit)
@@ -41,7 +53,12 @@ class TimestampInstrumentation(WireValue[int]):
 
 
 class TimestampInstrumentationBuilder:
-    """Chooses the points; every step gives a builder of its own, so a half-made one can be kept and reused."""
+    """Makes a `TimestampInstrumentation`. Each step returns a builder of its own, so one can be kept and reused.
+
+    Example:
+        >>> points = zenspark.TimestampInstrumentationBuilder().set_send(True).set_receive(True).build()
+        >>> session.put("demo/a", "1", timestamp_instrumentation=points)
+    """
 
     __slots__ = ("_flags",)
 
@@ -49,15 +66,45 @@ class TimestampInstrumentationBuilder:
         self._flags = 0
 
     def set_send(self, enabled: bool) -> Self:
-        """Stamps messages, or not, where they are sent."""
+        """Record clock readings, or not, where a message is sent.
+
+        Args:
+            enabled: Whether to record them.
+
+        Returns:
+            A builder with that choice.
+
+        Raises:
+            TypeError: It is no bool.
+        """
         return self._with(InterceptionPoint.SEND, enabled)
 
     def set_route(self, enabled: bool) -> Self:
-        """Stamps messages, or not, where they are routed."""
+        """Record clock readings, or not, where a message is routed.
+
+        Args:
+            enabled: Whether to record them.
+
+        Returns:
+            A builder with that choice.
+
+        Raises:
+            TypeError: It is no bool.
+        """
         return self._with(InterceptionPoint.ROUTE, enabled)
 
     def set_receive(self, enabled: bool) -> Self:
-        """Stamps messages, or not, where they arrive."""
+        """Record clock readings, or not, where a message is received.
+
+        Args:
+            enabled: Whether to record them.
+
+        Returns:
+            A builder with that choice.
+
+        Raises:
+            TypeError: It is no bool.
+        """
         return self._with(InterceptionPoint.RECEIVE, enabled)
 
     def _with(self, point: InterceptionPoint, enabled: bool) -> Self:
@@ -68,20 +115,24 @@ class TimestampInstrumentationBuilder:
         return builder
 
     def build(self) -> TimestampInstrumentation:
-        """The choice made; at least one point must be in it."""
+        """Return the instrumentation.
+
+        Raises:
+            UsageError: No point was chosen.
+        """
         if not self._flags:
             raise UsageError("timestamp instrumentation needs at least one point: send, route or receive")
         return TimestampInstrumentation.from_wire(self._flags)
 
 
 class TimestampStackRecord(WireValue[wire.TimestampRecord]):
-    """One reading: at which point, and the stamp or the bytes that an application's callback made."""
+    """One clock reading: the point, and the timestamp or the bytes that a callback made."""
 
     __slots__ = ()
 
     @property
     def point(self) -> InterceptionPoint:
-        """Where it was taken."""
+        """The point at which it was recorded."""
         flag = self._wire.flags & ~_CUSTOM_FLAG
         if flag not in _POINTS:
             raise DecodeError("a point of 1, 2 or 4", 0, str(flag))  # other nodes wrote it, and nobody checked
@@ -89,11 +140,11 @@ class TimestampStackRecord(WireValue[wire.TimestampRecord]):
 
     @property
     def is_custom(self) -> bool:
-        """Whether a callback made it; `timestamp` then gives its bytes."""
+        """Whether a callback made it; `timestamp` then returns its bytes."""
         return bool(self._wire.flags & _CUSTOM_FLAG)
 
     def timestamp(self) -> Timestamp | bytes:
-        """The reading."""
+        """Return the clock reading."""
         if self.is_custom:
             return self._wire.ts
         return Timestamp.from_wire(wire.Timestamp.read(Reader(self._wire.ts)))
@@ -105,18 +156,18 @@ class TimestampStackRecord(WireValue[wire.TimestampRecord]):
 
 
 class TimestampStack(WireValue[wire.TimestampStack]):
-    """All readings of one message, in the order they were taken."""
+    """The clock readings of one message, in the order they were recorded."""
 
     __slots__ = ()
 
     @property
     def instrumentation(self) -> TimestampInstrumentation:
-        """The points its sender asked for."""
+        """The points that its sender chose."""
         return TimestampInstrumentation.from_wire(self._wire.conf_flags)
 
     @property
     def records(self) -> list[TimestampStackRecord]:
-        """The readings."""
+        """The clock readings."""
         return [TimestampStackRecord.from_wire(record) for record in self._wire.stack]
 
     def __repr__(self) -> str:

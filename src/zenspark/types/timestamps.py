@@ -1,4 +1,4 @@
-"""When a sample was made and by whose clock: NTP64, TimestampId and Timestamp."""
+"""Timestamps of the hybrid logical clock: NTP64, TimestampId and Timestamp."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def parse_rfc3339_utc(text: str) -> tuple[int, int]:
 
 
 class OrderedWireValue(WireValue[W]):
-    """A value with an order among its own kind: that of the bytes `_order` gives."""
+    """A value that is ordered among its own kind by the bytes that `_order` returns."""
 
     __slots__ = ()
 
     @abstractmethod
     def _order(self) -> bytes:
-        """What is compared instead of the value."""
+        """Return the bytes to compare."""
 
     def __lt__(self, other: Self) -> bool:
         return self._order() < other._order() if isinstance(other, type(self)) else NotImplemented
@@ -56,7 +56,15 @@ class OrderedWireValue(WireValue[W]):
 
 
 class NTP64(OrderedWireValue[int]):
-    """A time since 1970: 32 bits of seconds and 32 bits of their fraction."""
+    """A time since 1970: 32 bits of seconds and 32 bits of their fraction.
+
+    Args:
+        seconds: Seconds since 1970.
+        nanoseconds: Nanoseconds to add.
+
+    Raises:
+        OverflowError: The time is before 1970 or after 2106.
+    """
 
     __slots__ = ()
 
@@ -66,33 +74,40 @@ class NTP64(OrderedWireValue[int]):
         object.__setattr__(self, "_wire", _ntp64_from_ns(seconds * NANOS_PER_SECOND + nanoseconds))
 
     def as_secs(self) -> int:
-        """The whole seconds."""
+        """Return the whole seconds."""
         return self._wire >> 32
 
     def as_secs_f64(self) -> float:
-        """The seconds with their fraction, to about a microsecond: not for comparing."""
+        """Return the seconds with their fraction, to about a microsecond: not for comparing."""
         return self.as_secs() + (self._wire & 0xFFFF_FFFF) / _NTP64_SECONDS
 
     def as_nanos(self) -> int:
-        """The time in nanoseconds, rounded."""
+        """Return the nanoseconds since 1970, rounded."""
         return ns_from_ntp64(self._wire)
 
     def subsec_nanos(self) -> int:
-        """The fraction in nanoseconds, rounded but always less than a second."""
+        """Return the fraction in nanoseconds, rounded but always less than a second."""
         return min(self.as_nanos() - self.as_secs() * NANOS_PER_SECOND, NANOS_PER_SECOND - 1)
 
     def to_datetime(self) -> datetime:
-        """The time in UTC, cut to microseconds."""
+        """Return the time in UTC, truncated to microseconds."""
         return EPOCH + timedelta(microseconds=self.as_nanos() // 1000)
 
     def to_string_rfc3339_lossy(self) -> str:
-        """The time as people read it, to the nanosecond: `2024-07-01T13:51:12.129693000Z`."""
+        """Return the time as RFC 3339 text with nanoseconds: `2024-07-01T13:51:12.129693000Z`."""
         seconds, nanoseconds = divmod(self.as_nanos(), NANOS_PER_SECOND)
         return f"{EPOCH + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09}Z"
 
     @classmethod
     def parse_rfc3339(cls, s: str) -> Self:
-        """Reads such a text; only UTC, written `Z`, is accepted."""
+        """Parse a time such as `2024-07-01T13:51:12.129693Z`.
+
+        Args:
+            s: RFC 3339 text, in UTC, written `Z`.
+
+        Raises:
+            UsageError: It is no such text, or not between 1970 and 2106.
+        """
         try:
             return cls(*parse_rfc3339_utc(s))
         except (ValueError, OverflowError) as error:
@@ -108,7 +123,15 @@ class NTP64(OrderedWireValue[int]):
 
 
 class TimestampId(OrderedWireValue[wire.ZenohId]):
-    """Whose clock it was: 1 to 16 bytes, usually the id of the node."""
+    """The id of the clock that made a timestamp, usually that of its node.
+
+    Args:
+        bytes: 1 to 16 bytes, not all zero, as bytes or as numbers.
+
+    Raises:
+        UsageError: There are none, or too many.
+        TypeError: They are no bytes.
+    """
 
     __slots__ = ()
 
@@ -132,9 +155,20 @@ class TimestampId(OrderedWireValue[wire.ZenohId]):
 
 
 class Timestamp(OrderedWireValue[wire.Timestamp]):
-    """When a sample was made and by whose clock, so that no two samples have the same.
+    """Time of a sample and id of the clock that made it, so that no two samples have the same.
 
     As text it is `7386664595088445305/33`; the form with a readable time loses precision.
+
+    Args:
+        time: A `datetime` with a time zone, or an `NTP64`.
+        id: Id of the clock: 1 to 16 bytes, or a `TimestampId`.
+
+    Raises:
+        ValueError: The time is before 1970.
+        TypeError: An argument has a wrong type.
+
+    Example:
+        >>> session.put("demo/a", "1", timestamp=session.new_timestamp())
     """
 
     __slots__ = ()
@@ -148,19 +182,26 @@ class Timestamp(OrderedWireValue[wire.Timestamp]):
         object.__setattr__(self, "_wire", wire.Timestamp(time.to_wire(), by.to_wire()))
 
     def get_time(self) -> datetime:
-        """The time in UTC, cut to microseconds."""
+        """Return the time in UTC, truncated to microseconds."""
         return self.get_time_as_ntp64().to_datetime()
 
     def get_time_as_ntp64(self) -> NTP64:
-        """The time, exactly."""
+        """Return the exact time."""
         return NTP64.from_wire(self._wire.ntp64)
 
     def get_id(self) -> TimestampId:
-        """Whose clock it was."""
+        """Return the id of the clock."""
         return TimestampId.from_wire(self._wire.id)
 
     def get_diff_duration(self, other: Timestamp) -> timedelta:
-        """How much later this one is than the other; negative if it is earlier."""
+        """Return how much later this timestamp is than another; negative if it is earlier.
+
+        Args:
+            other: The other timestamp.
+
+        Raises:
+            TypeError: It is no timestamp.
+        """
         if not isinstance(other, Timestamp):
             raise TypeError(f"expected a Timestamp, found {type(other).__name__!r}")
         difference = self._wire.ntp64 - other._wire.ntp64
@@ -168,12 +209,19 @@ class Timestamp(OrderedWireValue[wire.Timestamp]):
         return duration if difference >= 0 else -duration
 
     def to_string_rfc3339_lossy(self) -> str:
-        """The stamp with a time as people read it: `2024-07-01T13:51:12.129693000Z/33`."""
+        """Return it with a readable time: `2024-07-01T13:51:12.129693000Z/33`."""
         return f"{self.get_time_as_ntp64().to_string_rfc3339_lossy()}/{self._wire.id}"
 
     @classmethod
     def parse_rfc3339(cls, s: str) -> Self:
-        """Reads such a text."""
+        """Parse a timestamp such as `2024-07-01T13:51:12.129693Z/33`.
+
+        Args:
+            s: Time as RFC 3339 text in UTC, a slash, and the id of the clock in hexadecimal.
+
+        Raises:
+            UsageError: It is no such text.
+        """
         time, slash, by = s.partition("/")
         if not slash:
             raise UsageError(f"expected `time/id`, found {s!r}")

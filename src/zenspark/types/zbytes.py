@@ -8,16 +8,19 @@ whatever else reads buffers (numpy, pyarrow, struct): compiled by `__getbuffer__
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer  # a name for type checkers: from Python 3.12 on it is in collections.abc
 
     from zenspark import _cython as cython
+
+    IntoZBytes: TypeAlias = "ZBytes | Buffer | str"
+    """Bytes, a str, a ZBytes or any other buffer."""
 else:
     import cython
 
-    Buffer = object
+    IntoZBytes = object
 
 if cython.compiled:  # pragma: no cover
     from cython.cimports.cpython.buffer import (
@@ -28,9 +31,6 @@ if cython.compiled:  # pragma: no cover
     )
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_GET_SIZE
 
-IntoZBytes: TypeAlias = "ZBytes | Buffer | str"
-"""Bytes, a str, a ZBytes or any other buffer."""
-
 MAX_REPR_BYTES = 32
 """So many bytes `repr` shows: a log line must not grow with the payload."""
 
@@ -39,9 +39,20 @@ MAX_REPR_BYTES = 32
 @cython.auto_pickle(False)
 @cython.cclass
 class ZBytes:
-    """Bytes that mean nothing to Zenoh: made from bytes, from text as UTF-8, or from any buffer, which is copied.
+    """A payload: bytes that Zenoh does not interpret.
 
-    It equals bytes with the same content, and text that UTF-8 spells with them, and hashes like the bytes.
+    It equals bytes with the same content, and text that has them in UTF-8, and hashes like the bytes. Others read it
+    without a copy through the buffer protocol.
+
+    Args:
+        obj: Bytes, text (as UTF-8), or any buffer, which is copied; empty by default.
+
+    Raises:
+        TypeError: It is none of these.
+
+    Example:
+        >>> zenspark.ZBytes("text").to_bytes()
+        b'text'
     """
 
     __slots__ = ("_data",)
@@ -57,7 +68,14 @@ class ZBytes:
 
     @staticmethod
     def of(obj: IntoZBytes) -> ZBytes:
-        """Serves whoever accepts a payload: one stays as it is, anything else is made into one; None is refused."""
+        """Return a payload as it is, and make one from anything else.
+
+        Args:
+            obj: A payload, bytes, text, or any buffer.
+
+        Raises:
+            TypeError: It is none of these; None is rejected too.
+        """
         if type(obj) is ZBytes:
             return obj
         if obj is None:
@@ -65,11 +83,15 @@ class ZBytes:
         return ZBytes(obj)
 
     def to_bytes(self) -> bytes:
-        """The bytes, not a copy of them."""
+        """Return the bytes, without a copy."""
         return self._data
 
     def to_string(self) -> str:
-        """The text that these bytes spell in UTF-8; a ValueError if they spell none."""
+        """Return the text that the bytes are in UTF-8.
+
+        Raises:
+            ValueError: They are not UTF-8.
+        """
         return self._data.decode()
 
     def as_shm(self) -> None:

@@ -8,10 +8,9 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-
-import pyarrow as pa
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import zenspark.aio as aio

@@ -17,7 +17,7 @@ from zenspark.api.info import link_of, transport_of
 from zenspark.engine.runtime import SessionRuntime
 from zenspark.key import KeyExpr
 from zenspark.key.match import intersects
-from zenspark.net.node.node import Neighbour
+from zenspark.net.node.observer import Neighbour
 from zenspark.router.face import Face
 from zenspark.types.enums import Locality, SampleKind
 from zenspark.types.network_info import Link, Transport

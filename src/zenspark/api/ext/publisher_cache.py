@@ -1,4 +1,4 @@
-"""Cache: the last publications of an advanced publisher, for those who ask for them again (protocol section 18)."""
+"""PublisherCache: the last samples of an advanced publisher, which subscribers query (protocol section 18)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SEQUENCE_RANGE = re.compile(rf"(\d{{0,{MAX_DECIMAL_DIGITS}}})(?:(\.\.)(\d{{0,{M
 
 
 class PublisherCache:
-    """So many publications on one key, the oldest forgotten first."""
+    """The last samples on one key; the oldest is dropped first."""
 
     def __init__(self, key_expr: KeyExpr, size: int, clock: Callable[[], float] = time.time) -> None:
         self._key_expr = key_expr
@@ -33,21 +33,21 @@ class PublisherCache:
         self._lock = threading.Lock()
 
     def add(self, body: Put | Del) -> None:
-        """Something was published."""
+        """Add a sample that was published."""
         with self._lock:
             self._bodies.append(body)
 
     def answer(self, query: Query) -> None:
-        """Reply with what is asked for, the oldest first."""
+        """Reply to a query with the samples it selects, the oldest first."""
         with query:
             try:
                 for body in self.wanted(query.parameters):
                     reply_stored(query, self._key_expr, body)
             except ZError as error:
-                logger.warning("a query for past samples on %s cannot be answered: %s", self._key_expr, error)
+                logger.warning("rejected query for cached samples on %s: %s", self._key_expr, error)
 
     def wanted(self, parameters: Parameters) -> list[Put | Del]:
-        """What `_sn`, `_time` and `_max` leave of it."""
+        """Return the samples that the parameters `_sn`, `_time` and `_max` select."""
         with self._lock:
             found = list(self._bodies)
         numbers = parameters.get("_sn")
@@ -66,7 +66,7 @@ def _seconds(ntp64: int) -> float:
 
 
 def _numbered(bodies: list[Put | Del], text: str) -> list[Put | Del]:
-    """Those with a number in the range `from..to`; either side may be empty, and one number is a range of its own."""
+    """Return the samples with a number in the range `from..to`, whose sides may be empty, or with one number."""
     parts = _SEQUENCE_RANGE.fullmatch(text)
     if parts is None or (not parts[1] and not parts[3]):
         return bodies

@@ -1,9 +1,9 @@
-"""Ordering: samples of advanced publishers, brought into order, each once, and what is missing (protocol section 18).
+"""ReorderBuffer: samples of advanced publishers in order, without duplicates or gaps unnoticed (protocol section 18).
 
-A publisher that numbers its samples is a source by its id, one that only stamps them by the id in the stamp. While
-somebody is being asked for samples of a source, what comes out of order is held back; when all have answered, it is
-handed over, and what is still missing is reported. Nothing here does I/O: every method returns what is to be handed
-over, in order. Not for several threads at once.
+A publisher that numbers its samples is known by its id, one that only timestamps them by the id in the timestamps.
+While samples of a publisher are queried, those that arrive out of order are held back; when all queries have finished,
+they are delivered, and what is still missing is reported. Nothing here does I/O: every method returns what is to be
+delivered, in order. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -18,28 +18,31 @@ from zenspark.types.sample import Sample
 from zenspark.types.timestamps import Timestamp, TimestampId
 
 MAX_SOURCES = 10_000
-"""So many are remembered; the one unheard of for the longest time is forgotten first."""
+"""How many publishers are remembered; the one that was silent for the longest time is forgotten first."""
 _SEQUENCE_MODULUS = 1 << 32
 _HALF_MODULUS = 1 << 31
-"""From this distance on, a number counts as an earlier one: numbers begin again after the largest."""
+"""From this distance on, a number counts as an earlier one: numbers start again at 0 after the largest."""
 
 P = TypeVar("P")
 
 
 class Miss(msgspec.Struct, frozen=True):
-    """Samples that were published and never arrived."""
+    """Samples that were published and never arrived.
+
+    Attributes:
+        source: Id of the publisher.
+        nb: How many samples are missing.
+    """
 
     source: EntityGlobalId
-    """Who published them."""
     nb: int
-    """How many they are."""
 
 
 Delivery: TypeAlias = Sample | Miss
 
 
 class PublisherState(Generic[P]):
-    """One publisher: how far its samples were handed over, and those that are held back."""
+    """The last sample of one publisher that was delivered, and those that are held back."""
 
     __slots__ = ("held", "last", "pending_queries")
 
@@ -47,17 +50,17 @@ class PublisherState(Generic[P]):
         self.last: P | None = None
         self.held: dict[P, Sample] = {}
         self.pending_queries = 0
-        """How many queries for its samples are in flight."""
+        """How many queries for its samples are pending."""
 
 
 SourceId: TypeAlias = EntityGlobalId | TimestampId
 
 
 class ReorderBuffer:
-    """The sources of one advanced subscriber.
+    """The publishers of one advanced subscriber.
 
-    `recovers`: whether what is missing will be asked for. `depth`: how many samples of a source are held back while
-    everybody's past samples are asked for. `awaits_history`: whether that is the case from the start.
+    `recovers`: whether missing samples will be queried. `depth`: how many samples of a publisher are held back while
+    the history of all publishers is queried. `awaits_history`: whether that is the case from the start.
     """
 
     def __init__(self, recovers: bool = False, awaits_history: bool = False, depth: int | None = None) -> None:
@@ -69,11 +72,11 @@ class ReorderBuffer:
 
     @property
     def numbered(self) -> list[EntityGlobalId]:
-        """The sources with numbers, which can be asked for what is missing."""
+        """The publishers that number their samples, which can be queried for missing ones."""
         return list(self._numbered)
 
     def receive(self, sample: Sample) -> list[Delivery]:
-        """A sample came, by itself or as an answer."""
+        """Add a sample that arrived, by itself or in a reply."""
         source, stamp = sample.source_info, sample.timestamp
         if source is not None:
             return self._receive_numbered(source.source_id, source.source_sn, sample)
@@ -105,7 +108,7 @@ class ReorderBuffer:
         return self._hand_over(source, sn, source.held.pop(sn))
 
     def _hand_over(self, source: PublisherState[int], sn: int, sample: Sample) -> list[Delivery]:
-        """This sample, and those held back that follow it without a gap."""
+        """Return this sample, and those held back that follow it without a gap."""
         found: list[Delivery] = [sample]
         while (after := source.held.pop((sn + 1) % _SEQUENCE_MODULUS, None)) is not None:
             found.append(after)
@@ -114,7 +117,7 @@ class ReorderBuffer:
         return found
 
     def _release_numbered(self, who: EntityGlobalId, source: PublisherState[int]) -> list[Delivery]:
-        """Nobody is asked any more: hand over what there is, and report what is missing in between."""
+        """Return the samples held back, and report those missing in between: no query is pending any more."""
         found: list[Delivery] = []
         held, source.held = source.held, {}
         for sn in _in_order(held):
@@ -154,7 +157,7 @@ class ReorderBuffer:
         return self._depth is not None and len(source.held) >= self._depth
 
     def history_finished(self) -> list[Delivery]:
-        """Everybody's past samples have come."""
+        """Return the samples held back: the query for the history of all publishers has finished."""
         self._awaits_history = False
         found: list[Delivery] = []
         for who, numbered in self._numbered.items():
@@ -166,11 +169,11 @@ class ReorderBuffer:
         return found
 
     def query_started(self, who: SourceId) -> None:
-        """Somebody asks for samples of this source."""
+        """Note that samples of a publisher are queried."""
         self._source(who).pending_queries += 1
 
     def query_finished(self, who: SourceId) -> list[Delivery]:
-        """What was asked of this source was answered."""
+        """Note that such a query has finished. Returns the samples that were held back for it."""
         source = self._source(who)
         source.pending_queries = max(source.pending_queries - 1, 0)
         if source.pending_queries or self._awaits_history:
@@ -183,19 +186,19 @@ class ReorderBuffer:
         return _get(self._numbered, who) if isinstance(who, EntityGlobalId) else _get(self._stamped, who)
 
     def missing_range(self, who: EntityGlobalId) -> str | None:
-        """The numbers to ask for because a later one has come; None if none has, or somebody asks already."""
+        """Return the numbers to query because a later one has arrived; None if none has, or a query is pending."""
         source = self._numbered.get(who)
         if not self._recovers or source is None or source.pending_queries or not source.held or source.last is None:
             return None
         return self.range_after_last(who)
 
     def range_after_last(self, who: EntityGlobalId) -> str:
-        """The numbers behind the last one handed over."""
+        """Return the numbers after the last one delivered."""
         last = _get(self._numbered, who).last
         return ".." if last is None else f"{(last + 1) % _SEQUENCE_MODULUS}.."
 
     def range_up_to(self, who: EntityGlobalId, newest: int) -> str | None:
-        """The numbers to ask for when a source says which is its newest; None if all are there or asked for."""
+        """Return the numbers to query after a heartbeat; None if all have arrived or are queried."""
         is_new = who not in self._numbered
         source = _get(self._numbered, who)
         if source.pending_queries or (is_new and self._awaits_history):
@@ -220,7 +223,7 @@ def _get(sources: OrderedDict[K, PublisherState[P]], who: K) -> PublisherState[P
 
 
 def _in_order(held: dict[int, Sample]) -> list[int]:
-    """Numbers in the order they were given, also where they begin again."""
+    """Sort numbers in the order they were given, also across the largest."""
     if not held:
         return []
     one = next(iter(held))

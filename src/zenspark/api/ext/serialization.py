@@ -1,8 +1,8 @@
-"""Python objects as bytes every Zenoh binding reads: `z_serialize` and `z_deserialize` (protocol section 18).
+"""Serialization that every Zenoh binding reads: `z_serialize` and `z_deserialize` (protocol section 18).
 
-Numbers have a fixed width, the lowest byte first. Text, bytes and collections begin with their count as LEB128; tuples
-have none, so whoever reads must know the type. That is why every integer width has a class of its own here: a plain int
-counts as 32 bits, a plain float as 64.
+Numbers have a fixed width, the lowest byte first. Text, bytes and collections start with their count as LEB128; tuples
+have none, so the reader must know the type. That is why every integer width has a class of its own here: a plain int
+has 32 bits, a plain float 64.
 """
 
 from __future__ import annotations
@@ -27,11 +27,16 @@ ITEMS_WITHOUT_BYTES = 1 << 16
 
 
 class OutOfRange(UsageError, AssertionError):
-    """A number that its type has no room for; an AssertionError in eclipse-zenoh, so here as well."""
+    """A number that is out of range for its type; also an `AssertionError`, as in eclipse-zenoh."""
 
 
 class ZDeserializeError(ZError):
-    """These bytes are not of the type they should be: what was expected, and where."""
+    """The bytes are not of the expected type.
+
+    Args:
+        expected: What was expected.
+        position: The offset, in bytes, where it was expected.
+    """
 
     def __init__(self, expected: str, position: int) -> None:
         super().__init__(expected, position)
@@ -46,7 +51,7 @@ class ZDeserializeError(ZError):
 
 
 class SizedInt(int):
-    """An integer of so many bits."""
+    """An integer with a fixed number of bits."""
 
     BITS: ClassVar[int]
     SIGNED: ClassVar[bool] = True
@@ -60,56 +65,154 @@ class SizedInt(int):
 
 
 class Int8(SizedInt):
+    """A signed integer of 8 bits.
+
+    Args:
+        i: The number.
+
+    Raises:
+        UsageError: It is out of range; also an `AssertionError`, as in eclipse-zenoh.
+    """
+
     BITS = 8
 
 
 class Int16(SizedInt):
+    """A signed integer of 16 bits.
+
+    Args:
+        i: The number.
+
+    Raises:
+        UsageError: It is out of range; also an `AssertionError`, as in eclipse-zenoh.
+    """
+
     BITS = 16
 
 
 class Int32(SizedInt):
+    """A signed integer of 32 bits.
+
+    Args:
+        i: The number.
+
+    Raises:
+        UsageError: It is out of range; also an `AssertionError`, as in eclipse-zenoh.
+    """
+
     BITS = 32
 
 
 class Int64(SizedInt):
+    """A signed integer of 64 bits.
+
+    Args:
+        i: The number.
+
+    Raises:
+        UsageError: It is out of range; also an `AssertionError`, as in eclipse-zenoh.
+    """
+
     BITS = 64
 
 
 class Int128(SizedInt):
+    """A signed integer of 128 bits.
+
+    Args:
+        i: The number.
+
+    Raises:
+        UsageError: It is out of range; also an `AssertionError`, as in eclipse-zenoh.
+    """
+
     BITS = 128
 
 
 class UInt8(SizedInt):
+    """An unsigned integer of 8 bits.
+
+    Args:
+        i: The number.
+
+    Raises:
+        UsageError: It is out of range; also an `AssertionError`, as in eclipse-zenoh.
+    """
+
     BITS = 8
     SIGNED = False
 
 
 class UInt16(SizedInt):
+    """An unsigned integer of 16 bits.
+
+    Args:
+        i: The number.
+
+    Raises:
+        UsageError: It is out of range; also an `AssertionError`, as in eclipse-zenoh.
+    """
+
     BITS = 16
     SIGNED = False
 
 
 class UInt32(SizedInt):
+    """An unsigned integer of 32 bits.
+
+    Args:
+        i: The number.
+
+    Raises:
+        UsageError: It is out of range; also an `AssertionError`, as in eclipse-zenoh.
+    """
+
     BITS = 32
     SIGNED = False
 
 
 class UInt64(SizedInt):
+    """An unsigned integer of 64 bits.
+
+    Args:
+        i: The number.
+
+    Raises:
+        UsageError: It is out of range; also an `AssertionError`, as in eclipse-zenoh.
+    """
+
     BITS = 64
     SIGNED = False
 
 
 class UInt128(SizedInt):
+    """An unsigned integer of 128 bits.
+
+    Args:
+        i: The number.
+
+    Raises:
+        UsageError: It is out of range; also an `AssertionError`, as in eclipse-zenoh.
+    """
+
     BITS = 128
     SIGNED = False
 
 
 class Float32(float):
-    """A float that is sent with 32 bits; only sending rounds it."""
+    """A float that is serialized with 32 bits; only serialization rounds it.
+
+    Args:
+        x: The number.
+    """
 
 
 class Float64(float):
-    """A float that is sent with 64 bits, as a plain one is."""
+    """A float that is serialized with 64 bits, as a plain one is.
+
+    Args:
+        x: The number.
+    """
 
 
 INTEGERS: dict[type, tuple[int, bool]] = {
@@ -125,9 +228,23 @@ COLLECTIONS: dict[type, Callable[[Iterable[Any]], Any]] = {list: list, set: set,
 
 
 def z_serialize(obj: Value) -> ZBytes:
-    """Writes a number, bool, text, bytes, or a list, set, dict or tuple of such.
+    """Serialize a number, bool, text, bytes, or a list, set, dict or tuple of such.
 
     All items of a list or set, all keys of a dict and all its values must have the same type: the reader knows but one.
+
+    Args:
+        obj: The object.
+
+    Returns:
+        A payload that `z_deserialize`, and every other Zenoh binding, reads.
+
+    Raises:
+        TypeError: Its type is not supported.
+        ValueError: Items of a collection have different types.
+        OverflowError: A plain int has more than 32 bits.
+
+    Example:
+        >>> session.put("demo/a", z_serialize([("speed", UInt8(3))]))
     """
     out = bytearray()
     _write(out, obj)
@@ -183,7 +300,7 @@ def _packed(form: str, number: float) -> bytes:
 
 
 class ByteReader:
-    """Bytes and how far they are read."""
+    """Bytes, and the position up to which they were read."""
 
     __slots__ = ("data", "position")
 
@@ -218,7 +335,7 @@ class ByteReader:
 
 
 class Format:
-    """How values of one type are read, and how few bytes one of them can have."""
+    """Reader of values of one type, and the fewest bytes one of them can have."""
 
     __slots__ = ("least", "read")
 
@@ -228,9 +345,22 @@ class Format:
 
 
 def z_deserialize(tp: type[T], zbytes: ZBytes) -> T:
-    """Reads a value of that type: one of those `z_serialize` writes, collections with the types of their items.
+    """Deserialize a value; bytes after it are ignored.
 
-    For instance `z_deserialize(list[tuple[str, UInt8]], payload)`. Bytes behind the value are passed over.
+    Args:
+        tp: Its type: one that `z_serialize` supports, collections with the types of their items.
+        zbytes: The payload.
+
+    Returns:
+        The value.
+
+    Raises:
+        ZDeserializeError: The bytes are not of that type.
+        TypeError: The type is not supported, or `zbytes` is no `ZBytes`.
+
+    Example:
+        >>> z_deserialize(list[tuple[str, UInt8]], sample.payload)
+        [('speed', 3)]
     """
     if not isinstance(zbytes, ZBytes):
         raise TypeError(f"expected a ZBytes, found {type(zbytes).__name__!r}")
