@@ -7,7 +7,7 @@ frames itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import msgspec
@@ -28,6 +28,9 @@ from zenspark.wire.columns import Rows
 from zenspark.wire.values import WireExpr
 
 BatchOrTable: TypeAlias = "pa.RecordBatch | pa.Table"
+DELIVERY_SLICE_ROWS = 256
+"""Rows delivered locally while the node's lock is held: a whole batch would stall the loop."""
+
 SettingsOverride: TypeAlias = Callable[[KeyExpr, PublishSettings], PublishSettings]
 """Returns the settings of publications on a key, given those of the batch."""
 
@@ -165,20 +168,28 @@ class BatchPublisher:
         return batch.set_column(batch.schema.get_field_index("key"), "key", outward)
 
     def _deliver_local(self, run: QosRun, keys: list[str]) -> None:
-        """Deliver rows to the subscribers of this session, as samples."""
+        """Deliver rows to the subscribers of this session, as samples, and wait for those that were full at any row."""
         subscriptions = self._runtime.subscriptions
-        full: list[DeliverySink[Sample]] = []
         with self._runtime.lock:
             if not any(subscriptions.route(key, True) for key in keys):
                 return
-            expr = WireExpr(0, keys[0]) if len(keys) == 1 else None
-            rows = to_wire_rows(run.batch, expr, run.qos, self._settings.encoding)
-            key_exprs = {key: KeyExpr(key) for key in keys}
-            for row in range(rows.count):
-                push = rows.push(row)
-                key_expr = key_exprs[push.wire_expr.suffix]
-                full = subscriptions.deliver(sample_from_body(push.body, key_expr, run.qos, run.reliable), True)
+        full: dict[DeliverySink[Sample], None] = {}
+        for samples in self._sample_slices(run, keys):
+            with self._runtime.lock:
+                for sample in samples:
+                    full.update(dict.fromkeys(subscriptions.deliver(sample, True)))
         self._runtime.backpressure.wait(full)
+
+    def _sample_slices(self, run: QosRun, keys: list[str]) -> Iterator[list[Sample]]:
+        """Yield the rows as samples, `DELIVERY_SLICE_ROWS` at a time."""
+        expr = WireExpr(0, keys[0]) if len(keys) == 1 else None
+        rows = to_wire_rows(run.batch, expr, run.qos, self._settings.encoding)
+        key_exprs = {key: KeyExpr(key) for key in keys}
+        for start in range(0, rows.count, DELIVERY_SLICE_ROWS):
+            pushes = [rows.push(row) for row in range(start, min(start + DELIVERY_SLICE_ROWS, rows.count))]
+            yield [
+                sample_from_body(push.body, key_exprs[push.wire_expr.suffix], run.qos, run.reliable) for push in pushes
+            ]
 
 
 def _select_keys(batch: pa.RecordBatch, keys: list[str]) -> pa.RecordBatch:

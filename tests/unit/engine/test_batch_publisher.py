@@ -14,10 +14,14 @@ from tests.unit.api.sessions import connected, listening, pair
 from tests.waiting import until
 from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA
+from zenspark.engine import batch_publisher
+from zenspark.engine.subscriptions import Subscriptions
 from zenspark.errors import UsageError
 from zenspark.handlers.arrow import ArrowBatches
 from zenspark.handlers.channel import ReceiveTimeout
+from zenspark.handlers.handler import FifoChannel
 from zenspark.types.enums import Locality, SampleKind
+from zenspark.types.sample import Sample
 
 PATIENCE = 10.0
 
@@ -278,3 +282,42 @@ def test_rows_that_may_not_leave_do_not() -> None:
         keys = ["k/open", "k/shut", "k/shut", "k/open"]
         assert other.put_batch(batch(key=keys, payload=[b"1", b"2", b"3", b"4"])) == 0
         assert received(subscriber, 2).column("payload").to_pylist() == [b"1", b"4"]
+
+
+def test_put_batch_waits_for_every_local_receiver_that_was_full_at_any_row(
+    peer: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also for one that gets nothing of the last row."""
+    waited: list[object] = []
+    monkeypatch.setattr(peer._runtime.backpressure, "wait", waited.extend)
+    full = peer.declare_subscriber("full", FifoChannel(2))
+    peer.declare_subscriber("room", lambda _: None)
+    peer.put_batch(batch(key=["full"] * 5 + ["room"], payload=[b""] * 6))
+    assert waited == [full.handler]
+
+
+def test_put_batch_releases_the_lock_between_slices_of_rows(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_publisher, "DELIVERY_SLICE_ROWS", 10)
+    rows_per_lock: list[int] = []
+    deliver = Subscriptions.deliver
+
+    class CountingLock:
+        def __enter__(self) -> None:
+            lock.acquire()
+            rows_per_lock.append(0)
+
+        def __exit__(self, *_: object) -> None:
+            lock.release()
+
+    def count(self: Subscriptions, sample: Sample, is_local: bool, is_recurring: bool = True) -> object:
+        rows_per_lock[-1] += 1
+        return deliver(self, sample, is_local, is_recurring)
+
+    subscriber = peer.declare_subscriber("a", FifoChannel(100))
+    lock = peer._runtime.lock
+    monkeypatch.setattr(peer._runtime, "lock", CountingLock())
+    monkeypatch.setattr(Subscriptions, "deliver", count)
+    payloads = [bytes([number]) for number in range(25)]
+    peer.put_batch(batch(key=["a"] * 25, payload=payloads))
+    assert [rows for rows in rows_per_lock if rows] == [10, 10, 5]
+    assert [bytes(subscriber.recv(PATIENCE).payload) for _ in range(25)] == payloads
