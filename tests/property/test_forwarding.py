@@ -122,6 +122,7 @@ class World:
             face: Outbox(link.batch_size, 7, SN_MASK, link.qos, link.compression, link.low_latency)
             for face, link in ((self.faces[name], link) for name, link in links.items())
         }
+        self.batch_sizes = {self.faces[name]: link.batch_size for name, link in links.items()}
         if guarded is not None:
             self.faces[guarded].egress = Refusing()
 
@@ -133,13 +134,13 @@ class World:
                 if isinstance(said, Push):
                     self.heard.append((replace(said, wire_expr=WireExpr(0, "local")), reliable))
             elif isinstance(passed, Push):  # declarations are not what this is about
-                self.append(self.outboxes[target], passed, reliable)
+                self.append(target, passed, reliable)
 
-    def append(self, outbox: Outbox, push: Push, reliable: bool) -> None:
+    def append(self, target: Face, push: Push, reliable: bool) -> None:
         try:
-            outbox.append(push.qos.priority, reliable, encode(push))
-        except LimitExceeded:
-            assert outbox.is_empty or len(encode(push)) > 60
+            self.outboxes[target].append(push.qos.priority, reliable, encode(push))
+        except LimitExceeded:  # a low-latency session cannot fragment
+            assert len(encode(push)) > self.batch_sizes[target]
 
 
 class OneByOne(World):

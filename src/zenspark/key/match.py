@@ -46,7 +46,7 @@ def intersects(a: str, b: str) -> bool:
 def includes(a: str, b: str) -> bool:
     """Whether every key that matches `b` also matches `a`.
 
-    A few pairs get a no where the sets would allow a yes, because eclipse-zenoh says so: `*/**` and `**/a`.
+    A few pairs are rejected although the sets would allow inclusion, as eclipse-zenoh does: `*/**` and `**/a`.
     """
     return a == b or ("*" in a and _compare(a, b, True))
 

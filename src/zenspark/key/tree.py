@@ -234,7 +234,7 @@ def _find(children: Children, chunk: str) -> Branch | None:
 
 @cython.cfunc
 def _with_child(children: Children, chunk: str, child: Branch | None) -> Children:
-    """Puts, replaces or, with None, drops one of the children, and keeps them in the form their number asks for."""
+    """Inserts, replaces or, with None, removes one of the children, in a tuple or dictionary by their number."""
     many: dict[str, Branch]
     few: tuple[Any, ...]
     if isinstance(children, dict):
@@ -452,7 +452,7 @@ def _walk(entries: cython.Py_ssize_t, found: list[tuple[str, Any]]) -> _TreeWalk
 
 @cython.cfunc
 def _open_loops(fresh: list[Branch], loops: dict[int, Branch]) -> None:
-    """Adds what is behind a stored `**` at once, because a `**` may take nothing at all."""
+    """Adds the branches behind a stored `**` at once, because a `**` may match zero chunks."""
     node: _Node
     for branch in fresh:
         if isinstance(branch, _Node):

@@ -132,7 +132,7 @@ class Connection:
         return Send(len(raw).to_bytes(2, "little") + raw)
 
     def note_sent(self, now: float) -> None:
-        """Something was written: the peer will have heard of us."""
+        """Note that something was written: the next keep-alive moves back."""
         self._last_sent = now
 
     def note_received(self, now: float) -> None:

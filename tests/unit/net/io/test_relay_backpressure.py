@@ -359,7 +359,7 @@ def test_of_a_neighbours_publications_with_block_first_one_waits_and_the_others_
     assert (one.paused, other.paused) == ({third}, set())
     assert [holding.may_forward(one, target, message) for _ in range(2)] == [True, False], "it waits no more"
     for link in (one, target, third):
-        holding.leave(link)
+        holding.remove(link)
     assert holding._block_first_sources == {}
 
 
@@ -377,7 +377,7 @@ def test_a_link_that_takes_nothing_while_others_wait_is_given_up_in_time() -> No
     assert target.closed is None
     clock.pass_time(0.2)
     assert target.closed == "took nothing for 4 s"
-    holding.leave(target)
+    holding.remove(target)
     assert source.paused == set()
     assert clock.is_idle
 
@@ -433,8 +433,8 @@ def test_nothing_is_kept_of_a_link_that_is_gone() -> None:
     clock, holding = held()
     gone, target = Tiny(), Tiny(BEHIND)
     holding.may_forward(gone, target, REQUEST)
-    holding.leave(gone)
+    holding.remove(gone)
     assert holding._paused_sources == {target: set()}
-    holding.leave(target)
+    holding.remove(target)
     assert (holding._paused_sources, holding._stall_timers, holding._exempt) == ({}, {}, set())
     assert clock.is_idle
