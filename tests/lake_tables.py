@@ -39,7 +39,7 @@ def put_in(lake: Lake, rows: Sequence[Row], more: Mapping[str, int] | None = Non
 
 def published(lake: Lake, name: str) -> pa.Table:
     """A public table as deltalake reads it."""
-    found = lake.table(name).delta().to_pyarrow_table()
+    found = lake.table(name).to_deltalake().to_pyarrow_table()
     assert found.schema.names == PUBLIC[name].names
     return found.cast(PUBLIC[name])
 

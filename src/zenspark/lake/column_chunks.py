@@ -1,8 +1,7 @@
-"""Reads chosen pages of Parquet column chunks as Arrow arrays, and no byte more than they need.
+"""Reads selected pages of Parquet column chunks as Arrow arrays, and only the bytes they need.
 
-Arrow's reader decodes whole chunks only. So the pages that are wanted are put together, in memory, into a small
-Parquet file of one column, with a footer of their own; Arrow reads that. Nothing is decoded here, and whatever
-encodings and codecs Arrow knows are read.
+Arrow's reader decodes whole column chunks only. So the selected pages are assembled in memory into a small Parquet file
+of one column, which Arrow reads. No page is decoded here, so all encodings and codecs of Arrow are supported.
 """
 
 from __future__ import annotations
@@ -41,18 +40,18 @@ from zenspark.lake.thrift import I32, Struct, ThriftError, encode_struct, read_s
 PARQUET_FORMAT_VERSION = 2
 COLUMN_NAME = b"c"
 PAGE_HEADER_BYTES, MAX_PAGE_HEADER_BYTES = 256, 1 << 20
-"""How long the header of a page is, and may be: its statistics may have texts in them."""
+"""Usual and maximum bytes of a page header: its statistics may have long texts."""
 
 
 class IoProfile(msgspec.Struct, frozen=True):
-    """How to read a file so that it costs least where it is."""
+    """Read sizes and parallelism for a kind of storage."""
 
     coalesce_gap_bytes: int
-    """Bytes between two parts that are read along with them, as one more request would cost more."""
+    """Two ranges are read in one request if no more bytes than this are between them."""
     tail_bytes: int
-    """Bytes at the end of a file that are read before anything is known of it."""
+    """Bytes at the end of a file that the first request reads."""
     parallel_requests: int
-    """Requests on their way at the same time."""
+    """Maximum of concurrent requests."""
 
 
 LOCAL_IO = IoProfile(coalesce_gap_bytes=2 << 10, tail_bytes=16 << 10, parallel_requests=1)
@@ -60,113 +59,112 @@ REMOTE_IO = IoProfile(coalesce_gap_bytes=256 << 10, tail_bytes=128 << 10, parall
 
 
 class RandomAccessFile(Protocol):
-    """A file that is read anywhere, as `pyarrow.NativeFile` is."""
+    """A file with random access, such as a `pyarrow.NativeFile`."""
 
     def read_at(self, nbytes: int, offset: int) -> bytes:
-        """The bytes from a position on."""
+        """Read `nbytes` from an offset on."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the file."""
 
 
 class ParquetFileReader:
-    """An open file, of which the parts that are needed are read."""
+    """Reads footer, page indexes and selected pages of an open file."""
 
     def __init__(self, file: RandomAccessFile, size: int, access: IoProfile = LOCAL_IO) -> None:
         self._file = file
         self._io = access
         self._size = size
         self._tail = memoryview(b"")
-        """The last bytes, once they are read: the page index is often among them, or the whole of a small file."""
+        """Last bytes of the file, once they are read: often they include the page index, or all of a small file."""
 
-    def read(self, spans: Sequence[ByteRange]) -> list[memoryview]:
-        """The bytes of some parts of the file, in their order; parts that are close together in one request."""
-        merged = _coalesce_ranges(spans, self._io.coalesce_gap_bytes)
+    def read(self, ranges: Sequence[ByteRange]) -> list[memoryview]:
+        """Read byte ranges, in the order given; neighbouring ranges are coalesced into one request."""
+        merged = _coalesce_ranges(ranges, self._io.coalesce_gap_bytes)
         if len(merged) > 1 and self._io.parallel_requests > 1:
             with ThreadPoolExecutor(min(self._io.parallel_requests, len(merged))) as pool:
-                found = dict(zip(merged, pool.map(self._part, merged), strict=True))
+                found = dict(zip(merged, pool.map(self._read_range, merged), strict=True))
         else:
-            found = {span: self._part(span) for span in merged}
-        return [_slice_range(found, span) for span in spans]
+            found = {part: self._read_range(part) for part in merged}
+        return [_slice_range(found, wanted) for wanted in ranges]
 
-    def _part(self, span: ByteRange) -> memoryview:
-        start, end = span
+    def _read_range(self, byte_range: ByteRange) -> memoryview:
+        start, end = byte_range
         if not 0 <= start <= end <= self._size:
             raise ThriftError(f"expected a part of the {self._size} bytes there are, found {start} to {end}")
-        known = self._size - len(self._tail)
-        if start >= known:
-            return self._tail[start - known : end - known]
+        tail_start = self._size - len(self._tail)
+        if start >= tail_start:
+            return self._tail[start - tail_start : end - tail_start]
         data = self._file.read_at(end - start, start)
         if len(data) != end - start:
             raise ThriftError(f"expected {end - start} bytes from byte {start} on, found {len(data)}")
         return memoryview(data)
 
     def footer(self) -> Footer:
-        """The footer of the file."""
+        """Read the footer; raises `ThriftError`."""
         if self._size < TRAILER_BYTES + len(MAGIC):
             raise ThriftError(f"expected a Parquet file, found {self._size} bytes")
-        self._tail = self._part((max(0, self._size - self._io.tail_bytes), self._size))
+        self._tail = self._read_range((max(0, self._size - self._io.tail_bytes), self._size))
         end = self._size - TRAILER_BYTES
         length = parse_footer_size(bytes(self._tail[-TRAILER_BYTES:]))
-        return read_footer(bytes(self._part((end - length, end))))
+        return read_footer(bytes(self._read_range((end - length, end))))
 
-    def pages(self, chunks: Sequence[ColumnChunk]) -> list[PageIndex | None]:
-        """Where the pages of chunks are; None of one without an index."""
-        spans = [span for chunk in chunks for span in (chunk.offset_index, chunk.column_index) if span is not None]
-        parts = dict(zip(spans, self.read(spans), strict=True)) if spans else {}
-        found: list[PageIndex | None] = []
+    def page_indexes(self, chunks: Sequence[ColumnChunk]) -> list[PageIndex | None]:
+        """Read the page indexes of column chunks; None for a chunk without one."""
+        ranges = [part for chunk in chunks for part in (chunk.offset_index, chunk.column_index) if part is not None]
+        parts = dict(zip(ranges, self.read(ranges), strict=True)) if ranges else {}
+        indexes: list[PageIndex | None] = []
         for chunk in chunks:
             if chunk.offset_index is None:
-                found.append(None)
+                indexes.append(None)
                 continue
             columns = None if chunk.column_index is None else bytes(parts[chunk.column_index])
-            found.append(read_page_index(chunk.leaf, bytes(parts[chunk.offset_index]), columns))
-        return found
+            indexes.append(read_page_index(chunk.leaf, bytes(parts[chunk.offset_index]), columns))
+        return indexes
 
-    def columns(self, wanted: Sequence[RowSelection]) -> list[pa.Array]:
-        """The values of chosen rows, of each column."""
-        spans = [span for each in wanted for span in each.spans]
-        parts = iter(self.read(spans))
-        return [each.decode([next(parts) for _ in each.spans]) for each in wanted]
+    def columns(self, selections: Sequence[RowSelection]) -> list[pa.Array]:
+        """Read the selected rows of each column."""
+        parts = iter(self.read([part for selection in selections for part in selection.ranges]))
+        return [selection.decode([next(parts) for _ in selection.ranges]) for selection in selections]
 
     def dictionary(self, chunk: ColumnChunk, pages: PageIndex | None) -> pa.Array:
-        """The values of the dictionary of a chunk of texts."""
-        span = (chunk.start, chunk.data if pages is None else pages.spans[0][0])
-        (data,) = self.read([span])
+        """Read the dictionary of a column chunk of texts."""
+        byte_range = (chunk.start, chunk.data_start if pages is None else pages.ranges[0][0])
+        (data,) = self.read([byte_range])
         return decode_dictionary_page(chunk, data)
 
 
-def _coalesce_ranges(spans: Iterable[ByteRange], gap: int) -> list[ByteRange]:
-    """The parts to be read: overlapping and close ones put together."""
-    found: list[ByteRange] = []
-    for start, end in sorted(spans):
-        if found and start - found[-1][1] <= gap:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+def _coalesce_ranges(ranges: Iterable[ByteRange], gap: int) -> list[ByteRange]:
+    """Merge ranges that overlap or have at most `gap` bytes between them."""
+    merged: list[ByteRange] = []
+    for start, end in sorted(ranges):
+        if merged and start - merged[-1][1] <= gap:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
         else:
-            found.append((start, end))
-    return found
+            merged.append((start, end))
+    return merged
 
 
-def _slice_range(parts: dict[ByteRange, memoryview], span: ByteRange) -> memoryview:
+def _slice_range(parts: dict[ByteRange, memoryview], wanted: ByteRange) -> memoryview:
     for (start, end), data in parts.items():
-        if start <= span[0] and span[1] <= end:
-            return data[span[0] - start : span[1] - start]
-    raise AssertionError(span)
+        if start <= wanted[0] and wanted[1] <= end:
+            return data[wanted[0] - start : wanted[1] - start]
+    raise AssertionError(wanted)
 
 
 class RowSelection:
-    """Some rows of a chunk: which pages they are in, and where there."""
+    """Selected rows of a column chunk: the pages that have them, and their positions in these."""
 
     def __init__(self, chunk: ColumnChunk, pages: PageIndex | None, rows: Numbers) -> None:
-        """Takes the numbers of rows in their group, ascending; at least one."""
+        """Take row numbers within the row group, ascending; at least one."""
         self._chunk = chunk
         self._pages = pages
         self._rows = rows
         self._places: Numbers | None = None
-        """Where the rows are among those of the pages; None if they are all of them."""
+        """Positions of the rows among those of the pages; None if all rows of the pages are selected."""
         if pages is None:
             self._values = chunk.values
-            self.spans = [(chunk.start, chunk.end)]
+            self.ranges = [(chunk.start, chunk.end)]
             return
         counts = np.diff(np.searchsorted(rows, pages.starts), append=len(rows))
         used = np.flatnonzero(counts)
@@ -174,42 +172,42 @@ class RowSelection:
         self._values = int(lengths.sum())
         if self._values != len(rows):
             self._places = rows + np.repeat(np.cumsum(lengths) - lengths - pages.starts[used], counts[used])
-        dictionary = [] if chunk.start == pages.spans[0][0] else [(chunk.start, pages.spans[0][0])]
-        self.spans = dictionary + [pages.spans[number] for number in used.tolist()]
+        dictionary = [] if chunk.start == pages.ranges[0][0] else [(chunk.start, pages.ranges[0][0])]
+        self.ranges = dictionary + [pages.ranges[number] for number in used.tolist()]
 
     @property
     def size(self) -> int:
         """Bytes to read."""
-        return sum(end - start for start, end in self.spans)
+        return sum(end - start for start, end in self.ranges)
 
     def decode(self, parts: Sequence[memoryview]) -> pa.Array:
-        """The values, from the bytes of `spans`; texts as a dictionary."""
+        """Decode the rows from the bytes of `ranges`; texts as a dictionary array."""
         if self._pages is None and len(self._rows) < self._chunk.values:
             inner = RowSelection(self._chunk, scan_page_headers(self._chunk, parts[0]), self._rows)
-            return inner.decode([_slice_range({self.spans[0]: parts[0]}, span) for span in inner.spans])
+            return inner.decode([_slice_range({self.ranges[0]: parts[0]}, part) for part in inner.ranges])
         values = decode_pages(self._chunk, parts, self._values)
         return values if self._places is None else values.take(pa.array(self._places))
 
 
 def scan_page_headers(chunk: ColumnChunk, data: memoryview) -> PageIndex:
-    """The pages of a chunk without an index, from the headers among its bytes; raises `ThriftError`."""
-    starts, spans = [], []
+    """Build the page index of a chunk that has none from its page headers; raises `ThriftError`."""
+    starts, ranges = [], []
     at = rows = 0
     while rows < chunk.values and at < len(data):
         header, length = read_page_header(data[at:])
         end = at + length + header[3]
         if header[1] in (DATA_PAGE, DATA_PAGE_V2):
             starts.append(rows)
-            spans.append((chunk.start + at, chunk.start + end))
+            ranges.append((chunk.start + at, chunk.start + end))
             rows += header[5 if header[1] == DATA_PAGE else 8][1]
         at = end
     if rows != chunk.values or at > len(data):
         raise ThriftError(f"expected pages with {chunk.values} values of column {chunk.leaf.name}, found {rows}")
-    return PageIndex(np.array(starts, np.int64), spans, None)
+    return PageIndex(np.array(starts, np.int64), ranges, None)
 
 
 def read_page_header(data: memoryview) -> tuple[Struct, int]:
-    """The header of the page that these bytes begin with, and its length; raises `ThriftError`."""
+    """Decode the page header at the start of these bytes, and its length; raises `ThriftError`."""
     try:
         header, length = read_struct(bytes(data[:PAGE_HEADER_BYTES]))
     except ThriftError:  # long texts in its statistics
@@ -222,16 +220,16 @@ def read_page_header(data: memoryview) -> tuple[Struct, int]:
 
 
 def decode_pages(chunk: ColumnChunk, pages: Sequence[memoryview | bytes], values: int) -> pa.Array:
-    """The values of pages of a chunk, of which the first may be a dictionary; texts as a dictionary."""
+    """Decode pages of a chunk, the first of which may be a dictionary page; texts as a dictionary array."""
     file = build_one_column_file(chunk, pages, values)
     texts = [COLUMN_NAME.decode()] if chunk.leaf.is_text and chunk.leaf.repetition == OPTIONAL else None
     with pq.ParquetFile(pa.BufferReader(file), read_dictionary=texts) as opened:
-        found = opened.read(use_threads=False).column(0)
-    return found.chunk(0) if found.num_chunks == 1 else found.unify_dictionaries().combine_chunks()
+        column = opened.read(use_threads=False).column(0)
+    return column.chunk(0) if column.num_chunks == 1 else column.unify_dictionaries().combine_chunks()
 
 
 def build_one_column_file(chunk: ColumnChunk, pages: Sequence[memoryview | bytes], values: int) -> bytes:
-    """A Parquet file with these pages only."""
+    """Build a Parquet file of one column that has only these pages."""
     leaf, start, size = chunk.leaf, len(MAGIC), sum(map(len, pages))
     column: Struct = {
         1: I32(leaf.physical),
@@ -250,7 +248,7 @@ def build_one_column_file(chunk: ColumnChunk, pages: Sequence[memoryview | bytes
 
 
 def decode_dictionary_page(chunk: ColumnChunk, page: memoryview) -> pa.Array:
-    """The values of a dictionary page: it is written like a page of values that are all there."""
+    """Decode a dictionary page: its values are encoded like a plain data page without nulls."""
     header, start = read_page_header(page)
     if header[1] != DICTIONARY_PAGE or start + header[3] != len(page):
         raise ThriftError(f"expected a dictionary page of column {chunk.leaf.name}, found {header}")

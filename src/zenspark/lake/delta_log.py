@@ -1,13 +1,13 @@
-"""The Delta transaction log of one table: followed commit by commit, and written by put-if-absent.
+"""The Delta transaction log of one table: read incrementally, committed by put-if-absent.
 
-`deltalake` replays the whole table for every commit and every refresh: with 100,000 files each costs half a second of
-processor time. A landing commits every second, so the log is followed here: a `DeltaLog` keeps the state of the last
-version it has seen and reads only the commits behind it. A commit is one JSON file, `_delta_log/<version>.json`, that
-must not exist yet; who comes second reads what came first, and tries the next version unless the two changes conflict.
+`deltalake` replays the whole log for every commit and every refresh: with 100,000 files each costs half a second of
+processor time. Ingestion commits every second, so a `DeltaLog` keeps the state of the last version it has read and
+reads only later commits. A commit is one JSON file, `_delta_log/<version>.json`, that must not exist yet; a writer that
+finds the version taken reads the other commit and tries the next version, unless the two transactions conflict.
 
-What is read and written is plain Delta (reader version 1, writer version 2). A table that needs more, because another
-tool switched on deletion vectors or column mapping, is refused. Checkpoints and the removal of old log files are left
-to `deltalake`.
+Only plain Delta is read and written (reader version 1, writer version 2). A table whose protocol requires more, because
+another tool enabled deletion vectors or column mapping, is refused. `deltalake` writes checkpoints and removes old log
+files.
 
 States:
     a `DeltaLog` is shared by all threads of a process and changes under its lock;
@@ -42,13 +42,13 @@ READER_VERSION = 1
 WRITER_VERSIONS = (2, 3, 4)
 """Writer versions whose additions (constraints, change data feed, generated columns) do not concern appended files."""
 PATH_SAFE = "/=+&@$;,~!()'-_."
-"""Characters of a path that stand in the log as they are; all others are percent-encoded, as the protocol demands."""
+"""Path characters that the log has unescaped; all others are percent-encoded, as the protocol requires."""
 MAX_COMMIT_ATTEMPTS = 100
-"""Commits of others in a row that a commit gives way to before it fails: more means a loop, not traffic."""
+"""Versions in a row that other writers may take before a commit fails: more means a loop, not traffic."""
 MAX_CACHED_COMMITS = 5_000
-"""Commits whose files are remembered for `files_since`: behind that, all files are looked at."""
+"""Commits kept in memory for `files_since`; for older versions all files of the table are filtered."""
 CHECKPOINT_RECHECK_SECONDS = 600.0
-"""A log that was not read for so long may have been cleaned up to a checkpoint: then that is read first."""
+"""After so long without a read, log files may have been cleaned up: the checkpoint is read first."""
 
 PartitionKey = tuple[str | None, ...]
 Action = dict[str, Any]
@@ -59,41 +59,41 @@ class TableState:
     """A table at one version of its log."""
 
     version: int = -1
-    """-1 where there is no table yet."""
+    """-1 if the table does not exist."""
     partitions: Mapping[PartitionKey, Mapping[str, DataFile]] = field(default_factory=dict)
-    """The live files by path, by the values of the partition columns."""
+    """Live files by path, for each partition (the values of the partition columns)."""
     app_versions: Mapping[str, int] = field(default_factory=dict)
-    """The application transactions: the greatest version of each application id."""
+    """Version of each application id (`txn` actions)."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     protocol: Mapping[str, Any] = field(default_factory=dict)
     wildcard_partitions: frozenset[PartitionKey] = frozenset()
-    """The partitions with a value that has wildcards: few, and looked at by every query."""
+    """Partitions whose value has wildcards: few, and searched by every query."""
 
     @property
     def files(self) -> Iterator[DataFile]:
         for group in self.partitions.values():
             yield from group.values()
 
-    def has(self, file: DataFile, names: Sequence[str]) -> bool:
-        """Whether a file is live."""
+    def contains(self, file: DataFile, names: Sequence[str]) -> bool:
+        """Whether a file is live at this version."""
         return file.path in self.partitions.get(partition_key(file.partition, names), {})
 
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit of the log: what it added and removed."""
+    """One commit of the log: the files it added and removed."""
 
     version: int
     added: Sequence[DataFile]
     removed: Mapping[str, PartitionKey | None]
-    """Files that no longer count: their paths, and their partitions where the log says so."""
+    """Paths of removed files, each with its partition, or None where the log does not name it."""
     removes_rows: bool
-    """Whether rows went with them: a compaction removes files only."""
+    """Whether rows were removed with the files; a compaction removes files only."""
     operation: str
     engine: str
     app_versions: Mapping[str, int] = field(default_factory=dict)
     changes_table: bool = False
-    """Whether it changed columns, properties or the protocol."""
+    """Whether it changed the schema, table properties or the protocol."""
     id: str = ""
 
     @property
@@ -103,14 +103,14 @@ class Commit:
 
 
 class CommitConflict(LakeError):
-    """Another writer committed something that this change must know of first."""
+    """A concurrent commit conflicts with this transaction."""
 
 
 class DeltaLog:
-    """Follows and writes the log of the table in a location; one for all threads of a process."""
+    """Reads and writes the log of one table; shared by all threads of a process."""
 
     def __init__(self, location: StoragePath, partitions: Sequence[str], types: Mapping[str, pa.DataType]) -> None:
-        """`partitions` are the names of the partition columns, `types` those of the columns that have statistics."""
+        """Take the names of the partition columns, and the types of the columns that have statistics."""
         self.location = location
         self._names = tuple(partitions)
         self._types = types
@@ -119,32 +119,32 @@ class DeltaLog:
         self._commits: deque[Commit] = deque(maxlen=MAX_CACHED_COMMITS)
         self._read_at = 0.0
         self.checkpoint_version = -1
-        """The version that the last known checkpoint sums up."""
+        """Version of the last known checkpoint."""
 
-    # --- follow
+    # --- read
 
     def refresh(self) -> TableState:
-        """Read the commits that have come since the last time; the state behind them."""
+        """Read the commits since the last refresh and return the state after them."""
         with self._lock:
             if self._state.version < 0 or time.monotonic() - self._read_at > CHECKPOINT_RECHECK_SECONDS:
                 self._load_checkpoint()
-            while (commit := self._next()) is not None:
+            while (commit := self._read_next_commit()) is not None:
                 self._apply(*commit)
             self._read_at = time.monotonic()
             return self._state
 
-    def _next(self) -> tuple[list[Action], Commit] | None:
+    def _read_next_commit(self) -> tuple[list[Action], Commit] | None:
         version = self._state.version + 1
         content = self.location.read(commit_path(version))
         if content is None:
             return None
-        actions = _decode_actions(content, self._where(version))
-        return actions, self._commit_of(version, actions)
+        actions = _decode_actions(content, self._commit_address(version))
+        return actions, self._parse_commit(version, actions)
 
-    def _where(self, version: int) -> str:
+    def _commit_address(self, version: int) -> str:
         return f"{self.location.address}/{commit_path(version)}"
 
-    def _commit_of(self, version: int, actions: Iterable[Action]) -> Commit:
+    def _parse_commit(self, version: int, actions: Iterable[Action]) -> Commit:
         added: list[DataFile] = []
         removed: dict[str, PartitionKey | None] = {}
         app_versions: dict[str, int] = {}
@@ -181,7 +181,7 @@ class DeltaLog:
         for action in actions:
             metadata = action.get("metaData") or metadata
             protocol = action.get("protocol") or protocol
-        self._check(protocol)
+        self._check_protocol(protocol)
         app_versions = {**state.app_versions, **commit.app_versions} if commit.app_versions else state.app_versions
         wildcard_partitions = state.wildcard_partitions.union(
             _with_wildcards(partition_key(file.partition, self._names) for file in commit.added)
@@ -189,40 +189,40 @@ class DeltaLog:
         self._state = TableState(commit.version, partitions, app_versions, metadata, protocol, wildcard_partitions)
         self._commits.append(commit)
 
-    def _check(self, protocol: Mapping[str, Any]) -> None:
-        """Refuse what cannot be read or written by what is known here."""
+    def _check_protocol(self, protocol: Mapping[str, Any]) -> None:
+        """Raise LakeError if the protocol requires features that are not supported."""
         reader, writer = protocol.get("minReaderVersion", 1), protocol.get("minWriterVersion", 2)
         if reader > READER_VERSION or writer not in WRITER_VERSIONS:
             features = sorted({*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())})
-            said = f" ({', '.join(features)})" if features else ""
+            names = f" ({', '.join(features)})" if features else ""
             raise LakeError(
                 self.location.address,
-                f"another tool raised its protocol to reader version {reader}, writer version {writer}{said}; zenspark"
+                f"another tool raised its protocol to reader version {reader}, writer version {writer}{names}; zenspark"
                 f" uses tables of reader version {READER_VERSION} and writer version {WRITER_VERSIONS[0]}",
             )
 
     # --- load
 
     def _load_checkpoint(self) -> None:
-        """Start from the newest checkpoint if it is ahead of what is known."""
+        """Load the newest checkpoint if it is ahead of the state in memory."""
         version, parts = self._last_checkpoint()
         if version <= self._state.version:
             return
         tables = [self._checkpoint_rows(path) for path in checkpoint_paths(version, parts)]
         self._state = _state_from_checkpoint(tables, version, self._names, self._types)
-        self._check(self._state.protocol)
+        self._check_protocol(self._state.protocol)
         self._commits.clear()
         self.checkpoint_version = version
 
     def _last_checkpoint(self) -> tuple[int, int | None]:
         content = self.location.read(LAST_CHECKPOINT)
         if content is None:
-            return (-1, None) if self.location.exists(commit_path(0)) else (self._listed_checkpoint(), None)
+            return (-1, None) if self.location.exists(commit_path(0)) else (self._find_checkpoint(), None)
         known = msgspec.json.decode(content)
         return int(known["version"]), known.get("parts")
 
-    def _listed_checkpoint(self) -> int:
-        """The newest checkpoint there is, where no file names it."""
+    def _find_checkpoint(self) -> int:
+        """Version of the newest checkpoint in a log without `_last_checkpoint`; -1 if there is none."""
         names = [name.split(".") for name in self.location.names(LOG_DIRECTORY)]
         return max((int(name[0]) for name in names if name[1:] == ["checkpoint", "parquet"]), default=-1)
 
@@ -236,41 +236,43 @@ class DeltaLog:
             where = f"{self.location.address}/{path}"
             raise LakeError(where, "the log names this checkpoint, but it is not there") from None
 
-    # --- what is known
+    # --- commits
 
     @property
     def state(self) -> TableState:
         return self._state
 
     def commits_since(self, version: int, until: int) -> list[Commit] | None:
-        """The commits behind a version up to another; None if not all of them are known any more."""
+        """Commits after `version` up to and including `until`; None if the log has not all of them any more."""
         with self._lock:
-            found = [commit for commit in self._commits if version < commit.version <= until]
-            if len(found) == until - version:
-                return found
+            cached = [commit for commit in self._commits if version < commit.version <= until]
+            if len(cached) == until - version:
+                return cached
         return self._read_commits(version, until)
 
     def _read_commits(self, version: int, until: int) -> list[Commit] | None:
         if until - version > MAX_CACHED_COMMITS:
             return None
-        found = []
+        commits = []
         for number in range(version + 1, until + 1):
             content = self.location.read(commit_path(number))
             if content is None:
                 return None
-            found.append(self._commit_of(number, _decode_actions(content, self._where(number))))
-        return found
+            commits.append(self._parse_commit(number, _decode_actions(content, self._commit_address(number))))
+        return commits
 
     # --- write
 
-    def commit(self, base: TableState, actions: Sequence[Action], operation: str, guard: ConflictChecker) -> TableState:
-        """Commit actions that were decided on a state; Conflict if others did meanwhile what the guard forbids."""
+    def commit(
+        self, base: TableState, actions: Sequence[Action], operation: str, checker: ConflictChecker
+    ) -> TableState:
+        """Commit actions that are based on a state; raises CommitConflict if `checker` finds one."""
         identity = uuid4().hex
         info = {
             "timestamp": int(time.time() * 1000),
             "operation": operation,
             "engineInfo": ENGINE_INFO,
-            "isBlindAppend": not guard.removed and not guard.app_versions,
+            "isBlindAppend": not checker.removed and not checker.app_versions,
             "zensparkCommit": identity,
         }
         content = b"\n".join(msgspec.json.encode(action) for action in [*actions, {"commitInfo": info}]) + b"\n"
@@ -278,17 +280,16 @@ class DeltaLog:
             checked = base.version
             for _ in range(MAX_COMMIT_ATTEMPTS):
                 self.refresh()
-                mine = self._meanwhile(checked, identity, guard)
-                if mine:
+                if self._is_committed_since(checked, identity, checker):
                     return self._state
                 checked = self._state.version
-                if self.location.create(commit_path(checked + 1), content):
-                    self._apply(actions, self._commit_of(checked + 1, [*actions, {"commitInfo": info}]))
+                if self.location.put_if_absent(commit_path(checked + 1), content):
+                    self._apply(actions, self._parse_commit(checked + 1, [*actions, {"commitInfo": info}]))
                     return self._state
             raise CommitConflict(self.location.address, f"{MAX_COMMIT_ATTEMPTS} commits of other writers came first")
 
-    def _meanwhile(self, checked: int, identity: str, guard: ConflictChecker) -> bool:
-        """Look at what was committed meanwhile; whether this change is among it, its answer having got lost."""
+    def _is_committed_since(self, checked: int, identity: str, checker: ConflictChecker) -> bool:
+        """Check commits after a version for conflicts; True if this commit is among them (its response was lost)."""
         commits = self.commits_since(checked, self._state.version)
         if commits is None:
             raise CommitConflict(
@@ -297,21 +298,21 @@ class DeltaLog:
         for commit in commits:
             if commit.id == identity:
                 return True
-            problem = guard.find_conflict(commit)
-            if problem is not None:
-                raise CommitConflict(self.location.address, problem)
+            conflict = checker.find_conflict(commit)
+            if conflict is not None:
+                raise CommitConflict(self.location.address, conflict)
         return False
 
 
 @dataclass(frozen=True)
 class ConflictChecker:
-    """What a change relies on: no other writer may move these transactions or remove these files meanwhile."""
+    """What a transaction relies on: no concurrent commit may set these application versions or remove these files."""
 
     app_versions: frozenset[str] = frozenset()
     removed: frozenset[str] = frozenset()
 
     def find_conflict(self, commit: Commit) -> str | None:
-        """What is wrong with a commit that came first, if anything."""
+        """Describe the conflict with a concurrent commit, or return None."""
         moved = sorted(self.app_versions & commit.app_versions.keys())
         if moved:
             return f"another writer moved {moved[0]!r} at the same time (version {commit.version})"
@@ -336,7 +337,7 @@ def checkpoint_paths(version: int, parts: int | None) -> list[str]:
 
 
 def partition_key(partition: Mapping[str, str | None], names: Sequence[str]) -> PartitionKey:
-    """The values of the partition columns, in their order."""
+    """The values of the partition columns, in the order of `names`."""
     return tuple(partition.get(name) or None for name in names)
 
 
@@ -348,7 +349,7 @@ def _with_wildcards(partitions: Iterable[PartitionKey]) -> Iterator[PartitionKey
 
 
 def add_action(file: DataFile, now: int, data_change: bool) -> Action:
-    """A file that counts from now on; times are milliseconds."""
+    """The `add` action of a file; `now` is in milliseconds since 1970."""
     return {
         "add": {
             "path": quote(file.path, safe=PATH_SAFE),
@@ -363,7 +364,7 @@ def add_action(file: DataFile, now: int, data_change: bool) -> Action:
 
 
 def remove_action(file: DataFile, now: int, data_change: bool) -> Action:
-    """A file that no longer counts."""
+    """The `remove` action of a file; `now` is in milliseconds since 1970."""
     return {
         "remove": {
             "path": quote(file.path, safe=PATH_SAFE),
@@ -406,7 +407,7 @@ def _parse_add(add: Action, names: Sequence[str], types: Mapping[str, pa.DataTyp
 def _apply_commit(
     partitions: Mapping[PartitionKey, Mapping[str, DataFile]], commit: Commit, names: Sequence[str]
 ) -> Mapping[PartitionKey, Mapping[str, DataFile]]:
-    """Partitions with what a commit added and removed; only those that it touches are copied."""
+    """Apply the added and removed files of a commit; only the partitions it touches are copied."""
     if not commit.added and not commit.removed:
         return partitions
     copied: dict[PartitionKey, dict[str, DataFile]] = {}
@@ -416,8 +417,8 @@ def _apply_commit(
             copied[key] = dict(partitions.get(key, {}))
         return copied[key]
 
-    for path, known in commit.removed.items():
-        key = known if known is not None else _find_partition(partitions, path)
+    for path, partition in commit.removed.items():
+        key = partition if partition is not None else _find_partition(partitions, path)
         if key is not None:
             group(key).pop(path, None)
     for file in commit.added:
@@ -470,5 +471,5 @@ def _checkpoint_actions(table: pa.Table, name: str) -> list[Action]:
 
 
 def _maps_as_dicts(add: Action) -> Action:
-    """An add action of a checkpoint, whose maps are lists of pairs."""
+    """Convert the maps of a checkpoint's `add` action, which Arrow reads as lists of pairs, to dicts."""
     return {**add, "partitionValues": dict(add.get("partitionValues") or ()), "tags": dict(add.get("tags") or ())}

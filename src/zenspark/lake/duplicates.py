@@ -1,11 +1,12 @@
-"""Samples that two recorders have both recorded: which of them a lake need not take in again.
+"""Deduplication of samples that two recorders have both recorded.
 
-Two nodes that record the same keys for safety see the same samples. A sample is the same if it has the same key and the
-same timestamp by the same clock, or the same source and number. What comes again from the *same* recorder was published
-again, and stays. Samples with neither a timestamp nor a source cannot be told apart, and all stay.
+Two nodes that record the same keys for redundancy receive the same samples. Two samples are duplicates if they have the
+same key and the same timestamp of the same clock, or the same source and sequence number. A repetition within the
+*same* recorder was published twice, and is kept. Samples with neither a timestamp nor a source cannot be identified,
+and are all kept.
 
-Which samples are there already is looked up in the table itself, in the files whose times overlap those of the new
-rows. So nothing has to be remembered, and it does not matter how much later the second recorder's journal lands.
+Ingested samples are looked up in the table itself, in the files whose times overlap those of the new rows. So there is
+no other state, and it does not matter how much later the journal of the second recorder is ingested.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ IDENTITY_COLUMNS = (
     "offset",
 )
 MAX_CLOCK_SKEW = timedelta(minutes=1)
-"""How far apart the clocks of two recorders may be: a sample with a source and no timestamp is looked for so far."""
+"""How far apart the clocks of two recorders may be: bounds the search for a sample with a source and no timestamp."""
 
 Offsets = npt.NDArray[np.int64]
 DuplicateOffsets = dict[str, Offsets]
-"""Of each recorder the offsets of rows that are there already, from another recorder; in order."""
+"""Offsets of duplicate rows by recorder, in ascending order."""
 
 
 class SampleIdentities(NamedTuple):
-    """Samples by what tells them apart: which recorder has them, and what each is called by stamp and by source."""
+    """Identities of samples: recorder and offset, and the two keys by which duplicates are found; null if none."""
 
     recorder: pa.Array
     offset: pa.Array
@@ -55,20 +56,20 @@ class SampleIdentities(NamedTuple):
     by_source: pa.Array
 
 
-def find_duplicates(parts: Sequence[Slice], samples: LakeTable) -> DuplicateOffsets:
-    """The rows of these parts of journals that another recorder has brought in, or brings in with them."""
+def find_duplicates(slices: Sequence[Slice], samples: LakeTable) -> DuplicateOffsets:
+    """Find the rows of journal slices that another recorder has ingested, or that another of the slices has."""
     rows = pa.Table.from_batches(
-        [batch for part in parts for batch in _read_identity_columns(part)], schema=_identity_schema()
+        [batch for part in slices for batch in _read_identity_columns(part)], schema=_identity_schema()
     )
     if not rows.num_rows:
         return {}
     new = compute_identities(rows)
-    there = _concat_identities([compute_identities(each) for each in _read_overlapping(samples, rows)])
-    return match_duplicates(new, there)
+    ingested = _concat_identities([compute_identities(table) for table in _read_overlapping(samples, rows)])
+    return match_duplicates(new, ingested)
 
 
 def _read_identity_columns(part: Slice) -> list[pa.RecordBatch]:
-    """The columns of a part that tell samples apart; none where its rows cannot be read, which landing deals with."""
+    """Read the identity columns of a slice; no rows if it is corrupt, which ingestion handles."""
     try:
         return [batch.select(IDENTITY_COLUMNS) for batch in part.batches()]
     except CorruptJournal:
@@ -79,21 +80,21 @@ def _identity_schema() -> pa.Schema:
     return pa.schema([SAMPLES.columns.field(name) for name in IDENTITY_COLUMNS])
 
 
-def match_duplicates(new: SampleIdentities, there: SampleIdentities | None) -> DuplicateOffsets:
-    """Which new samples another recorder has, too: one that is in the table, or one that comes first by name."""
-    found: DuplicateOffsets = {}
+def match_duplicates(new: SampleIdentities, ingested: SampleIdentities | None) -> DuplicateOffsets:
+    """Find new samples that another recorder has: in the table, or among the new ones if its name sorts first."""
+    duplicates: DuplicateOffsets = {}
     names = sorted(pc.unique(new.recorder).to_pylist())
     for place, name in enumerate(names):
         own = pc.equal(new.recorder, name)
         before = pc.is_in(new.recorder, pa.array(names[:place], pa.string()))
         others = [_filter_identities(new, before)]
-        if there is not None:
-            others.append(_filter_identities(there, pc.not_equal(there.recorder, name)))
+        if ingested is not None:
+            others.append(_filter_identities(ingested, pc.not_equal(ingested.recorder, name)))
         dropped = _is_among(_filter_identities(new, own), others)
         if pc.any(dropped).as_py():
             offsets = _filter_identities(new, own).offset.filter(dropped).to_numpy()
-            found[name] = np.sort(offsets)
-    return found
+            duplicates[name] = np.sort(offsets)
+    return duplicates
 
 
 def _is_among(own: SampleIdentities, others: Iterable[SampleIdentities]) -> pa.Array:
@@ -117,7 +118,7 @@ def _concat_identities(parts: Sequence[SampleIdentities]) -> SampleIdentities | 
 
 
 def compute_identities(rows: pa.Table) -> SampleIdentities:
-    """What tells samples apart, as texts; null where nothing does."""
+    """Build the identity strings of samples by timestamp and by source; null where a part is missing."""
     text = {
         name: rows[name].cast(pa.string()).combine_chunks() for name in IDENTITY_COLUMNS if name not in ("received_at",)
     }
@@ -130,18 +131,18 @@ def compute_identities(rows: pa.Table) -> SampleIdentities:
     return SampleIdentities(text["recorder"], rows["offset"].combine_chunks(), by_stamp, by_source)
 
 
-# --- what is there ----------------------------------------------------------------------------------------------------
+# --- ingested rows ----------------------------------------------------------------------------------------------------
 
 
 class _TimeBounds(NamedTuple):
-    """When the new rows were stamped, and received, with what clocks may be apart; None if none was."""
+    """Timestamp range and reception range, widened by the clock skew, of the new rows; None without such times."""
 
     stamped: tuple[datetime, datetime] | None
     received: tuple[datetime, datetime] | None
 
     @property
     def first_day(self) -> date:
-        """The first day on which the same samples may have been received."""
+        """First day on which duplicates may have been received."""
         return min(times[0] - timedelta(days=1) for times in self if times is not None).date()
 
 
@@ -157,7 +158,7 @@ def _time_bounds(rows: pa.Table) -> _TimeBounds:
 
 
 def _read_overlapping(samples: LakeTable, rows: pa.Table) -> Iterator[pa.Table]:
-    """Rows of the table that may be the same samples, from files whose times allow it."""
+    """Read rows of the table that may be duplicates, from files whose times overlap."""
     times = _time_bounds(rows)
     if times.stamped is None and times.received is None:
         return
@@ -181,12 +182,12 @@ def _overlaps(file: DataFile, column: str, times: tuple[datetime, datetime] | No
 
 
 def _is_of_single_recorder(file: DataFile, recorders: set[str]) -> bool:
-    """Whether all rows of a file are of the one recorder that the new rows are of."""
+    """Whether all rows of a file and all new rows are of the same single recorder."""
     return len(recorders) == 1 and {file.min_values.get("recorder"), file.max_values.get("recorder")} == recorders
 
 
 def drop_duplicates(rows: pa.Table | pa.RecordBatch, dropped: Mapping[str, Offsets]) -> pa.Table | pa.RecordBatch:
-    """Rows of one recorder without those that are dropped."""
+    """Remove duplicate rows from a batch of one recorder."""
     if not dropped or not rows.num_rows:
         return rows
     offsets = dropped.get(rows.column("recorder")[0].as_py())

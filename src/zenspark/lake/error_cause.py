@@ -1,4 +1,4 @@
-"""Why something failed, as one line: the innermost cause out of the hundreds of lines that Spark has for it.
+"""The root cause of a Spark failure, as one line.
 
 Spark reports an error of a Python task as a Java exception that quotes a Python traceback that quotes another one. The
 line an operator needs is the last one of the innermost traceback, or the last `Caused by:`. Where that line does not
@@ -40,22 +40,22 @@ KNOWN_FAILURES = (
     (r"SparkContext was shut down|stopped SparkContext", JAVA_ENDED),
     (r"(?m)^MemoryError$", "a Python worker of Spark has no memory left"),
 )
-"""Failures whose own text does not explain them: how they are recognised, and what to say of them."""
+"""Failures whose own text does not explain them: the pattern that recognises each, and the text to show."""
 
 _LINE = re.compile(r"^(?:Caused by: |: )?(?P<kind>(?:[A-Za-z_$][\w$]*\.)*[A-Z][\w$]*): (?P<text>\S.*)$", re.MULTILINE)
 """`package.Name: text`, as tracebacks of Python end and as Java names a cause."""
 _CLASSES = re.compile(r"(Error|Exception|Journal|Locked|Full|OutOfRange|Invalid|Closed|Timeout|Exceeded|Extension)$")
 _WRAPPERS = re.compile(r"^(pyspark\.|py4j\.|org\.apache\.spark\.(SparkException|api\.python|sql\.)|.*ForeachBatch)")
-"""Exceptions that only pass on another one."""
+"""Exceptions that only wrap another one."""
 _START_FAILURES = (
     re.compile(r'^Exception in thread "main" [\w.$]+: (?P<text>.+)$', re.MULTILINE),
     re.compile(r"^Error: (?P<text>.+)$", re.MULTILINE),
     re.compile(r"Application has been killed\. Reason: (?P<text>.+)$", re.MULTILINE),
 )
-"""How Spark's Java says that it cannot start."""
+"""Lines of Spark's Java process that report a failed start."""
 _NOISE = re.compile(r"\x1b\[[0-9;]*m|↳|\s*SQLSTATE: \w+|^\[Errno \d+\] ")
 _ARROW_DETAIL = re.compile(r"(?:\[Errno \d+\] )?[A-Z][^:]*?\.? Detail: \[errno \d+\] (?P<why>.*)$")
-"""How Arrow tells of an error of the system: what it was about, and at the end why."""
+"""Arrow's format of an operating system error: the operation, then the reason."""
 
 _OBJECT_STORE = (
     re.compile(
@@ -65,7 +65,7 @@ _OBJECT_STORE = (
         r"(?:Kernel error -> )?Generic S3 error.*? performing [A-Z]+ (?P<endpoint>https?://[^/?\s]+)\S* (?P<code>.*)$"
     ),  # obstore and deltalake
 )
-"""How libraries tell that an object store does not answer as it should."""
+"""Error messages of libraries about requests to an object store."""
 _UNREACHABLE = re.compile(r"NETWORK_CONNECTION|error sending request|Connection refused|timed out")
 _REFUSED = re.compile(r"ACCESS_DENIED|SIGNATURE|ACCESS_KEY|TOKEN|EXPIRED|403 Forbidden|401 Unauthorized")
 
@@ -83,7 +83,7 @@ def error_cause(error: BaseException) -> str:
 
 
 def start_cause(log: str) -> str | None:
-    """Why Spark did not start, out of what its Java wrote to standard error, if that says it."""
+    """The reason why Spark did not start, from the standard error of its Java process; None if it has none."""
     found = [match for pattern in _START_FAILURES for match in pattern.finditer(log)]
     return _shorten(found[-1]["text"]) if found else None
 
@@ -93,7 +93,7 @@ def _first_text(found: Iterable[str | None]) -> str | None:
 
 
 def _error_chain(error: BaseException) -> Iterator[BaseException]:
-    """The error, and what it came from."""
+    """Yield the error and the chain of its causes."""
     seen: set[int] = set()
     found: BaseException | None = error
     while found is not None and id(found) not in seen:
@@ -103,7 +103,7 @@ def _error_chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _local_message(error: BaseException) -> str | None:
-    """What an error says that was raised in this process and explains itself."""
+    """The message of an error that was raised in this process and needs no explanation; otherwise None."""
     match error:
         case ZError():
             return str(error)
@@ -117,7 +117,7 @@ def _local_message(error: BaseException) -> str | None:
 
 
 def _is_lost_connection(error: BaseException) -> bool:
-    """Whether py4j has no Java to talk to any more; what Java itself raises has a `java_exception`."""
+    """Whether py4j lost its connection to Java; errors raised by Java itself have a `java_exception`."""
     return isinstance(error, ConnectionError) or (
         type(error).__module__.startswith("py4j.") and not hasattr(error, "java_exception")
     )
@@ -133,7 +133,7 @@ def _match_known_failure(text: str) -> str | None:
 
 
 def _innermost_exception(text: str) -> str | None:
-    """The last exception that a text quotes and that is not a wrapper of another one."""
+    """The last exception quoted in a text that does not wrap another one."""
     found = [each for each in _LINE.finditer(text) if _CLASSES.search(each["kind"])]
     own = [each for each in found if not _WRAPPERS.match(each["kind"])]
     if not own:
@@ -143,7 +143,7 @@ def _innermost_exception(text: str) -> str | None:
 
 
 def _prefix_class_name(kind: str, text: str) -> str:
-    """A text with the class it stands under, where the text alone would not say what it is about."""
+    """Prefix a message with its exception class, unless the class adds no information."""
     name = kind.rpartition(".")[2]
     return text if name in ("OSError", "IOException", "RuntimeError", "Exception") else f"{name}: {text}"
 

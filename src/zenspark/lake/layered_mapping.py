@@ -1,7 +1,7 @@
-"""Layered: a mapping that never changes, and of which a changed version costs what changed, not what there is.
+"""LayeredMapping: a persistent (immutable) mapping whose updated copies cost as much as the update.
 
-A version is a large dict that many versions share, and a small one with what is different. When the small one has
-grown, the two become one: a copy of everything, once in so many changes.
+A version is a large dict that many versions share, and a small one with the changes. When there are more than
+`MAX_CHANGES` of these, the two are merged into a new large dict.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 MAX_CHANGES = 1024
-"""Changes that are kept apart: every version copies them."""
+"""Changes in the small dict: every new version copies them."""
 
 
 class LayeredMapping(Mapping[K, V]):
-    """A mapping without None among its values."""
+    """An immutable mapping; None is not a valid value."""
 
     __slots__ = ("_base", "_changes", "_size")
 
     def __init__(self, base: Mapping[K, V], changes: Mapping[K, V | None] | None = None) -> None:
-        """Takes a mapping that nothing changes any more; of `changes`, None stands for what is gone."""
+        """Take a mapping that is not modified any more; in `changes`, None stands for a removed key."""
         self._base = base
         self._changes = changes or {}
         self._size = len(base) + sum((value is not None) - (key in base) for key, value in self._changes.items())
 
     def with_changes(self, changes: Mapping[K, V | None]) -> LayeredMapping[K, V]:
-        """The mapping with other values for some keys; without those whose value is None."""
-        found = LayeredMapping(self._base, {**self._changes, **changes})
-        return found if len(found._changes) <= MAX_CHANGES else LayeredMapping(dict(found.items()))
+        """Return a copy with new values for some keys, and without those whose new value is None."""
+        changed = LayeredMapping(self._base, {**self._changes, **changes})
+        return changed if len(changed._changes) <= MAX_CHANGES else LayeredMapping(dict(changed.items()))
 
     def __getitem__(self, key: K) -> V:
         if key not in self._changes:

@@ -1,10 +1,10 @@
-"""Leases: which process lands a recorder, and which one maintains the tables of a lake.
+"""Leases: which process ingests a recorder, and which one maintains the tables of a lake.
 
 A lease is a small file in the lake that its holder renews every few seconds. It keeps two processes from doing the same
-work; that no row lands twice, whatever happens to a lease, is up to the epochs in the table (samples.py).
+work; exactly-once ingestion does not depend on it, but on the writer epochs in the table (samples.py).
 
-A holder is gone if its process is, on the same machine; elsewhere, or if it hangs, when its file has not changed for
-half a minute by the clock of the process that waits. Clocks of two machines are never compared.
+A lease expires when the holder's process has ended, if that ran on the same machine; otherwise when its file has not
+changed for half a minute by the clock of the waiting process. Clocks of two machines are never compared.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from zenspark.lake.storage_path import StoragePath
 
 RENEW_SECONDS = 10.0
 STALE_SECONDS = 30.0
-"""A holder that has not renewed its lease for so long has lost it."""
+"""A lease that was not renewed for so long has expired."""
 LEASE_DIRECTORY = "_maintenance"
 
 
 class LeaseHolder(msgspec.Struct, frozen=True):
-    """The process that holds a lease, as it stands in the file."""
+    """The process that holds a lease, as recorded in the lease file."""
 
     instance: str
-    """Names the pipeline of which it is a part: a process takes over from its predecessor at once."""
+    """Id of its pipeline: a restarted process takes over the lease of its predecessor at once."""
     host: str
     machine: str
-    """Tells whether `pid` means something here: of this boot, and of this namespace of processes."""
+    """Boot id and PID namespace in which `pid` is valid."""
     pid: int
     process_started: float
     started: str
     heartbeat: float
-    """Seconds since 1970, for readers; only that it changes counts."""
+    """Seconds since 1970, for information; expiry depends only on whether it changes."""
 
     @classmethod
     def this_process(cls, instance: str | None = None) -> Self:
-        """This process, as it takes a lease now."""
+        """Describe this process as the holder of a lease from now on."""
         return cls(
             instance or uuid4().hex,
             platform.node(),
@@ -62,7 +62,7 @@ class LeaseHolder(msgspec.Struct, frozen=True):
         )
 
     def is_gone(self) -> bool:
-        """Whether its process has ended, as far as can be told from here."""
+        """Whether its process is known to have ended; always False for another machine."""
         if self.machine != machine_id():
             return False
         try:
@@ -76,7 +76,7 @@ class LeaseHolder(msgspec.Struct, frozen=True):
 
 @cache
 def machine_id() -> str:
-    """Names this boot of this machine, and the namespace in which process ids count."""
+    """Id of this boot of this machine and of the PID namespace."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     names = Path("/proc/self/ns/pid")
     known = boot.read_text().strip() if boot.exists() else f"{platform.node()}-{psutil.boot_time():.0f}"
@@ -84,7 +84,7 @@ def machine_id() -> str:
 
 
 class Lease:
-    """One lease, as one process sees it. Times are seconds of a monotonic clock."""
+    """One lease, used by one process. Times are seconds of a monotonic clock."""
 
     def __init__(self, lake: StoragePath, name: str, holder: LeaseHolder) -> None:
         self.path = f"{LEASE_DIRECTORY}/{quote(name, safe='')}.json"
@@ -94,7 +94,7 @@ class Lease:
         self._seen_at = 0.0
 
     def acquire(self, now: float) -> LeaseHolder | None:
-        """Take the lease if it is free; otherwise who holds it."""
+        """Acquire the lease if it is free or expired; otherwise return its holder."""
         content = self._location.read(self.path)
         other = _decode_holder(content)
         if other is not None and not self._is_lost(other, content, now):
@@ -104,7 +104,7 @@ class Lease:
         return None
 
     def _is_lost(self, other: LeaseHolder, content: bytes | None, now: float) -> bool:
-        """Whether a holder has lost its lease, or is of the same pipeline."""
+        """Whether the lease of another holder has expired, or belongs to the same pipeline."""
         if other.instance == self._holder.instance or other.is_gone():
             return True
         if content != self._seen:
@@ -112,7 +112,7 @@ class Lease:
         return now - self._seen_at >= STALE_SECONDS
 
     def renew(self) -> bool:
-        """Say that the holder is still there; False if another process has taken the lease."""
+        """Renew the lease; False if another process has acquired it."""
         other = _decode_holder(self._location.read(self.path))
         if other is not None and other.instance != self._holder.instance:
             return False
@@ -120,7 +120,7 @@ class Lease:
         return True
 
     def release(self) -> None:
-        """Give the lease back, if it is still held."""
+        """Release the lease if it is still held."""
         other = _decode_holder(self._location.read(self.path))
         if other is not None and other.instance == self._holder.instance:
             self._location.remove(self.path)
@@ -131,57 +131,57 @@ class Lease:
 
 
 class LeaseKeeper:
-    """Renews the leases of one landing in a thread: those of its recorders, and that of maintenance if it is free."""
+    """Renews the leases of one ingest process in a thread: of its recorders, and of maintenance if it is free."""
 
     def __init__(self, lake: StoragePath, recorders: Sequence[str], instance: str | None = None) -> None:
         holder = LeaseHolder.this_process(instance)
-        self._landing = {recorder: Lease(lake, f"landing-{recorder}", holder) for recorder in recorders}
+        self._recorder_leases = {recorder: Lease(lake, f"landing-{recorder}", holder) for recorder in recorders}
         self._maintenance = Lease(lake, "maintenance", holder)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="zenspark-leases", daemon=True)
         self.maintains = False
-        """Whether this landing maintains the tables of the lake."""
+        """Whether this process holds the maintenance lease."""
         self.lost: str | None = None
-        """The recorder that another process has taken, if any."""
+        """The recorder whose lease another process has acquired, if any."""
 
     def acquire(self) -> str | None:
-        """Take the leases of all recorders; otherwise which one is not free, in one line."""
-        for recorder, lease in self._landing.items():
+        """Acquire the leases of all recorders; otherwise describe the holder of the one that is not free."""
+        for recorder, lease in self._recorder_leases.items():
             other = lease.acquire(time.monotonic())
             if other is not None:
                 return f"recorder {recorder} is being landed by {other}; waiting"
         return None
 
     def start(self) -> None:
-        """Renew the leases from now on."""
+        """Acquire the maintenance lease if it is free, and start the renewal thread."""
         self._maintain()
         self._thread.start()
 
     def stop(self, *, release: bool) -> None:
-        """Renew them no longer, and give them back if told so: otherwise they are kept for the next attempt."""
+        """Stop renewing; with `release` the leases are given back, otherwise they are kept for the next attempt."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()
         if release:
             with contextlib.suppress(OSError, ZError):
-                for lease in (*self._landing.values(), self._maintenance):
+                for lease in (*self._recorder_leases.values(), self._maintenance):
                     lease.release()
 
     def _run(self) -> None:
         while not self._stopped.wait(RENEW_SECONDS) and self.lost is None:
-            # while the lake cannot be reached leases cannot be renewed; another process cannot take them either
+            # while the lake is unreachable leases cannot be renewed, and no other process can acquire them
             with contextlib.suppress(OSError, ZError):
                 self._renew()
 
     def _renew(self) -> None:
-        for recorder, lease in self._landing.items():
+        for recorder, lease in self._recorder_leases.items():
             if not lease.renew():
                 self.lost = recorder
                 return
         self._maintain()
 
     def maintain_now(self) -> bool:
-        """Whether this landing maintains the tables, which it does from now on if no other process does."""
+        """Acquire the maintenance lease if it is free; whether this process holds it."""
         with contextlib.suppress(OSError, ZError):
             self._maintain()
         return self.maintains
@@ -191,7 +191,7 @@ class LeaseKeeper:
 
 
 def _decode_holder(content: bytes | None) -> LeaseHolder | None:
-    """Who stands in a file; None if there is none, or nothing that can be read."""
+    """Decode a lease file; None if it is missing or invalid."""
     try:
         return None if content is None else msgspec.json.decode(content, type=LeaseHolder)
     except msgspec.DecodeError:

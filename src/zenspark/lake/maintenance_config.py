@@ -15,18 +15,18 @@ HOUR_SECONDS = 3600.0
 class MaintenanceConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a lake's maintenance; durations are seconds, sizes bytes, and None is no limit.
 
-    Retention applies to `samples`: `latest`, `traffic` and `gaps` keep what they made of samples that are gone.
+    Retention applies to `samples`: `latest`, `traffic` and `gaps` keep the results of expired samples.
     """
 
     refresh_interval: Seconds = 5.0
-    """Between two refreshes of the derived tables."""
+    """Seconds between two refreshes of the derived tables."""
     compact_interval: Seconds = 60.0
-    """Between two rounds of compaction, retention and removal of unused files."""
+    """Seconds between two runs of compaction, retention and vacuum."""
     retain_age: Seconds | None = None
-    """Samples older than that are removed,"""
+    """Age after which samples are removed."""
     retain_bytes: Bytes | None = None
-    """and the oldest days while the files of samples take more."""
+    """The oldest days are removed while the files of `samples` take more bytes."""
     retain: dict[str, Seconds | None] = msgspec.field(default_factory=dict)
     """Ages by prefix or key expression, instead of `retain_age`; None keeps these samples for ever."""
     history: Seconds = HOUR_SECONDS
-    """How far back the tables can be read as they were: the log and files that went are kept for so long."""
+    """How far back older table versions can be read: the log and removed files are kept for so long."""

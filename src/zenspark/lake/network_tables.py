@@ -1,7 +1,7 @@
-"""`sessions`, `declarations` and `counters`: what the recorders' nodes observed, out of the side journals of samples.
+"""Import of the tables `sessions`, `declarations` and `counters` from the side journals of recorders.
 
-They are few rows, so the driver imports them itself: one transaction adds a file and says up to which offset of which
-recorder the table has come, so that each row is there once.
+They have few rows, so the Spark driver imports them itself: one transaction adds a file and sets the offset of the
+recorder up to which the table has its rows, so that each row is imported exactly once.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ NETWORK_TABLE_SPECS = {
     name: TableSpec(name, read_schema(name), stats_columns=("time",)) for name in (SESSIONS, DECLARATIONS, COUNTERS)
 }
 MAX_SMALL_FILES = 32
-"""So many small files become one."""
+"""More small files than this are compacted into one."""
 SMALL_FILE_BYTES = 16 << 20
 
 
 def import_events(table: LakeTable, samples: Journal, reader: str) -> int:
-    """Import what a recorder observed since the last time; how many rows."""
+    """Import the rows that a recorder has written since the last import; how many."""
     journal = Journal(samples.path / table.spec.name)
     try:
         start = max(table.app_version(offset_app_id(journal.recorder)) or 0, journal.earliest())
     except NoJournal:
-        return 0  # this recorder observes nothing
+        return 0  # this recorder writes no side journals
     end = journal.latest()
     if start == end:
         return 0

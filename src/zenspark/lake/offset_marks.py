@@ -1,8 +1,8 @@
-"""How far a table has come in every journal: an `offset:<recorder>` mark for each recorder.
+"""Ingested offsets of a table: the application id `offset:<recorder>` for each recorder.
 
-A file may hold rows of several recorders, after another tool has put files together, or rows of none, which another
-tool inserted. So the statistics of a file only say whether it *may* have rows behind an offset; which rows those are is
-decided row by row.
+A file may have rows of several recorders, after a compaction by another tool, or rows without a recorder, which another
+tool inserted. So the statistics of a file only tell whether it *may* have rows from an offset on; the rows themselves
+are filtered one by one.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ OFFSET_APP_ID_PREFIX = "offset:"
 
 
 def list_recorders(table: LakeTable) -> list[str]:
-    """The recorders whose rows are in this table."""
+    """Names of the recorders whose rows are in a table."""
     return sorted(
         name.removeprefix(OFFSET_APP_ID_PREFIX) for name in table.app_versions if name.startswith(OFFSET_APP_ID_PREFIX)
     )
 
 
 def read_offsets(table: LakeTable, recorders: Iterable[str]) -> dict[str, int]:
-    """Up to before which offset of each recorder a table has taken in the rows."""
-    marks = {recorder: table.app_version(offset_app_id(recorder)) for recorder in recorders}
-    return {recorder: mark for recorder, mark in marks.items() if mark is not None}
+    """End offset (exclusive) by recorder of the rows that a table has processed."""
+    ends = {recorder: table.app_version(offset_app_id(recorder)) for recorder in recorders}
+    return {recorder: end for recorder, end in ends.items() if end is not None}
 
 
 def offset_app_id(recorder: str) -> str:
     return f"{OFFSET_APP_ID_PREFIX}{recorder}"
 
 
-def offset_app_versions(reached: Mapping[str, int]) -> dict[str, int]:
-    """The marks that say so."""
-    return {offset_app_id(recorder): offset for recorder, offset in reached.items()}
+def offset_app_versions(offsets: Mapping[str, int]) -> dict[str, int]:
+    """The application versions that store the offsets of recorders."""
+    return {offset_app_id(recorder): offset for recorder, offset in offsets.items()}
 
 
 def may_have_rows_from(file: DataFile, start: Mapping[str, int]) -> bool:
-    """Whether a file of samples may have rows at or behind these offsets; of a recorder not named, any row is."""
+    """Whether a file of samples may have rows from these offsets on; all rows of other recorders are included."""
     last = file.max_values.get("offset")
     first_name, last_name = file.min_values.get("recorder"), file.max_values.get("recorder")
     if last is None or first_name is None or first_name != last_name:
@@ -50,18 +50,18 @@ def may_have_rows_from(file: DataFile, start: Mapping[str, int]) -> bool:
 
 
 def mask_rows_from(rows: pa.RecordBatch | pa.Table, start: Mapping[str, int]) -> pa.Array | pa.ChunkedArray:
-    """Which rows are at or behind these offsets; rows that belong to no journal are not."""
+    """Mask of rows from these offsets on; rows without a recorder are excluded."""
     names, numbers = rows.column("recorder"), rows.column("offset")
     texts = names.cast(pa.string()) if pa.types.is_dictionary(names.type) else names
-    found = pc.and_(pc.is_valid(texts), pc.is_valid(numbers))
+    mask = pc.and_(pc.is_valid(texts), pc.is_valid(numbers))
     for recorder, offset in start.items():
-        found = pc.and_(found, pc.or_(pc.not_equal(texts, recorder), pc.greater_equal(numbers, offset)))
-    return pc.fill_null(found, False)
+        mask = pc.and_(mask, pc.or_(pc.not_equal(texts, recorder), pc.greater_equal(numbers, offset)))
+    return pc.fill_null(mask, False)
 
 
 def rows_from_expression(start: Mapping[str, int]) -> pc.Expression:
-    """The same as an expression for a dataset."""
-    found = pc.field("recorder").is_valid() & pc.field("offset").is_valid()
+    """Arrow expression that selects rows from these offsets on; rows without a recorder are excluded."""
+    condition = pc.field("recorder").is_valid() & pc.field("offset").is_valid()
     for recorder, offset in start.items():
-        found &= (pc.field("recorder") != recorder) | (pc.field("offset") >= offset)
-    return found
+        condition &= (pc.field("recorder") != recorder) | (pc.field("offset") >= offset)
+    return condition

@@ -1,10 +1,10 @@
-"""Rows into Parquet files of a table, by what has them as Arrow: a task of Spark, or the driver.
+"""Parquet data files of a table: written from and read to Arrow, in Spark tasks and in the driver.
 
-Arrow writes columns as columns, at a fraction of what it costs Spark to write them row by row. Texts are written as
-dictionaries, as most repeat; numbers and times as differences, which are small where rows are in order.
+Arrow writes columns directly, at a fraction of the cost of Spark's row-by-row writer. Texts are dictionary-encoded,
+because most repeat; numbers and times delta-encoded, because differences are small where rows are sorted.
 
-A reader fetches whole column chunks of row groups. So that the history of a small key does not read the images beside
-it, rows with large payloads are in row groups of their own, behind the others.
+A reader fetches whole column chunks of row groups. So that the history of a key with small payloads does not read the
+images beside it, rows with large payloads are in separate row groups, after the others.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ from zenspark.lake.specs import TableSpec
 from zenspark.lake.storage_path import StoragePath
 
 MAX_OPEN_FILES = 64
-"""Files that a task has open at once: with more partitions, every group of rows has files of its own."""
+"""Files that a task has open at once: with more partitions, each buffer of rows goes to new files."""
 STATISTICS_CHARACTERS = 64
-"""Characters of a text that the log keeps for a file: enough to tell files apart, and a long key makes no long log."""
+"""Characters of a text in the statistics of the log: enough for pruning, while a long key makes no long log."""
 UNSAFE_PATH_CHARACTERS = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
-"""What Spark does not want in the name of a directory, and writes as `%` and two digits."""
+"""Characters that Spark escapes in directory names, as `%` and two hexadecimal digits."""
 BUFFER_ROWS, BUFFER_BYTES = 1 << 19, 64 << 20
-"""How many rows are gathered before they are written, if there are so many, or how many bytes."""
+"""Rows, or bytes, that are buffered before they are written."""
 READ_BATCH_ROWS = 1 << 16
-"""How many rows are read at once from a file,"""
+"""Maximum rows of a batch that is read from a file,"""
 READ_BATCH_BYTES = 16 << 20
-"""and bytes at most, about, where rows are large."""
+"""and approximate maximum of bytes, where rows are large."""
 MAX_ROW_GROUP_ROWS = 1 << 17
-"""Rows in a row group at most: what a reader that wants one of them has to decode."""
+"""Maximum rows of a row group: a reader that needs one of them may have to decode all."""
 MAX_ROW_GROUP_PAYLOAD_BYTES = 64 << 20
-"""Bytes of payloads in a row group at most, of rows in the order of their arrival."""
+"""Maximum bytes of payloads in a row group, for rows in order of arrival."""
 TARGET_PAGE_BYTES = 1 << 20
-"""Bytes in a page of a column, about: the least that a reader with a page index decodes."""
+"""Approximate bytes of a page: the unit that a reader with a page index decodes."""
 WRITE_BATCH_ROWS = 1024
-"""Rows after which a page may end: with large payloads a page is as long as so many of them."""
+"""Rows after which a page may end: the minimum length of a page with large payloads."""
 LARGE_PAYLOAD_BYTES = 4 << 10
-"""From so many bytes on a payload is in a row group with others of its kind."""
+"""Size from which a payload goes to the row groups of large payloads."""
 
 
 class RowGroupSizes(NamedTuple):
-    """How much is in a row group at most: rows, and bytes of payloads, small ones and large ones; and in a page."""
+    """Size limits of row groups: rows, bytes of small and of large payloads; and of pages."""
 
     rows: int = MAX_ROW_GROUP_ROWS
     small_bytes: int = MAX_ROW_GROUP_PAYLOAD_BYTES
@@ -64,14 +64,14 @@ class RowGroupSizes(NamedTuple):
 
 
 ARRIVAL_ORDER_SIZES = RowGroupSizes()
-"""Row groups of rows in the order of their arrival: every key is in every group, so they need not be small."""
+"""Sizes for rows in order of arrival: every row group has every key, so small ones would not help."""
 KEY_ORDER_SIZES = RowGroupSizes(small_bytes=8 << 20, large_bytes=32 << 20, page_bytes=16 << 10, batch_rows=128)
-"""Row groups of rows in the order of keys: their pages are small, so that one key's history reads little else; more
-and smaller groups would make the footer, which every reader reads, larger than that history."""
+"""Sizes for rows sorted by key: pages are small, so that the history of one key reads little else; more and smaller
+row groups would make the footer, which every reader reads, larger than that history."""
 
 
 class DataFile:
-    """A file of a table, with what the log says of it. Statistics are decoded when they are asked for."""
+    """A data file of a table with its metadata in the log. Statistics are decoded on first use."""
 
     __slots__ = ("_decoded_stats", "partition", "path", "size", "stats", "tags", "types", "version")
 
@@ -86,7 +86,7 @@ class DataFile:
         null_counts: Mapping[str, int] | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> None:
-        """A file that was written here; `nulls` says how many rows of a column have no value."""
+        """Describe a file that this process has written; `null_counts` has the number of nulls by column."""
         self.path = path
         self.size = size
         self.partition = partition
@@ -107,12 +107,12 @@ class DataFile:
         version: int,
         tags: Mapping[str, str] | None = None,
     ) -> DataFile:
-        """A file as a log has it, added at a version; `types` are those of the columns with statistics."""
-        found = cls.__new__(cls)
-        found.path, found.size, found.partition, found.stats = path, size, partition, stats
-        found.types, found.version, found.tags = types, version, tags or {}
-        found._decoded_stats = None
-        return found
+        """Describe a file that the log added at a version; `types` are those of the columns with statistics."""
+        file = cls.__new__(cls)
+        file.path, file.size, file.partition, file.stats = path, size, partition, stats
+        file.types, file.version, file.tags = types, version, tags or {}
+        file._decoded_stats = None
+        return file
 
     @property
     def _file_stats(self) -> _FileStats:
@@ -122,22 +122,22 @@ class DataFile:
 
     @property
     def rows(self) -> int:
-        """How many rows it has; 0 where the writer did not say."""
+        """Number of rows; 0 if the log does not have it."""
         return self._file_stats.rows
 
     @property
     def min_values(self) -> Mapping[str, Any]:
-        """The least value of each column that has statistics: other writers may give none."""
+        """Minimum by column, for columns with statistics; other writers may omit them."""
         return self._file_stats.min_values
 
     @property
     def max_values(self) -> Mapping[str, Any]:
-        """The greatest value of each column that has statistics."""
+        """Maximum by column, for columns with statistics."""
         return self._file_stats.max_values
 
     @property
     def null_counts(self) -> Mapping[str, int]:
-        """How many rows have no value, of each column that has statistics."""
+        """Number of nulls by column, for columns with statistics."""
         return self._file_stats.null_counts
 
     def __eq__(self, other: object) -> bool:
@@ -147,7 +147,7 @@ class DataFile:
         return hash(self.path)
 
     def __repr__(self) -> str:
-        return f"File({self.path!r}, {self.size}, {self.rows})"
+        return f"DataFile({self.path!r}, {self.size}, {self.rows})"
 
 
 class _FileStats(NamedTuple):
@@ -163,15 +163,15 @@ class _FileStats(NamedTuple):
 def encode_stats(
     rows: int, min_values: Mapping[str, object], max_values: Mapping[str, object], null_counts: Mapping[str, int]
 ) -> str:
-    """Statistics as they stand in the log."""
-    said = {
+    """Encode statistics as the JSON text of the log."""
+    stats = {
         "numRecords": rows,
         "minValues": {name: _to_json_value(value) for name, value in min_values.items() if value is not None},
         "maxValues": {name: _to_json_value(value) for name, value in max_values.items() if value is not None},
         "nullCount": dict(null_counts),
     }
-    # characters as they are: readers have been seen to take the two halves of an escaped one for another character
-    return json.dumps(said, ensure_ascii=False)
+    # not ASCII-escaped: some readers decode the two halves of a surrogate pair as separate characters
+    return json.dumps(stats, ensure_ascii=False)
 
 
 def _to_json_value(value: object) -> object:
@@ -185,23 +185,23 @@ def _to_json_value(value: object) -> object:
 
 def _decode_stats(stats: str | None, types: Mapping[str, pa.DataType]) -> _FileStats:
     try:
-        said = msgspec.json.decode(stats) if stats else {}
+        decoded = msgspec.json.decode(stats) if stats else {}
         return _FileStats(
-            int(said.get("numRecords") or 0),
+            int(decoded.get("numRecords") or 0),
             {
                 name: _from_json_value(value, types[name])
-                for name, value in (said.get("minValues") or {}).items()
+                for name, value in (decoded.get("minValues") or {}).items()
                 if name in types
             },
             {
                 name: _widen_max(_from_json_value(value, types[name]))
-                for name, value in (said.get("maxValues") or {}).items()
+                for name, value in (decoded.get("maxValues") or {}).items()
                 if name in types
             },
-            {name: int(count) for name, count in (said.get("nullCount") or {}).items() if name in types},
+            {name: int(count) for name, count in (decoded.get("nullCount") or {}).items() if name in types},
         )
     except (msgspec.DecodeError, ValueError, TypeError, AttributeError):
-        return _FileStats(0, {}, {}, {})  # statistics are a help: what cannot be read helps nothing
+        return _FileStats(0, {}, {}, {})  # invalid statistics prune nothing
 
 
 def _from_json_value(value: Any, kind: pa.DataType) -> object:  # noqa: ANN401 - whatever JSON has
@@ -214,14 +214,14 @@ def _from_json_value(value: Any, kind: pa.DataType) -> object:  # noqa: ANN401 -
 
 
 def _widen_max(value: object) -> object:
-    """A greatest value: a time in whole milliseconds may have been cut down to these, as other writers do."""
+    """Widen a maximum: other writers may have truncated a time to milliseconds."""
     if isinstance(value, datetime) and value.microsecond % 1000 == 0:
         return value + timedelta(microseconds=999)
     return value
 
 
 def read_min_max(footer: pq.FileMetaData, names: Iterable[str]) -> tuple[dict[str, object], dict[str, object]]:
-    """The least and greatest values of columns in a Parquet file, as far as its footer tells."""
+    """Minimum and maximum of columns of a Parquet file, for those with statistics in its footer."""
     columns = {footer.schema.column(index).path: index for index in range(footer.num_columns)}
     min_values: dict[str, object] = {}
     max_values: dict[str, object] = {}
@@ -236,23 +236,23 @@ def read_min_max(footer: pq.FileMetaData, names: Iterable[str]) -> tuple[dict[st
 
 
 def read_null_counts(footer: pq.FileMetaData, names: Iterable[str]) -> dict[str, int]:
-    """How many rows have no value in a column."""
+    """Number of nulls of columns of a Parquet file, for those with statistics in its footer."""
     columns = {footer.schema.column(index).path: index for index in range(footer.num_columns)}
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for name in names:
         groups = [footer.row_group(group).column(columns[name]).statistics for group in range(footer.num_row_groups)]
-        if all(each is not None and each.has_null_count for each in groups):
-            found[name] = sum(each.null_count for each in groups)
-    return found
+        if all(statistics is not None and statistics.has_null_count for statistics in groups):
+            counts[name] = sum(statistics.null_count for statistics in groups)
+    return counts
 
 
-def _truncate_text(value: object, behind: str) -> object:
+def _truncate_text(value: object, suffix: str) -> object:
     if isinstance(value, str) and len(value) > STATISTICS_CHARACTERS:
-        return value[:STATISTICS_CHARACTERS] + behind
+        return value[:STATISTICS_CHARACTERS] + suffix
     return value
 
 
-# --- to write ---------------------------------------------------------------------------------------------------------
+# --- write ---------------------------------------------------------------------------------------------------------
 
 
 class _OpenFile(NamedTuple):
@@ -263,7 +263,7 @@ class _OpenFile(NamedTuple):
 
 
 class DataFileWriter:
-    """New files of a table, one for each partition: `<partition>/part-<label>-<random>.parquet`."""
+    """Writes data files of a table, one per partition: `<partition>/part-<label>-<random>.parquet`."""
 
     def __init__(
         self,
@@ -273,7 +273,7 @@ class DataFileWriter:
         sizes: RowGroupSizes = ARRIVAL_ORDER_SIZES,
         tags: Mapping[str, str] | None = None,
     ) -> None:
-        """`label` says in the names of the files what wrote them; `tags` are what the log keeps for each of them."""
+        """Take a label for the file names, and the tags of each file in the log."""
         self._location = location
         self._columns = spec.columns
         self._stats_columns = spec.stats_columns
@@ -284,24 +284,24 @@ class DataFileWriter:
         self._written: list[DataFile] = []
 
     def write(self, rows: pa.Table, partition: Mapping[str, str], order: Numbers | None = None) -> None:
-        """Add rows to the file of a partition, as row groups; in the order of these row numbers, if there are any."""
+        """Append rows to the file of a partition as row groups; `order` has row numbers in the order to write them."""
         path = "/".join(f"{name}={escape_path_value(value)}" for name, value in partition.items())
-        file = self._open.get(path) or self._begin(path, partition)
+        file = self._open.get(path) or self._open_file(path, partition)
         for group in split_into_row_groups(rows.cast(self._schema), self._sizes, order):
             file.writer.write_table(compact_dictionaries(group), row_group_size=group.num_rows)
 
     def roll_over(self) -> None:
-        """Close files if there are too many to stay open; what comes next goes into others."""
+        """Close all files if too many are open; further rows go to new files."""
         if len(self._open) > MAX_OPEN_FILES:
             self._close()
 
     def close(self) -> list[DataFile]:
-        """End all files and describe them."""
+        """Close all files and return their metadata."""
         self._close()
         return self._written
 
     def discard(self) -> None:
-        """Remove everything that was written: after an error nothing is left behind."""
+        """Delete all files that were written, after an error."""
         for file in self._open.values():
             with suppress(pa.ArrowException, OSError):
                 file.writer.close()
@@ -315,7 +315,7 @@ class DataFileWriter:
     def _schema(self) -> pa.Schema:
         return with_text_type(self._columns, DICTIONARY_TYPE)
 
-    def _begin(self, path: str, partition: Mapping[str, str]) -> _OpenFile:
+    def _open_file(self, path: str, partition: Mapping[str, str]) -> _OpenFile:
         name = f"{path}/" * bool(path) + f"part-{self._label}-{uuid4().hex}.parquet"
         sink = self._location.open_output(name)
         self._open[path] = _OpenFile(name, partition, sink, pq.ParquetWriter(sink, self._schema, **self._settings))
@@ -325,16 +325,16 @@ class DataFileWriter:
     def _settings(self) -> dict[str, object]:
         columns = self._columns
         texts = [column.name for column in columns if column.type == TEXT_TYPE]
-        differences = {each.name: "DELTA_BINARY_PACKED" for each in columns if _is_delta_encoded(each.type)}
+        encodings = {column.name: "DELTA_BINARY_PACKED" for column in columns if _is_delta_encoded(column.type)}
         return {
             "compression": "zstd",
             "use_dictionary": texts or False,
-            "column_encoding": differences or None,
+            "column_encoding": encodings or None,
             "write_statistics": list(self._stats_columns) or True,
             "write_page_index": True,
             "data_page_size": self._sizes.page_bytes,
             "write_batch_size": self._sizes.batch_rows,
-            "store_schema": False,  # a reader is to see texts, however they were written
+            "store_schema": False,  # readers see plain strings, not dictionaries
         }
 
     def _close(self) -> None:
@@ -354,10 +354,10 @@ class DataFileWriter:
 
 
 def split_into_row_groups(rows: pa.Table, sizes: RowGroupSizes, order: Numbers | None = None) -> Iterator[pa.Table]:
-    """Rows as they go into row groups: those with small payloads first, then those with large ones.
+    """Split rows into row groups: those with small payloads first, then those with large ones.
 
-    `order` has the numbers of the rows in the order in which they are to be written. They are put into it group by
-    group, so that no second copy of all rows is made. Columns must be in one piece.
+    `order` has row numbers in the order to write them. Rows are taken group by group, so that there is no second copy
+    of all rows. Columns must have one chunk.
     """
     if "payload" not in rows.schema.names:
         for start in range(0, rows.num_rows, sizes.rows):
@@ -365,31 +365,31 @@ def split_into_row_groups(rows: pa.Table, sizes: RowGroupSizes, order: Numbers |
         return
     lengths = pc.fill_null(pc.binary_length(rows["payload"]), 0).combine_chunks().to_numpy()
     is_large = lengths >= LARGE_PAYLOAD_BYTES
-    for mask, most in ((~is_large, sizes.small_bytes), (is_large, sizes.large_bytes)):
+    for mask, max_bytes in ((~is_large, sizes.small_bytes), (is_large, sizes.large_bytes)):
         places = order if mask.all() else np.flatnonzero(mask) if order is None else order[mask[order]]
-        for start, end in _row_group_bounds(lengths if places is None else lengths[places], sizes.rows, most):
+        for start, end in _row_group_bounds(lengths if places is None else lengths[places], sizes.rows, max_bytes):
             yield _take_rows(rows, places, start, end)
 
 
 def _take_rows(rows: pa.Table, places: Numbers | None, start: int, end: int) -> pa.Table:
-    """Some of the rows with these numbers, or of all."""
+    """Take a slice of the rows with these numbers; None is all rows."""
     return rows[start:end] if places is None else rows.take(pa.array(places[start:end]))
 
 
-def _row_group_bounds(lengths: Numbers, most_rows: int, most_bytes: int) -> Iterator[tuple[int, int]]:
-    """From which row up to before which other each group goes, by the lengths of payloads."""
+def _row_group_bounds(lengths: Numbers, max_rows: int, max_bytes: int) -> Iterator[tuple[int, int]]:
+    """Yield start and end (exclusive) of each row group, by the lengths of payloads."""
     ends = np.cumsum(lengths, dtype=np.int64)
     start = 0
     while start < len(ends):
         before = int(ends[start - 1]) if start else 0
-        end = max(int(np.searchsorted(ends, before + most_bytes, "right")), start + 1)
-        end = min(end, start + most_rows)
+        end = max(int(np.searchsorted(ends, before + max_bytes, "right")), start + 1)
+        end = min(end, start + max_rows)
         yield start, end
         start = end
 
 
 def compact_dictionaries(rows: pa.Table) -> pa.Table:
-    """Rows whose dictionaries have only the values that these rows use, so that a file tells nothing of others."""
+    """Remove unused dictionary values, so that a file does not disclose values of other rows."""
     columns = [_compact_column(column) for column in rows.columns]
     return pa.Table.from_arrays(columns, schema=rows.schema)
 
@@ -416,74 +416,74 @@ def _compact_array(array: pa.DictionaryArray) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(indices, array.dictionary.take(pa.array(used)))
 
 
-def _is_delta_encoded(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_int64(kind) or pa.types.is_timestamp(kind))
+def _is_delta_encoded(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_int64(data_type) or pa.types.is_timestamp(data_type))
 
 
 def escape_path_value(value: str) -> str:
-    """A value as Spark has it in the name of a directory."""
+    """Escape a partition value for a directory name, as Spark does."""
     return UNSAFE_PATH_CHARACTERS.sub(lambda found: f"%{ord(found[0]):02X}", value)
 
 
-# --- to read ----------------------------------------------------------------------------------------------------------
+# --- read ----------------------------------------------------------------------------------------------------------
 
 
 def read_batches(
     location: StoragePath, file: DataFile, spec: TableSpec, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, texts as dictionaries; columns that the file does not have are null."""
+    """Read the rows of a file, texts dictionary-encoded; columns that the file does not have are null."""
     names = list(columns or spec.columns.names)
     with location.open(file.path) as source:
         yield from _iter_batches(source, names, spec.columns)
 
 
-def _iter_batches(source: pa.NativeFile, names: list[str], wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _iter_batches(source: pa.NativeFile, names: list[str], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
     footer = pq.read_metadata(source)
-    there = set(footer.schema.to_arrow_schema().names)
-    own = [name for name in names if name in there]
-    texts = [name for name in own if wanted.field(name).type == TEXT_TYPE]
+    in_file = set(footer.schema.to_arrow_schema().names)
+    present = [name for name in names if name in in_file]
+    texts = [name for name in present if columns.field(name).type == TEXT_TYPE]
     file = pq.ParquetFile(source, metadata=footer, read_dictionary=texts)
-    schema = with_text_type(pa.schema([wanted.field(name) for name in names]), DICTIONARY_TYPE)
+    schema = with_text_type(pa.schema([columns.field(name) for name in names]), DICTIONARY_TYPE)
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
         rows = READ_BATCH_BYTES * group.num_rows // max(group.total_byte_size, 1)
-        for batch in file.iter_batches(min(max(rows, 1), READ_BATCH_ROWS), row_groups=[number], columns=own):
+        for batch in file.iter_batches(min(max(rows, 1), READ_BATCH_ROWS), row_groups=[number], columns=present):
             yield conform_to_schema(batch, schema)
 
 
 def conform_to_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows with exactly the columns of a schema: another tool may have written other types, or left some out."""
+    """Cast rows to a schema: other tools may have written other types, or omitted columns."""
     if batch.schema.equals(schema):
         return batch
-    there = dict(zip(batch.schema.names, batch.columns, strict=True))
-    columns = [_conform_array(there.get(each.name), each.type, batch.num_rows) for each in schema]
+    arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
+    columns = [_conform_array(arrays.get(field.name), field.type, batch.num_rows) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _conform_array(array: pa.Array | None, kind: pa.DataType, rows: int) -> pa.Array:
+def _conform_array(array: pa.Array | None, data_type: pa.DataType, rows: int) -> pa.Array:
     if array is None:
-        return pa.nulls(rows, kind)
-    if array.type == kind:
+        return pa.nulls(rows, data_type)
+    if array.type == data_type:
         return array
-    if kind == DICTIONARY_TYPE and not pa.types.is_dictionary(array.type):
+    if data_type == DICTIONARY_TYPE and not pa.types.is_dictionary(array.type):
         return array.cast(TEXT_TYPE).dictionary_encode().cast(DICTIONARY_TYPE)
-    return array.cast(kind)
+    return array.cast(data_type)
 
 
 def group_batches(
-    batches: Iterable[pa.RecordBatch], most_rows: int = BUFFER_ROWS, most_bytes: int = BUFFER_BYTES
+    batches: Iterable[pa.RecordBatch], max_rows: int = BUFFER_ROWS, max_bytes: int = BUFFER_BYTES
 ) -> Iterator[pa.Table]:
-    """The same rows in tables of a size that is worth a row group, or larger; each column in one piece.
+    """Group batches into tables of at least the size of a row group; each column has one chunk.
 
-    Rows in memory are those of one table, and of one column twice while they are put together, as long as the caller
-    lets go of a table before it takes the next one.
+    Memory holds one table, and one column twice while its chunks are concatenated, as long as the caller drops a table
+    before it takes the next one.
     """
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         waiting.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= most_rows or size >= most_bytes:
+        if rows >= max_rows or size >= max_bytes:
             yield concat_batches(waiting)
             rows = size = 0
     if waiting:
@@ -491,19 +491,19 @@ def group_batches(
 
 
 def concat_batches(batches: list[pa.RecordBatch]) -> pa.Table:
-    """One table, each column in one piece.
+    """Concatenate batches into a table whose columns have one chunk each.
 
-    The batches are taken out of the list, so that of each column the pieces are freed when they have been put together.
+    The list is emptied, so that the chunks of a column are freed as soon as they are concatenated.
     """
     schema = batches[0].schema
-    pieces = [list(column) for column in zip(*(batch.columns for batch in batches), strict=True)]
+    chunks = [list(column) for column in zip(*(batch.columns for batch in batches), strict=True)]
     batches.clear()
     return pa.Table.from_arrays(
-        [_concat_arrays(own, each.type) for own, each in zip(pieces, schema, strict=True)], schema=schema
+        [_concat_arrays(arrays, field.type) for arrays, field in zip(chunks, schema, strict=True)], schema=schema
     )
 
 
-def _concat_arrays(pieces: list[pa.Array], kind: pa.DataType) -> pa.Array:
-    column = pa.chunked_array(pieces, kind)
-    pieces.clear()
+def _concat_arrays(chunks: list[pa.Array], data_type: pa.DataType) -> pa.Array:
+    column = pa.chunked_array(chunks, data_type)
+    chunks.clear()
     return column.unify_dictionaries().combine_chunks()

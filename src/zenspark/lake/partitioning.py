@@ -1,4 +1,4 @@
-"""Which partition of `samples` a row is in: by the UTC day it was received on, and the first chunk of its key."""
+"""Partitioning of `samples`: by UTC day of reception and first chunk of the key."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import pyarrow.compute as pc
 
 MICROSECONDS_PER_DAY = 86_400_000_000
 MAX_PREFIX_CHARACTERS = 60
-"""Characters of a prefix: they are the name of a directory, which may have 255 bytes."""
+"""Characters of a prefix: it is a directory name, which may have 255 bytes."""
 WILDCARD = "*"
 HIVE_NULL_NAME = "__HIVE_DEFAULT_PARTITION__"
-"""A directory of this name has no value for hive-aware readers: a key that begins so is found under `*`."""
+"""Hive-aware readers take a directory of this name for null: keys that begin with it are in the partition `*`."""
 EPOCH = date(1970, 1, 1)
 
 PartitionValues = dict[str, str]
 
 
 def partition_prefix(key: str) -> str:
-    """The prefix under which rows with this key are found; `*` for a chunk that is too long and has wildcards."""
+    """The prefix partition of a key; `*` if its first chunk is too long and has wildcards."""
     chunk = key.split("/", 1)[0]
     return (
         WILDCARD
@@ -31,7 +31,7 @@ def partition_prefix(key: str) -> str:
 
 
 def partition_prefixes(keys: pa.Array) -> pa.Array:
-    """The same of many keys."""
+    """The prefix partitions of an array of keys."""
     chunks = pc.list_element(pc.split_pattern(keys, "/", max_splits=1), 0)
     is_long = pc.and_(pc.greater(pc.utf8_length(chunks), MAX_PREFIX_CHARACTERS), pc.match_substring(chunks, WILDCARD))
     is_wild = pc.or_(is_long, pc.equal(chunks, HIVE_NULL_NAME))
@@ -39,7 +39,7 @@ def partition_prefixes(keys: pa.Array) -> pa.Array:
 
 
 def split_by_partition(rows: pa.Table) -> Iterator[tuple[PartitionValues, pa.Table]]:
-    """Rows by partition, in their order there. Texts are dictionaries, and columns in one piece."""
+    """Split rows by partition; keeps their order. Texts must be dictionary-encoded, and columns have one chunk."""
     days = rows["received_at"].chunk(0).cast(pa.int64()).to_numpy() // MICROSECONDS_PER_DAY
     keys = rows["key"].chunk(0)
     prefixes = partition_prefixes(keys.dictionary).dictionary_encode()
@@ -51,12 +51,12 @@ def split_by_partition(rows: pa.Table) -> Iterator[tuple[PartitionValues, pa.Tab
     starts = np.flatnonzero(np.diff(groups, prepend=-1))
     for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(groups)], strict=True):
         day, place = divmod(int(groups[start]), len(prefixes.dictionary))
-        told = EPOCH + timedelta(days=int(days.min()) + day)
-        yield {"day": told.isoformat(), "prefix": prefixes.dictionary[place].as_py()}, rows[start:end]
+        received_on = EPOCH + timedelta(days=int(days.min()) + day)
+        yield {"day": received_on.isoformat(), "prefix": prefixes.dictionary[place].as_py()}, rows[start:end]
 
 
 def _reorder_rows(rows: pa.Table, order: pa.Array) -> pa.Table:
-    """Rows in another order; columns in which all are alike stay as they are."""
+    """Reorder rows; constant columns are not copied."""
     columns = [column if _is_constant(column.chunk(0)) else column.take(order) for column in rows.columns]
     return pa.Table.from_arrays(columns, schema=rows.schema)
 

@@ -1,6 +1,6 @@
-"""Predicates on keys and times, and what statistics say of them: whether rows that fulfil one may be there.
+"""Predicates on keys and times, evaluated on statistics (may rows match?) and on columns (which rows match?).
 
-Statistics that are missing rule nothing out. A row counts at its timestamp, or if it has none when it was received.
+Missing statistics exclude nothing. The time of a row is its timestamp, or its reception time if it has none.
 """
 
 from __future__ import annotations
@@ -21,89 +21,89 @@ from zenspark.lake.parquet_footer import ColumnStats
 
 BoolMask: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
 KeyMatcher: TypeAlias = Callable[[pa.Array], BoolMask]
-"""Of each of some names whether it is meant."""
+"""Mask of the names that match."""
 
 LAST_CHARACTER = chr(0x10FFFF).encode()
-"""Stands behind a greatest text that was cut off: whatever comes there is not greater."""
+"""Ends a maximum that was truncated: no text with that prefix is greater."""
 MILLISECOND_US = 1000
-"""Delta allows writers to cut off times in statistics at the millisecond."""
+"""Delta allows writers to truncate times in statistics to milliseconds."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 MIN_TIME_US, MAX_TIME_US = -(1 << 63), (1 << 63) - 1
 
 
 class KeyPredicate:
-    """Keys that match an expression, of which a literal part is known: the key itself, or the chunks it begins with.
+    """Matches keys against a key expression with a known literal prefix: the whole key, or its first chunks.
 
-    A recorded key may have wildcards of its own: it then matches although it does not begin with the literal part.
+    A recorded key may have wildcards itself; it can match without beginning with the literal prefix.
     """
 
     def __init__(self, matching: KeyMatcher, literal: str | None = None, *, is_exact: bool = False) -> None:
         self.matching = matching
         self._literal = literal
         self.is_exact = is_exact
-        """Whether the literal part is all: the expression has no wildcards."""
+        """Whether the literal prefix is the whole expression, which has no wildcards."""
 
     @cached_property
     def _prefixes(self) -> tuple[bytes, ...]:
-        """What a key that matches begins with, unless it is the literal part itself."""
+        """Prefixes of all keys that can match, other than the literal itself."""
         text = self._literal or ""
         starts = [0, *(at + 1 for at, letter in enumerate(text) if letter == "/")]
         wild = {f"{text[:at]}*" for at in starts} | {f"{text[:at]}$*" for at in range(len(text) + 1)}
         below = f"{text}/**" if self.is_exact else f"{text}/"
-        return tuple(sorted(each.encode() for each in wild | {below}))
+        return tuple(sorted(prefix.encode() for prefix in wild | {below}))
 
     @cached_property
     def _points(self) -> list[bytes]:
         return sorted({*self._prefixes, (self._literal or "").encode()})
 
-    def may_match(self, limits: ColumnStats) -> bool:
-        """Whether a key that matches may be from a least to a greatest one."""
+    def may_match(self, stats: ColumnStats) -> bool:
+        """Whether a column with these statistics may have a matching key."""
         if self._literal is None:
-            return not limits.is_all_null
-        return _may_contain_text(self._points, self._prefixes, limits)
+            return not stats.is_all_null
+        return _may_contain_text(self._points, self._prefixes, stats)
 
 
-def _may_contain_text(points: list[bytes], prefixes: tuple[bytes, ...], limits: ColumnStats) -> bool:
-    """Whether a text that is one of the points, or begins with one of the prefixes, may be within limits."""
-    least, greatest = limits.min_value, limits.max_value
-    if limits.is_all_null:
+def _may_contain_text(points: list[bytes], prefixes: tuple[bytes, ...], stats: ColumnStats) -> bool:
+    """Whether a column with these statistics may have one of the points, or a text with one of the prefixes."""
+    lowest, highest = stats.min_value, stats.max_value
+    if stats.is_all_null:
         return False
-    if not isinstance(least, bytes) or not isinstance(greatest, bytes):  # none are known, or it is no text
+    if not isinstance(lowest, bytes) or not isinstance(highest, bytes):  # no statistics, or not a text column
         return True
-    if least.startswith(prefixes):
+    if lowest.startswith(prefixes):
         return True
-    at = bisect_left(points, least)
+    at = bisect_left(points, lowest)
     if at == len(points):
         return False
-    if greatest.endswith(LAST_CHARACTER):
-        kept = greatest[: -len(LAST_CHARACTER)]
-        return bool(points[at][: len(kept)] <= kept)
-    return bool(points[at] <= greatest)
+    if highest.endswith(LAST_CHARACTER):
+        prefix = highest[: -len(LAST_CHARACTER)]
+        return bool(points[at][: len(prefix)] <= prefix)
+    return bool(points[at] <= highest)
 
 
 class TimePredicate(msgspec.Struct, frozen=True):
-    """A range of time in microseconds since 1970, both ends included."""
+    """Closed range of times in microseconds since 1970."""
 
     start: int = MIN_TIME_US
     end: int = MAX_TIME_US
 
-    def may_overlap(self, limits: ColumnStats) -> bool:
-        """Whether a time within limits may be in the range."""
-        if limits.is_all_null or self.start > self.end:
+    def may_overlap(self, stats: ColumnStats) -> bool:
+        """Whether a column with these statistics may have a time in the range."""
+        if stats.is_all_null or self.start > self.end:
             return False
-        if not isinstance(limits.min_value, int) or not isinstance(limits.max_value, int):  # as above
+        if not isinstance(stats.min_value, int) or not isinstance(stats.max_value, int):
             return True
-        return bool(limits.min_value <= self.end and limits.max_value >= self.start)
+        return bool(stats.min_value <= self.end and stats.max_value >= self.start)
 
     def may_match_row(self, stamped: ColumnStats, received: ColumnStats) -> bool:
-        """Whether a row may count in the range."""
+        """Whether a row may have its time in the range, by the statistics of timestamps and of reception times."""
         if self.may_overlap(stamped):
             return True
         return stamped.null_count != 0 and self.may_overlap(received)
 
     def mask(self, times: pa.Array) -> BoolMask:
-        """Of each time whether it is in the range."""
+        """Mask of the times that are in the range."""
         numbers = times.cast(pa.int64())
         known = (pc.fill_null(numbers, 0) if times.null_count else numbers).to_numpy()
         found: BoolMask = (known >= self.start) & (known <= self.end)
@@ -113,7 +113,7 @@ class TimePredicate(msgspec.Struct, frozen=True):
 
 
 def max_row_time(stamped: ColumnStats, received: ColumnStats) -> int:
-    """A time in microseconds that no row is newer than."""
+    """Upper bound of the times of rows, in microseconds, by statistics."""
     bounds = []
     if not stamped.is_all_null:
         bounds.append(stamped.max_value)
@@ -123,7 +123,7 @@ def max_row_time(stamped: ColumnStats, received: ColumnStats) -> int:
 
 
 def key_stats(file: DataFile) -> ColumnStats:
-    """What the log says of the keys in a file."""
+    """Statistics of the keys of a file, from the log."""
     least, greatest = file.min_values.get("key"), file.max_values.get("key")
     if not isinstance(least, str) or not isinstance(greatest, str):
         return _stats_without_bounds(file, "key")
@@ -131,7 +131,7 @@ def key_stats(file: DataFile) -> ColumnStats:
 
 
 def time_stats(file: DataFile, column: str) -> ColumnStats:
-    """What the log says of a column of times in a file."""
+    """Statistics of a time column of a file, from the log."""
     least, greatest = _to_microseconds(file.min_values.get(column)), _to_microseconds(file.max_values.get(column))
     if least is None or greatest is None:
         return _stats_without_bounds(file, column)
@@ -139,9 +139,9 @@ def time_stats(file: DataFile, column: str) -> ColumnStats:
 
 
 def _stats_without_bounds(file: DataFile, column: str) -> ColumnStats:
-    """The limits of a column without least and greatest values: there are none, or they are not known."""
-    nulls = file.null_counts.get(column)
-    return ColumnStats(null_count=nulls, is_all_null=bool(nulls) and nulls == file.rows)
+    """Statistics of a column without minimum and maximum: all values are null, or they are unknown."""
+    null_count = file.null_counts.get(column)
+    return ColumnStats(null_count=null_count, is_all_null=bool(null_count) and null_count == file.rows)
 
 
 def _to_microseconds(value: object) -> int | None:

@@ -1,9 +1,9 @@
-"""Quarantine: blocks of journals that cannot be landed, put aside so that everything behind them can.
+"""Quarantine: journal blocks that cannot be ingested are set aside, so that ingestion can continue after them.
 
-In `_quarantine/<recorder>/` of the lake there are two files for each block: its bytes as the journal had them, and a
-JSON file that says which rows these are and why they did not land. The transaction that moves the offsets of the table
-over these rows also sets a mark for them. Another transaction moves that mark when they have landed after all, so that
-they do so once; files without a mark are of an attempt that did not get so far, and mean nothing.
+`_quarantine/<recorder>/` of the lake has two files for each block: its raw bytes, and a JSON file with the offsets of
+its rows and the reason. The transaction that advances the offsets of the table past these rows also sets an application
+version for them. Another transaction changes it when they are ingested later, so that this happens exactly once; files
+without an application version are left over from an attempt that was not committed, and are ignored.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ log = logging.getLogger("zenspark.spark")
 QUARANTINE_DIRECTORY = "_quarantine"
 APP_ID_PREFIX = "quarantine:"
 QUARANTINED, RETRIED = 1, 2
-"""What the mark of quarantined rows says: put aside, or landed after all."""
+"""Application version of a quarantined block: in quarantine, or ingested by a retry."""
 LATE_TAG = "zenspark.late"
-"""The tag of a file whose rows lie before the offsets up to which its table had already come."""
+"""Tag of a data file whose rows precede the offsets that its table had already reached."""
 LATE_TAGS = {LATE_TAG: "true"}
 
 
 class QuarantinedBlock(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of one block that were put aside."""
+    """One quarantined block; the content of its JSON file."""
 
     recorder: str
     path: str
-    """The journal."""
+    """Directory of the journal."""
     segment: int
     start: int
     end: int
-    """From which offset up to before which other."""
+    """Offset after the last row."""
     reason: str
     version: str
-    """Of the zenspark that could not land them."""
+    """zenspark version that failed to ingest it."""
     time: str
     has_bytes: bool
-    """Whether the bytes of the block could be read at all."""
+    """Whether the raw bytes of the block could be read."""
     is_damaged: bool = True
-    """Whether the block is not what a recorder wrote; otherwise its rows are of a kind that could not be landed."""
+    """Whether the block is corrupt; otherwise it is intact and its rows could not be ingested."""
 
     @property
     def num_rows(self) -> int:
@@ -68,41 +68,41 @@ class QuarantinedBlock(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def app_id(self) -> str:
-        """The mark of these rows in `samples`."""
+        """Application id of the block in `samples`."""
         return f"{APP_ID_PREFIX}{self.recorder}:{self.start}-{self.end}"
 
     @property
     def file(self) -> str:
-        """Where it stands in the lake, without the ending."""
+        """Path of its files in the lake, without suffix."""
         return f"{QUARANTINE_DIRECTORY}/{quote(self.recorder, safe='')}/{self.start:020}"
 
 
-def parse_app_id(name: str) -> tuple[str, int, int]:
-    """The recorder and the offsets, from one up to before the other, that a mark of quarantined rows names."""
-    recorder, offsets = name.removeprefix(APP_ID_PREFIX).rsplit(":", 1)
+def parse_app_id(app_id: str) -> tuple[str, int, int]:
+    """Parse the application id of a block: recorder, first offset and end offset (exclusive)."""
+    recorder, offsets = app_id.removeprefix(APP_ID_PREFIX).rsplit(":", 1)
     start, end = offsets.split("-")
     return recorder, int(start), int(end)
 
 
 def is_data_error(error: BaseException) -> bool:
-    """Whether it is the rows that are wrong, and not the disk, the memory or the network."""
+    """Whether an error is caused by the data, and not by disk, memory or network."""
     return isinstance(
         error, CorruptJournal | pa.ArrowException | ValueError | TypeError | LookupError | ArithmeticError
     ) and not isinstance(error, OSError | MemoryError)
 
 
-# --- to write rows ----------------------------------------------------------------------------------------------------
+# --- write rows ----------------------------------------------------------------------------------------------------
 
 
 def write_rows(
     location: StoragePath, label: str, batches: Iterable[pa.RecordBatch], tags: dict[str, str] | None = None
 ) -> list[DataFile]:
-    """Write samples into files by day and prefix; nothing is left of them after an error."""
+    """Write samples to data files by partition; after an error no file is left."""
     files = DataFileWriter(location, SAMPLES, label, tags=tags)
     try:
         for rows in group_batches(batches):
-            for partition, own in split_by_partition(rows):
-                files.write(own, partition)
+            for partition, group in split_by_partition(rows):
+                files.write(group, partition)
             files.roll_over()
         return files.close()
     except BaseException:
@@ -111,35 +111,35 @@ def write_rows(
 
 
 class SalvageResult(NamedTuple):
-    """What could be written of a part of a journal, and what could not."""
+    """Data files written from a journal slice, and its quarantined blocks."""
 
     files: list[DataFile]
     quarantined: list[QuarantinedBlock]
 
 
 def salvage(lake: StoragePath, samples: StoragePath, label: str, part: Slice) -> SalvageResult:
-    """Write the rows of a part block by block, and put aside the blocks that fail: what a task of Spark does."""
-    found = SalvageResult([], [])
-    for piece, entry in split_into_blocks(part):
+    """Write a journal slice block by block, and quarantine the blocks that fail; runs in a Spark task."""
+    result = SalvageResult([], [])
+    for block, entry in split_into_blocks(part):
         try:
             if entry is None:
-                problem = f"the block that has offset {piece.start}: its entry is damaged"
-                raise CorruptJournal(str(segment_file(Path(piece.path), piece.segment)), 0, problem)
-            found.files.extend(write_rows(samples, label, piece.batches(DICTIONARY_TYPE)))
+                problem = f"the block that has offset {block.start}: its entry is damaged"
+                raise CorruptJournal(str(segment_file(Path(block.path), block.segment)), 0, problem)
+            result.files.extend(write_rows(samples, label, block.batches(DICTIONARY_TYPE)))
         except Exception as error:
             if not is_data_error(error):
                 raise
-            found.quarantined.append(_quarantine_block(lake, piece, entry, error))
-    return found
+            result.quarantined.append(_quarantine_block(lake, block, entry, error))
+    return result
 
 
 def split_into_blocks(part: Slice) -> Iterator[tuple[Slice, IndexEntry | None]]:
-    """The rows of a part, block by block; without an entry where the index does not say which block they are in."""
-    known = list_segments(Path(part.path))
+    """Split a slice by blocks; the index entry is None for rows whose entry is damaged."""
+    segments = list_segments(Path(part.path))
     offset, segment = part.start, part.segment
     while offset < part.end:
-        following = next((first for first in known if first > offset), part.end)
-        end = min(part.end, following)
+        next_segment = next((first for first in segments if first > offset), part.end)
+        end = min(part.end, next_segment)
         for entry in _read_entries(Path(part.path), segment, offset, end):
             if offset < entry.block.first:
                 yield _block_slice(part, segment, offset, entry.block.first), None
@@ -151,32 +151,32 @@ def split_into_blocks(part: Slice) -> Iterator[tuple[Slice, IndexEntry | None]]:
 
 
 def _read_entries(path: Path, segment: int, start: int, end: int) -> list[IndexEntry]:
-    """The blocks of a segment that have these rows, as far as its index can be read."""
-    found: list[IndexEntry] = []
+    """Read the index entries of the blocks with these rows; damaged entries are skipped."""
+    entries: list[IndexEntry] = []
     with SegmentIndex(path, segment) as index:
         for number in range(index.count):
             try:
                 entry = index.entry(number)
             except CorruptJournal:
                 continue
-            behind = found[-1].block.end if found else start
-            if entry.block.end > behind and entry.block.first < end:
-                found.append(entry)
-    return found
+            previous_end = entries[-1].block.end if entries else start
+            if entry.block.end > previous_end and entry.block.first < end:
+                entries.append(entry)
+    return entries
 
 
 def _block_slice(part: Slice, segment: int, start: int, end: int) -> Slice:
     return msgspec.structs.replace(part, start=start, end=end, segment=segment)
 
 
-def _quarantine_block(lake: StoragePath, piece: Slice, entry: IndexEntry | None, error: Exception) -> QuarantinedBlock:
-    raw = None if entry is None else _read_block_bytes(piece, entry)
+def _quarantine_block(lake: StoragePath, block: Slice, entry: IndexEntry | None, error: Exception) -> QuarantinedBlock:
+    raw = None if entry is None else _read_block_bytes(block, entry)
     item = QuarantinedBlock(
-        recorder=piece.recorder,
-        path=piece.path,
-        segment=piece.segment,
-        start=piece.start,
-        end=piece.end,
+        recorder=block.recorder,
+        path=block.path,
+        segment=block.segment,
+        start=block.start,
+        end=block.end,
         reason=error_cause(error),
         version=__version__,
         time=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -194,39 +194,39 @@ def _write_description(lake: StoragePath, item: QuarantinedBlock) -> None:
 
 
 def discard(lake: StoragePath, items: Iterable[QuarantinedBlock]) -> None:
-    """Remove the files of rows that are not put aside after all."""
+    """Delete the files of blocks that are no longer in quarantine."""
     for item in items:
         for ending in (".json", ".block"):
             lake.remove(f"{item.file}{ending}")
 
 
-def _read_block_bytes(piece: Slice, entry: IndexEntry) -> bytes:
-    with open(segment_file(Path(piece.path), piece.segment), "rb") as file:
+def _read_block_bytes(block: Slice, entry: IndexEntry) -> bytes:
+    with open(segment_file(Path(block.path), block.segment), "rb") as file:
         file.seek(entry.position)
         return file.read(entry.stop - entry.position)
 
 
-# --- to look at it, and to try again ----------------------------------------------------------------------------------
+# --- list and retry ----------------------------------------------------------------------------------
 
 
 def list_quarantined(lake: StoragePath, samples: LakeTable) -> list[QuarantinedBlock]:
-    """What is put aside now, by recorder and offset."""
-    found = []
+    """Blocks that are in quarantine, by recorder and offset."""
+    items = []
     for file in lake.files(QUARANTINE_DIRECTORY, suffix=".json"):
         content = lake.read(file.path)
         if content is not None:
             item = msgspec.json.decode(content, type=QuarantinedBlock)
             if samples.app_version(item.app_id) == QUARANTINED:
-                found.append(item)
-    return found
+                items.append(item)
+    return items
 
 
 def retry(lake: StoragePath, samples: LakeTable, items: Sequence[QuarantinedBlock]) -> int:
-    """Land what can be read now, each block in a transaction of its own; how many rows.
+    """Ingest quarantined blocks that can be decoded now, one transaction per block; how many rows.
 
-    The rows come from the bytes that were put aside, or from the journal, which may have been restored from a copy.
+    The rows are read from the quarantined bytes, or from the journal, which may have been restored from a backup.
     """
-    landed = 0
+    ingested = 0
     for item in items:
         try:
             files = _write_quarantined_rows(lake, samples, item)
@@ -237,14 +237,14 @@ def retry(lake: StoragePath, samples: LakeTable, items: Sequence[QuarantinedBloc
             continue
         samples.commit(Transaction(add=files, app_versions={item.app_id: RETRIED}))
         discard(lake, [item])
-        log.warning("rows %d to %d of recorder %s have landed after all", item.start, item.end - 1, item.recorder)
-        landed += item.num_rows
-    return landed
+        log.warning("ingested quarantined rows %d to %d of recorder %s", item.start, item.end - 1, item.recorder)
+        ingested += item.num_rows
+    return ingested
 
 
 def _keep_quarantined(lake: StoragePath, item: QuarantinedBlock, reason: str) -> None:
-    """Note that this version cannot read it, either."""
-    log.warning("rows %d to %d of recorder %s stay aside: %s", item.start, item.end - 1, item.recorder, reason)
+    """Log that a retry failed, and record its reason and the version in the JSON file."""
+    log.warning("rows %d to %d of recorder %s stay in quarantine: %s", item.start, item.end - 1, item.recorder, reason)
     _write_description(lake, msgspec.structs.replace(item, reason=reason, version=__version__))
 
 
@@ -259,7 +259,7 @@ def _write_quarantined_rows(lake: StoragePath, samples: LakeTable, item: Quarant
 
 
 def _decode_quarantined_rows(lake: StoragePath, item: QuarantinedBlock, part: Slice) -> pa.RecordBatch:
-    """The rows of a block out of the bytes that were put aside."""
+    """Decode the rows of a block from its quarantined bytes."""
     where = Path(lake.address, f"{item.file}.block")
     raw = lake.read(f"{item.file}.block") or b""
     block = BlockHeader.from_bytes(raw[:HEADER_SIZE])

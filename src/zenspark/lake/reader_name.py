@@ -1,4 +1,4 @@
-"""The name under which journals know how far a lake has come."""
+"""The reader name under which a lake commits its offsets in journals."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import hashlib
 
 
 def reader_name(lake: str) -> str:
-    """The name for the lake at an address."""
+    """The reader name of the lake at an address."""
     return f"lake-{hashlib.sha256(lake.encode()).hexdigest()[:16]}"

@@ -21,14 +21,14 @@ import pyarrow as pa
 GID_BYTES = 16
 NUMBER_BYTES = 8
 SEQUENCE_NUMBER_LIMIT = 1 << 48
-"""Larger numbers are no sequence numbers: one in 16 million attachments of other contents passes for one of these."""
+"""Larger numbers are not taken for sequence numbers: reduces false positives to one in 16 million attachments."""
 
 Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
 class AttachmentLayout:
-    """Where the fields are in an attachment, and which bytes are the same in all of them."""
+    """Byte offsets of the fields of an attachment, and its constant bytes."""
 
     size: int
     sequence_number: int
@@ -38,7 +38,7 @@ class AttachmentLayout:
 
     @classmethod
     def of(cls, names: tuple[bytes, bytes, bytes]) -> AttachmentLayout:
-        """The layout with these names before the fields; with empty ones, without any."""
+        """Build the layout with these field names before the fields; empty names are omitted."""
         number, time, gid = (bytes([len(name)]) + name if name else b"" for name in names)
         gid += bytes([GID_BYTES])
         at_number = len(number)
@@ -48,14 +48,14 @@ class AttachmentLayout:
         return cls(at_gid + GID_BYTES, at_number, at_time, at_gid, constant)
 
     def matches(self, attachments: Bytes) -> npt.NDArray[np.bool_]:
-        """Which of these attachments of the right size have this layout."""
-        found = np.ones(len(attachments), np.bool_)
+        """Mask of the attachments, all of the right size, that have this layout."""
+        mask = np.ones(len(attachments), np.bool_)
         for position, constant in self.constant:
             part = attachments[:, position : position + len(constant)]
-            found &= (part == np.frombuffer(constant, np.uint8)).all(axis=1)
+            mask &= (part == np.frombuffer(constant, np.uint8)).all(axis=1)
         numbers = self.numbers(attachments)
-        found &= (numbers >= 0) & (numbers < SEQUENCE_NUMBER_LIMIT)
-        return found & (_read_integers(attachments, self.source_timestamp) >= 0)
+        mask &= (numbers >= 0) & (numbers < SEQUENCE_NUMBER_LIMIT)
+        return mask & (_read_integers(attachments, self.source_timestamp) >= 0)
 
     def numbers(self, attachments: Bytes) -> npt.NDArray[np.int64]:
         return _read_integers(attachments, self.sequence_number)
@@ -72,19 +72,19 @@ LAYOUTS = (
 
 
 class NumberedAttachments(NamedTuple):
-    """The attachments of a column that have a sequence number."""
+    """The attachments of a column that have sequence numbers."""
 
     places: npt.NDArray[np.int64]
-    """The rows they are in, in order."""
+    """Their row numbers, ascending."""
     numbers: npt.NDArray[np.int64]
     publisher: npt.NDArray[np.int64]
-    """For each the index of its publisher in `gids`."""
+    """Index of the publisher of each in `gids`."""
     gids: list[str]
-    """In hexadecimal digits, byte by byte."""
+    """Publisher gids as hexadecimal text."""
 
 
 def find_sequence_numbers(attachments: pa.BinaryArray) -> NumberedAttachments:
-    """Finds the attachments that are exactly as rmw_zenoh makes them; nulls and all others are left out."""
+    """Find attachments in the format of rmw_zenoh; nulls and other attachments are skipped."""
     starts, lengths, data = _buffers(attachments)
     places, numbers, gids = [], [], []
     for layout in LAYOUTS:
@@ -102,7 +102,7 @@ def find_sequence_numbers(attachments: pa.BinaryArray) -> NumberedAttachments:
 
 
 def _buffers(column: pa.BinaryArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Bytes]:
-    """Where each value begins and how long it is, and the bytes of all; a null has the length -1."""
+    """Start and length of each value, and the buffer with their bytes; a null has the length -1."""
     _, offsets, values = column.buffers()
     ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
     lengths = np.diff(ends)

@@ -1,13 +1,13 @@
-"""Which sequence numbers of a source are missing and which are repeated, whatever the order they arrive in.
+"""Gap detection: missing and repeated sequence numbers of a source, independent of the order of arrival.
 
-A source numbers what it publishes, one after the other. Numbers of SourceInfo have 32 bits and wrap around; others do
-not wrap. Between the lowest and the highest number received, every number is either received or *missing*; what is
-before the lowest is not missed, because it may have been published before the recorder subscribed. A number that
-arrives again is *repeated*. A missing number that arrives late is no longer missing. So what is missing in the end
-depends on the numbers only, not on their order, and not on how they are cut into batches.
+A source numbers its publications consecutively. Sequence numbers of SourceInfo have 32 bits and wrap around; others do
+not wrap. Between the lowest and the highest number received, every number is either received or *missing*; numbers
+below the lowest are not missing, because they may have been published before the recorder subscribed. A number that
+arrives again is *repeated*. A missing number that arrives late is no longer missing. So the final result depends on the
+numbers only, not on their order, and not on how they are split into batches.
 
-The memory of a source is bounded: of its missing ranges the newest `MAX_OPEN_RANGES` stay open. Older ones are settled: they stay
-missing, and numbers below the last of them are no longer judged.
+The state of a source is bounded: of its missing ranges the newest `MAX_OPEN_RANGES` stay open. Older ones are
+finalized: they stay missing, and numbers below the last of them are ignored.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import numpy.typing as npt
 Numbers = npt.NDArray[np.int64]
 
 SN_MODULUS = 2**32
-"""The numbers of SourceInfo are counted modulo this."""
+"""Modulus of the sequence numbers of SourceInfo."""
 MAX_OPEN_RANGES = 256
-"""Missing ranges of a source that a late number can still fill."""
+"""Missing ranges of a source that late numbers can still fill."""
 
 
 @dataclass(frozen=True)
 class MissingRange:
-    """Numbers from `first` to `last` that are missing, and when that was noticed."""
+    """Missing numbers from `first` to `last`, inclusive, and the time at which the gap was noticed."""
 
     first: int
     last: int
@@ -36,41 +36,41 @@ class MissingRange:
 
 
 class RepeatedNumbers(NamedTuple):
-    """Numbers that arrived again, in their order: there may be as many as rows, so there is no object for each."""
+    """Repeated numbers, ascending, as arrays: there may be as many as rows."""
 
     numbers: Numbers
     noticed: Numbers
-    """When each of them arrived again for the first time."""
+    """Time of the first repetition of each."""
     times: Numbers
-    """How often it arrived again."""
+    """Number of repetitions of each."""
 
 
 @dataclass(frozen=True)
 class SourceState:
-    """What is remembered of a source. Its numbers are counted on behind the wrap-around, so that they have an order."""
+    """State of a source. Its numbers are unwrapped: they continue to grow after a wrap-around."""
 
     lowest: int
     highest: int
     received: int
-    """When a sample of it arrived last."""
+    """Time of the last sample."""
     is_finalized: bool = False
-    """Nothing below `lowest` is judged any more."""
+    """Whether ranges were finalized, so that numbers below `lowest` are ignored."""
     open_ranges: tuple[MissingRange, ...] = field(default=())
-    """Missing ranges, in order."""
+    """Missing ranges, ascending."""
 
 
 @dataclass(frozen=True)
 class GapUpdate:
-    """What new numbers of a source mean."""
+    """Result of adding numbers of a source."""
 
     source: SourceState
     repeated: RepeatedNumbers
     finalized: list[MissingRange]
-    """Missing ranges that will stay so."""
+    """Ranges that are finally missing."""
 
 
 def update_gaps(known: SourceState | None, numbers: Numbers, times: Numbers, wraps: bool = True) -> GapUpdate:
-    """Takes in numbers of one source in the order they arrived, each with its time of reception."""
+    """Add numbers of one source in order of arrival, each with its reception time."""
     counted = unwrap(known.highest if known else int(numbers[0]), numbers) if wraps else numbers
     order = np.argsort(counted, kind="stable")
     counted, came = counted[order], times[order]
@@ -89,13 +89,13 @@ def update_gaps(known: SourceState | None, numbers: Numbers, times: Numbers, wra
 
 
 def unwrap(reference: int, numbers: Numbers) -> Numbers:
-    """Counts numbers on from a reference: each becomes the nearest to it of those that are equal modulo WRAP."""
+    """Unwrap numbers: each becomes the value nearest to the reference that is equal modulo SN_MODULUS."""
     found: Numbers = reference + (numbers - reference + SN_MODULUS // 2) % SN_MODULUS - SN_MODULUS // 2
     return found
 
 
 def _extend_source(known: SourceState, fresh: Numbers, came: Numbers) -> tuple[SourceState, Numbers]:
-    """Adds the distinct numbers of a batch to a source; also returns the places of those that it had before."""
+    """Add distinct numbers to a source; also returns the indexes of those that it had before."""
     above, below = fresh > known.highest, (fresh < known.lowest) & (not known.is_finalized)
     inside = np.flatnonzero((fresh >= known.lowest) & (fresh <= known.highest))
     still_missing, was_missing = _fill_ranges(known.open_ranges, fresh[inside])
@@ -109,7 +109,7 @@ def _extend_source(known: SourceState, fresh: Numbers, came: Numbers) -> tuple[S
 
 
 def _find_missing(numbers: Numbers, came: Numbers) -> list[MissingRange]:
-    """What is missing between numbers in order; noticed when the later one of its neighbours arrived."""
+    """Find the gaps between ascending numbers; each was noticed when the later of its neighbours arrived."""
     places = np.flatnonzero(np.diff(numbers) > 1)
     noticed = np.maximum(came[places], came[places + 1])
     return [
@@ -121,7 +121,7 @@ def _find_missing(numbers: Numbers, came: Numbers) -> list[MissingRange]:
 
 
 def _fill_ranges(missing: tuple[MissingRange, ...], late: Numbers) -> tuple[list[MissingRange], npt.NDArray[np.bool_]]:
-    """Removes late numbers from missing ranges; also returns which of them were missing."""
+    """Remove late numbers from missing ranges; also returns a mask of those that were missing."""
     firsts = np.array([gap.first for gap in missing], np.int64)
     lasts = np.array([gap.last for gap in missing], np.int64)
     place = np.searchsorted(firsts, late, side="right") - 1
@@ -148,7 +148,7 @@ def _split_range(gap: MissingRange, numbers: list[int]) -> list[MissingRange]:
 
 
 def _count_repeated(again: Numbers, came: Numbers) -> RepeatedNumbers:
-    """Each number once, with when it came first and how often."""
+    """Aggregate repetitions: each number once, with its first time and its count."""
     order = np.lexsort((came, again))
     again, came = again[order], came[order]
     starts = np.flatnonzero(np.concatenate([[True], again[1:] != again[:-1]])) if len(again) else order

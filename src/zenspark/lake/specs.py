@@ -1,4 +1,4 @@
-"""What the tables of a lake look like: their columns, how they are partitioned, which columns their log describes."""
+"""Table specifications of a lake: columns, partition columns, and columns with statistics in the log."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pyarrow as pa
 from zenspark.arrow import SCHEMA, UTC
 
 FORMAT_VERSION = "2"
-"""The format of a lake, kept in each of its tables: 2 is the layout of every Delta writer, internal state apart."""
+"""Format version of a lake, a property of each table: 2 is the standard Delta layout, with separate state tables."""
 READABLE_VERSIONS = ("1", FORMAT_VERSION)
-"""A lake of an older format can be read; `zenspark lake upgrade` makes it one that can be written."""
+"""An older format is read-only; `zenspark lake upgrade` converts it to the current one."""
 
 JOURNAL_SCHEMA = pa.schema([*SCHEMA, pa.field("recorder", pa.string()), pa.field("offset", pa.int64())])
-"""The rows a journal of samples gives."""
+"""Schema of the rows that a journal of samples returns."""
 
 
 NO_PARTITIONS = pa.schema([])
@@ -22,14 +22,14 @@ NO_PARTITIONS = pa.schema([])
 
 @dataclass(frozen=True)
 class TableSpec:
-    """One table: what its files hold, and the partitions they are in."""
+    """Schema and partition columns of one table."""
 
     name: str
     columns: pa.Schema
-    """As they stand in the files, without the partitions."""
+    """Columns in the data files, without the partition columns."""
     partitions: pa.Schema = NO_PARTITIONS
     stats_columns: tuple[str, ...] = ()
-    """Columns whose least and greatest values the log keeps for each file, so that readers can leave files out."""
+    """Columns whose minimum and maximum the log has for each file, so that readers can skip files."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -77,7 +77,7 @@ TRAFFIC = TableSpec(
 )
 
 PART_COLUMN = pa.schema([("part", pa.string())])
-"""How the internal tables are divided: into what refreshes append, what merges write, and what is replaced."""
+"""Partition column of state tables: new files of refreshes, merged levels, and the part that refreshes replace."""
 LATEST_STATE = TableSpec("latest", JOURNAL_SCHEMA, partitions=PART_COLUMN, stats_columns=("key",))
 GAPS_STATE = TableSpec("gaps", GAPS.columns, partitions=PART_COLUMN, stats_columns=("source_zid",))
 TRAFFIC_STATE = TableSpec(

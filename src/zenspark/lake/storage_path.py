@@ -1,7 +1,7 @@
-"""Directories of a lake, wherever they are: the one place that lists, reads and removes files.
+"""Directories of a lake on a local disk or in an object store: listing, reading, writing and deleting files.
 
-An address is a path of this machine, a `file://` URI, or the URI of a filesystem that both Arrow and deltalake reach.
-Spark, Arrow and the Delta log each spell the same address in their own way.
+An address is a local path, a `file://` URI, or the URI of a filesystem that both Arrow and deltalake support. Spark,
+Arrow and deltalake use different forms of the same address.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from zenspark.lake import s3
 S3_SCHEME = "s3://"
 NO_HARD_LINK_ERRORS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 HADOOP_SCHEMES = {"s3": "s3a", "gs": "gs", "abfs": "abfss"}
-"""What Spark's filesystems call what the others call by the name on the left."""
+"""URI schemes of Hadoop filesystems, by the scheme that Arrow and deltalake use."""
 
 
 @dataclass(frozen=True)
 class FileInfo:
-    """A file in a location: its path there, and its size."""
+    """Path of a file relative to its location, and its size in bytes."""
 
     path: str
     size: int
@@ -43,15 +43,15 @@ class FileInfo:
 
 @dataclass(frozen=True)
 class StoragePath:
-    """One directory; it need not exist before something is written there."""
+    """One directory; the first write creates it."""
 
     address: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What deltalake needs to reach it, as `storage_options`; on S3 Arrow needs it too. There may be secrets in it."""
+    """deltalake's `storage_options`, on S3 also used by Arrow; may have secrets."""
 
     @classmethod
     def at(cls, address: str | Path, options: Mapping[str, str] | None = None) -> StoragePath:
-        """The location an address names; paths become absolute, `file://` URIs paths."""
+        """Parse an address; makes paths absolute, and converts `file://` URIs to paths."""
         text = re.sub("^s3[an]://", S3_SCHEME, str(address))
         if text.startswith("file:"):
             text = unquote(urlsplit(text).path)
@@ -62,7 +62,7 @@ class StoragePath:
         return cls(text.rstrip("/"), options or {})
 
     def __reduce__(self) -> tuple[type[StoragePath], tuple[str, Mapping[str, str]]]:
-        return StoragePath, (self.address, self.options)  # connections stay where they are
+        return StoragePath, (self.address, self.options)  # connections are not pickled
 
     @property
     def is_local(self) -> bool:
@@ -70,7 +70,7 @@ class StoragePath:
 
     @property
     def spark_uri(self) -> str:
-        """The address for Spark, which takes names as they are, without percent signs for other characters."""
+        """The URI for Spark, whose paths are not percent-encoded."""
         if self.is_local:
             return f"file://{self.address}"
         scheme, rest = self.address.split("://", 1)
@@ -86,29 +86,29 @@ class StoragePath:
         if self.address.startswith(S3_SCHEME):
             return s3.filesystem(self.options), self.address.removeprefix(S3_SCHEME)
         try:
-            found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(self.address)
+            resolved: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(self.address)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise UsageError(f"{self.address}: {error}") from None
-        return found
+        return resolved
 
     def check(self) -> None:
-        """Says what is wrong with the place itself, if anything, before something is begun there."""
+        """Check access before the first use; raises LakeError."""
         if self.address.startswith(S3_SCHEME):
             problem = s3.check_access(self.address.removeprefix(S3_SCHEME), self.options)
             if problem is not None:
                 raise LakeError(self.address, problem)
 
-    def _at(self, path: str) -> tuple[fs.FileSystem, str]:
+    def _resolve(self, path: str) -> tuple[fs.FileSystem, str]:
         system, root = self._arrow
         return system, f"{root}/{path}" if path else root
 
     def exists(self, path: str = "") -> bool:
-        system, where = self._at(path)
+        system, where = self._resolve(path)
         return bool(system.get_file_info(where).type != fs.FileType.NotFound)
 
     def files(self, path: str = "", suffix: str = "") -> list[FileInfo]:
-        """All files below a directory, by path; none if there is no such directory."""
-        system, where = self._at(path)
+        """List files below a directory recursively, sorted by path; empty if it does not exist."""
+        system, where = self._resolve(path)
         _, root = self._arrow
         found = system.get_file_info(fs.FileSelector(where, allow_not_found=True, recursive=True))
         return sorted(
@@ -117,19 +117,19 @@ class StoragePath:
         )
 
     def names(self, path: str = "") -> list[str]:
-        """What stands directly in a directory; nothing if there is none."""
-        system, where = self._at(path)
+        """List the names in a directory; empty if it does not exist."""
+        system, where = self._resolve(path)
         found = system.get_file_info(fs.FileSelector(where, allow_not_found=True))
         return sorted(info.base_name for info in found)
 
     def open(self, path: str) -> pa.NativeFile:
-        """Opens a file to read anywhere in it."""
-        system, where = self._at(path)
+        """Open a file for random access."""
+        system, where = self._resolve(path)
         return system.open_input_file(where)
 
     def read(self, path: str) -> bytes | None:
-        """The content of a small file, or None if there is none."""
-        system, where = self._at(path)
+        """Read a small file; None if it does not exist."""
+        system, where = self._resolve(path)
         try:
             with system.open_input_stream(where) as stream:
                 content: bytes = stream.read()
@@ -138,19 +138,19 @@ class StoragePath:
         return content
 
     def write(self, path: str, content: bytes) -> None:
-        """Writes a small file whole: whoever reads it finds the old content or the new."""
-        system, where = self._made(path)
-        written = f"{where}.{uuid4().hex}.tmp" if self.is_local else where  # elsewhere a file appears when it is closed
+        """Write a small file atomically: a reader gets the old content or the new."""
+        system, where = self._create_parent(path)
+        written = f"{where}.{uuid4().hex}.tmp" if self.is_local else where  # an object appears when it is closed
         with system.open_output_stream(written) as stream:
             stream.write(content)
         if written != where:
             system.move(written, where)
 
-    def create(self, path: str, content: bytes) -> bool:
-        """Write a small file unless there is one of that name, in one step; whether it was written."""
+    def put_if_absent(self, path: str, content: bytes) -> bool:
+        """Write a small file atomically unless it exists; whether it was written."""
         if not self.is_local:
-            return self._created_elsewhere(path, content)
-        _, where = self._made(path)
+            return self._put_object_if_absent(path, content)
+        _, where = self._create_parent(path)
         draft = f"{where.rsplit('/', 1)[0]}/.{uuid4().hex}.tmp"
         try:
             with open(draft, "xb") as file:
@@ -165,9 +165,9 @@ class StoragePath:
                 os.unlink(draft)
         return True
 
-    def _created_elsewhere(self, path: str, content: bytes) -> bool:
+    def _put_object_if_absent(self, path: str, content: bytes) -> bool:
         try:
-            obstore.put(self._objects, path, content, mode="create")
+            obstore.put(self._object_store, path, content, mode="create")
         except AlreadyExistsError:
             return False
         except BaseError as error:
@@ -175,8 +175,8 @@ class StoragePath:
         return True
 
     @cached_property
-    def _objects(self) -> ObjectStore:
-        """The location for the one thing that Arrow cannot do: to write only what is not there."""
+    def _object_store(self) -> ObjectStore:
+        """obstore client, for conditional writes, which Arrow does not support."""
         config: Any = {name: value for name, value in self.options.items() if name != s3.ALLOW_HTTP} or None
         return from_url(
             self.address,
@@ -185,20 +185,20 @@ class StoragePath:
         )
 
     def open_output(self, path: str) -> pa.NativeFile:
-        """Opens a new file to write, and makes its directory."""
-        system, where = self._made(path)
+        """Open a new file for writing, and create its directory."""
+        system, where = self._create_parent(path)
         return system.open_output_stream(where)
 
-    def _made(self, path: str) -> tuple[fs.FileSystem, str]:
-        """A place for a file: its directory is there, if there are directories at all."""
-        system, where = self._at(path)
+    def _create_parent(self, path: str) -> tuple[fs.FileSystem, str]:
+        """Resolve a path for writing: creates its directory, on filesystems that have directories."""
+        system, where = self._resolve(path)
         if not self.address.startswith(S3_SCHEME):
             system.create_dir(where.rsplit("/", 1)[0], recursive=True)
         return system, where
 
     def remove(self, path: str) -> None:
-        """Removes a file, or a directory with everything in it; nothing if it is not there."""
-        system, where = self._at(path)
+        """Delete a file, or a directory recursively; does nothing if it does not exist."""
+        system, where = self._resolve(path)
         match system.get_file_info(where).type:
             case fs.FileType.Directory:
                 system.delete_dir(where)
@@ -206,31 +206,31 @@ class StoragePath:
                 system.delete_file(where)
 
     def move(self, path: str, to: str) -> None:
-        """Give a directory of a local disk another name."""
-        system, where = self._at(path)
-        _, target = self._made(to)
+        """Rename a directory on a local disk."""
+        system, where = self._resolve(path)
+        _, target = self._create_parent(to)
         system.move(where, target)
 
     def copy(self, path: str, location: StoragePath, to: str) -> None:
-        """Copy a file into another location of the same place."""
-        system, where = self._at(path)
-        _, target = location._made(to)
+        """Copy a file to another location of the same filesystem."""
+        system, where = self._resolve(path)
+        _, target = location._create_parent(to)
         system.copy_file(where, target)
 
     def link(self, path: str, to: str) -> None:
-        """Give a file a second name: on a local disk without a copy, elsewhere by one. An older one is replaced."""
+        """Make a file available under a second path, by a hard link or an object copy; replaces the target."""
         if not self.is_local:
             self.copy(path, self, to)
             return
-        _, where = self._at(path)
-        _, target = self._made(to)
+        _, where = self._resolve(path)
+        _, target = self._create_parent(to)
         with suppress(FileNotFoundError):
             os.unlink(target)
         os.link(where, target)
 
 
 def _link_exclusive(draft: str, where: str, content: bytes) -> None:
-    """Give a file its name if there is none of that name; where a disk has no hard links, write it under that name."""
+    """Hard-link a file to a new path, atomically; without support for hard links, create the file exclusively."""
     try:
         os.link(draft, where)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Thrift's compact protocol, as far as the metadata of Parquet files needs it.
+"""Thrift compact protocol: the subset that Parquet metadata uses.
 
-A struct is a dict from field number to value. On the wire a 32-bit and a 64-bit integer differ by their type, and
-readers skip a field of the wrong one: `I32` says which is meant; a plain `int` has 64 bits.
+A struct is a dict from field number to value. 32-bit and 64-bit integers have different wire types, and readers skip a
+field of the wrong type: `I32` encodes as 32 bits, a plain `int` as 64 bits.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ TRUE, FALSE, BYTE, I16, I32_TYPE, I64, DOUBLE, BINARY, LIST, SET, STRUCT = 1, 2,
 INTEGERS = frozenset((I16, I32_TYPE, I64))
 DOUBLE_BYTES = 8
 MAX_DEPTH = 16
-"""Structs inside structs: metadata of Parquet has at most six, more is not metadata."""
+"""Nesting depth of structs: Parquet metadata has at most six."""
 MAX_VARINT_BITS = 64
 
 
 class ThriftError(ValueError):
-    """These bytes are not a struct of the compact protocol."""
+    """The bytes are not a valid struct of the compact protocol."""
 
 
 class I32(int):
-    """An integer that is written with 32 bits."""
+    """An integer that is encoded with 32 bits."""
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
 def read_struct(data: bytes, at: int = 0) -> tuple[Struct, int]:
-    """The struct that begins at a position, and the position behind it; raises `ThriftError`."""
+    """Decode the struct at a position, and return the position after it; raises `ThriftError`."""
     try:
         return _read_fields(data, at, 0)
     except IndexError:
@@ -68,7 +68,7 @@ def _read_fields(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
             number, at = _read_varint(data, at)
             field = (number >> 1) ^ -(number & 1)
         kind = head & 0x0F
-        if kind in INTEGERS:  # most fields are: a call for each would double the time
+        if kind in INTEGERS:  # most fields: a call for each would double the time
             byte = data[at]
             at += 1
             if byte > 0x7F:
@@ -128,7 +128,7 @@ def _read_list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
 
 
 def encode_struct(struct: Struct) -> bytes:
-    """A struct as bytes, fields in ascending order; those that are None are left out."""
+    """Encode a struct, fields in ascending order; None fields are omitted."""
     out = bytearray()
     last = 0
     for field, value in sorted(struct.items()):

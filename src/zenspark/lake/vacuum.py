@@ -1,4 +1,4 @@
-"""Vacuum: removes files from disk that no version of a table within its history refers to."""
+"""Vacuum: deletes files that no version of a table within its history refers to."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from zenspark.lake.delta_table import LakeTable, to_one_line
 
 
 def vacuum(table: LakeTable, retention: timedelta | None = None, *, full: bool = False) -> int:
-    """Remove files from disk that have been out of the table for so long; how many.
+    """Delete files that were removed from the table longer ago than `retention`; how many.
 
-    None is the history of the table (`LakeTable.set_history`); other times are rounded up to whole hours. With `full` all
-    files of the table are listed, so that what was written and never committed goes, too.
+    None is the history of the table (`LakeTable.set_history`); other values are rounded up to whole hours. With `full`
+    all files in storage are listed, so that files that were written and never committed are deleted, too.
     """
     if not table.exists:
         return 0
     hours = None if retention is None else math.ceil(retention.total_seconds() / 3600)
     try:
-        gone = table.delta().vacuum(hours, dry_run=False, enforce_retention_duration=False, full=full)
+        deleted = table.to_deltalake().vacuum(hours, dry_run=False, enforce_retention_duration=False, full=full)
     except (OSError, DeltaError) as error:
         raise LakeError(table.location.address, to_one_line(error)) from error
-    return len(gone)
+    return len(deleted)

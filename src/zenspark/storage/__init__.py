@@ -1,4 +1,4 @@
-"""Storages: Zenoh queries answered from the journal and the lake, as a storage of zenohd would; without Spark."""
+"""Storages: reply to Zenoh queries from journals and the lake, like the storages of zenohd; without Spark."""
 
 from zenspark.storage.queryable import Storage
 

@@ -1,10 +1,10 @@
-"""What was published in a range of time: the samples of the lake, then those that have not landed yet.
+"""History queries: the samples of a time range, from the lake and from journal rows that are not ingested yet.
 
-A sample counts at its timestamp, or if it has none when it was received; to the microsecond. A day is looked at only if
-samples received then can be meant: a timestamp at most a day ahead of the reception is found.
+The time of a sample is its timestamp, or its reception time if it has none, in microseconds. Days are pruned by
+reception time: a sample is found if its timestamp is at most a day ahead of its reception.
 
-What is read of the lake is what statistics, dictionaries and page indexes leave (`lake/scan.py`). With a limit the
-rows that have not landed come first, then files from the newest on, until nothing that is left can be among the newest.
+The lake is scanned selectively (`lake/scan.py`). With a limit the journal rows are read first, then files from the
+newest on, until no remaining file can have one of the newest samples.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from zenspark.lake.scan import NewestTimes, ScanRequest
 from zenspark.lake.specs import JOURNAL_SCHEMA
 from zenspark.storage.inputs import SamplesSnapshot, StorageInputs
 from zenspark.storage.key_scope import KeyScope
-from zenspark.storage.ordering import Numbers
+from zenspark.storage.sample_order import Numbers
 from zenspark.storage.value_pages import parse_encoding
 from zenspark.types.time_range import TimeRange
 from zenspark.wire.messages import Del, Put
@@ -46,128 +46,128 @@ HISTORY_COLUMNS = [
     "offset",
 ]
 MAX_CLOCK_AHEAD = timedelta(days=1)
-"""How far a clock may be ahead of the recorder's."""
+"""How far the clock of a timestamp may be ahead of the recorder's clock."""
 MAX_SORTED_ROWS, MAX_SORTED_BYTES = 100_000, 64 << 20
-"""So many samples are put in order: more would have to be kept in memory for that."""
+"""More samples than this are returned unsorted: sorting would have to keep all of them in memory."""
 MAX_CHUNK_ROWS, MAX_CHUNK_BYTES = 1024, 4 << 20
-"""How many rows become Python objects at a time: their payloads are in memory twice."""
+"""Rows that become Python objects at a time: their payloads are in memory twice."""
 MESSAGE_COLUMNS = ["key", "kind", "payload", "encoding", "timestamp_ntp64", "timestamp_id", "attachment"]
 MICROSECOND = timedelta(microseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_TIME_SECONDS = 1e11
-"""A time after all others: more would not fit where times are compared."""
+"""Bound of times in a query: larger ones would overflow microseconds in 64 bits."""
 
 
 class HistoryQuery(msgspec.Struct, frozen=True):
-    """What a query wants of the past."""
+    """Parameters of a history query."""
 
     key_expr: str
     times: TimeRange
     limit: int | None = None
-    """How many samples at most, the newest: of each key, or if there are no wildcards in the query, in all."""
+    """Maximum number of samples, the newest ones: per key, or in total if the key expression has no wildcards."""
 
 
 class History:
-    """Answers from one lake and its journals; any number of threads may ask at once."""
+    """Runs history queries on one lake and its journals; thread-safe."""
 
-    def __init__(self, scope: KeyScope, sources: StorageInputs) -> None:
+    def __init__(self, scope: KeyScope, inputs: StorageInputs) -> None:
         self._scope = scope
-        self._inputs = sources
+        self._inputs = inputs
 
-    def samples(self, asked: HistoryQuery, owner: int = 0) -> Iterator[tuple[str, Put | Del]]:
-        """The samples on one of the storage's key expressions, oldest first unless there are very many.
+    def samples(self, query: HistoryQuery, owner: int = 0) -> Iterator[tuple[str, Put | Del]]:
+        """Yield the samples for one of the storage's key expressions, oldest first unless there are very many.
 
-        Raises `LakeError` if files were removed while they were read, and that a second time or after an answer.
+        Raises `LakeError` if files were removed while they were read: in the second attempt, or after the first sample.
         """
-        is_begun = False
+        has_yielded = False
         try:
-            for sample in self._answer(asked, owner):
-                is_begun = True
+            for sample in self._run(query, owner):
+                has_yielded = True
                 yield sample
             return
         except (FileNotFoundError, OffsetOutOfRange) as error:
-            if is_begun:
+            if has_yielded:
                 raise _removed_error(error) from error
         try:
-            yield from self._answer(asked, owner)
+            yield from self._run(query, owner)
         except (FileNotFoundError, OffsetOutOfRange) as error:
             raise _removed_error(error) from error
 
-    def _answer(self, asked: HistoryQuery, owner: int) -> Iterator[tuple[str, Put | Del]]:
-        search = HistorySearch(self._scope, asked, owner)
-        past = self._inputs.snapshot(search.day_from, search.prefix)
-        tail = self._inputs.read_tail(past.offsets, search.received)
-        if asked.limit is None:
-            yield from _order_messages(search.all_rows(past, tail))
+    def _run(self, query: HistoryQuery, owner: int) -> Iterator[tuple[str, Put | Del]]:
+        search = HistorySearch(self._scope, query, owner)
+        snapshot = self._inputs.snapshot(search.day_from, search.prefix)
+        tail = self._inputs.read_tail(snapshot.offsets, search.received)
+        if query.limit is None:
+            yield from _order_messages(search.all_rows(snapshot, tail))
         else:
-            yield from search.newest_rows(past, tail, asked.limit).sort_by_time().messages()
+            yield from search.newest_rows(snapshot, tail, query.limit).sort_by_time().messages()
 
 
 class HistorySearch:
-    """How the samples of one query are found."""
+    """Finds the samples of one query."""
 
-    def __init__(self, scope: KeyScope, asked: HistoryQuery, owner: int) -> None:
+    def __init__(self, scope: KeyScope, query: HistoryQuery, owner: int) -> None:
         self._scope = scope
-        self._asked = asked
+        self._query = query
         self._owner = owner
-        literal = scope.literal_prefix(asked.key_expr, owner)
+        literal = scope.literal_prefix(query.key_expr, owner)
         self.prefix = None if literal is None else partition_prefix(literal.text)
-        """The partition of the keys that can match."""
-        self.is_single_key = "*" not in asked.key_expr
-        """Whether one key is asked for."""
-        self._times = _to_time_predicate(asked.times)
+        """Prefix partition of the keys that can match; None for all."""
+        self.is_single_key = "*" not in query.key_expr
+        """Whether the query is for a single key."""
+        self._times = _to_time_predicate(query.times)
         text, is_exact = literal or (None, False)
-        self.wanted = ScanRequest(
+        self.request = ScanRequest(
             KeyPredicate(self._matching, text, is_exact=is_exact), self._times, tuple(HISTORY_COLUMNS)
         )
 
     def _matching(self, names: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        return self._scope.match(names, self._asked.key_expr, self._owner)
+        return self._scope.match(names, self._query.key_expr, self._owner)
 
     @property
     def received(self) -> int | None:
-        """When samples that can be meant were received at the earliest, in microseconds; None if at any time."""
+        """Earliest reception time of samples that can match, in microseconds; None if unbounded."""
         return None if self._times.start == MIN_TIME_US else max(0, self._times.start - MAX_CLOCK_AHEAD // MICROSECOND)
 
     @property
     def day_from(self) -> date | None:
-        """The day of that."""
+        """Earliest day of reception of samples that can match; None if unbounded."""
         return None if self.received is None else (EPOCH + timedelta(microseconds=self.received)).date()
 
-    def all_rows(self, past: SamplesSnapshot, tail: Iterable[pa.RecordBatch]) -> Iterator[HistoryRows]:
-        """All samples, first those that have landed."""
-        for batch in past.rows(self.wanted):
-            yield self._landed(batch)
-        yield from self._recorded(tail)
+    def all_rows(self, snapshot: SamplesSnapshot, tail: Iterable[pa.RecordBatch]) -> Iterator[HistoryRows]:
+        """Yield all samples, ingested ones first."""
+        for batch in snapshot.rows(self.request):
+            yield self._from_lake(batch)
+        yield from self._from_journals(tail)
 
-    def newest_rows(self, past: SamplesSnapshot, tail: Iterable[pa.RecordBatch], limit: int) -> HistoryRows:
-        """The newest samples, first looked for among those that have not landed."""
+    def newest_rows(self, snapshot: SamplesSnapshot, tail: Iterable[pa.RecordBatch], limit: int) -> HistoryRows:
+        """Find the newest samples; journal rows are searched first."""
         newest = NewestTimes(limit, is_single_key=self.is_single_key)
         kept = _NewestRows(limit, self.is_single_key)
-        for rows in self._recorded(tail):
+        for rows in self._from_journals(tail):
             kept.add(rows)
         found = kept.rows()
         newest.add(found.table.column("name").to_pylist(), found.times.tolist())
-        for batch in past.newest(self.wanted, newest):
-            kept.add(self._landed(batch))
+        for batch in snapshot.newest(self.request, newest):
+            kept.add(self._from_lake(batch))
         return kept.rows()
 
-    def _landed(self, batch: pa.RecordBatch) -> HistoryRows:
-        """Rows of the lake, which are those that are wanted."""
+    def _from_lake(self, batch: pa.RecordBatch) -> HistoryRows:
+        """Convert rows of the lake, all of which match."""
         return HistoryRows.from_batch(self._scope.full_keys(batch.column("key")), batch)
 
-    def _recorded(self, tail: Iterable[pa.RecordBatch]) -> Iterator[HistoryRows]:
-        """Rows of the journals, of which some are wanted."""
+    def _from_journals(self, tail: Iterable[pa.RecordBatch]) -> Iterator[HistoryRows]:
+        """Select the matching rows of the journals."""
         for batch in tail:
             times = pc.coalesce(batch.column("timestamp"), batch.column("received_at"))
-            own = batch.select(HISTORY_COLUMNS).filter(pa.array(self._times.mask(times)))
-            keys, rows = self._scope.select_rows(own, self._asked.key_expr, self._owner)
+            in_range = batch.select(HISTORY_COLUMNS).filter(pa.array(self._times.mask(times)))
+            keys, rows = self._scope.select_rows(in_range, self._query.key_expr, self._owner)
             if rows.num_rows:
                 yield HistoryRows.from_batch(keys.cast(pa.string()), rows)
 
 
 class _NewestRows:
-    """Rows of which only the newest are kept, so that there are never many in memory."""
+    """Collects rows and keeps only the newest, to bound memory."""
 
     def __init__(self, limit: int, is_single_key: bool) -> None:
         self._limit = limit
@@ -184,41 +184,41 @@ class _NewestRows:
 
 
 class HistoryRows(msgspec.Struct, frozen=True):
-    """Samples with their full keys, and as `name` what these are called in the tables."""
+    """Samples with their full keys; `name` is the key in the tables, without `strip_prefix`."""
 
     table: pa.Table
 
     @staticmethod
     def from_batch(keys: pa.Array, rows: pa.RecordBatch) -> HistoryRows:
-        """Rows as they are recorded, with the full key of each."""
+        """Add the full keys to recorded rows."""
         named = pa.Table.from_batches([rows]).append_column("name", rows.column("key"))
         return HistoryRows(named.set_column(0, "key", keys))
 
     @staticmethod
     def concat(parts: list[HistoryRows]) -> HistoryRows:
-        """Those of all parts."""
+        """Concatenate rows."""
         return HistoryRows(pa.concat_tables([part.table for part in parts]) if parts else NO_ROWS)
 
     @property
     def times(self) -> Numbers:
-        """When each counts, in microseconds."""
+        """Time of each row, in microseconds."""
         times = pc.coalesce(self.table.column("timestamp"), self.table.column("received_at"))
-        found: Numbers = times.cast(pa.int64()).to_numpy()
-        return found
+        microseconds: Numbers = times.cast(pa.int64()).to_numpy()
+        return microseconds
 
     def _order(self) -> tuple[Numbers, Numbers, Numbers]:
-        """What they are ordered by, last first: the time, the clock's reading, and where they are recorded."""
+        """Sort keys for `np.lexsort`, least significant first: offset, clock reading, time."""
         readings, offsets = (
             pc.fill_null(self.table.column(name), 0).to_numpy() for name in ("timestamp_ntp64", "offset")
         )
         return offsets, readings.view(np.uint64), self.times
 
     def sort_by_time(self) -> HistoryRows:
-        """Oldest first."""
+        """Sort rows, oldest first."""
         return HistoryRows(self.table.take(pa.array(np.lexsort(self._order()))))
 
     def newest(self, limit: int, *, is_single_key: bool = False) -> HistoryRows:
-        """So many of each key, or of all together."""
+        """Keep the newest `limit` rows per key, or in total with `is_single_key`."""
         if self.table.num_rows <= limit:
             return self
         if is_single_key:
@@ -226,24 +226,24 @@ class HistoryRows(msgspec.Struct, frozen=True):
         keys = self.table.column("key").combine_chunks().dictionary_encode().indices.to_numpy()
         order = np.lexsort((*self._order(), keys))
         ends = np.append(np.flatnonzero(np.diff(keys[order])) + 1, len(order))
-        behind = np.repeat(ends, np.diff(ends, prepend=0)) - np.arange(len(order))
-        return HistoryRows(self.table.take(pa.array(order[behind <= limit])))
+        from_end = np.repeat(ends, np.diff(ends, prepend=0)) - np.arange(len(order))
+        return HistoryRows(self.table.take(pa.array(order[from_end <= limit])))
 
     def messages(self) -> Iterator[tuple[str, Put | Del]]:
-        """Each with its key, as it was published."""
+        """Yield each sample as key and message."""
         size = max(1, self.table.nbytes // max(self.table.num_rows, 1))
         for batch in self.table.to_batches(max_chunksize=max(1, min(MAX_CHUNK_ROWS, MAX_CHUNK_BYTES // size))):
             yield from map(_to_message, batch.select(MESSAGE_COLUMNS).to_pylist())
 
 
-def _order_messages(found: Iterator[HistoryRows]) -> Iterator[tuple[str, Put | Del]]:
-    """Samples in order; if there are very many, as they come."""
+def _order_messages(batches: Iterator[HistoryRows]) -> Iterator[tuple[str, Put | Del]]:
+    """Yield samples sorted by time; unsorted if there are very many."""
     kept: list[HistoryRows] = []
-    for rows in found:
+    for rows in batches:
         kept.append(rows)
         if _exceeds_sort_limit(kept):
-            for each in kept:
-                yield from each.messages()
+            for part in kept:
+                yield from part.messages()
             kept = []
     if kept:
         yield from HistoryRows.concat(kept).sort_by_time().messages()
@@ -265,17 +265,17 @@ def _to_message(row: dict[str, Any]) -> tuple[str, Put | Del]:
     return row["key"], Put(timestamp=stamp, encoding=encoding, attachment=row["attachment"], payload=payload)
 
 
-def _to_time_predicate(given: TimeRange) -> TimePredicate:
-    """A range in microseconds, both ends included."""
-    start, end = _to_microseconds(given.start), _to_microseconds(given.end)
+def _to_time_predicate(times: TimeRange) -> TimePredicate:
+    """Convert to a closed range in microseconds."""
+    start, end = _to_microseconds(times.start), _to_microseconds(times.end)
     return TimePredicate(
-        MIN_TIME_US if start is None else start + (not given.has_start),
-        MAX_TIME_US if end is None else end - (not given.has_end),
+        MIN_TIME_US if start is None else start + (not times.has_start),
+        MAX_TIME_US if end is None else end - (not times.has_end),
     )
 
 
 def _to_microseconds(seconds: float) -> int | None:
-    """A bound since 1970; None if it bounds nothing."""
+    """A bound in microseconds since 1970; None if it is infinite."""
     return round(min(max(seconds, -MAX_TIME_SECONDS), MAX_TIME_SECONDS) * 1e6) if math.isfinite(seconds) else None
 
 

@@ -1,8 +1,8 @@
-"""Where the rows of a storage come from: the tables of a lake, and of the journals what has not landed there yet.
+"""Inputs of a storage: the tables of a lake, and the journal rows that are not ingested yet.
 
-A row is in exactly one of the two: a table is read as it is at one moment, and says up to which offset of each recorder
-it reaches; from there on rows are taken from the journals. The log of the table is followed, not read anew: what a
-query costs before it reads rows does not depend on how many files there are.
+A row is read from exactly one of the two: a snapshot of a table has the offset of each recorder up to which it has the
+rows; later rows are read from the journals. The log of the table is read incrementally, so the fixed cost of a query
+does not depend on the number of files.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ from zenspark.storage.partition_index import PartitionIndex
 
 
 class LakeTables(Protocol):
-    """What a storage needs of a lake."""
+    """The part of `Lake` that a storage needs."""
 
     def table(self, name: str) -> LakeTable:
-        """A table as it is now."""
+        """Open a table at its current version."""
 
     def newest(self) -> tuple[Iterator[pa.RecordBatch], dict[str, int]]:
-        """Rows that together decide the newest sample of every key, and where the journals go on behind them."""
+        """Rows that contain the newest sample of every key, and the journal offsets that follow them."""
 
 
 class LatestRows(NamedTuple):
-    """Rows from a lake, and where the journals go on behind them."""
+    """Rows of a lake that contain the newest samples, and the journal offsets that follow them."""
 
     batches: Iterator[pa.RecordBatch]
     offsets: dict[str, int]
 
 
 class SamplesSnapshot:
-    """The files of `samples` at one moment that may have rows of a query, and where the journals go on behind them."""
+    """Files of one version of `samples` that may match a query, and the journal offsets that follow that version."""
 
     def __init__(self, files: Sequence[DataFile], offsets: dict[str, int], scanner: Scanner | None) -> None:
         self.files = files
         self.offsets = offsets
         self._scanner = scanner
 
-    def rows(self, wanted: ScanRequest) -> Iterator[pa.RecordBatch]:
-        """All rows that are wanted."""
-        return iter(()) if self._scanner is None else self._scanner.rows(self.files, wanted)
+    def rows(self, request: ScanRequest) -> Iterator[pa.RecordBatch]:
+        """Read all matching rows."""
+        return iter(()) if self._scanner is None else self._scanner.rows(self.files, request)
 
-    def newest(self, wanted: ScanRequest, newest: NewestTimes) -> Iterator[pa.RecordBatch]:
-        """Rows that are wanted and may be among the newest."""
-        return iter(()) if self._scanner is None else self._scanner.newest(self.files, wanted, newest)
+    def newest(self, request: ScanRequest, newest: NewestTimes) -> Iterator[pa.RecordBatch]:
+        """Read matching rows that may be among the newest of their key."""
+        return iter(()) if self._scanner is None else self._scanner.newest(self.files, request, newest)
 
 
 class StorageInputs:
-    """A lake, or none, and journals; any number of threads may read them at once."""
+    """An optional lake, and journals; thread-safe."""
 
     def __init__(self, lake: LakeTables | None, journals: Sequence[Journal]) -> None:
         self._lake = lake
@@ -65,21 +65,21 @@ class StorageInputs:
         self._scanner: Scanner | None = None
 
     def latest_rows(self) -> LatestRows:
-        """Rows that decide what is newest."""
+        """Rows of the lake that contain the newest sample of every key."""
         return LatestRows(iter(()), {}) if self._lake is None else LatestRows(*self._lake.newest())
 
     def snapshot(self, day_from: date | None = None, prefix: str | None = None) -> SamplesSnapshot:
-        """What has landed, of rows received from a day on, and of keys that begin with a prefix."""
-        past = self._landed(day_from, prefix)
-        starts = self.start_offsets(past.offsets)
-        if any(start > past.offsets.get(recorder, 0) for recorder, start in starts.items()):
-            # rows that were not in the lake are not in the journal any more: they may have landed in between
-            past = self._landed(day_from, prefix)
-            starts = self.start_offsets(past.offsets)
-        past.offsets = starts
-        return past
+        """Open a snapshot of ingested rows that were received from a day on, with a key prefix."""
+        snapshot = self._open_snapshot(day_from, prefix)
+        starts = self.start_offsets(snapshot.offsets)
+        if any(start > snapshot.offsets.get(recorder, 0) for recorder, start in starts.items()):
+            # rows missing in the snapshot were trimmed from the journal: they may have been ingested in between
+            snapshot = self._open_snapshot(day_from, prefix)
+            starts = self.start_offsets(snapshot.offsets)
+        snapshot.offsets = starts
+        return snapshot
 
-    def _landed(self, day_from: date | None, prefix: str | None) -> SamplesSnapshot:
+    def _open_snapshot(self, day_from: date | None, prefix: str | None) -> SamplesSnapshot:
         if self._lake is None:
             return SamplesSnapshot([], {}, None)
         table = self._lake.table("samples")
@@ -89,19 +89,19 @@ class StorageInputs:
         return SamplesSnapshot(files, read_offsets(table, list_recorders(table)), self._scanner)
 
     def end_offsets(self) -> dict[str, int]:
-        """Up to which offset each recorder has written."""
-        return {name: journal.latest() for name, journal in self._written()}
+        """End offset of each journal."""
+        return {name: journal.latest() for name, journal in self._existing_journals()}
 
     def start_offsets(self, offsets: Mapping[str, int]) -> dict[str, int]:
-        """Where each journal goes on behind offsets: later than that if what follows there was trimmed away."""
-        return {name: max(offsets.get(name, 0), journal.earliest()) for name, journal in self._written()}
+        """Offset from which to read each journal: the given one, or a later one if rows there were trimmed."""
+        return {name: max(offsets.get(name, 0), journal.earliest()) for name, journal in self._existing_journals()}
 
     def read_tail(self, start: Mapping[str, int], received_after: int | None = None) -> Iterator[pa.RecordBatch]:
-        """What the journals hold from these offsets on; of each only what was received after a time in microseconds.
+        """Read the journals from these offsets on; optionally only rows received after a time in microseconds.
 
-        Raises `OffsetOutOfRange` where rows have been trimmed away meanwhile.
+        Raises `OffsetOutOfRange` if rows were trimmed concurrently.
         """
-        for recorder, journal in self._written():
+        for recorder, journal in self._existing_journals():
             first = start.get(recorder, 0)
             if received_after is not None:
                 first = max(first, journal.offset_at(received_after))
@@ -109,8 +109,8 @@ class StorageInputs:
             if first < end:
                 yield from journal.read(first, end)
 
-    def _written(self) -> Iterator[tuple[str, Journal]]:
-        """The journals that exist; one may be about to be made."""
+    def _existing_journals(self) -> Iterator[tuple[str, Journal]]:
+        """Yield recorder and journal of those that exist; a recorder may not have created its journal yet."""
         for journal in self._journals:
             try:
                 name = journal.recorder

@@ -1,4 +1,4 @@
-"""How the newest values are filled and kept up: from the lake, then from the journals as they grow."""
+"""JournalTailer: fills the latest-value store from the lake, and keeps it up to date by tailing the journals."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from zenspark.storage.latest_store import LatestValueStore
 logger = logging.getLogger("zenspark.spark")
 
 TAIL_POLL_SECONDS = 0.01
-"""Seconds between two looks at the journals: how long a new value may go unnoticed."""
+"""Poll interval of the journals: the maximum delay of a new value."""
 RETRY_SECONDS = 1.0
-"""Seconds until a journal that cannot be read is tried again."""
+"""Delay after a journal could not be read."""
 LAKE_RETRY_SECONDS = 5.0
-"""Until a lake that cannot be read is tried again."""
+"""Delay after the lake could not be read."""
 EXPIRE_INTERVAL_SECONDS = 30.0
 MAX_BATCH_ROWS = 65_536
-"""At most so many rows are taken in at once: they are in memory twice meanwhile."""
+"""Maximum rows that are applied at once: they are in memory twice meanwhile."""
 
 
 class JournalTailer:
-    """One thread that takes in what is recorded."""
+    """A thread that applies recorded rows to a latest-value store."""
 
-    def __init__(self, newest: LatestValueStore, scope: KeyScope, sources: StorageInputs) -> None:
-        self._newest = newest
+    def __init__(self, store: LatestValueStore, scope: KeyScope, inputs: StorageInputs) -> None:
+        self._store = store
         self._scope = scope
-        self._inputs = sources
+        self._inputs = inputs
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="zenspark-storage-follows", daemon=True)
         self.offsets: dict[str, int] = {}
-        """Up to where the rows of each recorder are taken in."""
-        self._fills_at: float | None = None
-        """When to try the lake again, if it could not be read, by the monotonic clock."""
+        """End offset (exclusive) by recorder of the rows that were applied."""
+        self._reload_at: float | None = None
+        """Monotonic time of the next attempt to read the lake, after a failure."""
 
     def start(self) -> None:
-        """Take in everything there is, and go on in a thread."""
-        self._try_to_fill()
+        """Apply all existing rows, then tail the journals in a thread."""
+        self._try_load_lake()
         self.poll()
         self._thread.start()
 
@@ -54,7 +54,7 @@ class JournalTailer:
             self._thread.join()
 
     def wait(self, timeout: float) -> bool:
-        """Wait until what is recorded now is taken in."""
+        """Wait until all rows recorded so far are applied; False on timeout."""
         ends = self._inputs.end_offsets()
         deadline = time.monotonic() + timeout
         while any(self.offsets.get(recorder, 0) < end for recorder, end in ends.items()):
@@ -63,61 +63,61 @@ class JournalTailer:
             time.sleep(TAIL_POLL_SECONDS)
         return True
 
-    def _try_to_fill(self) -> None:
-        """Take in what the lake has; while it cannot be read, answers come from the journals alone."""
+    def _try_load_lake(self) -> None:
+        """Apply the rows of the lake; while it cannot be read, replies come from the journals alone."""
         try:
-            self._fill()
+            self._load_lake()
         except (ZError, OSError) as error:
-            if self._fills_at is None:
+            if self._reload_at is None:
                 logger.error("the storage answers from the journal alone until the lake can be read: %s", error)
-            self._fills_at = time.monotonic() + LAKE_RETRY_SECONDS
+            self._reload_at = time.monotonic() + LAKE_RETRY_SECONDS
         else:
-            if self._fills_at is not None:
+            if self._reload_at is not None:
                 logger.warning("the storage has read the lake")
-            self._fills_at = None
+            self._reload_at = None
 
-    def _fill(self) -> None:
-        landed = self._inputs.latest_rows()
-        for batch in landed.batches:
-            self._take_in(batch)
-        known = landed.offsets.keys() | self.offsets.keys()
-        self.offsets = {name: max(landed.offsets.get(name, 0), self.offsets.get(name, 0)) for name in known}
+    def _load_lake(self) -> None:
+        latest = self._inputs.latest_rows()
+        for batch in latest.batches:
+            self._apply(batch)
+        recorders = latest.offsets.keys() | self.offsets.keys()
+        self.offsets = {name: max(latest.offsets.get(name, 0), self.offsets.get(name, 0)) for name in recorders}
 
     def poll(self) -> int:
-        """Take in what is new; how many rows."""
+        """Apply new rows of the journals; how many."""
         starts = self._inputs.start_offsets(self.offsets)
         if any(start > self.offsets.get(recorder, 0) for recorder, start in starts.items()):
-            self._try_to_fill()  # what was trimmed away before it was taken in has landed
+            self._try_load_lake()  # rows trimmed before they were applied have been ingested
             starts = self._inputs.start_offsets(self.offsets)
         self.offsets |= starts
         count = 0
         for batch in self._inputs.read_tail(starts):
             count += batch.num_rows
-            self._take_in(batch)
+            self._apply(batch)
             last = batch.num_rows - 1
             self.offsets[batch.column("recorder")[last].as_py()] = batch.column("offset")[last].as_py() + 1
         return count
 
-    def _take_in(self, batch: pa.RecordBatch) -> None:
+    def _apply(self, batch: pa.RecordBatch) -> None:
         for start in range(0, batch.num_rows, MAX_BATCH_ROWS):
             keys, rows = self._scope.select_rows(batch[start : start + MAX_BATCH_ROWS].select(HISTORY_COLUMNS))
-            self._newest.apply(keys, rows)
+            self._store.apply(keys, rows)
 
     def _run(self) -> None:
-        forgotten = time.monotonic()
+        expired_at = time.monotonic()
         pause = TAIL_POLL_SECONDS
         while not self._stopped.wait(pause):
             try:
-                if self._fills_at is not None and time.monotonic() >= self._fills_at:
-                    self._try_to_fill()
+                if self._reload_at is not None and time.monotonic() >= self._reload_at:
+                    self._try_load_lake()
                 self.poll()
                 pause = TAIL_POLL_SECONDS
             except JournalError as error:
                 logger.error("the storage does not keep up: %s", error)
                 pause = RETRY_SECONDS
-            except Exception:  # whatever it is, a thread that ended would leave old values behind without a word
+            except Exception:  # if the thread ended, the storage would silently reply with old values
                 logger.exception("the storage does not keep up")
                 pause = RETRY_SECONDS
-            if time.monotonic() - forgotten > EXPIRE_INTERVAL_SECONDS:
-                forgotten = time.monotonic()
-                self._newest.expire()
+            if time.monotonic() - expired_at > EXPIRE_INTERVAL_SECONDS:
+                expired_at = time.monotonic()
+                self._store.expire()

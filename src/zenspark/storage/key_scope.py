@@ -1,4 +1,4 @@
-"""Which keys a storage answers for, and what they are called in the tables: there without `strip_prefix`."""
+"""KeyScope: the keys of a storage, and their names in the tables, which omit `strip_prefix`."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ BoolMask: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
 
 MATCH_ALL = "**"
 NOT_A_PLAIN_KEY = r"^$|^/|/$|//|[#?$*@]"
-"""Names that are not plain keys: with wildcards, with verbatim chunks, which no wildcard matches, or no keys at all."""
+"""Names that are not plain keys: with wildcards, with verbatim chunks, which no wildcard matches, or invalid."""
 
 
 class LiteralPrefix(NamedTuple):
-    """The part of a key expression before its first wildcard, chunk by chunk."""
+    """The chunks of a key expression before its first wildcard."""
 
     text: str
     is_exact: bool
-    """It is all of it: the expression has no wildcards."""
+    """Whether it is the whole expression, which has no wildcards."""
 
 
 class KeyScope:
-    """The keys that match one of some key expressions. A prefix to strip must be a prefix of each of them."""
+    """The keys that match one of several key expressions; `strip_prefix` must be a prefix of each of them."""
 
     def __init__(self, key_exprs: Sequence[str], strip_prefix: str | None = None) -> None:
         self.key_exprs = [str(KeyExpr(key)) for key in key_exprs]
@@ -44,58 +44,58 @@ class KeyScope:
                 raise UsageError(f"strip_prefix: expected a prefix of key_expr {key!r}, found {strip_prefix!r}")
 
     def select_rows(
-        self, rows: pa.RecordBatch, asked: str | None = None, owner: int | None = None
+        self, rows: pa.RecordBatch, query: str | None = None, owner: int | None = None
     ) -> tuple[pa.DictionaryArray, pa.RecordBatch]:
-        """The rows of these keys, and the full key of each.
+        """Select the rows in scope, with the full key of each.
 
-        Only those that match what is asked for; only those whose first matching key expression is the `owner`.
+        Optionally only those that match a query's key expression, and whose first matching key expression is `owner`.
         """
-        if rows.column("key").null_count:  # as another tool may have inserted them
+        if rows.column("key").null_count:  # another tool may have inserted them
             rows = rows.filter(pc.is_valid(rows.column("key")))
         encoded = pc.dictionary_encode(rows.column("key"))
         codes = encoded.indices
-        is_wanted = self.match(encoded.dictionary, asked, owner)
-        if not is_wanted.all():
-            keep = pa.array(is_wanted[codes.to_numpy()])
+        matches = self.match(encoded.dictionary, query, owner)
+        if not matches.all():
+            keep = pa.array(matches[codes.to_numpy()])
             codes, rows = codes.filter(keep), rows.filter(keep)
         return pa.DictionaryArray.from_arrays(codes, self.full_keys(encoded.dictionary)), rows
 
     def full_keys(self, names: pa.Array) -> pa.Array:
-        """The keys that names in the tables stand for."""
+        """The full keys of names in the tables."""
         return names if self.strip_prefix is None else pc.binary_join_element_wise(self.strip_prefix, names, "/")
 
-    def match(self, names: pa.Array, asked: str | None = None, owner: int | None = None) -> BoolMask:
-        """Of each name in the tables whether its key is one of these, as `select` has it."""
+    def match(self, names: pa.Array, query: str | None = None, owner: int | None = None) -> BoolMask:
+        """Mask of the names in the tables whose key is selected, by the same conditions as in `select_rows`."""
         keys = self.full_keys(names)
-        is_wanted = _match_names(keys, self.key_exprs if owner is None else self.key_exprs[owner : owner + 1])
+        matches = _match_names(keys, self.key_exprs if owner is None else self.key_exprs[owner : owner + 1])
         if owner:
-            is_wanted &= ~_match_names(keys, self.key_exprs[:owner])
-        if asked is not None:
-            is_wanted &= _match_names(keys, [asked])
-        return is_wanted
+            matches &= ~_match_names(keys, self.key_exprs[:owner])
+        if query is not None:
+            matches &= _match_names(keys, [query])
+        return matches
 
     def owns(self, owner: int, key: str) -> bool:
-        """Whether this is the first of the key expressions that matches a key of the scope."""
+        """Whether key expression number `owner` is the first that matches a key of the scope."""
         if len(self.key_exprs) == 1:
             return True
-        return next((at for at, each in enumerate(self.key_exprs) if intersects(each, key)), None) == owner
+        return next((at for at, key_expr in enumerate(self.key_exprs) if intersects(key_expr, key)), None) == owner
 
-    def literal_prefix(self, asked: str, owner: int) -> LiteralPrefix | None:
-        """What names in the tables begin with if they match, unless they have wildcards; None if with anything."""
-        found = [known for known in map(self._local_prefix, (asked, self.key_exprs[owner])) if known is not None]
-        return max(found, key=lambda known: (known.is_exact, len(known.text)), default=None)
+    def literal_prefix(self, query: str, owner: int) -> LiteralPrefix | None:
+        """The prefix of all matching names in the tables that have no wildcards; None if there is none."""
+        prefixes = [prefix for prefix in map(self._local_prefix, (query, self.key_exprs[owner])) if prefix is not None]
+        return max(prefixes, key=lambda prefix: (prefix.is_exact, len(prefix.text)), default=None)
 
     def _local_prefix(self, key_expr: str) -> LiteralPrefix | None:
-        known = literal_prefix(key_expr)
-        if known is None or self.strip_prefix is None:
-            return known
-        inside = known.text.removeprefix(f"{self.strip_prefix}/")
-        return None if inside == known.text else LiteralPrefix(inside, known.is_exact)
+        prefix = literal_prefix(key_expr)
+        if prefix is None or self.strip_prefix is None:
+            return prefix
+        stripped = prefix.text.removeprefix(f"{self.strip_prefix}/")
+        return None if stripped == prefix.text else LiteralPrefix(stripped, prefix.is_exact)
 
 
 @lru_cache(maxsize=1024)
 def literal_prefix(key_expr: str) -> LiteralPrefix | None:
-    """The literal part of a key expression; None if it begins with a wildcard."""
+    """The literal prefix of a key expression; None if it begins with a wildcard."""
     known = KeyExpr(key_expr)
     prefix = known.prefix
     return None if prefix is None else LiteralPrefix(str(prefix), not known.is_wild)
@@ -111,27 +111,27 @@ def _is_key_expr(text: str) -> bool:
 
 
 def _match_names(names: pa.Array, key_exprs: Sequence[str]) -> BoolMask:
-    """Of each name whether it matches one of the key expressions; what is no key expression does not.
+    """Mask of the names that match one of the key expressions; invalid key expressions do not match.
 
-    Plain names are compared column by column as far as possible, the others one by one.
+    Plain names are compared by column operations where possible, others one by one.
     """
-    found = np.zeros(len(names), bool)
-    is_odd = _to_mask(pc.match_substring_regex(names, NOT_A_PLAIN_KEY))
+    matches = np.zeros(len(names), bool)
+    is_special = _to_mask(pc.match_substring_regex(names, NOT_A_PLAIN_KEY))
     for key_expr in key_exprs:
         known, is_likely = _compare_plain_names(names, key_expr)
-        found |= known & ~is_odd
-        places = np.flatnonzero((is_likely | is_odd) & ~found)
+        matches |= known & ~is_special
+        places = np.flatnonzero((is_likely | is_special) & ~matches)
         texts = names.take(pa.array(places)).to_pylist()
-        odd = is_odd[places].tolist()
-        found[places] = [
+        special = is_special[places].tolist()
+        matches[places] = [
             intersects(key_expr, text) and (not check or _is_key_expr(text))
-            for text, check in zip(texts, odd, strict=True)
+            for text, check in zip(texts, special, strict=True)
         ]
-    return found
+    return matches
 
 
 def _compare_plain_names(names: pa.Array, key_expr: str) -> tuple[BoolMask, BoolMask]:
-    """Of plain names which match for certain, and which may match beside them."""
+    """Masks of plain names that match, and of others that may match."""
     none = np.zeros(len(names), bool)
     literal = literal_prefix(key_expr)
     if key_expr == MATCH_ALL:
@@ -148,5 +148,5 @@ def _compare_plain_names(names: pa.Array, key_expr: str) -> tuple[BoolMask, Bool
 
 
 def _to_mask(column: pa.Array) -> BoolMask:
-    found: BoolMask = column.to_numpy(zero_copy_only=False)
-    return found
+    mask: BoolMask = column.to_numpy(zero_copy_only=False)
+    return mask

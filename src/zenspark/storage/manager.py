@@ -1,7 +1,7 @@
-"""The storages of one node: recorders that fill their journals, the storages, and what the admin space tells of them.
+"""StorageManager: the storages of one node, the recorders that write their journals, and their admin space.
 
-As with zenohd's storage manager, `@/<zid>/<role>/status/plugins/storage_manager/storages/<name>` tells of a storage and
-`.../volumes/zenspark` of the volume.
+As with zenohd's storage manager, `@/<zid>/<role>/status/plugins/storage_manager/storages/<name>` describes a storage
+and `.../volumes/zenspark` the volume.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ class StorageManager:
         session: Session,
         settings: Sequence[StorageSettings],
         policy: Policy | None = None,
-        lake_at: Callable[[str], LakeTables] = Lake,
+        open_lake: Callable[[str], LakeTables] = Lake,
     ) -> None:
         self.settings = list(settings)
         self.recorders: dict[Path, Recorder] = {}
-        """By the path of their journal: storages may share one."""
+        """Recorders by journal path: storages may share one."""
         self.storages: dict[str, Storage] = {}
         self._session = session
-        self._lake_at = lake_at
+        self._open_lake = open_lake
         self._policy = policy
         self._writers: list[JournalWriter] = []
         node = session._runtime.node.identity
         self._root = f"@/{node.zid}/{node.whatami.text}/status/plugins/{PLUGIN_NAME}"
 
     def start(self) -> Self:
-        """Record, then answer."""
+        """Start the recorders, then the storages and the admin space."""
         for journal in dict.fromkeys(each.journal for each in self.settings if each.record):
             keys = [key for each in self.settings if each.record and each.journal == journal for key in each.key_exprs]
             writer = JournalWriter(journal, self._policy)
@@ -56,7 +56,7 @@ class StorageManager:
             self.storages[each.name] = Storage(
                 self._session,
                 each.key_exprs,
-                None if each.lake is None else self._lake_at(each.lake),
+                None if each.lake is None else self._open_lake(each.lake),
                 [each.journal],
                 complete=each.complete,
                 strip_prefix=each.strip_prefix,
@@ -66,7 +66,7 @@ class StorageManager:
         return self
 
     def stop_recording(self) -> None:
-        """Write down what was received, and no more."""
+        """Stop recording; received samples are flushed."""
         for recorder in self.recorders.values():
             recorder.stop()
         for writer in self._writers:
@@ -74,7 +74,7 @@ class StorageManager:
         self._writers = []
 
     def close(self) -> None:
-        """End all of it."""
+        """Stop recorders and storages."""
         self.stop_recording()
         for storage in self.storages.values():
             storage.close()

@@ -1,7 +1,7 @@
-"""Which partitions of `samples` there are, by day: the files that a query looks at are found without a search.
+"""PartitionIndex: the partitions of `samples` by day, to find the files of a query without filtering all partitions.
 
-With 100,000 files there are as many partitions: to look at each of them for every query would cost more than to answer
-it. The index follows the table; a partition that is gone stays in it, and has no files.
+With 100,000 files there are as many partitions: filtering them for every query would cost more than the query. The
+index is updated from new commits of the table; a removed partition stays in it, without files.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from zenspark.lake.partitioning import WILDCARD
 
 
 class PartitionIndex:
-    """The partitions of one table; any number of threads may ask at once."""
+    """The partitions of one table; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._version = -1
-        """The version of the table up to which all partitions are known."""
+        """Table version up to which the index is complete."""
         self._prefixes: dict[str | None, set[str | None]] = {}
-        """By day; what has no day may be of any."""
+        """Prefixes by day; a null day may stand for any."""
         self._others: dict[str | None, set[str | None]] = {}
-        """Of these the prefixes that may have any key: those with wildcards, and none."""
+        """The prefixes among them that may have any key: those with wildcards, and null."""
 
     def files(self, table: LakeTable, day_from: date | None = None, prefix: str | None = None) -> list[DataFile]:
-        """The files with rows received from a day on whose keys may begin with the prefix; all of both if None."""
+        """Files that may have rows received from a day on with a key prefix; None is unbounded."""
         with self._lock:
-            self._follow(table)
+            self._update(table)
             keys = list(self._keys(None if day_from is None else day_from.isoformat(), prefix))
         partitions = table.partitions
         return [file for key in keys for file in partitions.get(key, {}).values()]
 
-    def _follow(self, table: LakeTable) -> None:
+    def _update(self, table: LakeTable) -> None:
         if table.version <= self._version:
             return
         if self._version < 0:
@@ -58,9 +58,9 @@ class PartitionIndex:
             if first is not None and day is not None and day < first:
                 continue
             if prefix is None:
-                yield from ((day, each) for each in prefixes)
+                yield from ((day, value) for value in prefixes)
                 continue
             others = self._others[day]
-            yield from ((day, each) for each in others)
+            yield from ((day, value) for value in others)
             if prefix not in others:
                 yield day, prefix

@@ -1,8 +1,8 @@
-"""Storage: a queryable that answers from memory what is newest, and from tables what was.
+"""Storage: a queryable that replies with the latest values from memory, and with history from journals and the lake.
 
-Without parameters a query gets the newest value of each key that matches. With `_time` it gets every sample of that
-range as it was published, deletions too, at most the `_limit` newest of each key; queriers that leave the consolidation
-to Zenoh keep all of these. Samples are answered as soon as they are acknowledged in a journal.
+Without parameters a query gets the latest value of each key that matches. With `_time` it gets every sample of that
+range as it was published, deletions included, at most the `_limit` newest of each key; with the default consolidation a
+querier keeps all of them. Samples are available as soon as they are acknowledged in a journal.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ logger = logging.getLogger("zenspark.spark")
 Path = str | os.PathLike[str]
 
 MAX_INLINE_REPLIES = 1000
-"""More keys than this are answered in a thread of their own: who asks for one key does not wait for them."""
+"""Queries with more replies run in the thread pool, so that queries for one key do not wait for them."""
 REPLY_THREADS = 4
 
 
 class Storage:
-    """Answers queries on some keys; `start` fills it and declares it, `close` ends it.
+    """Replies to queries on some keys; `start` loads it and declares its queryables, `close` stops it.
 
-    `lake` is a Lake or None, `journals` are the journals whose rows land there, or their paths.
+    `lake` is a Lake or None, `journals` are the journals whose rows are ingested there, or their paths.
     """
 
     def __init__(
@@ -59,16 +59,16 @@ class Storage:
         opened = [journal if isinstance(journal, Journal) else Journal(journal) for journal in journals]
         self.scope = KeyScope(key_exprs, strip_prefix)
         self.complete = complete
-        self.newest = LatestValueStore(lifespan)
+        self.latest = LatestValueStore(lifespan)
         self._session = session
-        sources = StorageInputs(lake, opened)
-        self._tailer = JournalTailer(self.newest, self.scope, sources)
-        self._history = History(self.scope, sources)
+        inputs = StorageInputs(lake, opened)
+        self._tailer = JournalTailer(self.latest, self.scope, inputs)
+        self._history = History(self.scope, inputs)
         self._pool = ThreadPoolExecutor(REPLY_THREADS, thread_name_prefix="zenspark-storage")
         self._queryables: list[Queryable[Any]] = []
 
     def start(self) -> Self:
-        """Take in what there is, answer from then on, and keep up with the journals."""
+        """Load all values, declare the queryables, and tail the journals."""
         self._tailer.start()
         for owner, key_expr in enumerate(self.scope.key_exprs):
             handler = partial(self._on_query, owner)
@@ -76,7 +76,7 @@ class Storage:
         return self
 
     def close(self) -> None:
-        """Answer no more; what is being answered is finished."""
+        """Undeclare the queryables; queries in progress are completed."""
         for queryable in self._queryables:
             if not self._session.is_closed():
                 queryable.undeclare()
@@ -91,15 +91,15 @@ class Storage:
         self.close()
 
     def caught_up(self, timeout: float = 10.0) -> bool:
-        """Wait until everything that is acknowledged now has been taken in; whether it was in time."""
+        """Wait until all samples acknowledged so far are available; False on timeout."""
         return self._tailer.wait(timeout)
 
     def status(self) -> dict[str, Any]:
-        """What it answers for, and from how many keys."""
+        """Status document: key expressions, number of keys, and applied offsets by recorder."""
         status: dict[str, Any] = {
             "key_expr": self.scope.key_exprs[0] if len(self.scope.key_exprs) == 1 else self.scope.key_exprs,
             "complete": self.complete,
-            "keys": len(self.newest),
+            "keys": len(self.latest),
             "offsets": self._tailer.offsets,
         }
         return status if self.scope.strip_prefix is None else status | {"strip_prefix": self.scope.strip_prefix}
@@ -107,28 +107,28 @@ class Storage:
     # -- queries
 
     def _on_query(self, owner: int, query: Query) -> None:
-        """Answer a query, here if that is quick."""
+        """Reply to a query, in this thread if there are few replies."""
         key = str(query.key_expr)
         parameters = query.parameters
         if parameters and "_time" in parameters:
-            self._pool.submit(self._answer_past, owner, query)
+            self._pool.submit(self._reply_history, owner, query)
         elif "*" not in key:
-            self._answer_newest(query, [key] if self.scope.owns(owner, key) else [])
+            self._reply_latest(query, [key] if self.scope.owns(owner, key) else [])
         else:
-            keys = [key for key in self.newest.matching_keys(key) if self.scope.owns(owner, key)]
+            keys = [key for key in self.latest.matching_keys(key) if self.scope.owns(owner, key)]
             if len(keys) <= MAX_INLINE_REPLIES:
-                self._answer_newest(query, keys)
+                self._reply_latest(query, keys)
             else:
-                self._pool.submit(self._answer_newest, query, keys)
+                self._pool.submit(self._reply_latest, query, keys)
 
-    def _answer_newest(self, query: Query, keys: list[str]) -> None:
+    def _reply_latest(self, query: Query, keys: list[str]) -> None:
         with query:
             for key in keys:
-                put = self.newest.find(key)
+                put = self.latest.find(key)
                 if put is not None:
                     reply_stored(query, KeyExpr(key), put)
 
-    def _answer_past(self, owner: int, query: Query) -> None:
+    def _reply_history(self, owner: int, query: Query) -> None:
         with query:
             try:
                 for key, body in self._history.samples(_parse_history_query(query), owner):

@@ -1,12 +1,12 @@
-"""The section `plugins/storage_manager` of zenohd's configuration: which storages there are, and what they keep.
+"""Parser of the section `plugins/storage_manager` of zenohd's configuration: volumes and storages.
 
     plugins: { storage_manager: {
       volumes: { zenspark: { lake: "./lake" } },
       storages: { fleet: { key_expr: "fleet/**", complete: true, volume: "zenspark" } },
     } }
 
-A volume is one of ours if its name or its `backend` is `zenspark`; what it says counts for each of its storages that
-does not say otherwise. Whatever is not known here is an error: a storage that is not there is noticed too late.
+The name or the `backend` of a volume must be `zenspark`; its settings are the defaults of its storages. Unknown keys
+are errors: a storage that is missing because of a typing error would be noticed too late.
 """
 
 from __future__ import annotations
@@ -29,45 +29,45 @@ PLUGIN_NAME = "storage_manager"
 SECTION_PATH = f"plugins/{PLUGIN_NAME}"
 BACKEND = "zenspark"
 JOURNAL_DIRECTORY = "_journal"
-"""Where in a lake on this machine the journal is unless the configuration names a place."""
+"""Default directory of the journal, in a local lake."""
 
 Seconds = Annotated[float, Meta(ge=0)]
 
 
 class GarbageCollection(Section, frozen=True):
-    """How long it is remembered what was deleted."""
+    """Garbage collection of tombstones."""
 
     period: Annotated[Seconds, UNSET] = 30.0
-    """Accepted, as zenohd has it; here it is always looked every 30 seconds."""
+    """Accepted for compatibility with zenohd; the period is always 30 seconds."""
     lifespan: Annotated[Seconds, UNSET] = DEFAULT_LIFESPAN_SECONDS
 
 
 class DataPaths(Section, frozen=True):
-    """Where a storage keeps what it has."""
+    """Lake and journal of a storage."""
 
     lake: Annotated[str | None, UNSET] = None
     journal: Annotated[str | None, UNSET] = None
-    """Unless it is set, `_journal` in the lake, or `./journal` if the lake is elsewhere."""
+    """Default: `_journal` in the lake, or `./journal` if the lake is not local."""
     record: Annotated[bool, UNSET] = True
-    """Whether to record what is published; without, the storage answers from what others have recorded."""
+    """Whether to record samples; otherwise the storage replies from journals that other processes write."""
 
 
 class Volume(DataPaths, frozen=True):
-    """A volume."""
+    """One volume."""
 
     backend: Annotated[str | None, UNSET] = None
     landing: Annotated[dict[str, Any] | None, UNSET] = None
-    """How `zenspark up` lands in its lake: its flags without the dashes, such as `max_batch_rows`; `up` checks them."""
+    """Ingestion options of `zenspark up`: its flags without dashes, such as `max_batch_rows`; `up` validates them."""
 
 
 class VolumeReference(DataPaths, frozen=True):
-    """The volume of a storage, with what differs from the volume's own settings."""
+    """The volume of a storage, with overrides of the volume's settings."""
 
     id: Annotated[str | None, UNSET] = None
 
 
 class StorageSection(Section, frozen=True):
-    """One storage, as it is written."""
+    """One storage section of the configuration."""
 
     key_expr: Annotated[str | None, UNSET] = None
     complete: Annotated[bool | Literal["true", "false"], UNSET] = False
@@ -77,7 +77,7 @@ class StorageSection(Section, frozen=True):
 
 
 class StorageManagerSection(Section, frozen=True):
-    """The whole section, as it is written."""
+    """The section `plugins/storage_manager`."""
 
     volumes: Annotated[dict[str, Any], UNSET] = msgspec.field(default_factory=dict)
     storages: Annotated[dict[str, Any], UNSET] = msgspec.field(default_factory=dict)
@@ -85,7 +85,7 @@ class StorageManagerSection(Section, frozen=True):
 
 
 class StorageSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """One storage, settled."""
+    """Resolved settings of one storage."""
 
     name: str
     key_exprs: tuple[str, ...]
@@ -97,11 +97,11 @@ class StorageSettings(msgspec.Struct, frozen=True, kw_only=True):
     record: bool = True
     lifespan: float = DEFAULT_LIFESPAN_SECONDS
     landing: dict[str, Any] = {}
-    """How rows land in the lake, as it is written."""
+    """Ingestion options of its volume, not validated."""
 
 
 def parse_storages(config: Config) -> tuple[list[StorageSettings], Config]:
-    """The storages a configuration describes, and the configuration without them."""
+    """Parse the storages of a configuration; also returns the configuration without them."""
     plugins: Json = json.loads(config.get_json("plugins"))
     if not isinstance(plugins, dict) or PLUGIN_NAME not in plugins:
         return [], config
@@ -119,7 +119,7 @@ def parse_storages(config: Config) -> tuple[list[StorageSettings], Config]:
 
 
 def _drop_loading_keys(given: Json) -> Json:
-    """Without zenohd's keys on where its libraries are: `__path__`, `__required__` and the like."""
+    """Drop zenohd's keys for loading plugin libraries, such as `__path__` and `__required__`."""
     return {k: v for k, v in given.items() if not k.startswith("__")} if isinstance(given, dict) else given
 
 
@@ -140,10 +140,10 @@ def _parse_storage(name: str, given: Json, volumes: dict[str, Volume]) -> Storag
         KeyScope([section.key_expr], section.strip_prefix)
     except UsageError as error:
         raise ConfigError(path, "key_expr and strip_prefix that fit", str(error)) from error
-    places, landing = _resolve_data_paths(f"{path}/volume", section.volume, volumes)
-    if section.strip_prefix is not None and places.record:
+    paths, landing = _resolve_data_paths(f"{path}/volume", section.volume, volumes)
+    if section.strip_prefix is not None and paths.record:
         raise ConfigError(f"{path}/volume/record", "false, as with strip_prefix nothing can be recorded", "true")
-    journal = journal_path(places.lake, places.journal)
+    journal = journal_path(paths.lake, paths.journal)
     if journal is None:
         raise ConfigError(f"{path}/volume", "a lake or a journal", "neither")
     return StorageSettings(
@@ -151,21 +151,21 @@ def _parse_storage(name: str, given: Json, volumes: dict[str, Volume]) -> Storag
         key_exprs=(section.key_expr,),
         complete=section.complete in (True, "true"),
         strip_prefix=section.strip_prefix,
-        lake=places.lake and normalize_lake_path(places.lake),
+        lake=paths.lake and normalize_lake_path(paths.lake),
         journal=journal,
-        record=places.record,
+        record=paths.record,
         lifespan=section.garbage_collection.lifespan,
         landing=landing,
     )
 
 
-def normalize_lake_path(place: str) -> str:
-    """A place of a lake, always spelled alike."""
-    return place if "://" in place else str(Path(place))
+def normalize_lake_path(path: str) -> str:
+    """Normalize the path of a lake; URIs are unchanged."""
+    return path if "://" in path else str(Path(path))
 
 
 def journal_path(lake: str | None, journal: str | None) -> Path | None:
-    """The place of the journal: the one given, or in the lake, or in the working directory if the lake is elsewhere."""
+    """Path of the journal: the given one, or in a local lake, or `./journal`; None without a lake."""
     if journal is not None:
         return Path(journal)
     if lake is None:
@@ -174,7 +174,7 @@ def journal_path(lake: str | None, journal: str | None) -> Path | None:
 
 
 def _resolve_data_paths(path: str, given: Json, volumes: dict[str, Volume]) -> tuple[DataPaths, dict[str, Any]]:
-    """Where a storage keeps what it has, its own word first, then that of its volume; and how its rows land."""
+    """Resolve the paths of a storage, with those of its volume as defaults; also returns its ingestion options."""
     document: Document = (
         {"id": given} if isinstance(given, str) else validate_document(VolumeReference, given or {}, path)
     )
@@ -183,8 +183,8 @@ def _resolve_data_paths(path: str, given: Json, volumes: dict[str, Volume]) -> t
         raise ConfigError(path, "the name of a volume", "nothing")
     if name not in volumes:
         raise ConfigError(path, f"one of the volumes {', '.join(sorted(volumes))}", repr(name))
-    own = resolve(VolumeReference, document, "peer")
+    reference = resolve(VolumeReference, document, "peer")
     volume = volumes[name]
-    journal = volume.journal if own.lake is None else None  # another lake has another journal
-    places = DataPaths(own.lake or volume.lake, own.journal or journal, own.record and volume.record)
-    return places, volume.landing or {}
+    journal = volume.journal if reference.lake is None else None  # another lake has another journal
+    paths = DataPaths(reference.lake or volume.lake, reference.journal or journal, reference.record and volume.record)
+    return paths, volume.landing or {}

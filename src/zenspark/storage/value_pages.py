@@ -1,7 +1,7 @@
-"""What samples carry besides their stamps, in pages: record batches of which some rows are still the newest of a key.
+"""ValuePages: payload, encoding and attachment of the latest samples, in pages (record batches).
 
-A page lives as long as a key refers to one of its rows. Rows that are needed no more are given back when they are
-more than those that are needed, or when there are too many small pages: then what is left of them moves to a new one.
+A page lives as long as a key refers to one of its rows. Pages are compacted when dead rows outweigh live ones, or when
+there are too many small pages: their live rows move to a new page.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from zenspark.storage.ordering import Numbers
+from zenspark.storage.sample_order import Numbers
 from zenspark.wire.messages import Put
 from zenspark.wire.values import Encoding, Timestamp
 
 VALUE_COLUMNS = ["payload", "encoding", "attachment"]
 NO_PAGE = 0xFFFF_FFFF
-"""The page of a key that has no value."""
+"""Page number of a key without value."""
 
 MAX_DEAD_BYTES = 16 << 20
-"""So many bytes that are needed no more are kept in any case: moving rows for less costs more than it frees."""
+"""Dead bytes that never trigger a compaction: moving rows for less costs more than it frees."""
 SMALL_PAGE_BYTES = 4 << 20
 MAX_SMALL_PAGES = 256
-"""More pages smaller than this are not kept: each costs memory of its own."""
+"""More small pages than this are compacted: each has a fixed memory cost."""
 
 
 class ValuePage(msgspec.Struct):
-    """Some rows."""
+    """A record batch, and the number of references to its rows."""
 
     rows: pa.RecordBatch
     references: int
 
     def put(self, row: int, timestamp: Timestamp | None) -> Put:
-        """One of them as a message."""
+        """Make the PUT message of a row."""
         payload, encoding, attachment = self.rows.columns
         return Put(
             timestamp=timestamp,
@@ -45,18 +45,18 @@ class ValuePage(msgspec.Struct):
 
     @property
     def dead_bytes(self) -> float:
-        """About how many bytes are needed no more."""
+        """Approximate bytes of rows without references."""
         return float(self.rows.nbytes * max(0.0, 1 - self.references / self.rows.num_rows))
 
 
 @lru_cache(maxsize=4096)
 def parse_encoding(text: str | None) -> Encoding:
-    """The encoding that a column says."""
+    """Parse the text of an encoding column; null is the default encoding."""
     return Encoding.BYTES if text is None else Encoding.parse(text)
 
 
 class ValuePages:
-    """The pages there are, by number."""
+    """All pages, by number."""
 
     def __init__(self) -> None:
         self._pages: dict[int, ValuePage] = {}
@@ -70,18 +70,18 @@ class ValuePages:
 
     @property
     def nbytes(self) -> int:
-        """How much memory the rows take."""
+        """Bytes in memory of all pages."""
         return sum(page.rows.nbytes for page in self._pages.values())
 
     def add(self, rows: pa.RecordBatch, references: int | None = None) -> int:
-        """Keep rows, each referred to once unless it is said how often all of them are; the number of their page."""
+        """Add a page; by default each row has one reference. Returns its number."""
         number = self._free.pop() if self._free else len(self._pages)
         selected = rows.select(VALUE_COLUMNS)
         self._pages[number] = ValuePage(selected, selected.num_rows if references is None else references)
         return number
 
     def release(self, numbers: Numbers) -> None:
-        """Rows of these pages are referred to no more: once for each number."""
+        """Drop one reference to a row of each of these pages."""
         for number, count in zip(*np.unique(numbers, return_counts=True), strict=True):
             if number == NO_PAGE:
                 continue
@@ -95,19 +95,19 @@ class ValuePages:
         return self._pages.pop(number).rows
 
     def select_for_compaction(self) -> list[int]:
-        """The pages to make one new page of, if it is time for that."""
+        """Numbers of the pages to be compacted; empty if none is due."""
         small = [number for number, page in self._pages.items() if page.rows.nbytes < SMALL_PAGE_BYTES]
         if len(small) > MAX_SMALL_PAGES:
             return small
-        waste = {number: page.dead_bytes for number, page in self._pages.items()}
+        dead_bytes = {number: page.dead_bytes for number, page in self._pages.items()}
         total = self.nbytes
-        if sum(waste.values()) <= max(MAX_DEAD_BYTES, total / 2):
+        if sum(dead_bytes.values()) <= max(MAX_DEAD_BYTES, total / 2):
             return []
-        worst = max(waste, key=waste.__getitem__)
+        worst = max(dead_bytes, key=dead_bytes.__getitem__)
         return [worst]
 
     def compact(self, numbers: list[int], places: Numbers, rows: Numbers) -> tuple[int, Numbers]:
-        """One page of what is referred to: of each reference its page among `numbers`, and its row.
+        """Move referenced rows to a new page; each reference is given by its index in `numbers` and its row.
 
         Returns the number of the new page, and for each reference its row there.
         """

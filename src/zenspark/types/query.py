@@ -1,8 +1,8 @@
-"""Query: what a queryable receives and answers; and the ends of queries this session asked.
+"""Query: a query as a queryable receives it, and the handle by which its replies are sent.
 
-A query that came from the network may be handed to several queryables of this session. Each gets an object of its own;
-when the last of them is dropped the querier is told that there is no more to come. Dropping happens by `drop()`, by
-leaving a `with` block, or when nobody holds the object any more: also when a handler raised.
+A query may be delivered to several queryables of this session, each with a `Query` object of its own; when the last of
+them is dropped, the RESPONSE_FINAL is sent. A query is dropped by `drop()`, by leaving its `with` block, or when it is
+garbage collected: also after a handler raised.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ ANY_KEY_PARAMETER = "_anyke"
 """The parameter by which a querier accepts replies on any key."""
 
 SendReply = Callable[[str, Reply | Err, wire.EntityId, wire.QoS | None, wire.Timestamp | None], None]
-"""Sends one response: the key it is about, what is said, who says it, its QoS (None for the query's), and when."""
+"""Sends one RESPONSE: key, body, responder, QoS (None for that of the query) and timestamp."""
 
 CallSoon = Callable[[Callable[[], None]], None]
-"""Has something done soon in another thread, without ever waiting for a lock."""
+"""Runs a function soon in another thread, without waiting for a lock."""
 
 
 class RequestHandle:
@@ -52,13 +52,13 @@ class RequestHandle:
         self._lock = threading.Lock()
 
     def start(self, count: int) -> None:
-        """So many queryables were asked; with none, it is finished."""
+        """Expect `count` queryables to release the request; with none it is finished at once."""
         self._open = count
         if not count:
             self._finish()
 
-    def end(self) -> None:
-        """One of them will say no more."""
+    def release(self) -> None:
+        """Release the request for one queryable; the last one finishes it."""
         with self._lock:
             self._open -= 1
             last = self._open == 0
@@ -100,18 +100,18 @@ class Query:
         self.drop()
 
     def __del__(self) -> None:
-        # the garbage collector may run in the middle of anything, also of what a final would have to wait for
+        # the garbage collector may run at any point, also while this thread holds a lock that sending needs
         handle = self._handle
         if handle is not None:
-            handle.call_soon(handle.end)
+            handle.call_soon(handle.release)
 
     def drop(self) -> None:
         """Tell the querier that there are no more replies of this queryable. Dropping it again does nothing."""
         handle, self._handle = self._handle, None
         if handle is not None:
-            handle.end()
+            handle.release()
 
-    # what is asked
+    # the request
 
     @property
     def key_expr(self) -> KeyExpr:
@@ -187,12 +187,12 @@ class Query:
 
     def accepts_replies(self) -> ReplyKeyExpr:
         """Return whether replies may be on keys that do not match the query."""
-        is_asked = (
+        accepts_any = (
             ANY_KEY_PARAMETER in self._require_handle().request.body.parameters and ANY_KEY_PARAMETER in self.parameters
         )
-        return ReplyKeyExpr.ANY if is_asked else ReplyKeyExpr.MATCHING_QUERY
+        return ReplyKeyExpr.ANY if accepts_any else ReplyKeyExpr.MATCHING_QUERY
 
-    # answers
+    # replies
 
     def reply(
         self,
@@ -287,11 +287,11 @@ class Query:
         """Return the QoS of a reply, if the queryable sets any of it."""
         if congestion is None and priority is None and express is None:
             return None
-        asked = self._require_handle().request.qos
+        qos = self._require_handle().request.qos
         return wire.QoS(
-            asked.priority if priority is None else require_type(Priority, priority).to_wire(),
-            asked.congestion if congestion is None else require_type(CongestionControl, congestion).to_wire(),
-            asked.express if express is None else to_bool(express),
+            qos.priority if priority is None else require_type(Priority, priority).to_wire(),
+            qos.congestion if congestion is None else require_type(CongestionControl, congestion).to_wire(),
+            qos.express if express is None else to_bool(express),
         )
 
     def _reply(
@@ -311,7 +311,7 @@ class Query:
         if self.accepts_replies() is ReplyKeyExpr.MATCHING_QUERY and not handle.key_expr.intersects(key):
             raise UsageError(
                 f"a reply on {key} does not match the query on {handle.key_expr}; "
-                "the querier would have to ask with accept_replies=ReplyKeyExpr.ANY"
+                "the querier would have to use accept_replies=ReplyKeyExpr.ANY"
             )
         handle.send_reply(str(key), reply, self._responder, qos, None)
 

@@ -75,7 +75,7 @@ def test_chosen_rows_of_every_column(
     source, group, _ = files[number]
     rows = np.array(sorted(chosen), np.int64)
     chunks = list(group.chunks.values())
-    pages = source.pages(chunks)
+    pages = source.page_indexes(chunks)
     selections = [RowSelection(chunk, own, rows) for chunk, own in zip(chunks, pages, strict=True)]
     for name, found in zip(group.chunks, source.columns(selections), strict=True):
         wanted = TABLE[name].take(pa.array(rows)).combine_chunks()
@@ -85,29 +85,29 @@ def test_chosen_rows_of_every_column(
 def test_only_the_pages_of_the_rows_are_read(tmp_path: Path) -> None:
     source, group, file = written_as(tmp_path, {"write_page_index": True, "use_dictionary": False})
     chunk = group.chunks["long"]
-    (pages,) = source.pages([chunk])
+    (pages,) = source.page_indexes([chunk])
     assert pages is not None
     selection = RowSelection(chunk, pages, np.array([15], np.int64))
     file.parts.clear()
     source.columns([selection])
-    assert file.parts == [pages.spans[2]]
-    assert selection.size == pages.spans[2][1] - pages.spans[2][0]
+    assert file.parts == [pages.ranges[2]]
+    assert selection.size == pages.ranges[2][1] - pages.ranges[2][0]
 
 
 def test_without_an_index_pages_are_found_by_their_headers(tmp_path: Path) -> None:
     source, group, file = written_as(tmp_path, {"write_page_index": True})
     for chunk in group.chunks.values():
-        (indexed,) = source.pages([chunk])
+        (indexed,) = source.page_indexes([chunk])
         assert indexed is not None
         found = scan_page_headers(chunk, memoryview(file.content)[chunk.start : chunk.end])
-        assert (found.starts.tolist(), found.spans) == (indexed.starts.tolist(), indexed.spans)
+        assert (found.starts.tolist(), found.ranges) == (indexed.starts.tolist(), indexed.ranges)
 
 
 def test_the_dictionary_of_a_chunk(tmp_path: Path) -> None:
     for has_index in (True, False):
         source, group, _ = written_as(tmp_path, {"write_page_index": has_index})
         chunk = group.chunks["text"]
-        (pages,) = source.pages([chunk])
+        (pages,) = source.page_indexes([chunk])
         assert sorted(source.dictionary(chunk, pages).to_pylist()) == [f"word {at}" for at in range(5)]
 
 
@@ -148,7 +148,7 @@ def test_what_was_read_with_the_footer_is_not_read_again(tmp_path: Path) -> None
     )
     source.footer()
     chunk = group.chunks["long"]
-    (pages,) = source.pages([chunk])
+    (pages,) = source.page_indexes([chunk])
     source.columns([RowSelection(chunk, pages, np.array([3], np.int64))])
     assert file.parts == [(0, len(file.content))]
 
@@ -171,7 +171,7 @@ def test_pages_with_too_few_values_are_refused(tmp_path: Path) -> None:
     chunk = group.chunks["number"]
     data = memoryview(file.content)[chunk.start : chunk.end]
     with pytest.raises(ThriftError, match="pages with 50 values of column number"):
-        scan_page_headers(chunk, data[: chunk.data - chunk.start])
+        scan_page_headers(chunk, data[: chunk.data_start - chunk.start])
 
 
 def test_a_page_that_is_no_dictionary_is_refused(tmp_path: Path) -> None:

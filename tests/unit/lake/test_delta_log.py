@@ -108,13 +108,13 @@ def test_writers_in_several_threads_lose_nothing(tmp_path: Path) -> None:
 def test_a_commit_whose_answer_was_lost_is_found_to_be_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = samples_at(tmp_path / "t")
     table.create()
-    create = StoragePath.create
+    create = StoragePath.put_if_absent
 
     def unheard(self: StoragePath, path: str, content: bytes) -> bool:
         assert create(self, path, content)
         return False
 
-    monkeypatch.setattr(StoragePath, "create", unheard)
+    monkeypatch.setattr(StoragePath, "put_if_absent", unheard)
     table.commit(Transaction(add=written(table, "x", [{"key": "a"}]), app_versions={"m": 1}))
     assert (table.version, len(table.files)) == (1, 1)
 
@@ -122,7 +122,7 @@ def test_a_commit_whose_answer_was_lost_is_found_to_be_done(tmp_path: Path, monk
 def test_endless_commits_of_others_end_in_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = samples_at(tmp_path / "t")
     table.create()
-    monkeypatch.setattr(StoragePath, "create", lambda *_: False)
+    monkeypatch.setattr(StoragePath, "put_if_absent", lambda *_: False)
     with pytest.raises(CommitConflict, match="100 commits of other writers came first"):
         table.commit(Transaction(app_versions={"m": 1}))
 

@@ -42,7 +42,7 @@ def test_files_count_when_they_are_committed_with_what_the_log_says_of_them(tmp_
         assert "source_sn" not in found.max_values
         assert (seen.app_version("offset:r"), seen.app_version("query"), seen.app_version("other")) == (5, 1, None)
         assert seen.app_versions == {"offset:r": 5, "query": 1}
-    assert table.delta().to_pyarrow_dataset().count_rows() == 2
+    assert table.to_deltalake().to_pyarrow_dataset().count_rows() == 2
 
 
 def test_a_table_that_is_not_there_is_empty_and_made_by_the_first_commit(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_table_that_is_not_there_is_empty_and_made_by_the_first_commit(tmp_pat
     assert (table.exists, table.version, table.files, table.format) == (False, -1, [], None)
     assert not (tmp_path / "t").exists()
     with pytest.raises(LakeError, match="there is no table here"):
-        table.delta()
+        table.to_deltalake()
     table.commit(Transaction(app_versions={"m": 1}))
     assert (table.exists, table.version, table.format) == (True, 1, "2")
 
@@ -61,7 +61,7 @@ def test_files_come_and_go_in_one_transaction(tmp_path: Path) -> None:
     new = written(table, "new", [{"key": "a", "offset": 0}])
     table.commit(Transaction(add=new, remove=table.files, is_optimize=True))
     assert [file.path for file in table.files] == [file.path for file in new]
-    assert [str(each["operation"]) for each in table.delta().history()] == ["OPTIMIZE", "WRITE", "CREATE TABLE"]
+    assert [str(each["operation"]) for each in table.to_deltalake().history()] == ["OPTIMIZE", "WRITE", "CREATE TABLE"]
 
 
 def test_of_two_who_move_the_same_mark_one_fails_and_changes_nothing(tmp_path: Path) -> None:
@@ -120,11 +120,11 @@ def test_what_others_committed_is_seen_after_a_refresh(tmp_path: Path) -> None:
 def test_a_table_of_another_version_is_refused_and_an_old_one_is_read_only(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     table.create()
-    table.delta().alter.set_table_properties({VERSION_PROPERTY: "1"}, raise_if_not_exists=False)
+    table.to_deltalake().alter.set_table_properties({VERSION_PROPERTY: "1"}, raise_if_not_exists=False)
     old = samples_at(tmp_path / "t")
     with pytest.raises(LakeError, match="format version 1, which is read-only: `zenspark lake upgrade` makes it 2"):
         old.commit(Transaction(app_versions={"m": 1}))
-    table.delta().alter.set_table_properties({VERSION_PROPERTY: "3"}, raise_if_not_exists=False)
+    table.to_deltalake().alter.set_table_properties({VERSION_PROPERTY: "3"}, raise_if_not_exists=False)
     with pytest.raises(LakeError, match=r"t: its schema has version 3, and this zenspark reads version 2"):
         samples_at(tmp_path / "t")
 
@@ -146,10 +146,10 @@ def test_a_table_without_a_column_is_refused(tmp_path: Path) -> None:
 def test_a_column_that_another_tool_added_does_no_harm(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     table.commit(Transaction(add=written(table, "one", [{"key": "a"}])))
-    delta = table.delta()
+    delta = table.to_deltalake()
     delta.alter.add_columns([_field("note")])
     table.refresh().commit(Transaction(add=written(table, "two", [{"key": "b"}])))
-    assert table.extra.names == ["note"]
+    assert table.extra_columns.names == ["note"]
     rows = DeltaTable(tmp_path / "t").to_pyarrow_dataset().to_table(columns=["key", "note"]).to_pylist()
     assert sorted((row["key"], row["note"]) for row in rows) == [("a", None), ("b", None)]
 
@@ -161,7 +161,7 @@ def _field(name: str) -> Field:
 def test_a_table_whose_protocol_was_raised_is_refused(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     table.create()
-    table.delta().alter.set_table_properties({"delta.enableDeletionVectors": "true"}, raise_if_not_exists=False)
+    table.to_deltalake().alter.set_table_properties({"delta.enableDeletionVectors": "true"}, raise_if_not_exists=False)
     with pytest.raises(LakeError, match=r"raised its protocol to reader version 3.*deletionVectors"):
         table.refresh()
 
@@ -228,15 +228,15 @@ def test_rows_at_hand_are_written_without_spark(tmp_path: Path) -> None:
     )
     table.commit(Transaction(add=table.write(pa.table({"x": [3, 1]}), "rows")))
     assert (table.files[0].min_values, table.files[0].max_values) == ({"x": 1}, {"x": 3})
-    assert table.delta().to_pyarrow_dataset().to_table().to_pydict() == {"x": [3, 1]}
+    assert table.to_deltalake().to_pyarrow_dataset().to_table().to_pydict() == {"x": [3, 1]}
 
 
 def test_rows_that_another_tool_removed_are_told(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     table.commit(Transaction(add=written(table, "one", [{"key": "a"}, {"key": "b"}])))
     before = table.version
-    table.delta().delete("key = 'a'")
-    table.delta().optimize.compact()
+    table.to_deltalake().delete("key = 'a'")
+    table.to_deltalake().optimize.compact()
     table.commit(Transaction(app_versions={"m": 1}))
     changes = table.foreign_changes(before)
     assert changes is not None

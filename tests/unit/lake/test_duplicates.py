@@ -90,7 +90,7 @@ def test_each_sample_is_there_once_through_the_loss_of_either(tmp_path: Path, se
         count = rnd.randrange(1, 4)
         land(table, steps[:count])
         steps = steps[count:]
-    found = table.delta().to_pyarrow_dataset().to_table(columns=["payload", "recorder"]).to_pylist()
+    found = table.to_deltalake().to_pyarrow_dataset().to_table(columns=["payload", "recorder"]).to_pylist()
     for number, row in enumerate(published):
         holders = [name for name in seen for each in seen[name] if each["payload"] == row["payload"]]
         landed = [each["recorder"] for each in found if each["payload"] == b"%d" % number]

@@ -34,7 +34,7 @@ def test_few_new_files_are_not_worth_a_merge() -> None:
     assert plan_merge(files(NEW_PART, MIN_FILES_TO_MERGE - 1), []) is None
     plan = plan_merge(files(NEW_PART, MIN_FILES_TO_MERGE), [])
     assert plan is not None
-    assert (len(plan.files), plan.part, plan.complete) == (MIN_FILES_TO_MERGE, "merged-1", True)
+    assert (len(plan.files), plan.part, plan.is_full) == (MIN_FILES_TO_MERGE, "merged-1", True)
 
 
 def test_what_is_not_published_stays() -> None:
@@ -49,7 +49,7 @@ def test_very_many_files_are_merged_though_they_are_not_published_and_stay_so() 
     new = files(NEW_PART, MAX_NEW_FILES - 1) + files(WILDCARD_PART, 1)
     plan = plan_merge(new, new)
     assert plan is not None
-    assert (plan.files, plan.part, plan.complete) == (new, NEW_PART, False)
+    assert (plan.files, plan.part, plan.is_full) == (new, NEW_PART, False)
     assert plan_merge(new[1:], new[1:]) is None
 
 
@@ -60,7 +60,7 @@ def test_very_many_files_are_merged_though_they_are_not_published_and_stay_so() 
 def test_a_level_that_is_much_larger_is_left_alone(rows: int, complete: bool) -> None:
     plan = plan_merge(files(NEW_PART, MIN_FILES_TO_MERGE) + files("merged-1", 1, rows), [])
     assert plan is not None
-    assert plan.complete is complete
+    assert plan.is_full is complete
     assert plan.part == ("merged-1" if complete else "merged-2")
 
 
@@ -74,7 +74,7 @@ def test_each_level_that_is_merged_makes_room_for_a_larger_one() -> None:
     plan = plan_merge(files(NEW_PART, MIN_FILES_TO_MERGE) + second + first + third, [])
     assert plan is not None
     assert parts(plan.files) == {NEW_PART, "merged-3", "merged-1"}
-    assert (plan.part, plan.complete) == ("merged-1", False)
+    assert (plan.part, plan.is_full) == ("merged-1", False)
 
 
 def test_rows_with_wildcards_are_merged_along_and_the_state_never() -> None:
@@ -83,7 +83,7 @@ def test_rows_with_wildcards_are_merged_along_and_the_state_never() -> None:
     )
     assert plan is not None
     assert parts(plan.files) == {NEW_PART, MERGED_WILDCARD_PART}
-    assert plan.complete
+    assert plan.is_full
 
 
 def test_parts_say_what_is_new_and_what_has_wildcards() -> None:

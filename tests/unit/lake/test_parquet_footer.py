@@ -88,7 +88,7 @@ def test_pages_of_a_chunk(tmp_path: Path) -> None:
     offsets, columns = content[slice(*chunk.offset_index)], content[slice(*chunk.column_index)]
     pages = read_page_index(chunk.leaf, offsets, columns)
     assert pages.starts.tolist() == [0, 2, 4]
-    assert [span[0] for span in pages.spans[1:]] == [span[1] for span in pages.spans[:-1]]
+    assert [start for start, _ in pages.ranges[1:]] == [end for _, end in pages.ranges[:-1]]
     assert pages.stats == [ColumnStats(1, 2, 0), ColumnStats(None, None, 2, True), ColumnStats(5, 5, 0)]
     assert read_page_index(chunk.leaf, offsets, None).stats is None
 

@@ -7,7 +7,7 @@ import pytest
 
 from zenspark.journal.block_codec import DICTIONARY_TYPE, with_text_type
 from zenspark.lake.parquet_files import DataFile
-from zenspark.lake.pending import OffsetRanges
+from zenspark.lake.pending_rows import OffsetRanges
 from zenspark.lake.specs import JOURNAL_SCHEMA
 
 EXTENT = OffsetRanges({"a": 5}, {"a": 8, "b": 3})

@@ -97,8 +97,8 @@ def test_files_are_written_listed_read_and_removed(reached: S3) -> None:
     assert location.names("a") == ["b%20=ü", "empty", "one.txt"]
     location.remove("a/one.txt")
     location.remove("a/one.txt")
-    assert location.create("a/once", b"1")
-    assert not location.create("a/once", b"2")
+    assert location.put_if_absent("a/once", b"1")
+    assert not location.put_if_absent("a/once", b"2")
     location.link("a/once", "a/twice")
     assert location.read("a/twice") == b"1"
     location.remove("a")

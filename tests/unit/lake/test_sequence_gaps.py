@@ -81,9 +81,9 @@ def test_numbers_that_do_not_wrap_are_taken_as_they_are(numbers: list[list[int]]
 
 
 def test_a_gap_is_noticed_when_the_later_of_its_neighbours_comes() -> None:
-    assert Told().hear([1, 2, 5]).source.open_ranges == (MissingRange(3, 4, 2),)  # type: ignore[union-attr]
-    assert Told().hear([5, 2, 1]).source.open_ranges == (MissingRange(3, 4, 1),)  # type: ignore[union-attr]
-    assert Told().hear([1, 2]).hear([9, 5]).source.open_ranges == (MissingRange(3, 4, 3), MissingRange(6, 8, 3))  # type: ignore[union-attr]
+    assert Told().hear([1, 2, 5]).source.open_ranges == (MissingRange(3, 4, 2),)
+    assert Told().hear([5, 2, 1]).source.open_ranges == (MissingRange(3, 4, 1),)
+    assert Told().hear([1, 2]).hear([9, 5]).source.open_ranges == (MissingRange(3, 4, 3), MissingRange(6, 8, 3))
 
 
 def test_what_was_before_the_first_number_is_not_missed() -> None:

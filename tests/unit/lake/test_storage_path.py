@@ -69,8 +69,8 @@ def test_files_are_written_whole_listed_read_and_removed(tmp_path: Path) -> None
 
 def test_a_file_is_created_once(tmp_path: Path) -> None:
     location = StoragePath.at(tmp_path)
-    assert location.create("log/1.json", b"one")
-    assert not location.create("log/1.json", b"two")
+    assert location.put_if_absent("log/1.json", b"one")
+    assert not location.put_if_absent("log/1.json", b"two")
     assert location.read("log/1.json") == b"one"
     assert location.names("log") == ["1.json"]
 
@@ -83,6 +83,6 @@ def test_a_file_is_created_once_also_where_there_are_no_hard_links(
 
     monkeypatch.setattr(os, "link", refuse)
     location = StoragePath.at(tmp_path)
-    assert location.create("log/1.json", b"one")
-    assert not location.create("log/1.json", b"two")
+    assert location.put_if_absent("log/1.json", b"one")
+    assert not location.put_if_absent("log/1.json", b"two")
     assert location.read("log/1.json") == b"one"

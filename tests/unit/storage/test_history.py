@@ -59,7 +59,7 @@ class Past:
 
 
 @pytest.fixture
-def snapshot(tmp_path: Path) -> Past:
+def past(tmp_path: Path) -> Past:
     return Past(tmp_path)
 
 

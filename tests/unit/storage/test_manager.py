@@ -34,7 +34,7 @@ def test_storages_that_share_a_journal_have_one_recorder(session: Session, tmp_p
         StorageSettings(name="b", key_exprs=("b/**", "c"), journal=journal, complete=True),
         StorageSettings(name="old", key_exprs=("old/**",), strip_prefix="old", journal=journal, record=False),
     ]
-    with StorageManager(session, settings, lake_at=Landed) as storages:
+    with StorageManager(session, settings, open_lake=Landed) as storages:
         assert list(storages.recorders) == [journal]
         for key in ("a/1", "b/1", "c", "d"):
             session.put(key, key)
@@ -57,7 +57,7 @@ def test_storages_that_share_a_journal_have_one_recorder(session: Session, tmp_p
 
 def test_what_was_received_is_recorded_before_it_ends(session: Session, tmp_path: Path) -> None:
     settings = [StorageSettings(name="all", key_exprs=("**",), journal=tmp_path / "j")]
-    with StorageManager(session, settings, lake_at=Landed) as storages:
+    with StorageManager(session, settings, open_lake=Landed) as storages:
         for at in range(100):
             session.put("k", str(at))
         storages.stop_recording()

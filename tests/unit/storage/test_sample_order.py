@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from tests.unit.storage.made import recorded, row
-from zenspark.storage.ordering import (
+from zenspark.storage.sample_order import (
     NO_CLOCK,
     ClockRanks,
     SampleOrder,
@@ -35,37 +35,37 @@ def test_clocks_are_ranked_by_their_lowest_byte_first_and_none_is_last() -> None
 def test_stamps_of_rows() -> None:
     clocks, recorders = ClockRanks(), StringIds()
     rows = recorded([row("a", b"", 2), row("a", None, received=3), row("a", b"", 2_200_000_000)], first=7)
-    stamps = SampleOrder.from_rows(rows, clocks, recorders)
-    assert stamps.ntp64.tolist() == [2 << 32, 3 << 32, 2_200_000_000 << 32]
-    assert stamps.clock.tolist() == [1, NO_CLOCK, 1]
-    assert stamps.recorder.tolist() == [1, 1, 1]
-    assert stamps.offset.tolist() == [7, 8, 9]
-    grown = stamps.resize(5)
+    orders = SampleOrder.from_rows(rows, clocks, recorders)
+    assert orders.ntp64.tolist() == [2 << 32, 3 << 32, 2_200_000_000 << 32]
+    assert orders.clock.tolist() == [1, NO_CLOCK, 1]
+    assert orders.recorder.tolist() == [1, 1, 1]
+    assert orders.offset.tolist() == [7, 8, 9]
+    grown = orders.resize(5)
     assert grown.offset.tolist() == [7, 8, 9, 0, 0]
     assert len(grown) == 5
 
 
 def test_stamps_of_rows_in_which_another_tool_left_out_what_recorders_write() -> None:
     bare = row("a", b"") | {"received_at": None, "recorder": None, "offset": None}
-    stamps = SampleOrder.from_rows(recorded([row("a", b"", 2), bare], first=7), ClockRanks(), StringIds())
-    assert (stamps.ntp64.tolist(), stamps.clock.tolist()) == ([2 << 32, 0], [1, NO_CLOCK])
-    assert (stamps.recorder.tolist(), stamps.offset.tolist()) == ([1, 0], [7, 0])
+    orders = SampleOrder.from_rows(recorded([row("a", b"", 2), bare], first=7), ClockRanks(), StringIds())
+    assert (orders.ntp64.tolist(), orders.clock.tolist()) == ([2 << 32, 0], [1, NO_CLOCK])
+    assert (orders.recorder.tolist(), orders.offset.tolist()) == ([1, 0], [7, 0])
 
 
 def test_the_newest_row_of_each_key() -> None:
     clocks, recorders = ClockRanks(), StringIds()
     rows = recorded([row("", b"", 2), row("", b"", 5), row("", b"", 3), row("", b"", 3), row("", b"", 1)])
-    stamps = SampleOrder.from_rows(rows, clocks, recorders)
-    assert select_newest_rows(np.array([0, 1, 0, 0, 1]), stamps, SampleOrder.zeros(2), clocks).tolist() == [3, 1]
+    orders = SampleOrder.from_rows(rows, clocks, recorders)
+    assert select_newest_rows(np.array([0, 1, 0, 0, 1]), orders, SampleOrder.zeros(2), clocks).tolist() == [3, 1]
 
 
 def test_a_row_without_stamp_is_lifted_above_what_was_recorded_before() -> None:
     clocks, recorders = ClockRanks(), StringIds()
     known = SampleOrder.from_rows(recorded([row("", b"", 9)], first=1), clocks, recorders)
-    stamps = SampleOrder.from_rows(recorded([row("", None, received=4)], first=2), clocks, recorders)
-    assert select_newest_rows(np.array([0]), stamps, known, clocks).tolist() == [0]
-    assert stamps.ntp64.tolist() == [9 << 32]
-    assert is_newer(stamps, known, clocks).tolist() == [True]
+    orders = SampleOrder.from_rows(recorded([row("", None, received=4)], first=2), clocks, recorders)
+    assert select_newest_rows(np.array([0]), orders, known, clocks).tolist() == [0]
+    assert orders.ntp64.tolist() == [9 << 32]
+    assert is_newer(orders, known, clocks).tolist() == [True]
     seen = SampleOrder.from_rows(recorded([row("", None, received=4)], first=0), clocks, recorders)
     select_newest_rows(np.array([0]), seen, known, clocks)
     assert is_newer(seen, known, clocks).tolist() == [False]
@@ -73,9 +73,9 @@ def test_a_row_without_stamp_is_lifted_above_what_was_recorded_before() -> None:
 
 def test_the_same_row_is_later_but_not_newer() -> None:
     clocks, recorders = ClockRanks(), StringIds()
-    stamps = SampleOrder.from_rows(recorded([row("", b"", 1)]), clocks, recorders)
-    assert is_later(stamps, stamps, clocks).tolist() == [True]
-    assert is_newer(stamps, stamps, clocks).tolist() == [False]
+    orders = SampleOrder.from_rows(recorded([row("", b"", 1)]), clocks, recorders)
+    assert is_later(orders, orders, clocks).tolist() == [True]
+    assert is_newer(orders, orders, clocks).tolist() == [False]
 
 
 def test_rows_may_come_in_any_order() -> None:
