@@ -60,7 +60,7 @@ def test_a_program_may_wait_as_long_as_it_likes(timeout: float) -> None:
         replies = session.get("a/b", timeout=timeout)
         until(lambda: kept)
         turned = threading.Event()
-        session._runtime.later(turned.set)
+        session._runtime.call_soon(turned.set)
         assert turned.wait(PATIENCE)
         with kept.pop() as query:
             query.reply("a/b", b"late")

@@ -22,7 +22,7 @@ from tests.unit.api.sessions import config
 from tests.unit.net.nodes import QUICK, TestNode, nodes
 from tests.waiting import PATIENCE, until
 from zenspark.net.io.driver import ConnectionDriver
-from zenspark.net.node.node import NodeLimits
+from zenspark.net.node.limits import NodeLimits
 from zenspark.wire.messages import Declare, Interest, KeepAlive
 from zenspark.wire.values import InterestMode, WhatAmI, WireExpr
 

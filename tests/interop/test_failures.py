@@ -251,11 +251,11 @@ def test_with_block_first_one_waits_and_others_are_dropped() -> None:
         def is_dropped() -> bool:
             """Whether nothing moved while one more was published: at first they may still be reading a little."""
             before = driver._bytes_sent, sent[0]
-            if not (driver._has_block_first and driver._unsent):
+            if not (driver.congestion.has_block_first and driver._unsent):
                 return False
             tried.append(f"try {len(tried)}")
             publisher.put(tried[-1])
-            return driver._has_block_first and (driver._bytes_sent, sent[0]) == before
+            return driver.congestion.has_block_first and (driver._bytes_sent, sent[0]) == before
 
         released = threading.Event()
         with meanwhile(fill) as filled, contextlib.ExitStack() as otherwise:

@@ -144,7 +144,7 @@ def test_a_program_sees_what_happens(order: str) -> None:
     ):
         assert lines.count(expected) == 1, done.stderr
     assert sum(line.startswith(".net: Zenoh can be reached at: tcp/127.0.0.1:") for line in lines) == 1
-    assert sum(line.startswith(".net: session with client b2 over tcp/127.0.0.1:") for line in lines) == 1
+    assert sum(line.startswith(".net: session with client b2 opened: tcp/127.0.0.1:") for line in lines) == 1
     for expected in ("sent to b2: Request id=", "received from a1: Request id=", "received from b2: Response id="):
         assert any(expected in line for line in lines), done.stderr
     assert all(line.startswith("user") == (order != "never") for line in done.stderr.splitlines())

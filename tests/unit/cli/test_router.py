@@ -188,8 +188,8 @@ def test_sessions_that_open_and_close_are_logged() -> None:
         process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
-    assert "INFO zenspark.net: session with router a2 over tcp/127.0.0.1:" in opened
-    assert "INFO zenspark.net: the link to tcp/127.0.0.1:" in closed
+    assert "INFO zenspark.net: session with router a2 opened: tcp/127.0.0.1:" in opened
+    assert "INFO zenspark.net: session with router a2 closed: tcp/127.0.0.1:" in closed
 
 
 def test_a_router_loads_only_what_it_needs() -> None:

@@ -141,3 +141,15 @@ class Certificates:
         issued.cert_chain_pems[0].write_to_path(str(certificate))
         issued.private_key_pem.write_to_path(str(key))
         return certificate, key
+
+
+def raw(endpoint: Endpoint) -> socket.socket:
+    return socket.create_connection(endpoint.host_port, PATIENCE)
+
+
+def is_at_end(connection: socket.socket) -> bool:
+    """Whether the other side ends, whatever it says before."""
+    with contextlib.suppress(ConnectionError):
+        while connection.recv(1000):
+            pass
+    return True

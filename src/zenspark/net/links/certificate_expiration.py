@@ -30,7 +30,7 @@ class ExpirationTimers:
         if expires_at is not None:
             self._check(driver, expires_at)
 
-    def forget(self, driver: ConnectionDriver) -> None:
+    def cancel(self, driver: ConnectionDriver) -> None:
         """Cancel the timer of a link that has ended."""
         timer = self._timers.pop(driver, None)
         if timer is not None:

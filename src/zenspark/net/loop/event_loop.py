@@ -110,7 +110,7 @@ class Timer:
 class EventLoop:
     """A poller, a queue of work and a heap of timers in one daemon thread."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, on_failed: Task = lambda: None) -> None:
         self._poller = make_poller()
         self._watched: dict[int, tuple[Task | None, Task | None]] = {}
         self._tasks: deque[Task] = deque()
@@ -149,8 +149,7 @@ class EventLoop:
         """Whether that thread sleeps until called, instead of looking every now and then."""
         self._ended = threading.Event()
         self._failed_turns = 0
-        self.on_failed: Task = lambda: None
-        """Called in the loop's thread when the loop cannot go on: nothing is read and no timer runs any more."""
+        self._on_failed = on_failed
 
     def start(self) -> None:
         """Begin to run."""
@@ -311,7 +310,7 @@ class EventLoop:
         """The loop cannot go on: say so, and let the owner end what depends on it."""
         logger.critical("the network loop has ended: this node neither sends nor receives any more")
         self._stopping = True
-        self._run_logged(self.on_failed)
+        self._run_logged(self._on_failed)
 
     def _end(self) -> None:
         self._release()

@@ -93,8 +93,8 @@ def test_a_link_that_expired_during_its_handshake_is_closed_at_once() -> None:
 def test_the_timer_ends_with_the_link() -> None:
     world, driver = World(), Driver(1_010.0)
     world.expirations.watch(driver)
-    world.expirations.forget(driver)
-    world.expirations.forget(driver)
+    world.expirations.cancel(driver)
+    world.expirations.cancel(driver)
     assert world.timers[0].is_cancelled
 
 

@@ -185,8 +185,8 @@ def test_a_loop_that_cannot_go_on_logs_that_and_tells_its_owner(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zenspark.net.loop.event_loop.FAILED_TURN_PAUSE_SECONDS", 0.001)
-    loop, told, cleaned = EventLoop("test-loop"), threading.Event(), threading.Event()
-    loop.on_failed = told.set
+    told, cleaned = threading.Event(), threading.Event()
+    loop = EventLoop("test-loop", told.set)
     with caplog.at_level(logging.ERROR, "zenspark.net"):
         loop.start()
         Failing(loop, 1_000_000)
@@ -199,8 +199,8 @@ def test_a_loop_that_cannot_go_on_logs_that_and_tells_its_owner(
 
 
 def test_a_thread_of_the_loop_that_fails_outside_of_turns_tells_its_owner(caplog: pytest.LogCaptureFixture) -> None:
-    loop, told = EventLoop("test-loop"), threading.Event()
-    loop.on_failed = told.set
+    told = threading.Event()
+    loop = EventLoop("test-loop", told.set)
 
     def fail() -> bool:
         raise MemoryError

@@ -16,7 +16,7 @@ from zenspark.errors import LinkError
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.node.backoff import RetryPolicy
 from zenspark.net.node.connector import ConnectAttempt, Connector
-from zenspark.net.node.node import NodeLimits
+from zenspark.net.node.limits import NodeLimits
 from zenspark.wire.values import ZenohId
 
 A, B, C = 0xA1, 0xB1, 0xC1

@@ -13,7 +13,7 @@ from tests.waiting import until
 from zenspark.errors import LinkError, SessionClosed
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.node.backoff import RetryPolicy
-from zenspark.net.node.listener import ListenerRetry
+from zenspark.net.node.listener_retry import ListenerRetry
 
 A, B = 0xA1, 0xB1
 OFTEN = RetryPolicy(5, 10, 2.0)

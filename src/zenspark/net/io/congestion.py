@@ -1,0 +1,152 @@
+"""Congestion control of one link: how long a message waits while the link has unsent bytes, by its QoS.
+
+- Block: as long as the peer takes any bytes; after `block_wait` seconds without progress the peer is unresponsive.
+- BlockFirst: one message waits like Block, and the others are dropped meanwhile.
+- Drop: `drop_wait` seconds, once; until the link has drained, the following messages are dropped without waiting.
+
+The policy does no I/O: it reads the state of the link through `CongestedLink`, and waits on its `Waiters`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from zenspark.net.io.waiters import Waiters
+from zenspark.net.loop.event_loop import yield_leadership
+from zenspark.wire.values import Congestion
+
+MAX_BACKLOG_BYTES = 1 << 25
+"""Default limit of the unsent bytes of a link; beyond it the session is closed."""
+RECHECK_SECONDS = 0.05
+"""Seconds after which a waiting thread offers the bytes to the link itself: the loop may be busy."""
+
+
+class WriterSettings(msgspec.Struct, frozen=True):
+    """Waits of a link's writer in seconds, and the limit of its backlog; protocol.md section 7.4."""
+
+    drop_wait: float = 0.001
+    """How long a message with Drop waits for a link with unsent bytes."""
+    block_wait: float = 5.0
+    """How long a peer may take no bytes at all while a message with Block waits, before it is unresponsive."""
+    idle_before_direct_write: float = 50e-6
+    """How long nothing was written before a message is worth a write of its own."""
+    batch_fill_wait: float = 0.001
+    """How long a batch may fill up while a publisher fills one batch after the other."""
+    close_linger: float = 1.0
+    """How long the peer may take no bytes after the session has ended, before the link is closed."""
+    max_backlog: int = MAX_BACKLOG_BYTES
+    """Unsent bytes of a link beyond which the session is closed."""
+
+
+class CongestedLink(Protocol):
+    """The state of a link's writer that congestion control depends on."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the session has ended."""
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether bytes wait for the link."""
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes the link has taken so far."""
+
+    def retry_send(self) -> bool:
+        """Offer the unsent bytes to the link again; whether it took all."""
+
+    def on_waiting(self, is_waiting: bool) -> None:
+        """A thread starts (True) or stops (False) to wait for progress of the peer."""
+
+    def on_unresponsive(self, seconds: float) -> None:
+        """The peer has taken no bytes for so many seconds while a message waited."""
+
+
+class CongestionPolicy:
+    """Decides whether a message waits for one link, and waits. Called by any thread but the loop, without locks."""
+
+    def __init__(
+        self,
+        link: CongestedLink,
+        waiters: Waiters,
+        settings: WriterSettings,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._link = link
+        self._waiters = waiters
+        self._settings = settings
+        self._clock = clock
+        self._lock = threading.Lock()
+        self.is_congested = False
+        """Whether a message was dropped and the link has not drained since: the next ones do not wait."""
+        self.has_block_first = False
+        """Whether a message with BlockFirst waits."""
+
+    def may_wait(self, congestion: Congestion) -> bool:
+        """Return whether a message would wait for a link with unsent bytes, instead of being dropped at once."""
+        match congestion:
+            case Congestion.BLOCK:
+                return True
+            case Congestion.BLOCK_FIRST:
+                return not self.has_block_first
+            case Congestion.DROP:
+                return not self.is_congested
+
+    def wait(self, congestion: Congestion) -> bool:
+        """Wait until the link has taken its unsent bytes; False if the message has to be dropped.
+
+        Other threads may send in between: each may add one message more than there was space for.
+        """
+        if congestion is Congestion.BLOCK:
+            return self._block()
+        with self._lock:
+            if not self.may_wait(congestion):
+                return self._has_space
+            if congestion is Congestion.BLOCK_FIRST:
+                self.has_block_first = True
+        if congestion is Congestion.BLOCK_FIRST:
+            try:
+                return self._block()
+            finally:
+                self.has_block_first = False
+        self._waiters.wait_for(self.is_drained, self._settings.drop_wait)
+        self.is_congested = self._link.has_unsent
+        return self._has_space
+
+    def is_drained(self) -> bool:
+        """Return whether no thread has to wait any longer: no byte is unsent, or the session has ended."""
+        return not self._link.has_unsent or self._link.is_closed
+
+    @property
+    def _has_space(self) -> bool:
+        return not self._link.has_unsent and not self._link.is_closed
+
+    def _block(self) -> bool:
+        self._link.on_waiting(True)
+        try:
+            return self._wait_while_progressing()
+        finally:
+            self._link.on_waiting(False)
+
+    def _wait_while_progressing(self) -> bool:
+        """Wait as long as the peer takes bytes."""
+        yield_leadership()
+        link, seconds = self._link, self._settings.block_wait
+        bytes_sent, deadline = link.bytes_sent, self._clock() + seconds
+        while not self.is_drained():
+            self._waiters.wait_for(self.is_drained, min(RECHECK_SECONDS, seconds))
+            if self.is_drained() or link.retry_send():
+                break
+            now = self._clock()
+            if link.bytes_sent != bytes_sent:
+                bytes_sent, deadline = link.bytes_sent, now + seconds
+            elif now >= deadline:
+                link.on_unresponsive(seconds)
+                return False
+        return not link.is_closed

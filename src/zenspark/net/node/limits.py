@@ -1,0 +1,31 @@
+"""Resource limits and timeouts of a node."""
+
+from __future__ import annotations
+
+import msgspec
+
+from zenspark.net.io.congestion import WriterSettings
+from zenspark.net.node.pending_links import InboundLimits
+from zenspark.transport.connection import KEEP_ALIVES_PER_LEASE
+from zenspark.transport.reassembly import MAX_SESSION_BYTES, MAX_TOTAL_BYTES
+
+
+class NodeLimits(msgspec.Struct, frozen=True):
+    """Resource limits and timeouts of a node; times are in seconds."""
+
+    open_timeout: float = 10.0
+    """For a session that this node opens: from the first byte to OPEN(ACK)."""
+    accept_timeout: float = 10.0
+    """For a session that a peer opens."""
+    close_timeout: float = 10.0
+    """For the last messages to be written when the node closes: peers may take them slowly."""
+    inbound: InboundLimits = InboundLimits()
+    message_size: int = 1 << 30
+    """Bytes of the largest message received."""
+    session_reassembly: int = MAX_SESSION_BYTES
+    """Bytes of incomplete fragmented messages of one neighbour."""
+    total_reassembly: int = MAX_TOTAL_BYTES
+    """Bytes of incomplete fragmented messages of all neighbours."""
+    keep_alives: int = KEEP_ALIVES_PER_LEASE
+    """How many KEEP_ALIVE messages are sent within a lease."""
+    writer: WriterSettings = WriterSettings()

@@ -1,0 +1,248 @@
+"""SessionTable: which sessions are accepted, rejected or evicted, and simultaneous opens."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import time
+
+import pytest
+
+from tests.unit.net.ends import is_at_end, raw
+from tests.unit.net.nodes import QUICK, TestNode, call, nodes
+from tests.waiting import PATIENCE, until
+from zenspark.errors import CloseReason
+from zenspark.net.links.endpoint import Endpoint
+from zenspark.net.node.limits import NodeLimits
+from zenspark.net.node.pending_links import InboundLimits
+from zenspark.router.limits import Limit
+from zenspark.transport.framing import LengthPrefix
+from zenspark.transport.handshake import Acceptor, Capabilities, Identity, Initiator, Opened
+from zenspark.wire.codec import decode_transport, encode
+from zenspark.wire.messages import Close, TransportMessage
+from zenspark.wire.values import WhatAmI, ZenohId
+
+A, B, C = 0xA1, 0xB1, 0xC1
+
+
+def test_a_second_link_of_one_node_is_refused_with_4() -> None:
+    alice, bob = TestNode(A), TestNode(B)
+    twin = TestNode(A)
+    with nodes(alice, twin, bob):
+        there = bob.place()
+        call(alice, there)
+        bob.wait_for(A)
+        assert call(twin, there).wait_closed().reason is CloseReason.MAX_LINKS
+        assert call(alice, there).wait_closed().reason is CloseReason.MAX_LINKS
+        bob.wait_for(A)
+        alice.wait_for(B)
+
+
+def test_a_node_that_calls_itself_is_refused_with_7() -> None:
+    alice = TestNode(A)
+    with nodes(alice):
+        assert call(alice, alice.place()).wait_closed().reason is CloseReason.CONNECTION_TO_SELF
+        assert alice.neighbours() == set()
+
+
+def test_more_sessions_than_allowed_are_refused_with_2() -> None:
+    bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(sessions=1), writer=QUICK))
+    alice, carol = TestNode(A), TestNode(C)
+    with nodes(alice, carol, bob):
+        there = bob.place()
+        call(alice, there)
+        bob.wait_for(A)
+        assert call(carol, there).wait_closed().reason is CloseReason.INVALID
+        alice.close()
+        bob.wait_for()
+        call(carol, there)
+        bob.wait_for(C)
+
+
+@pytest.mark.parametrize("round_", range(5))
+def test_two_nodes_that_call_each_other_end_up_with_one_link(round_: int) -> None:
+    alice, bob = TestNode(A), TestNode(B)
+    with nodes(alice, bob):
+        to_alice, to_bob = alice.place(), bob.place()
+        first, second = call(alice, to_bob), call(bob, to_alice)
+        for heard in (first, second):
+            assert heard.wait(lambda: bool(heard.events))  # noqa: B023
+        alice.wait_for(B)
+        bob.wait_for(A)
+        assert len(alice.drivers) == len(bob.drivers) == 1
+
+
+class Bob:
+    """A node by hand, with two sockets: one on which alice calls it, one on which it calls alice."""
+
+    def __init__(self, stack: contextlib.ExitStack, alice: TestNode, zid: int) -> None:
+        identity = Identity(ZenohId(zid), WhatAmI.PEER)
+        self.accepting = Acceptor(identity, Capabilities(), b"key", 7)
+        self.opening = Initiator(identity, Capabilities())
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        self.heard = call(alice, Endpoint.parse(f"tcp/127.0.0.1:{listener.getsockname()[1]}"))
+        self.called = stack.enter_context(listener.accept()[0])
+        self.calling = stack.enter_context(raw(alice.place()))
+        for end in (self.called, self.calling):
+            end.settimeout(PATIENCE)
+
+    def say(self, end: socket.socket, message: object) -> None:
+        assert isinstance(message, TransportMessage)
+        end.sendall(LengthPrefix.U16.wrap(encode(message)))
+
+    def receive(self, end: socket.socket) -> TransportMessage:
+        size = int.from_bytes(end.recv(2, socket.MSG_WAITALL), "little")
+        return decode_transport(end.recv(size, socket.MSG_WAITALL))
+
+    def answer_call(self) -> None:
+        """Up to where alice has asked for a session,"""
+        self.say(self.called, self.accepting.receive(self.receive(self.called)))
+
+    def call(self) -> None:
+        """and where bob has."""
+        self.say(self.calling, self.opening.start())
+        self.say(self.calling, self.opening.receive(self.receive(self.calling)))
+
+    def accept_call(self) -> None:
+        opened = self.accepting.receive(self.receive(self.called))
+        assert isinstance(opened, Opened)
+        self.say(self.called, self.accepting.ack(opened.parameters))
+
+
+def is_silent(end: socket.socket) -> bool:
+    return not select.select([end], [], [], 0.05)[0]
+
+
+def test_who_calls_while_we_call_waits_until_our_call_is_answered() -> None:
+    alice = TestNode(A)
+    with nodes(alice), contextlib.ExitStack() as stack:
+        bob = Bob(stack, alice, B)
+        bob.answer_call()
+        bob.call()
+        assert is_silent(bob.calling)
+        bob.accept_call()
+        refused = bob.receive(bob.calling)
+        assert isinstance(refused, Close)
+        assert refused.why is CloseReason.MAX_LINKS
+        alice.wait_for(B)
+
+
+def test_who_calls_while_we_call_is_let_in_when_our_call_is_refused() -> None:
+    alice = TestNode(A)
+    with nodes(alice), contextlib.ExitStack() as stack:
+        bob = Bob(stack, alice, B)
+        bob.answer_call()
+        bob.call()
+        bob.say(bob.called, Close(session=False, reason=CloseReason.MAX_LINKS))
+        assert isinstance(bob.opening.receive(bob.receive(bob.calling)), Opened)
+        alice.wait_for(B)
+
+
+def test_who_goes_away_while_it_waits_is_forgotten() -> None:
+    alice = TestNode(A)
+    with nodes(alice), contextlib.ExitStack() as stack:
+        bob = Bob(stack, alice, B)
+        bob.answer_call()
+        bob.call()
+        assert is_silent(bob.calling)
+        bob.calling.close()
+        alice.wait(lambda: not alice.sessions.simultaneous_opens, PATIENCE)
+        bob.accept_call()
+        alice.wait_for(B)
+
+
+def test_the_greater_of_two_that_call_each_other_refuses() -> None:
+    alice = TestNode(B)
+    with nodes(alice), contextlib.ExitStack() as stack:
+        bob = Bob(stack, alice, A)
+        bob.answer_call()
+        bob.call()
+        assert isinstance(bob.receive(bob.calling), Close)
+        bob.accept_call()
+        alice.wait_for(A)
+
+
+def test_a_call_is_given_up_when_it_is_answered_by_who_called_meanwhile() -> None:
+    alice = TestNode(A)
+    with nodes(alice), contextlib.ExitStack() as stack:
+        bob = Bob(stack, alice, B)
+        bob.call()
+        assert isinstance(bob.opening.receive(bob.receive(bob.calling)), Opened)
+        bob.answer_call()
+        assert isinstance(bob.receive(bob.called), Close)
+        assert bob.heard.wait_closed().reason is CloseReason.MAX_LINKS
+        alice.wait_for(B)
+
+
+def test_callers_who_say_nothing_are_given_up() -> None:
+    bob = TestNode(B, limits=NodeLimits(accept_timeout=0.1, writer=QUICK))
+    with nodes(bob), raw(bob.place()) as silent:
+        assert is_at_end(silent)
+
+
+def test_callers_who_are_slow_do_not_get_more_time() -> None:
+    bob = TestNode(B, limits=NodeLimits(accept_timeout=0.2, writer=QUICK))
+    with nodes(bob), raw(bob.place()) as slow:
+        start = time.monotonic()
+        with contextlib.suppress(OSError):
+            for _ in range(100):
+                slow.send(b"\xff")
+                if select.select([slow], [], [], 0.02)[0]:
+                    break
+        assert is_at_end(slow)
+        assert time.monotonic() - start < PATIENCE
+
+
+def test_of_callers_that_say_nothing_the_oldest_goes() -> None:
+    bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(pending=2), writer=QUICK))
+    alice = TestNode(A)
+    with nodes(alice, bob):
+        there = bob.place()
+        with raw(there) as first, raw(there) as second, raw(there) as third:
+            assert is_at_end(first)
+            assert not select.select([second], [], [], 0)[0]
+            call(alice, there)
+            alice.wait_for(B)
+            assert is_at_end(second)
+            assert not select.select([third], [], [], 0)[0]
+            assert bob.router.refusals.counts == {Limit.PENDING: 2}
+
+
+def test_of_callers_that_have_spoken_the_oldest_goes_too_but_after_the_silent_ones() -> None:
+    bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(pending=2), writer=QUICK))
+    with nodes(bob):
+        there = bob.place()
+        with raw(there) as first, raw(there) as second:
+            first.send(b"\x05")
+            with raw(there) as third:
+                assert is_at_end(second)
+                third.send(b"\x05")
+                until(lambda: all(driver.received for driver in bob.sessions.inbound_drivers))
+                with raw(there) as fourth:
+                    assert is_at_end(first)
+                    assert not select.select([third, fourth], [], [], 0)[0]
+
+
+def test_where_no_callers_are_allowed_none_is_let_in() -> None:
+    bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(pending=0), writer=QUICK))
+    with nodes(bob), raw(bob.place()) as first:
+        assert is_at_end(first)
+
+
+def test_whom_we_call_and_who_does_not_answer_is_given_up() -> None:
+    alice = TestNode(A, limits=NodeLimits(open_timeout=0.2, writer=QUICK))
+    with nodes(alice), socket.create_server(("127.0.0.1", 0)) as deaf:
+        heard = call(alice, Endpoint.parse(f"tcp/127.0.0.1:{deaf.getsockname()[1]}"))
+        closed = heard.wait_closed()
+        assert not closed.by_peer
+        assert "no session" in closed.text
+
+
+def test_who_is_not_whom_we_expected_is_refused() -> None:
+    alice, bob = TestNode(A), TestNode(B)
+    with nodes(alice, bob):
+        heard: list[object] = []
+        alice.connect(bob.place(), lambda _, event: heard.append(event), ZenohId(C))
+        assert alice.wait(lambda: bool(heard), PATIENCE)
+        assert not isinstance(heard[0], Opened)
