@@ -1,19 +1,19 @@
-"""What the readers of JSON5 and YAML share: the limits on a configuration text, and how they say what is wrong.
+"""Limits on configuration texts, and the error type of the JSON5 and YAML parsers.
 
-A text may come from a program that got it from elsewhere, so its cost is bounded: reading takes time in proportion to
-its length, and nothing in it makes it larger than it is.
+A text may come from an untrusted source, so its cost is bounded: parsing takes time in proportion to its length, and
+nothing in it expands beyond its length.
 """
 
 from __future__ import annotations
 
 MAX_TEXT_CHARACTERS = 4 * 1024 * 1024
-"""A longer text is refused before it is read: it would hold the program for seconds. Thousands of rules fit."""
+"""A longer text is rejected before it is parsed: that would take seconds. Thousands of rules fit."""
 MAX_DEPTH = 64
-"""How many objects and lists may be inside each other: deeper ones would exhaust Python's stack."""
+"""Nesting depth of objects and lists: deeper ones would exhaust Python's stack."""
 
 
 class DocumentError(ValueError):
-    """A text that cannot be read: at which line and column, counted from 1, and what is wrong there."""
+    """A syntax error in a configuration text: line and column, counted from 1, and the problem there."""
 
     def __init__(self, line: int, column: int, problem: str) -> None:
         super().__init__(line, column, problem)
@@ -26,7 +26,7 @@ class DocumentError(ValueError):
 
 
 def error_at(text: str, position: int, problem: str) -> DocumentError:
-    """The error of a place in a text."""
+    """Make the error for a position in a text."""
     before = text[:position]
     line_start = max(before.rfind("\n"), before.rfind("\r")) + 1
     lines = before.count("\n") + before.count("\r") - before.count("\r\n")
@@ -34,6 +34,6 @@ def error_at(text: str, position: int, problem: str) -> DocumentError:
 
 
 def check_length(text: str) -> None:
-    """Refuse a text that is too long."""
+    """Raise DocumentError if a text is too long."""
     if len(text) > MAX_TEXT_CHARACTERS:
         raise DocumentError(1, 1, f"{len(text)} characters are more than the {MAX_TEXT_CHARACTERS} allowed")

@@ -1,7 +1,7 @@
-"""What the configuration says of interceptors, checked as a whole.
+"""Makes the interceptors of a node from its configuration, validated as a whole.
 
-Ids that are used must exist, and only once. What the rules could not protect is refused: members of multicast groups,
-which they do not apply to, and user names where no neighbour can log in.
+Ids that are referenced must exist, and be unique. Configurations that the rules could not protect are rejected:
+multicast groups, to whose members rules do not apply, and user names without authentication.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def make_interceptor_config(settings: Settings) -> InterceptorConfig | None:
 
 
 def _check_groups(settings: Settings) -> None:
-    """No multicast group is joined where rules are to limit what neighbours do: they do not apply to its members."""
+    """Reject multicast groups together with rules that limit neighbours: they do not apply to members of a group."""
     limits = {
         "access_control": settings.access_control.enabled,
         "downsampling": bool(settings.downsampling),
@@ -49,7 +49,7 @@ def _check_groups(settings: Settings) -> None:
 
 
 def _check_users(settings: Settings) -> None:
-    """Subjects are named by user only where users log in: a rule for them would otherwise never count."""
+    """Reject subjects with user names without authentication: a rule for them would never apply."""
     if settings.transport.auth.usrpwd.dictionary_file is not None:
         return
     for number, subject in enumerate(settings.access_control.subjects or ()):
@@ -96,7 +96,7 @@ class _Named(Protocol):
 
 
 def _check_ids(place: str, items: Sequence[_Named], is_needed: bool = False) -> None:
-    """No id is there twice; where one is needed, it is not empty."""
+    """Reject duplicate ids, and empty ones where an id is required."""
     known: set[str] = set()
     for number, item in enumerate(items):
         if item.id is None:

@@ -1,6 +1,6 @@
-"""The keys below `limits`: what neighbours may make this node hold and do (see `settings.py`, docs/security.md).
+"""The keys below `limits`: the resources a neighbour may use on this node (see `settings.py`, docs/security.md).
 
-eclipse-zenoh has none of them. A limit has a number, never "unlimited": a larger number is what a larger machine needs.
+eclipse-zenoh has none of them. A limit is a number, never "unlimited": a larger machine gets a larger number.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class KeySettings(Section, frozen=True):
 
 
 class SessionSettings(Section, frozen=True):
-    """What one neighbour may have declared, asked and named at a time."""
+    """How many declarations, interests, key ids and pending queries one neighbour may have."""
 
     declarations: Count = _ROUTER.declarations
     network_declarations: Count = _ROUTER.network_declarations
@@ -46,19 +46,19 @@ class SessionSettings(Section, frozen=True):
 
 
 class AddressSettings(Section, frozen=True):
-    """What one IPv4 address, or one IPv6 network of 64 bits, may have at a time; this machine has no such limit."""
+    """Connections of one IPv4 address, or one IPv6 network of 64 bits; loopback has no such limit."""
 
     pending: Count = _CALLERS.pending_per_address
     sessions: Count = _CALLERS.sessions_per_address
 
 
 class ReassemblySettings(Section, frozen=True):
-    """Bytes in messages of which not all fragments have come."""
+    """Bytes of messages whose fragments have not all been received."""
 
     session_bytes: Annotated[Bytes | None, UNSET] = None
-    """As many as transport/link/rx/max_message_size if it is not set: one message of the largest size."""
+    """transport/link/rx/max_message_size if it is not set: one message of the largest size."""
     total_bytes: Annotated[Bytes | None, UNSET] = None
-    """Twice as many if it is not set."""
+    """Twice transport/link/rx/max_message_size if it is not set."""
 
     def session(self, max_message_size: int) -> int:
         """Bytes for one neighbour."""
@@ -70,7 +70,7 @@ class ReassemblySettings(Section, frozen=True):
 
 
 class NetworkSettings(Section, frozen=True):
-    """What routers may tell of their network. It should be the same in all routers of a network."""
+    """The size of the network that link-state messages may describe. It should be the same in all its routers."""
 
     nodes: Count = _ROUTER.network_nodes
     node_links: Count = _ROUTER.node_links
@@ -87,11 +87,11 @@ class LimitSettings(Section, frozen=True):
     network: NetworkSettings = NetworkSettings()
 
     def for_callers(self, pending: int, sessions: int) -> InboundLimits:
-        """What the node needs of them besides the numbers in all, which are zenohd's own keys."""
+        """Return the limits of the node; the totals are zenohd's own keys."""
         return InboundLimits(pending, self.address.pending, sessions, self.address.sessions)
 
     def for_router(self) -> RouterLimits:
-        """What the router needs of them."""
+        """Return the limits of the router."""
         session = self.session
         return RouterLimits(
             key=KeyLimits(bytes=self.key.bytes, chunks=self.key.chunks, wildcards=self.key.wildcards),

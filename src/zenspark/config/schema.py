@@ -1,10 +1,9 @@
-"""The words the configuration is declared in, and what follows from a declaration.
+"""The schema language of the configuration, and the operations on documents of a schema.
 
-A `Section` is a struct whose fields are keys: the type says what a value must be, the default what counts when none is
-set, and `Key` what neither can say. Documents are nested dictionaries, as JSON gives them, that hold only what somebody
-set. From both follow the document with every value checked (`validate_document`), the whole one with defaults (`with_defaults`), the
-struct that the session reads in its mode (`resolve`), the keys that were set in vain (`unused_keys`), and those among them
-that must not be (`reject_missing_protection`).
+A `Section` is a struct whose fields are keys: type and default are those of the field, and `Key` has what neither can
+express. A document is a nested dictionary, as JSON has it, with only the keys that were set. Documents are validated
+(`validate_document`), completed with defaults (`with_defaults`) and resolved for a mode (`resolve`); `unused_keys`
+lists the keys that have no effect, and `reject_missing_protection` raises for those of them that enable protection.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ Document: TypeAlias = dict[str, Json]
 Hint: TypeAlias = Any
 """A type, or what stands for one in an annotation."""
 
-# How msgspec says where it found a mistake, and that the mistake is a name.
+# The error messages of msgspec: the path of the error, and errors about field names.
 _STEP = re.compile(r"\[(\d+)\]|\.(\w+)")
 _MISSING = re.compile(r"missing required field `(\w+)`")
 _UNKNOWN = re.compile(r"unknown field `(\w+)`")
 
 
 class ConfigError(UsageError):
-    """A configuration that cannot be used: at which key, what was expected there, and what was found."""
+    """An invalid configuration: the key, the value expected there, and the value found."""
 
     def __init__(self, key: str, expected: str, found: str) -> None:
         super().__init__(key, expected, found)
@@ -51,12 +50,12 @@ class ConfigError(UsageError):
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be known of a key besides its type and default."""
+    """The attributes of a key besides its type and default."""
 
     unset: bool = False
-    """Shown as null while nobody sets it, as eclipse-zenoh does."""
+    """Shown as null while it is not set, as eclipse-zenoh does."""
     hidden: bool = False
-    """Not shown at all while nobody sets it."""
+    """Not shown at all while it is not set."""
     secret: bool = False
     """Never shown."""
     per_mode: bool = False
@@ -64,15 +63,15 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     defaults: Mapping[str, Any] | None = None
     """The defaults of the modes, where they differ."""
     otherwise: Any = None
-    """What counts in a mode that a value given per mode leaves out, if that is not the default."""
+    """The value in a mode that a value given per mode leaves out, if that is not the default."""
     used: bool = True
-    """Whether zenspark does anything with it."""
+    """Whether zenspark uses it."""
     protects: bool = False
-    """Whether it asks for protection: if zenspark does not use it, setting it is an error and not only a warning."""
+    """Whether it enables a protection: if zenspark does not use it, setting it is an error and not only a warning."""
     as_if: Any = None
     """The value that zenspark behaves like without using the key, if that is not the default."""
     check: Callable[[Any], bool] | None = None
-    """Whether a value of the right type can be used; the description of the type should say which cannot."""
+    """Returns whether a value of the right type is valid; the description of the type should name the invalid ones."""
 
 
 UNSET = Key(unset=True)
@@ -95,7 +94,7 @@ S = TypeVar("S", bound=Section)
 
 
 class ConfigField(msgspec.Struct, frozen=True):
-    """One key of a section, understood."""
+    """One key of a section, with its attributes."""
 
     type: Any
     key: Key
@@ -106,7 +105,7 @@ class ConfigField(msgspec.Struct, frozen=True):
         return self.default if self.key.defaults is None else self.key.defaults[mode]
 
     def shown_default(self) -> Json:
-        """What is shown while nobody sets it."""
+        """Return the value shown while it is not set."""
         if self.key.unset:
             return None
         if self.section is not None:
@@ -118,7 +117,7 @@ class ConfigField(msgspec.Struct, frozen=True):
 
 @cache
 def fields_of(section: type[Section]) -> dict[str, ConfigField]:
-    """The keys of a section, in order."""
+    """Return the keys of a section, in order."""
     hints = get_type_hints(section, include_extras=True)
     found = {}
     for info in msgspec.structs.fields(section):
@@ -135,7 +134,7 @@ def fields_of(section: type[Section]) -> dict[str, ConfigField]:
 
 
 def validate_document(section: type[Section], document: Json, path: str = "") -> Document:
-    """The document with its values as declared; raises ConfigError at the first key that cannot be used."""
+    """Return the document with its values converted; raises ConfigError for the first invalid key."""
     if not isinstance(document, dict):
         raise ConfigError(path, "an object", _format_value(document))
     fields = fields_of(section)
@@ -172,7 +171,7 @@ def _validate_leaf(field: ConfigField, value: Json, path: str) -> Json:
 
 
 def _make_error(field: ConfigField, value: Json, path: str, error: str = "") -> ConfigError:
-    """Says what is wrong, and where in the value."""
+    """Make the error for an invalid value, with the path inside of it."""
     hint, start = field.type, path
     what, _, place = error.partition(" - at `$")
     for index, name in _STEP.findall(place.partition("[...]")[0]):  # which is in an object of any names
@@ -187,7 +186,7 @@ def _make_error(field: ConfigField, value: Json, path: str, error: str = "") -> 
 
 
 def _union_members(hint: Hint) -> list[Hint]:
-    """The types a value may have, without what is said about them."""
+    """Return the types a value may have, without annotations."""
     origin: Hint = get_origin(hint)
     if origin is Annotated:
         return _union_members(get_args(hint)[0])
@@ -197,12 +196,12 @@ def _union_members(hint: Hint) -> list[Hint]:
 
 
 def _struct_field_names(hint: Hint) -> list[str]:
-    """The names an object may have in it."""
+    """Return the names an object of this type may have."""
     return [name for plain in _union_members(hint) for name in getattr(plain, "__struct_fields__", ())]
 
 
 def _nested_hint(hint: Hint, name: str) -> Hint:
-    """What the type says of the value of a name, or of each item if there is none."""
+    """Return the type of the field `name`, or of the items of a list if it is empty."""
     for plain in _union_members(hint):
         origin: Hint = get_origin(plain)
         if name and name in getattr(plain, "__struct_fields__", ()):
@@ -213,7 +212,7 @@ def _nested_hint(hint: Hint, name: str) -> Hint:
 
 
 def with_defaults(section: type[Section], document: Document) -> Document:
-    """The document with the defaults of all keys that nobody set, as it is shown."""
+    """Return the document with the defaults of all keys that are not set, as it is shown."""
     result = {}
     for name, field in fields_of(section).items():
         value = document.get(name)
@@ -227,7 +226,7 @@ def with_defaults(section: type[Section], document: Document) -> Document:
 
 
 def resolve(section: type[S], document: Document, mode: str) -> S:
-    """What a checked document means in one mode: every key has one value, set or default."""
+    """Return the settings of a validated document in one mode: every key has one value, set or default."""
     return section(**{name: _resolve_value(f, document.get(name), mode) for name, f in fields_of(section).items()})
 
 
@@ -242,12 +241,12 @@ def _resolve_value(field: ConfigField, value: Json, mode: str) -> Json:
 
 
 def unused_keys(section: type[Section], document: Document) -> Iterator[str]:
-    """The keys that are set to something zenspark does not do."""
+    """Yield the keys that are set and have no effect."""
     return (path for path, field in _ignored_keys(section, document) if not field.key.protects)
 
 
 def reject_missing_protection(section: type[Section], document: Document) -> None:
-    """Raise ConfigError if a key asks for protection that there is not: going on without it would be unsafe."""
+    """Raise ConfigError if a key enables a protection that is not implemented: ignoring it would be unsafe."""
     for path, field in _ignored_keys(section, document):
         if field.key.protects:
             raise ConfigError(path, "null: this protection is not implemented, so it cannot be relied on", "a value")
@@ -262,7 +261,7 @@ def _ignored_keys(
         inner = f"{path}/{name}" if path else name
         counts = used and field.key.used
         if value is None:
-            continue  # as good as not set
+            continue  # the same as not set
         if field.section is not None:
             yield from _ignored_keys(field.section, value, inner, counts)
         elif not counts and value != (field.shown_default() if field.key.as_if is None else field.key.as_if):
@@ -270,7 +269,7 @@ def _ignored_keys(
 
 
 def leaf_keys(section: type[Section], path: str = "", used: bool = True) -> Iterator[tuple[str, ConfigField, bool]]:
-    """Every key that has a value of its own: its path, and whether zenspark uses it."""
+    """Yield every key that is no section: its path, and whether zenspark uses it."""
     for name, field in fields_of(section).items():
         inner, counts = f"{path}/{name}" if path else name, used and field.key.used
         if field.section is None:
@@ -285,12 +284,12 @@ def _is_per_mode(value: Json) -> bool:
 
 def _convert_value(field: ConfigField, value: Json) -> Json:
     if isinstance(value, float) and value.is_integer():
-        value = int(value)  # 1e3 and 2.0 are whole numbers to whoever wrote them
+        value = int(value)  # 1e3 and 2.0 are integers in JSON5
     return msgspec.convert(value, field.type, dec_hook=_decode_key_expr)
 
 
 def _decode_key_expr(kind: type, value: Json) -> KeyExpr:
-    """The one type of values that JSON does not have: key expressions, which are written as texts."""
+    """Convert a text to a key expression, the only type of values that JSON does not have."""
     if kind is not KeyExpr or not isinstance(value, str):
         raise TypeError
     try:
@@ -303,11 +302,11 @@ def _as_json(value: object) -> Json:
     return msgspec.json.decode(msgspec.json.encode(value, enc_hook=str))
 
 
-# --- words for errors -----------------------------------------------------------------------------
+# --- error messages -------------------------------------------------------------------------------
 
 
 def raise_unknown_key(path: str, name: str, known: Iterable[str]) -> NoReturn:
-    """Refuses a key nobody knows, with the nearest one that there is."""
+    """Raise ConfigError for an unknown key, with the most similar one."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
     expected = f"a key such as {near[0]}" if near else f"one of {', '.join(names)}"
@@ -315,7 +314,7 @@ def raise_unknown_key(path: str, name: str, known: Iterable[str]) -> NoReturn:
 
 
 def describe_type(hint: Hint) -> str:
-    """Says in words what a type accepts."""
+    """Describe the values a type accepts."""
     origin: Hint = get_origin(hint)
     arguments = get_args(hint)
     if origin is Annotated:

@@ -1,8 +1,8 @@
 """Every key of zenohd's configuration (1.10), declared once: its type, its default, and whether zenspark uses it.
 
-What a `Settings` holds is settled: for one mode, defaults filled in. The names and defaults are zenohd's, the order is
-the one it prints. Keys of our own stand last in their section. Times without a unit are in milliseconds. The keys below
-`transport` are in a file of their own.
+A `Settings` is resolved for one mode, with all defaults. The names and defaults are zenohd's, the order is the one it
+prints. Keys of our own are the last of their section. Times without a unit are in milliseconds. The keys below
+`transport` are in `transport.py`.
 """
 
 from __future__ import annotations
@@ -68,21 +68,21 @@ def _is_key_without_wildcards(key: str | None) -> bool:
 
 
 class EndpointGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Endpoints of one node: a link to each, or to the first that answers."""
+    """Endpoints of one node: a link to each, or to the first that accepts."""
 
     strategy: Literal["allOf", "oneOf"]
     locators: tuple[Endpoint, ...]
 
 
 class StrategyByTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which of two nodes connects, by what the other one is."""
+    """Which of two nodes opens the link, by the role of the other one."""
 
     to_router: Strategy = "always"
     to_peer: Strategy = "always"
 
 
 class TransportWeight(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How far away a neighbouring router counts."""
+    """The weight of the link to a neighbouring router, in the shortest-path computation."""
 
     dst_zid: NodeId
     weight: U16
@@ -92,7 +92,7 @@ class TransportWeight(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RetrySettings(Section, frozen=True):
-    """How long to wait before trying again, and how fast that grows."""
+    """Backoff between attempts: initial and maximum wait, and the factor between them."""
 
     period_init_ms: Annotated[Milliseconds, PER_MODE] = 1000
     period_max_ms: Annotated[Milliseconds, PER_MODE] = 4000
@@ -100,7 +100,7 @@ class RetrySettings(Section, frozen=True):
 
 
 class ConnectSettings(Section, frozen=True):
-    """Whom to connect to."""
+    """The endpoints to connect to."""
 
     timeout_ms: Annotated[int, Key(unset=True, per_mode=True, defaults={"router": -1, "peer": -1, "client": 0})] = 0
     """0 tries once, less than 0 for ever."""
@@ -108,12 +108,12 @@ class ConnectSettings(Section, frozen=True):
     exit_on_failure: Annotated[
         bool, Key(unset=True, per_mode=True, defaults={"router": False, "peer": False, "client": True})
     ] = False
-    """Whether opening the session fails when nobody answers."""
+    """Whether opening the session fails when no endpoint accepts."""
     retry: Annotated[RetrySettings, UNSET] = RetrySettings()
 
 
 class ListenSettings(Section, frozen=True):
-    """Where to be reached."""
+    """The endpoints to listen on."""
 
     timeout_ms: Annotated[int, PER_MODE] = 0
     """0 tries once, less than 0 for ever."""
@@ -126,24 +126,24 @@ class ListenSettings(Section, frozen=True):
         ),
     ] = ()
     exit_on_failure: Annotated[bool, PER_MODE] = True
-    """Whether opening the session fails when an address is taken."""
+    """Whether opening the session fails when an address is in use."""
     retry: Annotated[RetrySettings, UNSET] = RetrySettings()
 
 
 class ReturnConditions(Section, frozen=True):
-    """What `open` waits for before it returns."""
+    """The conditions `open` waits for before it returns."""
 
     connect_scouted: Annotated[bool, UNSET] = True
     declares: Annotated[bool, UNSET] = True
 
 
 class OpenSettings(Section, frozen=True):
-    """How `open` behaves."""
+    """Settings of `open`."""
 
     return_conditions: ReturnConditions = ReturnConditions()
 
 
-# --- finding others -------------------------------------------------------------------------------
+# --- scouting -------------------------------------------------------------------------------------
 
 ALL_ROLES = ("router", "peer", "client")
 AUTOCONNECT = Key(unset=True, per_mode=True, defaults={"router": (), "peer": ALL_ROLES, "client": ALL_ROLES})
@@ -153,7 +153,7 @@ GOSSIP_TARGET = Key(
 
 
 class MulticastScoutingSettings(Section, frozen=True):
-    """Finding others by asking everybody on the local network."""
+    """Scouting by multicast on the local network."""
 
     enabled: Annotated[bool, UNSET] = True
     address: Annotated[SocketAddress, UNSET] = "224.0.0.224:7446"
@@ -162,11 +162,11 @@ class MulticastScoutingSettings(Section, frozen=True):
     autoconnect: Annotated[Roles, AUTOCONNECT] = ()
     autoconnect_strategy: Annotated[Strategy | StrategyByTarget, PER_MODE] = "always"
     listen: Annotated[bool, PER_MODE] = True
-    """Whether to answer others who ask."""
+    """Whether to reply to SCOUT messages."""
 
 
 class GossipSettings(Section, frozen=True):
-    """Finding others by what neighbours tell."""
+    """Discovery of nodes by the gossip of neighbours."""
 
     enabled: Annotated[bool, UNSET] = True
     multihop: Annotated[bool, UNSET] = False
@@ -176,17 +176,17 @@ class GossipSettings(Section, frozen=True):
 
 
 class Scouting(Section, frozen=True):
-    """Finding others."""
+    """Discovery of other nodes."""
 
     timeout: Annotated[Milliseconds, UNSET] = 3000
-    """How long a client looks for somebody to connect to."""
+    """Milliseconds a client scouts for a node to connect to."""
     delay: Annotated[Milliseconds, UNSET] = 500
-    """How long a peer looks around before `open` returns."""
+    """Milliseconds a peer scouts before `open` returns."""
     multicast: MulticastScoutingSettings = MulticastScoutingSettings()
     gossip: GossipSettings = GossipSettings()
 
 
-# --- what happens to messages ---------------------------------------------------------------------
+# --- routing and QoS ------------------------------------------------------------------------------
 
 
 class TimestampingSettings(Section, frozen=True):
@@ -202,7 +202,7 @@ class TimestampingSettings(Section, frozen=True):
 
 
 class LinkStateSettings(Section, frozen=True):
-    """How routers see their network."""
+    """Link-state routing between routers."""
 
     transport_weights: tuple[TransportWeight, ...] = ()
 
@@ -226,26 +226,26 @@ class RouterRoutingSettings(Section, frozen=True):
     peers_failover_brokering: Annotated[bool, Key(hidden=True, used=False)] = True
     linkstate: LinkStateSettings = LinkStateSettings()
     accept: Annotated[tuple[RouterSubject, ...] | None, ROUTER_SUBJECTS] = None
-    """Ours: who may connect to a router as another router; everybody if it is not set."""
+    """Ours: the nodes that may connect to a router as another router; all if it is not set."""
     all_complete: Annotated[Literal["covering", "declared"], Key(hidden=True)] = "covering"
     """Ours: whether a query for AllComplete goes to the complete queryables whose key includes that of the query, as in
     eclipse-zenoh, or to all that are declared complete."""
 
 
 class InterestSettings(Section, frozen=True):
-    """Asking neighbours what they have declared."""
+    """Interests in the declarations of neighbours."""
 
     timeout: Annotated[Milliseconds, UNSET] = 10_000
 
 
 class RoutingSettings(Section, frozen=True):
-    """Where messages go."""
+    """Routing of messages."""
 
     router: RouterRoutingSettings = RouterRoutingSettings()
     peer: Annotated[Any, Key(hidden=True, used=False)] = None
     interests: InterestSettings = InterestSettings()
     peers: Annotated[Literal["broker", "mesh", "relay"], Key(hidden=True)] = "relay"
-    """Ours: what nodes do for peers that have no link to each other; docs/routing.md."""
+    """Ours: whether and how peers without a link to each other are connected by others; docs/routing.md."""
 
 
 KEY_EXPRS = Key(check=lambda keys: all(_is_key(key) for key in keys))
@@ -259,7 +259,7 @@ class AggregationSettings(Section, frozen=True):
 
 
 class PublicationQos(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How publications are sent; what is not said here is up to the program."""
+    """The QoS of publications; values that are not set are up to the program."""
 
     congestion_control: CongestionName | None = None
     priority: PriorityName | None = None
@@ -269,7 +269,7 @@ class PublicationQos(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PublicationRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A treatment for all publications whose keys are included."""
+    """A QoS override for all publications whose keys are included."""
 
     key_exprs: tuple[AnyKey, ...]
     config: PublicationQos
@@ -279,7 +279,7 @@ RULES = Key(check=lambda rules: all(_is_key(key) for rule in rules for key in ru
 
 
 class QosSettings(Section, frozen=True):
-    """Treating messages of some keys in another way."""
+    """QoS overrides by key."""
 
     publication: Annotated[tuple[PublicationRule, ...], RULES] = ()
     network: tuple[OverwriteItem, ...] = ()
@@ -289,14 +289,14 @@ class QosSettings(Section, frozen=True):
 
 
 class Permissions(Section, frozen=True):
-    """What others may do in the admin space."""
+    """What other nodes may do in the admin space."""
 
     read: bool = True
     write: bool = False
 
 
 class AdminSpaceSettings(Section, frozen=True):
-    """Keys under `@/` that tell about this node."""
+    """The admin space: keys under `@/` that describe this node."""
 
     enabled: bool = False
     permissions: Permissions = Permissions()
@@ -309,7 +309,7 @@ class GatewaySettings(Section, frozen=True):
 
 
 class AccessControlSettings(Section, frozen=True):
-    """Who may do what."""
+    """Access control: the permissions of neighbours."""
 
     enabled: bool = False
     default_permission: Permission = "deny"
@@ -325,7 +325,7 @@ class StatsSettings(Section, frozen=True):
 
 
 class PluginsLoadingSettings(Section, frozen=True):
-    """Where plugins are found."""
+    """The directories of plugins."""
 
     enabled: Annotated[bool, UNUSED] = False
     search_dirs: Annotated[tuple[str | dict[str, Any], ...], UNUSED] = (
@@ -339,12 +339,12 @@ class PluginsLoadingSettings(Section, frozen=True):
 
 
 class Settings(Section, frozen=True):
-    """The whole configuration of one node, settled."""
+    """The whole configuration of one node, resolved for its mode."""
 
     id: Annotated[NodeId | None, UNSET] = None
     """In hexadecimal; a random one if it is not set."""
     metadata: Annotated[Any, UNSET] = None
-    """Whatever others are to see in the admin space."""
+    """Any JSON value, shown in the admin space."""
     mode: Annotated[Mode, UNSET] = "peer"
     region_name: Annotated[str | None, UNSET_UNUSED] = None
     gateway: GatewaySettings = GatewaySettings()
@@ -355,14 +355,14 @@ class Settings(Section, frozen=True):
     timestamping: TimestampingSettings = TimestampingSettings()
     queries_default_timeout: Annotated[Milliseconds, UNSET] = 10_000
     queries_max_timeout: Annotated[Milliseconds, Key(hidden=True)] = 3_600_000
-    """How long a query of a neighbour may take at most: until then it is kept in memory."""
+    """Longest timeout in milliseconds of a neighbour's query, which is kept in memory until then."""
     routing: RoutingSettings = RoutingSettings()
     aggregation: AggregationSettings = AggregationSettings()
     qos: QosSettings = QosSettings()
     transport: TransportSettings = TransportSettings()
     adminspace: AdminSpaceSettings = AdminSpaceSettings()
     namespace: Annotated[FixedKey | None, Key(unset=True, check=_is_key_without_wildcards)] = None
-    """Stands before every key of the session, unseen by it."""
+    """A prefix of every key of the session, invisible to it."""
     downsampling: tuple[DownsamplingItem, ...] = ()
     access_control: AccessControlSettings = AccessControlSettings()
     low_pass_filter: tuple[LowPassItem, ...] = ()
@@ -370,4 +370,4 @@ class Settings(Section, frozen=True):
     plugins_loading: PluginsLoadingSettings = PluginsLoadingSettings()
     plugins: Annotated[Any, UNUSED] = msgspec.field(default_factory=dict)
     limits: Annotated[LimitSettings, Key(hidden=True)] = LimitSettings()
-    """Ours: what neighbours may make this node hold and do."""
+    """Ours: the resources a neighbour may use on this node."""

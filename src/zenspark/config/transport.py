@@ -1,4 +1,4 @@
-"""The keys below `transport`: sessions, links, queues, encryption and who may connect (see `settings.py`)."""
+"""The keys below `transport`: sessions, links, queues, encryption and authentication (see `settings.py`)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Batches = Annotated[int, Meta(ge=1, le=16)]
 
 
 class Enabled(Section, frozen=True):
-    """Something that is on or off, and on unless somebody turns it off."""
+    """A switch that is on by default."""
 
     enabled: bool = True
 
 
 class Disabled(Section, frozen=True):
-    """Something that is on or off, and off unless somebody turns it on."""
+    """A switch that is off by default."""
 
     enabled: bool = False
 
@@ -47,7 +47,7 @@ class MulticastTransportSettings(Section, frozen=True):
 
 
 class QueueSizeSettings(Section, frozen=True):
-    """How many batches may wait at each priority."""
+    """How many batches may be queued at each priority."""
 
     control: Annotated[Batches, UNUSED] = 2
     real_time: Annotated[Batches, UNUSED] = 2
@@ -70,61 +70,61 @@ class BlockSettings(Section, frozen=True):
     """Messages that must not be dropped when a queue is full."""
 
     wait_before_close: Microseconds = 5_000_000
-    """After so long the link is closed instead."""
+    """Microseconds to wait for a full queue before the link is closed."""
 
 
 class CongestionSettings(Section, frozen=True):
-    """What happens when a queue is full."""
+    """Congestion control: the treatment of messages when a queue is full."""
 
     drop: DropSettings = DropSettings()
     block: BlockSettings = BlockSettings()
 
 
 class BatchingSettings(Section, frozen=True):
-    """Whether messages wait for others to share a batch, and how long."""
+    """Whether messages are delayed to share a batch, and how long."""
 
     enabled: Annotated[bool, UNUSED] = True
     time_limit: Milliseconds = 1
 
 
 class AllocationSettings(Section, frozen=True):
-    """When the memory of the queues is taken."""
+    """When the memory of the queues is allocated."""
 
     mode: Annotated[Literal["init", "lazy"], UNUSED] = "lazy"
 
 
 class QueueSettings(Section, frozen=True):
-    """Messages on their way out."""
+    """The send queues of a link."""
 
     size: QueueSizeSettings = QueueSizeSettings()
     congestion_control: CongestionSettings = CongestionSettings()
     batching: BatchingSettings = BatchingSettings()
     allocation: AllocationSettings = AllocationSettings()
     max_backlog: Annotated[Size, Key(hidden=True)] = 1 << 25
-    """Bytes that may wait for one link; a neighbour for which more wait is given up."""
+    """Bytes that may be queued for one link; beyond that the link is closed."""
 
 
 class TransmissionSettings(Section, frozen=True):
-    """What is sent over a link."""
+    """The sending side of a link."""
 
     sequence_number_resolution: Literal["8bit", "16bit", "32bit"] = "32bit"
     lease: Milliseconds = 10_000
     keep_alive: Annotated[int, Meta(ge=1)] = 4
-    """How many times in a lease to say that one is still there."""
+    """KEEP_ALIVE messages per lease."""
     batch_size: U16 = 0xFFFF
     queue: QueueSettings = QueueSettings()
     threads: Annotated[Size, UNUSED] = 1
     separate_finals: Annotated[bool, Key(hidden=True)] = False
-    """Ours: whether each RESPONSE_FINAL goes in a FRAME of its own, as the specification draws it, and so in one more
-    batch; eclipse-zenoh sends it behind the last RESPONSE, and takes both."""
+    """Ours: whether each RESPONSE_FINAL is sent in a FRAME of its own, as the specification shows it, and so in one
+    more batch; eclipse-zenoh sends it after the last RESPONSE, and accepts both."""
 
 
 class ReceptionSettings(Section, frozen=True):
-    """What is received over a link."""
+    """The receiving side of a link."""
 
     buffer_size: Annotated[Size, UNUSED] = 0xFFFF
     max_message_size: Size = 1 << 30
-    """Larger messages are refused before any memory is reserved for them."""
+    """Larger messages are rejected before any memory is reserved for them."""
 
 
 class TlsSettings(Section, frozen=True):
@@ -164,7 +164,7 @@ class LinkSettings(Section, frozen=True):
     """Links of every kind."""
 
     protocols: Annotated[tuple[str, ...] | None, UNSET] = None
-    """Those that may be used; all if it is not set."""
+    """The protocols that may be used; all if it is not set."""
     tx: TransmissionSettings = TransmissionSettings()
     rx: ReceptionSettings = ReceptionSettings()
     tls: TlsSettings = TlsSettings()
@@ -190,7 +190,7 @@ class SharedMemorySettings(Section, frozen=True):
 
 
 class UserPasswordSettings(Section, frozen=True):
-    """The name and password to log in with, and a file of those who may log in here."""
+    """User and password of this node, and the file of users that may connect to it."""
 
     user: Annotated[str | None, UNSET] = None
     password: Annotated[str | None, UNSET] = None
@@ -198,7 +198,7 @@ class UserPasswordSettings(Section, frozen=True):
 
 
 class PublicKeySettings(Section, frozen=True):
-    """Logging in with a key."""
+    """Public-key authentication."""
 
     public_key_pem: Annotated[str | None, UNSET_REFUSED] = None
     private_key_pem: Annotated[str | None, UNSET_REFUSED] = None
@@ -209,14 +209,14 @@ class PublicKeySettings(Section, frozen=True):
 
 
 class AuthSettings(Section, frozen=True):
-    """Who may connect."""
+    """Authentication of neighbours."""
 
     usrpwd: UserPasswordSettings = UserPasswordSettings()
     pubkey: PublicKeySettings = PublicKeySettings()
 
 
 class TransportSettings(Section, frozen=True):
-    """How nodes talk to each other."""
+    """Sessions between nodes, and the links they use."""
 
     unicast: UnicastSettings = UnicastSettings()
     multicast: MulticastTransportSettings = MulticastTransportSettings()

@@ -35,7 +35,7 @@ def read_users(path: str) -> dict[bytes, bytes]:
 
 
 def _problem(user: str, colon: str, password: str, known: dict[bytes, bytes]) -> str | None:
-    """What is wrong with a line, without showing what may be a password."""
+    """Return the problem of a line, without showing what may be a password."""
     if not colon:
         return "no `:`"
     if not user:

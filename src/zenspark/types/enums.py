@@ -69,7 +69,7 @@ class CongestionControl(WireEnum):
 
 
 class Priority(WireEnum):
-    """Who goes first when not everything can go at once: the smaller the number, the sooner."""
+    """The order in which queued messages are sent: the smaller the number, the sooner."""
 
     REAL_TIME = 1
     INTERACTIVE_HIGH = 2
@@ -136,7 +136,7 @@ class ConsolidationMode(WireEnum):
     """How several replies for one key become one."""
 
     AUTO = 0
-    """As each reply prefers; where it prefers nothing, as those of eclipse-zenoh: LATEST, unless the query asks for a
+    """As each reply prefers; without a preference as eclipse-zenoh does: LATEST, unless the query has a
     range of time, then NONE."""
     NONE = 1
     """Every reply is handed over."""

@@ -230,9 +230,9 @@ class ReplyError(NetworkInfo, frozen=True):
     encoding: Encoding = Encoding.ZENOH_BYTES
     timestamp_stack: TimestampStack | None = None
     source_info: SourceInfo | None = None
-    """Which entity says so, if it told; not in eclipse-zenoh."""
+    """The entity that made the error, if it is set; not in eclipse-zenoh."""
     timestamp: Timestamp | None = None
-    """When, if it told (extension 0x2 of RESPONSE); not in eclipse-zenoh."""
+    """The time of the error, if it is set (extension 0x2 of RESPONSE); not in eclipse-zenoh."""
 
     @classmethod
     def from_wire(

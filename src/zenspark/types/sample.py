@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
 """Sample: one publication as users receive it, and Reply: one answer to a query.
 
-A sample is a payload, a clock reading and a `SampleHeader`; the head is what many samples have in common, made once for all
-of them. Everything else a sample shows is looked up when asked for. Compiled, because one is made per message.
+A sample is a payload, an NTP64 time and a `SampleHeader`, which many samples share. All other properties are computed
+on access. Compiled, because one is made per message.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ class Sample:
     """A value published on a key, or the deletion of a key. Subscribers receive it, and replies contain it.
 
     Args:
-        head: Everything but the payload and its attachment, time and number.
+        header: Everything but the payload and its attachment, time and number.
         payload: The bytes of the value.
-        ntp64: Time of the timestamp, if the head has a clock.
+        ntp64: Time of the timestamp, if the header has a clock.
         attachment: The attachment; None without.
-        sn: Sequence number, if the head has a source.
+        sn: Sequence number, if the header has a source.
 
     Example:
         >>> sample = subscriber.recv()
         >>> print(sample.key_expr, sample.payload.to_string(), sample.timestamp)
     """
 
-    __slots__ = ("_attachment", "_head", "_ntp64", "_payload", "_sn")
+    __slots__ = ("_attachment", "_header", "_ntp64", "_payload", "_sn")
 
-    _head: SampleHeader
+    _header: SampleHeader
     _payload: bytes
     _ntp64: cython.ulonglong
     _attachment: bytes | None
@@ -75,13 +75,13 @@ class Sample:
 
     def __init__(
         self,
-        head: SampleHeader,
+        header: SampleHeader,
         payload: bytes,
         ntp64: cython.ulonglong = 0,
         attachment: bytes | None = None,
         sn: cython.uint = 0,
     ) -> None:
-        self._head = head
+        self._header = header
         self._payload = payload
         self._ntp64 = ntp64
         self._attachment = attachment
@@ -90,7 +90,7 @@ class Sample:
     @property
     def key_expr(self) -> KeyExpr:
         """The key it was published on."""
-        return self._head.key_expr
+        return self._header.key_expr
 
     @property
     def payload(self) -> ZBytes:
@@ -100,38 +100,38 @@ class Sample:
     @property
     def kind(self) -> SampleKind:
         """PUT for a value, DELETE for a deletion."""
-        return self._head.kind
+        return self._header.kind
 
     @property
     def encoding(self) -> Encoding:
         """The encoding of the payload."""
-        return Encoding.from_wire(self._head.encoding)
+        return Encoding.from_wire(self._header.encoding)
 
     @property
     def timestamp(self) -> Timestamp | None:
         """Its time, and the id of the clock that made it; None without."""
-        clock = self._head.timestamp_id
+        clock = self._header.timestamp_id
         return None if clock is None else Timestamp.from_wire(wire.Timestamp(self._ntp64, clock))
 
     @property
     def congestion_control(self) -> CongestionControl:
         """What nodes on the way did when a link was full."""
-        return CongestionControl.from_wire(self._head.qos.congestion)
+        return CongestionControl.from_wire(self._header.qos.congestion)
 
     @property
     def priority(self) -> Priority:
         """The priority it was sent with."""
-        return Priority.from_wire(self._head.qos.priority)
+        return Priority.from_wire(self._header.qos.priority)
 
     @property
     def express(self) -> bool:
         """Whether it was sent at once, without waiting for others to fill a batch."""
-        return self._head.qos.express
+        return self._header.qos.express
 
     @property
     def reliability(self) -> Reliability:
         """Whether it was sent on a reliable or a best-effort channel."""
-        return Reliability.RELIABLE if self._head.reliable else Reliability.BEST_EFFORT
+        return Reliability.RELIABLE if self._header.reliable else Reliability.BEST_EFFORT
 
     @property
     def attachment(self) -> ZBytes | None:
@@ -141,17 +141,17 @@ class Sample:
     @property
     def source_info(self) -> SourceInfo | None:
         """Publisher and sequence number; None if the publisher did not send them."""
-        source = self._head.source
+        source = self._header.source
         return None if source is None else SourceInfo.from_wire(wire.SourceInfo(source.zid, source.eid, self._sn))
 
     @property
     def timestamp_stack(self) -> TimestampStack | None:
-        """Clock readings taken on the way, if the publisher asked for them."""
-        stack = self._head.stack
+        """Timestamps taken on the way, if the publisher enabled them."""
+        stack = self._header.stack
         return None if stack is None else TimestampStack.from_wire(stack)
 
     def _fields(self) -> tuple[object, ...]:
-        return (self._head, self._payload, self._ntp64, self._attachment, self._sn)
+        return (self._header, self._payload, self._ntp64, self._attachment, self._sn)
 
     def __eq__(self, other: object) -> bool:
         return self._fields() == other._fields() if type(other) is Sample else NotImplemented
@@ -179,12 +179,12 @@ def sample_from_body(
     stack: wire.TimestampStack | None = None,
     timestamp: wire.Timestamp | None = None,
 ) -> Sample:
-    """The sample in a PUSH or a RESPONSE, whose own `timestamp` counts if the body has none."""
+    """Make the sample of a PUSH or RESPONSE; the `timestamp` of that message is used if the body has none."""
     kind, encoding, payload = SampleKind.DELETE, wire.Encoding.BYTES, b""
     if isinstance(body, Put):
         kind, encoding, payload = SampleKind.PUT, body.encoding, body.payload
     stamp, info = body.timestamp or timestamp, body.source_info
-    head = SampleHeader(
+    header = SampleHeader(
         key_expr,
         kind,
         encoding,
@@ -194,11 +194,11 @@ def sample_from_body(
         None if info is None else wire.EntityId(info.zid, info.eid),
         stack,
     )
-    return Sample(head, payload, stamp.ntp64 if stamp else 0, body.attachment, info.sn if info else 0)
+    return Sample(header, payload, stamp.ntp64 if stamp else 0, body.attachment, info.sn if info else 0)
 
 
 def token_sample(change: SampleKind, key: str) -> Sample:
-    """What is seen of a liveliness token."""
+    """Make the sample for a liveliness token that appeared (PUT) or disappeared (DELETE)."""
     return Sample(SampleHeader(KeyExpr(key), change), b"")
 
 
@@ -215,8 +215,8 @@ def header_from_template(shape: Shape, key_expr: KeyExpr) -> SampleHeader:
     )
 
 
-def samples_from_rows(pushes: PushRun, heads: list[SampleHeader | None], attached: bool) -> list[Sample]:
-    """The samples of the rows whose shape has a head; the others are for somebody else."""
+def samples_from_rows(pushes: PushRun, headers: list[SampleHeader | None], attached: bool) -> list[Sample]:
+    """Make the samples of the rows whose template has a header; the others have no local subscriber."""
     columns = pushes.columns
     start: cython.Py_ssize_t = pushes.start
     stop: cython.Py_ssize_t = pushes.stop
@@ -228,14 +228,14 @@ def samples_from_rows(pushes: PushRun, heads: list[SampleHeader | None], attache
     stamps: cython.const[cython.ulonglong][::1] = columns.timestamp  # type: ignore[valid-type]
     shapes: cython.const[cython.uint][::1] = columns.shape  # type: ignore[valid-type]
     attachments = columns.attachments() if attached else None
-    sns = columns.source_sns() if any(head is not None and head.source is not None for head in heads) else None
+    sns = columns.source_sns() if any(header is not None and header.source is not None for header in headers) else None
     found = []
     row: cython.Py_ssize_t
     for row in range(start, stop):
-        head = heads[shapes[row]]
-        if head is not None:
+        header = headers[shapes[row]]
+        if header is not None:
             sample: Sample = Sample.__new__(Sample)
-            sample._head = head
+            sample._header = header
             if cython.compiled:
                 sample._payload = PyBytes_FromStringAndSize(
                     cython.cast(cython.p_char, cython.address(data[0]) + starts[row]), stops[row] - starts[row]

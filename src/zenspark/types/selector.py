@@ -200,7 +200,7 @@ class Selector:
 
     @property
     def key_expr(self) -> KeyExpr:
-        """The keys that are asked for."""
+        """The key expression of the query."""
         return self._key_expr
 
     @key_expr.setter

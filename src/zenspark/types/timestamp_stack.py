@@ -135,7 +135,9 @@ class TimestampStackRecord(WireValue[wire.TimestampRecord]):
         """The point at which it was recorded."""
         flag = self._wire.flags & ~_CUSTOM_FLAG
         if flag not in _POINTS:
-            raise DecodeError("a point of 1, 2 or 4", 0, str(flag))  # other nodes wrote it, and nobody checked
+            raise DecodeError(
+                "a point of 1, 2 or 4", 0, str(flag)
+            )  # set by another node, and not validated by the decoder
         return _POINTS[flag]
 
     @property

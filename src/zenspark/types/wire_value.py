@@ -1,6 +1,6 @@
 """The base of the values users hold: each is one value of the wire, under the API's name and with its methods.
 
-Whoever receives a message makes one with `from_wire`; whoever sends takes the wire value back with `to_wire`. Nothing
+Received messages are wrapped with `from_wire`, and sent ones take the wire value back with `to_wire`. Nothing
 is converted in between, so a value costs one small object however many properties it has.
 """
 
@@ -48,7 +48,8 @@ class WireValue(Generic[W]):
 
 def rust_repr(value: object, **fields: object) -> str:
     """Spells a value the way eclipse-zenoh prints it, which logs and scripts expect: `Name { field: value }`."""
-    return f"{type(value).__name__} {{ {', '.join(f'{name}: {rust_repr_field(field)}' for name, field in fields.items())} }}"
+    formatted = ", ".join(f"{name}: {rust_repr_field(field)}" for name, field in fields.items())
+    return f"{type(value).__name__} {{ {formatted} }}"
 
 
 def rust_repr_field(field: object) -> str:

@@ -60,7 +60,7 @@ class ZBytes:
     _data: bytes
 
     def __init__(self, obj: IntoZBytes | None = None) -> None:
-        # Nearly all are made from bytes, so that is asked first.
+        # Nearly all are made from bytes, so that is checked first.
         if type(obj) is bytes:
             self._data = obj
         else:

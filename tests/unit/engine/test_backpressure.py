@@ -414,7 +414,7 @@ def test_what_is_said_in_the_loop_never_waits(peer: Session) -> None:
             peer.put("k", "")
         done.set()
 
-    peer._runtime.later(publish)
+    peer._runtime.call_soon(publish)
     assert done.wait(PATIENCE)
     assert subscriber.handler.backlog == 5
     assert not subscriber.handler.is_stalled
