@@ -399,7 +399,7 @@ class Session:
             encoding, congestion_control, priority, express, reliability, allowed_destination
         )
         if timestamping is not None:
-            publishing = msgspec.structs.replace(publishing, stamps=to_bool(timestamping))
+            publishing = msgspec.structs.replace(publishing, add_timestamps=to_bool(timestamping))
         key = self._runtime.validate_key(key_expr)
         return Publisher(self._runtime, key, self._overrides.apply(key, publishing))
 

@@ -143,7 +143,7 @@ async def test_one_cancelled_before_it_was_asked_is_not_asked() -> None:
     async with alone() as session, session.declare_queryable("k") as queryable:
         replies = session.get("k")
         replies.cancel()
-        with pytest.raises(UsageError, match="not asked"):
+        with pytest.raises(UsageError, match="not sent"):
             await replies.recv()
         assert queryable.try_recv() is None
 

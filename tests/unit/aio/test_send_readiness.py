@@ -21,7 +21,8 @@ from zenspark.api.entities import Subscriber
 from zenspark.api.session import Session
 from zenspark.errors import SessionClosed
 from zenspark.handlers.handler import FifoChannel, Handler
-from zenspark.net.io.writer import LinkWriter, nonblocking
+from zenspark.net.io.congestion import CongestionPolicy
+from zenspark.net.io.writer import nonblocking
 from zenspark.types.enums import CongestionControl
 from zenspark.types.sample import Sample
 
@@ -32,15 +33,15 @@ DROPPED = 1 << 31
 
 @pytest.fixture
 def waiting(monkeypatch: pytest.MonkeyPatch) -> set[threading.Thread]:
-    """The threads that have waited for room."""
+    """The threads that have waited for a backlogged link."""
     seen: set[threading.Thread] = set()
-    original = LinkWriter._block_until_drained
+    original = CongestionPolicy._block
 
-    def noted(self: LinkWriter) -> bool:
+    def noted(self: CongestionPolicy) -> bool:
         seen.add(threading.current_thread())
         return original(self)
 
-    monkeypatch.setattr(LinkWriter, "_block_until_drained", noted)
+    monkeypatch.setattr(CongestionPolicy, "_block", noted)
     return seen
 
 

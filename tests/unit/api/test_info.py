@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
 from tests.unit.api.sessions import address, config, connected
 from tests.unit.net.ends import free_group
 from tests.waiting import PATIENCE, until
-from zenspark.api.info import EventsListener
+from zenspark.api.info import EventsListener, LinkEventsListener
 from zenspark.api.open import open
 from zenspark.api.session import Session
 from zenspark.handlers.handler import FifoChannel
@@ -73,10 +75,9 @@ def test_members_of_a_group(group: str) -> None:
         assert events.recv(PATIENCE).kind is SampleKind.DELETE
 
 
-def test_only_the_kinds_of_listeners_make_events(router: Session, client: Session) -> None:
-    (face, driver), *_ = client._runtime.node.drivers.items()
-    with pytest.raises(NotImplementedError):
-        EventsListener._event(SampleKind.PUT, face, driver)
+def test_listener_without_a_kind_of_event_is_abstract() -> None:
+    assert inspect.isabstract(EventsListener)
+    assert not inspect.isabstract(LinkEventsListener)
 
 
 def test_it_knows_where_others_reach_it(router: Session, client: Session) -> None:

@@ -420,7 +420,7 @@ def test_publications_have_their_timestamp_in_the_push_if_wanted(monkeypatch: py
             heard.append(push.timestamp)
             return of(push, key_expr, reliable)
 
-        monkeypatch.setattr(runtime, "sample_of", write_down)
+        monkeypatch.setattr(runtime, "sample_from_push", write_down)
         stamp = sender.new_timestamp()
         sender.put("k", b"1", timestamp=stamp)
         sender.delete("k", timestamp=stamp)
@@ -590,7 +590,7 @@ def test_a_querier_may_wait_without_end(where: str, monkeypatch: pytest.MonkeyPa
                 assert query.timeout is None
                 query.reply("q", b"yes")
             assert len(list(found)) == 1
-        assert not any(getattr(work, "func", None) == client._runtime._end for work in timers)
+        assert not any(getattr(work, "func", None) == client._runtime.queries._finish for work in timers)
 
 
 def test_a_query_that_says_nothing_blocks_and_has_ten_seconds(router: Session, client: Session) -> None:
@@ -612,7 +612,7 @@ def test_who_says_no_timeout_is_given_ten_seconds(router: Session, client: Sessi
     begin = router._runtime.node.loop.now()
     found = client.get("q", timeout=math.inf)
     with queries.recv(PATIENCE) as query:
-        served = query._require_handle().send_reply.__self__
+        served: Any = getattr(query._require_handle().send_reply, "__self__")  # noqa: B009 - a bound method
         assert 10.0 <= served._timer.when - begin < 10.0 + PATIENCE
     assert list(found) == []
 
@@ -1047,6 +1047,7 @@ def test_a_stack_goes_with_the_query_and_back(router: Session, client: Session) 
             (reply,) = asking.get("a", timestamp_instrumentation=wanted)
         assert points(stacks[0]) == expected
         assert reply.ok is not None
+        assert reply.ok.timestamp_stack is not None
         assert points(reply.ok.timestamp_stack) == expected * 2
 
 
