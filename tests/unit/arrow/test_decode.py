@@ -136,7 +136,7 @@ def test_only_rows_with_a_key_are_taken() -> None:
     assert found.column("attachment").to_pylist() == [None, b"why"]
 
 
-def test_a_piece_nobody_wants_is_empty() -> None:
+def test_chunk_without_matching_rows_is_empty() -> None:
     columns = decoded(PLAIN, PLAIN)
     assert chunk_from_rows(PushRun(columns, 0, 2), [None], "feed", 0, TemplateCache()).num_rows == 0
 
@@ -166,7 +166,7 @@ def test_more_rows_than_are_made_at_once() -> None:
     assert set(found.column("key").unique().to_pylist()) == {"a/b"}
 
 
-def test_pieces_are_put_together_whatever_each_of_them_has() -> None:
+def test_chunks_with_different_columns_are_concatenated() -> None:
     chunks = [chunk(PLAIN, PLAIN, now_us=1), chunk(FULL, via="other", now_us=2), chunk(REMOVAL, PLAIN, now_us=3)]
     found = concat_chunks(chunks)
     assert found.schema.equals(SCHEMA)
@@ -188,7 +188,7 @@ def test_a_piece_is_split_where_one_likes() -> None:
         assert concat_chunks([first, rest]).to_pylist() == concat_chunks([whole]).to_pylist()
 
 
-def test_what_comes_later_does_not_change_what_was_copied() -> None:
+def test_later_reads_do_not_change_copied_rows() -> None:
     raw = encode(Frame(reliable=True, sn=5, msgs=(PLAIN,)))
     buffer = bytearray(len(raw).to_bytes(2, "little") + raw)
     columns = Columns(1)
@@ -241,7 +241,7 @@ def test_payloads_on_one_shelf_become_one_column_where_they_lie(payload: bytes) 
     assert set(part.to_pylist()) == {payload}
 
 
-def test_what_is_pickled_has_no_bytes_of_others() -> None:
+def test_pickled_column_has_no_payloads_of_other_rows() -> None:
     pool = ArenaPool()
     _, chunk, _ = [shelved(pool, large(number)) for number in range(3)]
     found = concat_chunks([chunk])
@@ -269,7 +269,7 @@ def test_pieces_that_lie_apart_are_copied() -> None:
     assert found.column("payload").to_pylist() == [b"\1" * LARGE, b"\2" * LARGE, b"1", b"1", None]
 
 
-def test_rows_that_nobody_wants_are_not_in_between() -> None:
+def test_rows_without_a_key_are_left_out_of_the_batch() -> None:
     pool = ArenaPool()
     columns = decoded(PLAIN, FULL, PLAIN)
     taken = [
@@ -281,7 +281,7 @@ def test_rows_that_nobody_wants_are_not_in_between() -> None:
     assert concat_chunks(taken).column("payload").to_pylist() == [b"1", b"22", b"1", b"1"]
 
 
-def test_boards_are_as_large_as_what_comes_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arena_size_follows_the_payload_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     pool = ArenaPool()
@@ -322,7 +322,7 @@ def test_long_texts_are_not_kept_for_later() -> None:
     assert _cached_constant_batch.cache_info().currsize == 1
 
 
-def test_readings_and_numbers_mean_nothing_where_nobody_is_named() -> None:
+def test_ntp64_and_sn_are_null_without_clock_or_source() -> None:
     bare = chunk(PLAIN)
     odd = RowChunk(bare.shared, None, bare.payload, None, pa.array([7], NTP64), pa.array([8], SN), 0, 1)
     (row,) = concat_chunks([odd]).to_pylist()

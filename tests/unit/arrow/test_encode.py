@@ -115,7 +115,7 @@ def test_a_part_of_a_batch_is_only_that_part() -> None:
     assert pushes(whole[7:15]) == pushes(whole)[7:15]
 
 
-def test_what_was_received_only_is_not_sent() -> None:
+def test_receive_only_columns_are_not_sent() -> None:
     given = batch(payload=[b"1"], received_at=[datetime.now(UTC)], via=["somebody"])
     assert validate_batch(given, CLOCK).schema.names == ["payload"]
 
@@ -222,7 +222,7 @@ def test_a_run_ends_where_the_quality_changes() -> None:
         ({"payload": [b"1"], "source_zid": ["a"], "source_eid": [2**32]}, "row 0 has the source_eid 4294967296"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(columns: dict[str, Any], words: str) -> None:
+def test_validation_errors_name_row_or_column(columns: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError) as caught:
         to_wire_rows(validate_batch(batch(**columns), CLOCK), KEY)
     assert words in str(caught.value)

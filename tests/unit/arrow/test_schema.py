@@ -9,7 +9,7 @@ from zenspark.arrow import SCHEMA
 SPARK_TAKES = {pa.string(), pa.binary(), pa.int64(), pa.bool_(), pa.timestamp("us", tz="UTC")}
 
 
-def test_columns_have_the_names_and_the_order_everybody_relies_on() -> None:
+def test_schema_has_the_documented_names_and_order() -> None:
     assert SCHEMA.names == [
         *("key", "kind", "payload", "encoding", "timestamp", "timestamp_ntp64", "timestamp_id", "attachment"),
         *("source_zid", "source_eid", "source_sn", "priority", "congestion", "express", "reliable"),

@@ -127,7 +127,7 @@ def test_keys_and_values_are_text() -> None:
             call()
 
 
-def test_a_config_is_shown_whole_and_can_be_read_again() -> None:
+def test_config_text_is_complete_and_can_be_parsed_again() -> None:
     config = Config.from_json5(TEXT)
     shown = json.loads(str(config))
     assert (shown["mode"], shown["connect"]["endpoints"]) == ("client", ["tcp/127.0.0.1:7447"])
@@ -151,7 +151,7 @@ def test_configs_are_compared_and_pickled() -> None:
         hash(config)
 
 
-def test_a_session_reads_what_counts_in_its_mode() -> None:
+def test_settings_are_resolved_for_the_mode() -> None:
     settings = Config.from_json5("{mode: 'router', timestamping: {enabled: {peer: true}}}").settings()
     assert (settings.mode, settings.timestamping.enabled) == ("router", True)
     assert Config().settings().mode == "peer"
@@ -170,7 +170,7 @@ def test_one_warning_names_all_keys_that_are_not_used(caplog: pytest.LogCaptureF
     ]
 
 
-def test_nothing_is_said_if_all_keys_are_used(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_warning_if_all_keys_are_used(caplog: pytest.LogCaptureFixture) -> None:
     Config.from_json5(str(Config.from_json5("{transport: {shared_memory: {enabled: false}}}"))).settings()
     assert caplog.records == []
 

@@ -68,7 +68,7 @@ def test_nothing_is_done_unless_it_is_configured() -> None:
         ({"qos": {"network": [{**OVERWRITE, "id": "x"}] * 2}}, "qos/network/1/id", "an id that no other has"),
     ],
 )
-def test_what_is_wrong_is_named(document: Document, key: str, expected: str) -> None:
+def test_errors_name_the_key_and_the_expected_value(document: Document, key: str, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         made(document)
     assert (caught.value.key, caught.value.expected) == (key, expected)
@@ -107,7 +107,7 @@ def test_an_empty_list_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     assert "access_control has no rules and no policies: the default, allow, counts for everything" in caplog.text
 
 
-def test_what_comes_in_is_kept_row_by_row_and_questions_end() -> None:
+def test_ingress_interceptors_apply_to_rows_and_finish_queries() -> None:
     with (
         listening("router", **control()) as router,
         connected("client", router) as client,

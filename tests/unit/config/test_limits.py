@@ -62,7 +62,7 @@ USES: dict[str, Callable[[Session, str], object]] = {
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
-def test_a_key_over_a_limit_is_an_error_that_says_what_to_do(
+def test_key_over_a_limit_raises_with_the_setting_to_change(
     tight: Callable[[], Session], use: Callable[[Session, str], object]
 ) -> None:
     with tight() as session:
@@ -71,7 +71,7 @@ def test_a_key_over_a_limit_is_an_error_that_says_what_to_do(
             use(session, "k" * 59)
 
 
-def test_refusals_are_told() -> None:
+def test_refusals_are_counted() -> None:
     with listening("router", limits__key__bytes=64) as router, connected("client", router) as client:
         with router.declare_subscriber("**") as subscriber:
             client.put("k" * 65, b"too long")

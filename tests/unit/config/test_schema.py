@@ -114,13 +114,13 @@ def test_values_are_checked_and_kept(document: Document, result: Document) -> No
         ({"ratio": {"peer": 1, "pear": 1}}, "ratio/pear", "a key such as peer", "a key that does not exist"),
     ],
 )
-def test_what_is_wrong_is_named(document: Any, key: str, expected: str, found: str) -> None:  # noqa: ANN401 - anything JSON has
+def test_errors_name_the_key_and_the_expected_value(document: Any, key: str, expected: str, found: str) -> None:  # noqa: ANN401 - anything JSON has
     with pytest.raises(ConfigError) as caught:
         validate_document(Sample, document)
     assert (caught.value.key, caught.value.expected, caught.value.found) == (key, expected, found)
 
 
-def test_the_whole_document_has_all_that_is_shown() -> None:
+def test_document_with_defaults_has_every_shown_key() -> None:
     assert with_defaults(Sample, {}) == {
         "name": None,
         "inner": {"size": 2},

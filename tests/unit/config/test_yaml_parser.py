@@ -33,7 +33,7 @@ def test_aliases_must_not_stand_for_more_than_fits() -> None:
     assert caught.value.line == 6
 
 
-def test_an_alias_inside_what_it_stands_for() -> None:
+def test_yaml_alias_inside_its_own_anchor_is_an_error() -> None:
     with pytest.raises(DocumentError, match="line 1, column 8: the alias x inside what it stands for"):
         parse("a: &x [*x]\n")
 

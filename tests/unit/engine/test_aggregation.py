@@ -31,7 +31,7 @@ def declared(session: Session, kind: DeclarationKind) -> set[str]:
         return {one.key for face in node.drivers for one in face.declared[kind].values()}
 
 
-def test_subscribers_are_declared_together_and_get_what_each_wants() -> None:
+def test_aggregated_subscribers_share_one_declaration_and_get_only_matching_samples() -> None:
     settings = {"aggregation__subscribers": ["a/**"], "routing__peers": "broker"}
     with listening("peer") as there, connected("peer", there, **settings) as here:
         one, two = here.declare_subscriber("a/1"), here.declare_subscriber("a/2")

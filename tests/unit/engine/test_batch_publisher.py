@@ -63,7 +63,7 @@ def test_rows_arrive_in_order_under_their_keys(both: tuple[Session, Session]) ->
     assert set(found.column("via").to_pylist()) == {str(other.zid())}
 
 
-def test_what_was_received_can_be_published_again_as_it_is(both: tuple[Session, Session]) -> None:
+def test_received_batch_can_be_republished_unchanged(both: tuple[Session, Session]) -> None:
     one, other = both
     subscriber = subscribed(one, other)
     sent = batch(
@@ -111,7 +111,7 @@ def test_nothing_is_published_of_an_empty_batch(both: tuple[Session, Session]) -
         subscriber.recv(timeout=0.01)
 
 
-def test_everybody_gets_what_they_want_and_nothing_else() -> None:
+def test_each_neighbour_gets_only_rows_with_matching_keys() -> None:
     with listening("router") as one, connected("client", one) as two, connected("client", one) as three:
         all_of_it = subscribed(two, one, "k/**")
         some = subscribed(three, one, "k/b/**")
@@ -125,7 +125,7 @@ def test_everybody_gets_what_they_want_and_nothing_else() -> None:
         assert none.try_recv() is None
 
 
-def test_where_quality_changes_nobody_gets_rows_of_somebody_else(both: tuple[Session, Session]) -> None:
+def test_qos_runs_do_not_leak_rows_to_other_subscribers(both: tuple[Session, Session]) -> None:
     one, other = both
     subscriber = subscribed(one, other, "k/a")
     sent = batch(key=["k/a", "k/b", "k/a"], payload=[b"1", b"2", b"3"], priority=["DATA", "REAL_TIME", "DATA"])
@@ -256,7 +256,7 @@ def test_only_batches_and_tables_are_taken(peer: Session, what: object) -> None:
         peer.put_batch(what)
 
 
-def test_rows_that_nobody_takes_in_time_are_dropped_and_counted() -> None:
+def test_rows_dropped_by_congestion_are_counted() -> None:
     release = threading.Event()
     with pair("peer", "peer") as (one, other):
         waiting = zenspark.handlers.Callback[zenspark.Sample](lambda _: release.wait(PATIENCE), indirect=False)

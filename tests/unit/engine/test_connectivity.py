@@ -68,7 +68,7 @@ def test_a_client_is_connected_when_it_begins() -> None:
             assert node.neighbours() == {0xA1}
 
 
-def test_a_client_that_reaches_nobody_fails_at_once() -> None:
+def test_client_without_reachable_endpoint_fails_at_once() -> None:
     with (
         reaching(client(), settings(mode="client", connect__endpoints=[unused()])) as connectivity,
         pytest.raises(LinkError, match="refused"),
@@ -76,7 +76,7 @@ def test_a_client_that_reaches_nobody_fails_at_once() -> None:
         connectivity.start()
 
 
-def test_a_client_may_be_told_to_go_on_without() -> None:
+def test_client_without_exit_on_failure_opens_unconnected() -> None:
     configured = settings(mode="client", connect__endpoints=[unused()], connect__exit_on_failure=False)
     with reaching(client(), configured) as connectivity:
         connectivity.start()
@@ -93,7 +93,7 @@ def test_a_client_waits_as_long_as_configured() -> None:
         assert 0.05 < time.monotonic() - start < PATIENCE
 
 
-def test_a_client_without_anybody_to_call_is_an_error() -> None:
+def test_client_without_endpoints_and_scouting_raises_usage_error() -> None:
     with (
         reaching(client(), settings(mode="client")) as connectivity,
         pytest.raises(UsageError, match="connect/endpoints"),
@@ -101,7 +101,7 @@ def test_a_client_without_anybody_to_call_is_an_error() -> None:
         connectivity.start()
 
 
-def test_a_client_that_finds_nobody_is_an_error() -> None:
+def test_client_whose_scout_has_no_reply_raises() -> None:
     group = {"enabled": True, "address": free_group(), "interface": LO}
     configured = settings(mode="client", scouting__multicast=group, scouting__timeout=50)
     with reaching(client(), configured) as connectivity, pytest.raises(ZError, match="no node replied to SCOUT"):
@@ -139,7 +139,7 @@ def test_a_peer_goes_on_without_after_a_moment_and_connects_later() -> None:
 
 
 @pytest.mark.parametrize("condition", ["connect_scouted", "declares"])
-def test_a_peer_may_be_told_not_to_wait(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_peer_does_not_wait_without_return_conditions(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither for those it calls, nor for what neighbours have to tell."""
     monkeypatch.setattr(reaching_module, "HANDSHAKE_GRACE_SECONDS", 600.0)
     monkeypatch.setattr(TestNode, "initial_declarations_received", condition != "declares")
@@ -153,7 +153,7 @@ def test_a_peer_may_be_told_not_to_wait(condition: str, monkeypatch: pytest.Monk
         result()
 
 
-def test_a_peer_may_be_told_to_fail() -> None:
+def test_peer_with_exit_on_failure_fails_to_open() -> None:
     configured = settings(
         mode="peer", connect__endpoints=[unused()], connect__exit_on_failure=True, connect__timeout_ms=0
     )
@@ -168,7 +168,7 @@ def test_a_peer_that_tries_once_does_not_come_back() -> None:
         assert all(connector.is_over for connector in connectivity._connectors)
 
 
-def test_an_address_that_is_taken_is_an_error_unless_told_otherwise() -> None:
+def test_listen_on_an_address_in_use_raises_unless_exit_on_failure_is_off() -> None:
     taken = TestNode(0xA1)
     with nodes(taken):
         there = str(taken.place())
@@ -202,7 +202,7 @@ def test_an_address_may_be_waited_for(must: bool) -> None:
                 node.wait(lambda: False, 0.01)
 
 
-def test_links_get_what_is_configured_for_their_kind() -> None:
+def test_endpoints_get_the_configured_options_of_their_protocol() -> None:
     configured = settings(
         transport__link__tls={"root_ca_certificate": "root.pem", "enable_mtls": True, "so_sndbuf": 4096},
         transport__link__tcp={"so_rcvbuf": 8192},
@@ -253,7 +253,7 @@ def test_a_group_is_one_connection_or_several() -> None:
     assert _alternatives("tcp/a:1") == [("tcp/a:1",)]
 
 
-def test_who_connects_to_whom_follows_the_strategy() -> None:
+def test_autoconnect_policy_follows_the_configured_strategy() -> None:
     assert parse_roles(("router", "peer", "client")) == 7
     assert _autoconnect_policy(MulticastScoutingSettings(autoconnect=("router", "peer", "client"))).only_smaller == 0
     assert (

@@ -34,7 +34,7 @@ def test_destinations(router: Session, client: Session, destination: Locality, h
         assert watched.status is there
 
 
-def test_only_changes_are_told(router: Session, client: Session) -> None:
+def test_matching_listener_gets_changes_only(router: Session, client: Session) -> None:
     watched = matching(client)
     told: Handler[MatchingStatus] = Handler(10, lambda _: None)
     watched.listen(99, told)

@@ -43,12 +43,12 @@ from zenspark.wire.values import WireExpr
         ("@/1/router", "@/1/router"),
     ],
 )
-def test_what_others_call_it(key: str, inside: str | None) -> None:
+def test_received_keys_lose_the_namespace(key: str, inside: str | None) -> None:
     assert Namespace("a/b").inward(key) == inside
 
 
 @pytest.mark.parametrize(("key", "outside"), [("k", "a/b/k"), ("**", "a/b/**"), ("@x", "a/b/@x"), ("@/**", "@/**")])
-def test_what_it_is_called_outside(key: str, outside: str) -> None:
+def test_sent_keys_get_the_namespace(key: str, outside: str) -> None:
     assert Namespace("a/b").outward(key) == outside
     assert Namespace("a/b").inward(outside) == key
 
@@ -68,7 +68,7 @@ def test_messages() -> None:
         assert namespace.arriving(keyless) is keyless
 
 
-def test_an_error_arrives_whatever_its_key() -> None:
+def test_error_reply_is_delivered_whatever_its_key() -> None:
     for key in ("", "k", "n/k"):
         error = Response(request_id=1, wire_expr=WireExpr(0, key), body=Err(payload=b"Timeout"))
         assert Namespace("n").arriving(error) is error
@@ -76,7 +76,7 @@ def test_an_error_arrives_whatever_its_key() -> None:
     assert Namespace("n").arriving(reply) is None
 
 
-def test_a_question_outside_the_namespace_ends() -> None:
+def test_query_outside_the_namespace_is_finished_at_once() -> None:
     with listening("peer", namespace="n") as inside, connected("peer", inside) as outside:
         inside.declare_queryable("**", lambda query: query.reply("k", "in"))
         with outside.declare_querier("n/k") as querier:

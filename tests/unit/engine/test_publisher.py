@@ -24,7 +24,7 @@ def targets(publisher: Publisher) -> list[tuple[LinkDriver, wire.WireExpr]]:
     return [(driver, expr) for driver, expr, _ in found]
 
 
-def test_nothing_is_sent_that_nobody_wants(router: Session, client: Session) -> None:
+def test_nothing_is_sent_without_a_subscriber(router: Session, client: Session) -> None:
     publisher = client.declare_publisher("demo/a")
     wanted = client.declare_publisher("demo/b")
     subscriber = router.declare_subscriber("demo/b")
@@ -124,12 +124,12 @@ def test_any_buffer_is_a_payload(router: Session, client: Session) -> None:
         client.put("a", payload)
         assert subscriber.recv(PATIENCE).payload == b"1"
     with pytest.raises(TypeError):
-        client.put("a", 5)
+        client.put("a", 5)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
-        client.put("a", None)
+        client.put("a", None)  # type: ignore[arg-type]
 
 
-def test_everybody_gets_it_once(router: Session, client: Session) -> None:
+def test_every_subscriber_gets_a_publication_once(router: Session, client: Session) -> None:
     with connected("client", router) as other:
         found = [session.declare_subscriber("**") for session in (router, other, client)]
         second = other.declare_subscriber("a")
@@ -143,7 +143,7 @@ def test_everybody_gets_it_once(router: Session, client: Session) -> None:
             assert subscriber.try_recv() is None
 
 
-def test_what_may_not_leave_does_not_however_it_is_published() -> None:
+def test_egress_interceptor_applies_to_every_way_of_publishing() -> None:
     """On both ways, the short one and the long one, and in the order of the others."""
     limit = [{"messages": ["put"], "key_exprs": ["a"], "size_limit": 3, "flows": ["egress"]}]
     with (
@@ -162,7 +162,7 @@ def test_what_may_not_leave_does_not_however_it_is_published() -> None:
         assert found == [b"000"] * 3 + [b"22"] * 3 + [b"as long as it is"]
 
 
-def test_what_leaves_is_treated_as_the_configuration_says() -> None:
+def test_qos_override_applies_to_sent_publications() -> None:
     item = {"messages": ["put"], "overwrite": {"priority": "background"}, "flows": ["egress"]}
     with (
         listening("router") as router,

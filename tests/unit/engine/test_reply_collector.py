@@ -69,7 +69,7 @@ def test_modes(mode: ConsolidationMode, before: list[str], after: list[str]) -> 
 
 
 @pytest.mark.parametrize("mode", [ConsolidationMode.LATEST, ConsolidationMode.NONE])
-def test_who_leaves_it_to_the_replies_follows_each_of_them(mode: ConsolidationMode) -> None:
+def test_auto_consolidation_follows_the_preference_of_each_reply(mode: ConsolidationMode) -> None:
     """QU-56: what a reply prefers counts, and the mode where it prefers nothing."""
     pile = Pile()
     collector = ReplyCollector(None, mode, pile, 1, follows_replies=True)
@@ -102,7 +102,7 @@ def test_the_timestamp_of_a_response_counts_where_the_value_has_none() -> None:
     assert error.timestamp == Timestamp.from_wire(outer)
 
 
-def test_who_has_chosen_is_not_asked_again() -> None:
+def test_explicit_consolidation_ignores_preferences_of_replies() -> None:
     pile = Pile()
     collector = ReplyCollector(None, ConsolidationMode.LATEST, pile, 1)
     for when in (1, 3, 2):
@@ -190,7 +190,7 @@ def test_it_ends_with_the_last_source_and_only_once() -> None:
     assert ended == ["once", "at once"]
 
 
-def test_a_timeout_comes_after_what_was_held_back() -> None:
+def test_timeout_error_is_delivered_after_the_held_back_replies() -> None:
     pile = Pile()
     collector = ReplyCollector(None, ConsolidationMode.LATEST, pile, 1)
     collector.add(reply("1"))

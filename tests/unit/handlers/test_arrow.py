@@ -61,7 +61,7 @@ def test_rows_of_the_network_are_put_together() -> None:
     assert batch.column("via").to_pylist() == ["feed"] * 3
 
 
-def test_no_batch_has_more_rows_than_asked_for() -> None:
+def test_no_batch_exceeds_max_rows() -> None:
     receiving = channel(max_rows=2)
     receiving.push_columns(pushes(1, 2, 3), ["k"], "feed")
     assert payloads(receiving.recv(timeout=1)) == [b"1", b"2"]
@@ -72,7 +72,7 @@ def test_no_batch_has_more_rows_than_asked_for() -> None:
     assert payloads(receiving.recv(timeout=1)) == [b"6"]
 
 
-def test_what_was_too_much_comes_first_and_together_with_what_follows() -> None:
+def test_leftover_rows_are_delivered_first_with_the_next_ones() -> None:
     receiving = channel(max_rows=2, max_delay=5.0)
     receiving.push_columns(pushes(1, 2, 3), ["k"], "feed")
     receiving.push_columns(pushes(4), ["k"], "feed")
@@ -99,7 +99,7 @@ def test_a_batch_ends_where_large_payloads_would_have_to_be_copied() -> None:
     assert payloads(receiving.recv(timeout=1)) == [b"\2" * ZERO_COPY_MIN_BYTES, b"4"]
 
 
-def test_what_comes_while_waiting_is_taken_too() -> None:
+def test_rows_received_within_max_delay_join_the_batch() -> None:
     receiving = channel(max_rows=3, max_delay=60.0)
     receiving.push_columns(pushes(1), ["k"], "feed")
 
@@ -111,7 +111,7 @@ def test_what_comes_while_waiting_is_taken_too() -> None:
         assert payloads(receiving.recv(timeout=1)) == [b"1", b"2", b"3"]
 
 
-def test_rows_for_somebody_else_are_not_delivered() -> None:
+def test_rows_without_a_key_are_not_delivered() -> None:
     receiving = channel()
     assert receiving.push_columns(pushes(1), [None], "feed")
     with pytest.raises(ReceiveTimeout):
@@ -164,14 +164,14 @@ def test_limits_that_make_no_sense_are_refused(rows: int, delay: float) -> None:
         ArrowBatches(rows, delay)
 
 
-def test_a_router_stamps_what_its_session_receives_in_batches(router: Session, client: Session) -> None:
+def test_router_timestamps_rows_its_session_receives_in_batches(router: Session, client: Session) -> None:
     with router.declare_subscriber("k", ArrowBatches(max_delay=0.0)) as subscriber:
         client.put("k", b"1")
         (row,) = subscriber.recv(PATIENCE).to_pylist()
         assert (row["timestamp_id"], row["via"]) == (str(router.zid()), str(client.zid()))
 
 
-def test_also_where_somebody_else_wants_samples(router: Session, client: Session) -> None:
+def test_batches_and_samples_are_delivered_side_by_side(router: Session, client: Session) -> None:
     with (
         router.declare_subscriber("k", ArrowBatches(max_delay=0.0)) as batches,
         router.declare_subscriber("k") as samples,

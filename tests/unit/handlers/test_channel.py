@@ -98,7 +98,7 @@ def test_waiting_in_naps_is_the_same(monkeypatch: pytest.MonkeyPatch, threads: T
     assert received == [1, 2]
 
 
-def test_whoever_waits_is_woken(threads: Threads) -> None:
+def test_waiting_consumer_is_woken(threads: Threads) -> None:
     there, back = channel(), channel()
     threads.spawn(lambda: [back.push(item) for item in there])
     for number in range(200):
@@ -107,7 +107,7 @@ def test_whoever_waits_is_woken(threads: Threads) -> None:
     there.close()
 
 
-def test_closing_wakes_everybody(threads: Threads) -> None:
+def test_close_wakes_every_waiting_consumer(threads: Threads) -> None:
     items = channel()
     ended = channel()
 
@@ -137,7 +137,7 @@ def test_one_batch_serves_many_consumers(threads: Threads) -> None:
     assert all(mine == sorted(mine) for mine in received)
 
 
-def test_another_consumer_is_woken_for_what_is_left() -> None:
+def test_another_consumer_is_woken_for_the_remaining_items() -> None:
     items = channel()
     items._wakeup.release()  # as if a producer had notified before the batch that follows
     items._wakeup.acquire()
@@ -175,7 +175,7 @@ def interrupted(seconds: float) -> Iterator[None]:
 # --- room -----------------------------------------------------------------------------------------
 
 
-def test_a_full_channel_says_so_and_loses_nothing() -> None:
+def test_push_to_a_full_channel_returns_false_and_loses_nothing() -> None:
     resumed: list[int] = []
     items = channel(4, lambda _: resumed.append(len(items._items)))
     assert items.push_many([1, 2, 3])
@@ -228,7 +228,7 @@ def test_a_producer_looks_again_before_it_pauses() -> None:
     assert not items._paused
 
 
-def test_a_ring_keeps_the_newest() -> None:
+def test_ring_channel_keeps_the_newest_samples() -> None:
     attached = use(RingChannel(2))
     assert isinstance(attached.handler, Handler)
     for number in range(5):

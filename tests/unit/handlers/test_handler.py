@@ -51,7 +51,7 @@ def test_users_get_a_channel_unless_they_name_another(named: object) -> None:
     assert not attached.sink.push(0)
 
 
-def test_callbacks_outlive_what_the_user_holds_unless_they_come_with_it(threads: Threads) -> None:
+def test_only_callbacks_without_an_object_run_in_the_background(threads: Threads) -> None:
     named: object
     for named in (repr, Callback(repr), Callback(repr, indirect=False)):
         attached = use(named, threads)
@@ -65,6 +65,6 @@ def test_callbacks_outlive_what_the_user_holds_unless_they_come_with_it(threads:
 
 
 @pytest.mark.parametrize("wrong", [3, [ignore, 3], (ignore,), (3, 3), (ignore, 3, 4), "x"])
-def test_what_is_no_handler_is_refused(wrong: object) -> None:
+def test_bind_handler_rejects_other_objects(wrong: object) -> None:
     with pytest.raises(ValueError, match="expected a channel, a function or a pair"):
         use(wrong)

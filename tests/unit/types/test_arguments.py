@@ -7,7 +7,7 @@ import pytest
 from zenspark.types.arguments import parse_decimal, require_type, require_type_or_default, to_bool, to_count, to_timeout
 
 
-def test_what_is_expected_passes() -> None:
+def test_require_type_returns_values_of_that_type() -> None:
     assert require_type(int, 3) == 3
     assert require_type_or_default(int, None, 4) == 4
     assert require_type_or_default(int, 0, 4) == 0
@@ -31,14 +31,14 @@ def test_flags_are_true_or_false() -> None:
             to_bool(wrong)
 
 
-def test_only_what_may_be_endless_is() -> None:
+def test_infinite_timeout_needs_endless() -> None:
     assert to_timeout(float("inf"), 7, endless=True) == float("inf")
     for out in (float("-inf"), float("nan"), 1e20):
         with pytest.raises(ValueError, match="from 0 on"):
             to_timeout(out, 7, endless=True)
 
 
-def test_quantities_are_whole_numbers_from_1_on() -> None:
+def test_counts_are_integers_from_1_on() -> None:
     assert [to_count(None), to_count(1), to_count(2**32 - 1)] == [0, 1, 2**32 - 1]
     wrong: object
     for wrong in ("1", 1.0, True, []):

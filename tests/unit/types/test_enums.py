@@ -116,7 +116,7 @@ def test_matchers_are_built_in_many_ways() -> None:
     assert both != "router|peer"
 
 
-def test_matchers_refuse_what_is_no_role() -> None:
+def test_matchers_reject_unknown_roles() -> None:
     with pytest.raises(UsageError, match="found 'foo'"):
         WhatAmIMatcher("peer|foo")
     with pytest.raises(TypeError):

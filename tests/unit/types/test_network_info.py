@@ -50,7 +50,7 @@ def test_transports_and_links_print_as_in_eclipse_zenoh() -> None:
     assert str(MatchingStatus(True)) == "MatchingStatus { matching: true }"
 
 
-def test_a_link_says_what_it_knows() -> None:
+def test_repr_of_a_link_shows_its_optional_fields() -> None:
     link = Link(ZID, "a", "b", auth_identifier="me", reliability=Reliability.RELIABLE)
     assert 'auth_identifier: Some("me"), priorities: None, reliability: Some(Reliable) }' in str(link)
     assert "group: Some(udp/224.0.0.225:7450), mtu: 65487" in str(Link(ZID, "a", "b", "udp/224.0.0.225:7450", 65487))

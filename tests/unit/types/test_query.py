@@ -57,7 +57,7 @@ class Desk:
         return [Query(self.handle, WHO) for _ in range(count)]
 
 
-def test_it_shows_the_question() -> None:
+def test_query_has_the_fields_of_the_request() -> None:
     desk = Desk("a=1", wire.QueryBody(wire.Encoding(1), b"value"))
     (query,) = desk.queries(1)
     assert (str(query.key_expr), str(query.parameters), str(query.selector)) == ("q/*", "a=1", "q/*?a=1")
@@ -92,7 +92,7 @@ def test_it_shows_how_the_querier_asks() -> None:
     assert query.consolidation is ConsolidationMode.MONOTONIC
 
 
-def test_it_is_answered() -> None:
+def test_replies_are_sent_with_their_fields() -> None:
     desk = Desk()
     (query,) = desk.queries(1)
     stamp = Timestamp.from_wire(wire.Timestamp(1, wire.ZenohId(9)))
@@ -110,7 +110,7 @@ def test_it_is_answered() -> None:
     assert (error[0], error[1].payload) == ("q/*", b"no")
 
 
-def test_other_keys_must_have_been_asked_for() -> None:
+def test_reply_on_another_key_needs_accept_replies_any() -> None:
     (query,) = Desk().queries(1)
     with pytest.raises(UsageError, match="does not match"):
         query.reply("other", b"")
@@ -130,7 +130,7 @@ def test_the_last_of_several_ends_it() -> None:
     assert desk.finals == 1
 
 
-def test_with_nobody_to_ask_it_ends_at_once() -> None:
+def test_request_without_queryables_is_finished_at_once() -> None:
     desk = Desk()
     assert desk.queries(0) == []
     assert desk.finals == 1

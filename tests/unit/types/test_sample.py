@@ -82,7 +82,7 @@ def test_values_pickle_and_compare(value: object) -> None:
     assert value != "something else"
 
 
-def test_samples_differ_by_what_they_carry() -> None:
+def test_samples_compare_by_all_fields() -> None:
     head = SampleHeader(KeyExpr("a"))
     assert Sample(head, b"1") == Sample(SampleHeader(KeyExpr("a")), b"1")
     assert Sample(head, b"1") != Sample(head, b"2")

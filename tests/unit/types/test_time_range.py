@@ -30,7 +30,7 @@ NOW = 1000.0
         ("[now(-1d)..now(-1d)]", [NOW - 86_400], [NOW]),
     ],
 )
-def test_what_is_in_a_range(text: str, inside: list[float], outside: list[float]) -> None:
+def test_range_contains_times_by_its_brackets(text: str, inside: list[float], outside: list[float]) -> None:
     found = TimeRange.parse(text, NOW)
     assert [time for time in inside if time not in found] == []
     assert [time for time in outside if time in found] == []

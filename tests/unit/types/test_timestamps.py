@@ -28,7 +28,7 @@ def test_a_time_in_many_forms() -> None:
     assert NTP64(1, 2_500_000_000) == NTP64(3, 500_000_000)
 
 
-def test_a_fraction_never_is_a_whole_second() -> None:
+def test_subsecond_nanoseconds_stay_below_one_second() -> None:
     assert NTP64.from_wire((5 << 32) | 0xFFFF_FFFF).subsec_nanos() == 999_999_999
 
 

@@ -41,7 +41,7 @@ class SomeText(str):
         (array.array("H", [1]), struct.pack("=H", 1)),
     ],
 )
-def test_it_is_made_from_whatever_has_bytes(obj: object, raw: bytes) -> None:
+def test_zbytes_is_made_from_any_buffer(obj: object, raw: bytes) -> None:
     payload = ZBytes(obj)  # type: ignore[arg-type]
     assert payload.to_bytes() == bytes(payload) == raw
     assert type(payload.to_bytes()) is bytes
@@ -76,7 +76,7 @@ def test_bytes_are_not_copied() -> None:
     assert as_buffer(raw) is as_buffer(payload) is raw
 
 
-def test_what_can_change_is_copied() -> None:
+def test_mutable_buffers_are_copied() -> None:
     raw = bytearray(b"abc")
     payload = ZBytes(raw)
     written = as_buffer(raw)
@@ -95,7 +95,7 @@ def test_text_is_utf8() -> None:
         ZBytes("\ud800")
 
 
-def test_it_equals_what_has_the_same_bytes() -> None:
+def test_zbytes_equals_objects_with_the_same_bytes() -> None:
     payload = ZBytes(b"abc")
     for same in (ZBytes("abc"), b"abc", bytearray(b"abc"), memoryview(b"abc"), "abc"):
         assert payload == same
