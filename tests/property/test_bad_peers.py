@@ -172,19 +172,19 @@ def test_batches_in_which_nothing_fits_are_refused(world: World, size: int) -> N
 
 
 @pytest.mark.parametrize("cut", [0, 1, 2, 10, 25])
-def test_who_stops_in_the_middle_is_given_up(world: World, cut: int) -> None:
+def test_handshake_that_stops_halfway_times_out(world: World, cut: int) -> None:
     with bad(world) as peer:
         peer.send(batch(encode(peer.opening.start()))[:cut])
         assert peer.end() is CloseReason.GENERIC
 
 
-def test_who_stops_after_the_cookie_is_given_up(world: World) -> None:
+def test_handshake_that_stops_after_the_cookie_times_out(world: World) -> None:
     with bad(world) as peer:
         peer.say(peer.opening.start())
         assert peer.end() is CloseReason.GENERIC
 
 
-def test_who_leaves_in_the_middle_is_forgotten(world: World) -> None:
+def test_disconnect_during_handshake_is_cleaned_up(world: World) -> None:
     for steps in range(3):
         with bad(world) as peer:
             if steps:
@@ -230,7 +230,7 @@ ATTACKS: dict[str, Callable[[Bad], bytes]] = {
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_what_is_no_message_ends_the_session(world: World, name: str) -> None:
+def test_malformed_message_ends_the_session(world: World, name: str) -> None:
     with bad(world) as peer:
         peer.shake_hands()
         world.node.wait_for(0xB1, peer.zid.value)
@@ -272,7 +272,7 @@ def test_endless_key_numbers_do_not_end_the_others(world: World) -> None:
             peer.send(batch(frame(encode(declare), sn + number)))
 
 
-def test_who_leaves_in_the_middle_of_a_batch_is_gone(world: World) -> None:
+def test_disconnect_in_the_middle_of_a_batch_closes_the_session(world: World) -> None:
     with bad(world) as peer:
         peer.shake_hands()
         world.node.wait_for(0xB1, peer.zid.value)
@@ -281,13 +281,13 @@ def test_who_leaves_in_the_middle_of_a_batch_is_gone(world: World) -> None:
         world.node.wait_for(0xB1)
 
 
-def test_who_says_nothing_is_given_up_after_its_lease(world: World) -> None:
+def test_silent_peer_expires_after_its_lease(world: World) -> None:
     with bad(world, Capabilities(lease_ms=200)) as peer:
         peer.shake_hands()
         assert peer.end() is CloseReason.EXPIRED
 
 
-def test_empty_batches_and_frames_are_passed_over(world: World) -> None:
+def test_empty_batches_and_frames_are_ignored(world: World) -> None:
     with bad(world) as peer:
         peer.shake_hands()
         peer.send(batch(b"") * 100 + batch(frame(b"", first_sn(peer))) + batch(encode(KeepAlive()) * 10))
@@ -297,7 +297,7 @@ def test_empty_batches_and_frames_are_passed_over(world: World) -> None:
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(data=st.binary(min_size=1, max_size=300), after=st.integers(0, 2), framed=st.booleans())
-def test_any_bytes_at_any_point_touch_nobody_else(world: World, data: bytes, after: int, framed: bool) -> None:
+def test_arbitrary_bytes_do_not_affect_other_sessions(world: World, data: bytes, after: int, framed: bool) -> None:
     peer = Bad(world.there)
     with contextlib.closing(peer.socket):
         if after == 1:
@@ -309,7 +309,7 @@ def test_any_bytes_at_any_point_touch_nobody_else(world: World, data: bytes, aft
     world.check()
 
 
-def test_messages_with_one_wrong_byte_touch_nobody_else(world: World) -> None:
+def test_messages_with_one_wrong_byte_do_not_affect_other_sessions(world: World) -> None:
     dice = random.Random(7)
     for _ in range(60):
         peer = Bad(world.there)

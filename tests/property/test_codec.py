@@ -107,7 +107,7 @@ with_block = pytest.mark.parametrize("cls", [*filter(has_block, collect_messages
 @every_message
 @examples(30)
 @given(data=st.data())
-def test_what_was_encoded_decodes_to_the_same(cls: type[Message], data: st.DataObject) -> None:
+def test_encode_decode_round_trip(cls: type[Message], data: st.DataObject) -> None:
     message = data.draw(strategies.messages(cls))
     wire = codec.encode(message)
     assert decode(cls, wire) == message
@@ -121,7 +121,7 @@ def test_what_was_encoded_decodes_to_the_same(cls: type[Message], data: st.DataO
 )
 @examples(20)
 @given(data=st.data())
-def test_what_is_shown_as_fields_is_read_back(cls: type[Message], data: st.DataObject) -> None:
+def test_json_fields_round_trip(cls: type[Message], data: st.DataObject) -> None:
     message = data.draw(strategies.messages(cls))
     shown = msgspec.json.decode(msgspec.json.encode(to_json_fields(message)))
     assert from_json_fields(cls.__mro__[1], shown) == message
@@ -564,7 +564,7 @@ def test_an_integer_out_of_range_is_named(cls: type[Message], field: WireField, 
 @pytest.mark.parametrize(("cls", "field"), [*places_of(PrefixedCodec), *places_of(RemainderCodec)])
 @examples(5)
 @given(data=st.data())
-def test_what_is_no_text_and_no_bytes_is_named(cls: type[Message], field: WireField, data: st.DataObject) -> None:
+def test_error_names_the_field_of_wrong_type(cls: type[Message], field: WireField, data: st.DataObject) -> None:
     message = data.draw(strategies.messages(cls))
     wrong = data.draw(st.sampled_from([7, "\ud800", b"x" if field.type is str else "x"]))
     assume(type(wrong) is not field.type or wrong == "\ud800")

@@ -325,7 +325,7 @@ first = st.tuples(
     st.lists(runs() | runs() | changes, min_size=1, max_size=8),
 )
 @examples(200)
-def test_in_columns_everything_arrives_as_one_by_one(
+def test_forwarding_by_columns_equals_forwarding_by_message(
     stamps: bool,
     drops: bool,
     guarded: str | None,

@@ -70,14 +70,14 @@ def test_the_corpus_holds_cut_short(target: str) -> None:
 
 @every_target
 @pytest.mark.parametrize("choice", range(6))
-def test_what_was_captured_holds(target: str, choice: int) -> None:
+def test_captured_inputs_hold(target: str, choice: int) -> None:
     for data in captured()[choice :: COST.get(target, 1)]:
         for prefix in (bytes([choice]), bytes([choice, 3]), bytes([choice, len(data) & 0xFF, len(data) >> 8])):
             checker(target)(prefix + data)
 
 
 @every_target
-def test_nothing_and_next_to_nothing_holds(target: str) -> None:
+def test_empty_and_tiny_inputs_hold(target: str) -> None:
     for size in range(4):
         checker(target)(bytes(size))
 

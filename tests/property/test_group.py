@@ -54,7 +54,7 @@ def message(sender: int, number: int, size: int) -> NetworkMessage:
     loss=st.sampled_from([0.0, 0.1, 0.4]),
     trouble=st.sampled_from([0.0, 0.3]),
 )
-def test_nothing_is_heard_twice_or_changed_whatever_the_network_does(
+def test_no_duplicate_or_changed_message_in_any_network(
     seed: int, count: int, rules: GroupSettings, loss: float, trouble: float
 ) -> None:
     dice = random.Random(seed)
@@ -79,7 +79,7 @@ def test_nothing_is_heard_twice_or_changed_whatever_the_network_does(
 
 @settings(max_examples=20)
 @given(seed=st.integers(0, 1 << 32), count=st.integers(2, 8), rules=st.sampled_from(RULES))
-def test_in_a_good_network_everybody_hears_everything_in_order(seed: int, count: int, rules: GroupSettings) -> None:
+def test_all_members_receive_everything_in_order_without_loss(seed: int, count: int, rules: GroupSettings) -> None:
     dice = random.Random(seed)
     nodes = [Node(number, rules, first_sn=dice.getrandbits(32)) for number in range(1, count + 1)]
     dice.shuffle(nodes)
@@ -112,7 +112,7 @@ def test_in_a_good_network_everybody_hears_everything_in_order(seed: int, count:
 
 @settings(max_examples=20)
 @given(seed=st.integers(0, 1 << 32), count=st.integers(2, 6), gone=st.sets(st.integers(1, 6)))
-def test_whoever_is_there_is_known_to_all_after_a_while_and_nobody_else(seed: int, count: int, gone: set[int]) -> None:
+def test_membership_converges(seed: int, count: int, gone: set[int]) -> None:
     dice = random.Random(seed)
     weather = Weather(dice, 0.2, 0.2)
     nodes = [Node(number, GroupSettings(lease_ms=8000)) for number in range(1, count + 1)]
@@ -131,7 +131,7 @@ def test_whoever_is_there_is_known_to_all_after_a_while_and_nobody_else(seed: in
 
 @settings(max_examples=100)
 @given(datagrams=st.lists(st.tuples(st.integers(1, 3), st.binary(max_size=80)), max_size=10), compression=st.booleans())
-def test_any_bytes_leave_the_others_alone(datagrams: list[tuple[int, bytes]], compression: bool) -> None:
+def test_arbitrary_bytes_do_not_affect_other_members(datagrams: list[tuple[int, bytes]], compression: bool) -> None:
     node, good = Node(1, GroupSettings(compression=compression)), Node(9, GroupSettings(compression=compression))
     good.tick(0.0)
     node.tick(0.0)

@@ -187,7 +187,7 @@ def test_long_stories_keep_the_law(seed: int, kind: str) -> None:
 
 @settings(max_examples=60)
 @given(st.integers())
-def test_every_request_ends_once_whoever_dies_or_says_nothing(seed: int) -> None:
+def test_every_request_ends_once_despite_failures_and_silence(seed: int) -> None:
     random = Random(seed)
     both = Both([random.choice([ROUTER, PEER, CLIENT]) for _ in range(7)])
     for _ in range(25):
@@ -306,7 +306,7 @@ def messages_of_a_mesh(is_relay: bool, size: int = 12) -> dict[str, int]:
     return found
 
 
-def test_a_full_mesh_of_relays_says_no_more_than_one_of_peers() -> None:
+def test_full_mesh_of_relays_sends_no_more_than_one_of_peers() -> None:
     """But for states: one of each node to each other one whenever it has another link."""
     size = 12
     plain, relayed = messages_of_a_mesh(False, size), messages_of_a_mesh(True, size)

@@ -1,9 +1,9 @@
-"""Recorder: what a session receives under key expressions, appended to a journal by a thread of its own.
+"""Recorder: subscribes to key expressions and appends the samples to a journal, in a thread.
 
-Samples go from the receive buffer into packed blocks without a Python object for each. While the journal cannot be
-written, nothing is taken from the session for a while: its channels fill, links are not read, and publishers that block
-on congestion wait. After that samples are taken and discarded, and counted (see `Outage`). So memory stays bounded, and
-recording goes on by itself when there is space.
+Samples go from the receive buffer to encoded blocks without a Python object for each. While the journal cannot be
+written, channels are not drained for a while: they fill, links are not read, and publishers with congestion control
+BLOCK wait. After that samples are received, discarded and counted (see `Outage`). So memory stays bounded, and
+recording resumes when there is space.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ from zenspark.transport.receiver import PushRun
 logger = logging.getLogger("zenspark.journal")
 
 COALESCE_SECONDS = 0.001
-"""Seconds to sleep after something came, so that there is more: being woken costs more than taking it."""
+"""Delay after a wakeup, so that more chunks arrive: a wakeup costs more than receiving a chunk."""
 IDLE_POLL_SECONDS = 0.2
-"""Seconds between looks at what is due while nothing comes."""
+"""Interval of flushing and maintenance while no samples arrive."""
 STOP_TIMEOUT_SECONDS = 5.0
-"""Seconds that stopping waits for space."""
+"""How long `stop` waits for a journal that cannot be written."""
 RATE_WINDOW_SECONDS = 5.0
-"""Over which the rate is an average,"""
+"""Time over which the rate is averaged,"""
 RATE_STEP_SECONDS = 1.0
-"""from counts that were taken so far apart."""
+"""from counts at this interval."""
 MAX_CACHED_KEYS = 100_000
-"""How many keys are remembered: more would let publishers of ever new keys fill the memory."""
+"""Keys in the cache of a `DedupChannel`: without a limit, publishers of ever new keys would fill the memory."""
 
 
 class State(StrEnum):
-    """What a recorder does."""
+    """State of a recorder."""
 
     READY = "ready"
     RECORDING = "recording"
@@ -64,85 +64,85 @@ class State(StrEnum):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """How a recorder is doing."""
+    """Status of a recorder."""
 
     state: State
     rows: int
-    """Acknowledged since it started,"""
+    """Rows acknowledged since it started."""
     bytes: int
-    """and the bytes they take in the journal."""
+    """Bytes of these rows in the journal."""
     rate: float
-    """Rows a second that were acknowledged in the last seconds."""
+    """Rows per second acknowledged in the last seconds."""
     offset: int
-    """Behind the last row that is acknowledged."""
+    """Offset after the last acknowledged row."""
     backlog: int
-    """How many reads wait to be taken."""
+    """Chunks that wait in the channels."""
     lost: int
-    """Rows that were received and are not in the journal: those dropped, and those not written when it had to stop."""
+    """Rows received that are not in the journal: dropped ones, and those not written before it stopped."""
     error: str | None
-    """Why the journal cannot be written, and None when it can."""
+    """Why the journal cannot be written; None if it can."""
     cut: Truncation | None
-    """What a crash had left unfinished at the end of the journal."""
+    """Incomplete data after a crash that was truncated when the journal was opened."""
     dropped: dict[str, int] = {}
-    """Rows that were discarded while the journal could not be written, by zid of the neighbour that brought them."""
+    """Rows discarded while the journal could not be written, by zid of the neighbour that sent them."""
     warning: str | None = None
-    """That little space is left on the disk."""
+    """Warning about low disk space."""
 
 
 def drop_included(keys: Iterable[KeyExpr | str]) -> list[KeyExpr]:
-    """Key expressions without those that others include."""
+    """Drop key expressions that are included in others."""
     given = list(dict.fromkeys(KeyExpr.autocanonize(str(key)) for key in keys))
     return [key for key in given if not any(other != key and other.includes(key) for other in given)]
 
 
 class DedupHandler(ArrowBatches):
-    """Names a channel of what one of several key expressions brings and none before it does."""
+    """Handler for one of several key expressions: drops samples that an earlier one of them also receives."""
 
-    __slots__ = ("before", "bell")
+    __slots__ = ("earlier_keys", "wakeup")
 
-    def __init__(self, before: Sequence[KeyExpr], bell: threading.Lock) -> None:
+    def __init__(self, earlier_keys: Sequence[KeyExpr], wakeup: threading.Lock) -> None:
         super().__init__()
-        self.before = [str(key) for key in before]
-        self.bell = bell
+        self.earlier_keys = [str(key) for key in earlier_keys]
+        self.wakeup = wakeup
 
     def bind(self, resume: Resume) -> BoundHandler:
-        """Makes it ready to receive."""
+        """Create the channel."""
         channel = DedupChannel(self, resume)
-        channel.use_wakeup(self.bell)
+        channel.use_wakeup(self.wakeup)
         return BoundHandler(channel, channel)
 
 
 class DedupChannel(BatchChannel):
-    """A channel that leaves out the keys that another brings."""
+    """A batch channel that drops samples whose key matches an earlier key expression."""
 
-    __slots__ = ("_is_own",)
+    __slots__ = ("_is_new",)
 
-    def __init__(self, share: DedupHandler, resume: Resume) -> None:
-        super().__init__(share, resume)
-        before = share.before
+    def __init__(self, handler: DedupHandler, resume: Resume) -> None:
+        super().__init__(handler, resume)
+        earlier_keys = handler.earlier_keys
 
         @lru_cache(MAX_CACHED_KEYS)
-        def is_own(key: str) -> bool:
-            return not any(intersects(other, key) for other in before)
+        def is_new(key: str) -> bool:
+            return not any(intersects(other, key) for other in earlier_keys)
 
-        self._is_own = is_own if before else None
+        self._is_new = is_new if earlier_keys else None
 
     def push_columns(self, pushes: PushRun, keys: list[str | None], via: str) -> bool:
-        is_own = self._is_own
-        if is_own is None:
+        is_new = self._is_new
+        if is_new is None:
             return super().push_columns(pushes, keys, via)
-        own = [key if key is not None and is_own(key) else None for key in keys]
-        return super().push_columns(pushes, own, via) if any(own) else True
+        new = [key if key is not None and is_new(key) else None for key in keys]
+        return super().push_columns(pushes, new, via) if any(new) else True
 
     def push_many(self, items: Iterable[Any]) -> bool:
-        is_own = self._is_own
-        return super().push_many(item for item in items if is_own is None or is_own(str(item.key_expr)))
+        is_new = self._is_new
+        return super().push_many(item for item in items if is_new is None or is_new(str(item.key_expr)))
 
 
 class Recorder:
-    """Records key expressions of a session; `**` if none is named. Each sample is recorded once.
+    """Records the samples of key expressions, by default `**`. Each sample is recorded once.
 
-    Unless told not to, it also writes down which neighbours come and go and what they declare.
+    With `observe` it also records sessions with neighbours, declarations and counters (see `NetworkObserver`).
     """
 
     def __init__(
@@ -152,38 +152,38 @@ class Recorder:
         self._session = session
         self._writer = writer
         self._own_zid = str(session.zid())
-        self._bell = threading.Lock()
+        self._wakeup = threading.Lock()
         self._subscribers: list[Subscriber[Any]] = []
         self._channels: list[DedupChannel] = []
         self._thread = threading.Thread(target=self._run, name="zenspark-recorder", daemon=True)
         self._is_stopping = threading.Event()
-        self._gives_up_at = math.inf
+        self._stop_deadline = math.inf
         self._has_started = self._has_ended = False
         self._outage = Outage(writer.policy.block_timeout)
         self._disk = DiskAlarm(writer.path, writer.policy.flush_bytes)
         self._problem: str | None = None
-        """What was wrong beyond the journal."""
+        """Error other than a failed write."""
         self._received = 0
-        """Rows that were taken from the session."""
+        """Rows received from the session."""
         self._unwritten = 0
-        """Rows that the writer could not write before it had to stop."""
+        """Rows that were not written before the stop timeout."""
         self._first = writer.acknowledged
         self._history: deque[tuple[float, int]] = deque(maxlen=math.ceil(RATE_WINDOW_SECONDS / RATE_STEP_SECONDS) + 2)
         self._observer = NetworkObserver(session, writer, Counters(session, self._counts)) if observe else None
 
-    # --- life
+    # --- lifecycle
 
     def start(self) -> Self:
-        """Subscribe, and begin to append."""
+        """Declare the subscribers and start the thread."""
         if self._has_started or self._has_ended:
             raise UsageError("this recorder was started before")
-        self._bell.acquire()
+        self._wakeup.acquire()
         self._has_started = True
         self._history.append((time.monotonic(), self._first))
         try:
             for place, key in enumerate(self.keys):
-                share = DedupHandler(self.keys[:place], self._bell)
-                self._subscribers.append(self._session.declare_subscriber(key, share))
+                handler = DedupHandler(self.keys[:place], self._wakeup)
+                self._subscribers.append(self._session.declare_subscriber(key, handler))
             self._channels = [subscriber.handler for subscriber in self._subscribers]
             if self._observer is not None:
                 self._observer.start()
@@ -194,12 +194,12 @@ class Recorder:
         return self
 
     def stop(self) -> Status:
-        """End the subscription, append what was received, and acknowledge it; the writer stays open."""
+        """Undeclare the subscribers, append and flush the received samples; the writer stays open."""
         if not self._is_stopping.is_set():
-            self._gives_up_at = time.monotonic() + STOP_TIMEOUT_SECONDS
+            self._stop_deadline = time.monotonic() + STOP_TIMEOUT_SECONDS
             self._is_stopping.set()
             for subscriber in self._subscribers:
-                subscriber.__exit__()  # undeclares it unless its session did
+                subscriber.__exit__()  # undeclares it unless the session is closed
             if self._thread.ident is not None:
                 self._thread.join()
             if self._observer is not None:
@@ -218,13 +218,13 @@ class Recorder:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started and more may come."""
+        """Whether its thread runs."""
         return self._thread.is_alive()
 
-    # --- how it is doing
+    # --- status
 
     def status(self) -> Status:
-        """How it is doing now."""
+        """Current status."""
         end = self._writer.acknowledged
         dropped, failure = dict(self._outage.dropped), self._outage.failure
         return Status(
@@ -251,15 +251,15 @@ class Recorder:
         return State.DISCARDING if failure.is_discarding else State.WAITING
 
     def _rate(self, now: float) -> float:
-        """By the newest count that is old enough, and so 0 when nothing was acknowledged for so long."""
+        """Rows per second since the newest count that is old enough; 0 after that time without rows."""
         history = list(self._history)
         if not history:
             return 0.0
-        then, rows = next((one for one in reversed(history) if one[0] <= now - RATE_WINDOW_SECONDS), history[0])
+        then, rows = next((count for count in reversed(history) if count[0] <= now - RATE_WINDOW_SECONDS), history[0])
         return (self._writer.acknowledged - rows) / max(now - then, RATE_STEP_SECONDS)
 
-    def _note(self, now: float) -> None:
-        """Take a count for the rate, and look at the disk, if it is time."""
+    def _run_periodic_checks(self, now: float) -> None:
+        """Add a count for the rate, and check the disk, if they are due."""
         if now - self._history[-1][0] >= RATE_STEP_SECONDS:
             self._history.append((now, self._writer.acknowledged))
         self._disk.check(now)
@@ -271,33 +271,33 @@ class Recorder:
 
     def _run(self) -> None:
         try:
-            while pieces := self._gathered():
-                self._append(pieces)
+            while chunks := self._collect_block():
+                self._append(chunks)
             self._finish()
         except Exception:
-            logger.exception("recording ends")
+            logger.exception("recorder failed")
             self._problem = "an unexpected error: see the log"
         finally:
             self._has_ended = True
 
-    def _append(self, pieces: list[RowChunk]) -> None:
-        self._received += sum(piece.num_rows for piece in pieces)
-        if self._write(lambda: self._writer.append_chunks(pieces)):
+    def _append(self, chunks: list[RowChunk]) -> None:
+        self._received += sum(chunk.num_rows for chunk in chunks)
+        if self._write(lambda: self._writer.append_chunks(chunks)):
             self._write(self._writer.flush)
         else:
-            self._outage.discard(pieces, self._own_zid)
+            self._outage.discard(chunks, self._own_zid)
 
-    def _write(self, act: Callable[[], object]) -> bool:
-        """Do something with the writer, again and again for as long as publishers may wait; whether it was done."""
+    def _write(self, operation: Callable[[], object]) -> bool:
+        """Run a write operation, with retries while publishers may be blocked; whether it succeeded."""
         while True:
             now = time.monotonic()
-            self._note(now)
+            self._run_periodic_checks(now)
             if not self._outage.may_try(now):
                 return False
             try:
-                act()
+                operation()
             except JournalError as error:
-                if not self._outage.fail(error, time.monotonic()) or time.monotonic() >= self._gives_up_at:
+                if not self._outage.fail(error, time.monotonic()) or time.monotonic() >= self._stop_deadline:
                     return False
                 self._pause()
             else:
@@ -311,57 +311,57 @@ class Recorder:
             time.sleep(seconds)
 
     def _finish(self) -> None:
-        """Acknowledge what was appended, trying until it has to stop."""
+        """Flush appended rows, with retries until the stop timeout."""
         while not self._write(self._writer.flush):
-            if time.monotonic() >= self._gives_up_at:
+            if time.monotonic() >= self._stop_deadline:
                 self._unwritten = self._writer.end - self._writer.acknowledged
                 return
             self._pause()
 
-    # --- what is received
+    # --- received samples
 
-    def _gathered(self) -> list[RowChunk]:
-        """What comes until there is enough for a block, or the first of it has waited long enough; nothing at the end.
+    def _collect_block(self) -> list[RowChunk]:
+        """Collect chunks until they fill a block, or the flush interval has passed; empty when all channels are closed.
 
-        While nothing comes, does what is due in the journal.
+        While no samples arrive, flushes the writer, which runs its maintenance.
         """
-        pieces: list[RowChunk] = []
+        chunks: list[RowChunk] = []
         rows = size = 0
         policy = self._writer.policy
         until = time.monotonic() + IDLE_POLL_SECONDS
         while rows < policy.flush_rows and size < policy.flush_bytes:
-            piece = self._taken()
-            if piece is not None:
-                if not pieces:
+            chunk = self._poll_channels()
+            if chunk is not None:
+                if not chunks:
                     until = time.monotonic() + policy.flush_interval
-                pieces.append(piece)
-                rows += piece.num_rows
-                size += piece.size
+                chunks.append(chunk)
+                rows += chunk.num_rows
+                size += chunk.size
             elif not self._channels:
                 break
-            elif not self._waited(until):
-                if pieces:
+            elif not self._wait_for_data(until):
+                if chunks:
                     break
                 self._write(self._writer.flush)
                 until = time.monotonic() + IDLE_POLL_SECONDS
-        return pieces
+        return chunks
 
-    def _taken(self) -> RowChunk | None:
-        """What any of the channels has; those that have ended are left out from then on."""
+    def _poll_channels(self) -> RowChunk | None:
+        """Take a chunk from any channel; closed channels are removed."""
         for channel in list(self._channels):
             try:
-                piece = channel.try_chunk()
+                chunk = channel.try_chunk()
             except ChannelClosed:
-                self._channels = [one for one in self._channels if one is not channel]
+                self._channels = [other for other in self._channels if other is not channel]
                 continue
-            if piece is not None:
-                return piece
+            if chunk is not None:
+                return chunk
         return None
 
-    def _waited(self, until: float) -> bool:
-        """Wait for the bell; whether it rang in time."""
+    def _wait_for_data(self, until: float) -> bool:
+        """Wait for the wakeup of a channel; False on timeout."""
         left = until - time.monotonic()
-        if left <= 0 or not self._bell.acquire(timeout=left):
+        if left <= 0 or not self._wakeup.acquire(timeout=left):
             return False
         time.sleep(max(min(COALESCE_SECONDS, until - time.monotonic()), 0.0))
         return True

@@ -1,7 +1,7 @@
-"""Replay: publishes recorded rows again, at their pace, faster, or as fast as possible.
+"""Replay: publishes recorded rows at their original rate, a multiple of it, or as fast as possible.
 
-Rows come from a journal or from Parquet files with the columns of a sample. Those that came at about the same time go
-out together, as one batch.
+Rows are read from a journal or from Parquet files with the columns of a sample. Rows received at about the same time
+are published as one batch.
 """
 
 from __future__ import annotations
@@ -34,52 +34,52 @@ from zenspark.router.face import DeclarationKind
 from zenspark.types.enums import CongestionControl, Priority
 
 BATCH_WINDOW_SECONDS = 0.001
-"""Seconds of the recording that go out together: a message by itself costs a hundred times more."""
+"""Time window of rows that are published as one batch: a single message costs a hundred times more."""
 MATCH_CACHE_SECONDS = 1.0
-"""How long what was found of a key counts: with many keys and subscribers looking is dearer than publishing."""
+"""How long a match result of a key is cached: with many keys and subscribers a lookup costs more than publishing."""
 SUBSCRIBER_POLL_SECONDS = 0.05
-"""Seconds between looks at whether somebody subscribes."""
+"""Poll interval while waiting for subscribers."""
 TIMESTAMP_COLUMNS = ("timestamp", "timestamp_ntp64", "timestamp_id")
 NOT_PUBLISHED = ("received_at", "via")
 
 
 class ReplayBound(msgspec.Struct, frozen=True):
-    """Where to begin or end: at an offset, or at a time of reception in microseconds since 1970."""
+    """Start or end of a replay: an offset, or a reception time in microseconds since 1970."""
 
     offset: int | None = None
     time_us: int | None = None
 
     @staticmethod
     def parse(text: str) -> ReplayBound:
-        """A number is an offset, anything else a time such as 2026-11-16T12:00:00Z; UTC unless it says otherwise."""
+        """Parse an offset (digits), or an ISO 8601 time such as 2026-11-16T12:00:00Z; UTC is the default zone."""
         if text.isdigit():
             return ReplayBound(offset=int(text))
         try:
-            found = datetime.fromisoformat(text)
+            parsed = datetime.fromisoformat(text)
         except ValueError:
             raise UsageError(f"expected an offset or a time such as 2026-11-16T12:00:00Z, found {text!r}") from None
-        aware = found if found.tzinfo is not None else found.replace(tzinfo=UTC_ZONE)
+        aware = parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC_ZONE)
         return ReplayBound(time_us=round(aware.timestamp() * 1e6))
 
 
 class ReplayProgress(msgspec.Struct, frozen=True):
-    """What was published."""
+    """Progress of a replay: rows published so far."""
 
     rows: int
     dropped: int
-    """Counted for each neighbour whose link was full."""
+    """Dropped messages, counted per neighbour whose link was congested."""
     seconds: float
     unmatched: int = 0
-    """Rows that no subscriber took: none was known whose key expression matches theirs."""
+    """Rows without a matching subscriber."""
 
 
-# --- where rows come from ---------------------------------------------------------------------------------------------
+# --- sources ---------------------------------------------------------------------------------------------
 
 
 def read_recorded(
     source: str, start: ReplayBound | None = None, end: ReplayBound | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a journal, or of a Parquet file or directory, between two bounds, in the order they came."""
+    """Read the rows of a journal, or of a Parquet file or directory, between two bounds, in order of reception."""
     path = Path(source)
     if (path / MANIFEST).exists():
         return _read_journal(Journal(path), start, end)
@@ -107,8 +107,8 @@ def _read_parquet(
     condition = None
     for bound, is_start in ((start, True), (end, False)):
         if bound is not None:
-            one = _bound_condition(bound, table.names, path, is_start)
-            condition = one if condition is None else condition & one
+            bounded = _bound_condition(bound, table.names, path, is_start)
+            condition = bounded if condition is None else condition & bounded
     return table.read(condition)
 
 
@@ -125,56 +125,56 @@ def _bound_condition(bound: ReplayBound, names: list[str], path: Path, is_start:
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
-    """How rows are published again."""
+    """Settings of a replay."""
 
     speed: float | None = 1.0
-    """So many times as fast as they came; None is as fast as possible."""
+    """Multiple of the original rate; None is as fast as possible."""
     remapping: KeyRemap = KeyRemap()
     restamp: bool = False
-    """Forget their timestamps, so that whoever stamps makes new ones."""
+    """Drop the recorded timestamps, so that the node or its router assigns new ones."""
     may_drop: bool = False
-    """Keep the congestion control they had; otherwise a full link makes the replay wait, and nothing is dropped."""
+    """Keep the recorded congestion control; otherwise it is BLOCK, and nothing is dropped on a congested link."""
 
     def run(
         self, session: Session, batches: Iterator[pa.RecordBatch], stop: threading.Event | None = None
     ) -> Iterator[ReplayProgress]:
-        """Publish; what was published up to now, after each part. Ends early when `stop` is set."""
+        """Publish batches; yields the progress after each part. Ends early when `stop` is set."""
         ending = stop or threading.Event()
         with SubscriberMatcher(session) as subscribers:
             began = time.monotonic()
-            pace = ReplayClock(self.speed, began)
+            clock = ReplayClock(self.speed, began)
             rows = dropped = unmatched = 0
             for batch in batches:
-                wanted = self.remapping.apply(batch)
-                for part in pace.parts(wanted, ending):
+                selected = self.remapping.apply(batch)
+                for part in clock.split_when_due(selected, ending):
                     unmatched += subscribers.unmatched(part)
-                    dropped += session.put_batch(self._ready(part), congestion_control=CongestionControl.BLOCK)
+                    dropped += session.put_batch(self._select_columns(part), congestion_control=CongestionControl.BLOCK)
                     rows += part.num_rows
                     yield ReplayProgress(rows, dropped, time.monotonic() - began, unmatched)
                 if ending.is_set():
                     return
 
-    def _ready(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        left_out = {
+    def _select_columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        omitted = {
             *NOT_PUBLISHED,
             *(TIMESTAMP_COLUMNS if self.restamp else ()),
             *(() if self.may_drop else ("congestion",)),
         }
-        names = [name for name in batch.schema.names if name in SCHEMA.names and name not in left_out]
+        names = [name for name in batch.schema.names if name in SCHEMA.names and name not in omitted]
         return batch.select(names)
 
 
 class SubscriberMatcher:
-    """The subscribers this session knows of, from when this is entered on: which rows find none."""
+    """Counts rows without a matching subscriber, while it is entered."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._matched: dict[str, bool] = {}
-        """What was found of keys since `_looked_at`."""
-        self._looked_at = 0.0
+        """Match results of keys since `_cached_at`."""
+        self._cached_at = 0.0
 
     def __enter__(self) -> Self:
-        # a client is told of subscribers because it has a publisher, and of those there are before any reply
+        # a client gets declarations of subscribers because it has a publisher, and all current ones before any reply
         self._publisher = self._session.declare_publisher("**")
         for _ in self._session.get(FENCE_KEY, priority=Priority.BACKGROUND):
             pass
@@ -185,10 +185,10 @@ class SubscriberMatcher:
             self._publisher.undeclare()
 
     def unmatched(self, batch: pa.RecordBatch) -> int:
-        """How many rows have a key that no subscriber takes."""
+        """Count rows whose key matches no subscriber."""
         now = time.monotonic()
-        if now - self._looked_at >= MATCH_CACHE_SECONDS:
-            self._matched, self._looked_at = {}, now
+        if now - self._cached_at >= MATCH_CACHE_SECONDS:
+            self._matched, self._cached_at = {}, now
         counts = pc.value_counts(batch.column("key"))
         return sum(
             count.as_py() for key, count in zip(*counts.flatten(), strict=True) if not self._matches(key.as_py())
@@ -203,7 +203,7 @@ class SubscriberMatcher:
 
 
 class ReplayClock:
-    """When rows are due: as long after the first as they came, divided by the speed."""
+    """Schedules rows: each is due as long after the first as it was received, divided by the speed."""
 
     def __init__(self, speed: float | None, began: float) -> None:
         if speed is not None and not speed > 0:
@@ -212,8 +212,8 @@ class ReplayClock:
         self._began = began
         self._first: int | None = None
 
-    def parts(self, batch: pa.RecordBatch, ending: threading.Event) -> Iterator[pa.RecordBatch]:
-        """A batch in parts, each when it is due."""
+    def split_when_due(self, batch: pa.RecordBatch, ending: threading.Event) -> Iterator[pa.RecordBatch]:
+        """Yield the parts of a batch, each when it is due."""
         if self._speed is None or not batch.num_rows:
             if batch.num_rows:
                 yield batch
@@ -229,12 +229,12 @@ class ReplayClock:
             start = stop
 
     def _left(self, since_first: int) -> float:
-        """Seconds until a row is due that came so many microseconds after the first."""
+        """Seconds until a row is due that was received so many microseconds after the first."""
         return max(since_first / 1e6 / (self._speed or 1.0) - (time.monotonic() - self._began), 0.0)
 
 
 def wait_for_subscribers(session: Session, keys: list[KeyExpr], ending: threading.Event) -> bool:
-    """Wait until somebody subscribes to one of the keys; whether somebody did."""
+    """Wait until one of the keys has a matching subscriber; False if `ending` is set first."""
     publishers = [session.declare_publisher(key) for key in keys]
     try:
         while not any(publisher.matching_status.matching for publisher in publishers):

@@ -165,7 +165,7 @@ def test_the_handshake_goes_back_and_forth() -> None:
     assert [event.message for event in events if isinstance(event, CapturedMessage)] == [SYN, ACK, OPEN_SYN, OPEN_ACK]
 
 
-def test_tells_who_they_are_and_what_they_agreed_on() -> None:
+def test_identities_and_negotiated_parameters_are_known() -> None:
     talk = Conversation()
     talk.receive_data(Side.C2S, connector().data)
     talk.receive_data(Side.S2C, listener().data)
@@ -177,7 +177,7 @@ def test_tells_who_they_are_and_what_they_agreed_on() -> None:
     assert not any(speaker.begins_late for speaker in talk.sides.values())
 
 
-def test_terms_are_the_smaller_of_both() -> None:
+def test_parameters_are_the_minimum_of_both() -> None:
     who = {"version": 9, "whatami": WhatAmI.PEER, "zid": CLIENT}
     syn = InitSyn(**who, resolution=0x05, batch_size=2048, qos_link=1, compression=True)  # type: ignore[arg-type]
     ack = InitAck(**who, resolution=0x00, batch_size=4096, cookie=b"c", qos=True)  # type: ignore[arg-type]
@@ -328,7 +328,7 @@ def test_a_request_number_may_be_used_again() -> None:
 # -- order ---
 
 
-def test_waits_for_what_the_other_side_has_yet_to_say() -> None:
+def test_waits_for_a_reference_of_the_other_side() -> None:
     c2s = connector().says(push(yours(5)))
     s2c = listener().says(push(mine(0, "first"))).says(bind(5, "five"))
     assert told(follow(c2s.data, s2c.data)) == ["s2c PUSH first", "s2c D_KEYEXPR five", "c2s PUSH five"]
@@ -340,7 +340,7 @@ def test_goes_on_if_both_wait_in_vain() -> None:
     assert told(follow(c2s.data, s2c.data)) == ["c2s PUSH #5", "c2s D_KEYEXPR six", "s2c PUSH six"]
 
 
-def test_takes_turns_where_nothing_is_asked() -> None:
+def test_sides_alternate_without_references() -> None:
     c2s = connector().says(push(mine(0, "c1")), push(mine(0, "c2"))).says(push(mine(0, "c3")))
     s2c = listener().says(push(mine(0, "s1"))).says(push(mine(0, "s2"))).says(push(mine(0, "s3")))
     assert [event.split()[-1] for event in told(follow(c2s.data, s2c.data))] == [
@@ -348,7 +348,7 @@ def test_takes_turns_where_nothing_is_asked() -> None:
     ]  # fmt: skip
 
 
-def test_both_may_have_answers() -> None:
+def test_both_sides_may_have_answers() -> None:
     c2s = connector().says(request(1, "a")).says(ResponseFinal(request_id=1)).says(ResponseFinal(request_id=2))
     s2c = listener().says(request(1, "b"), request(2, "c")).says(ResponseFinal(request_id=1))
     assert told(follow(c2s.data, s2c.data)) == [
@@ -361,7 +361,7 @@ def test_both_may_have_answers() -> None:
     ]
 
 
-def test_tells_at_once_what_arrives_in_time() -> None:
+def test_live_events_are_reported_at_once() -> None:
     talk = Conversation()
     talk.receive_data(Side.C2S, wrapped(SYN))
     assert [event.message for event in talk.events() if isinstance(event, CapturedMessage)] == [SYN]
@@ -388,14 +388,14 @@ def test_does_not_wait_forever(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- the end ---
 
 
-def test_tells_of_an_end_in_the_middle_of_a_batch() -> None:
+def test_truncated_batch_is_reported() -> None:
     data = connector().says(push(mine(0, "a"))).says(push(mine(0, "b"))).data
     events = list(follow(data[:-3], listener().data))
     assert told(events) == ["c2s PUSH a"]
     assert events[-1] == Truncated(Side.C2S, len(connector().says(push(mine(0, "a"))).data), 3)
 
 
-def test_tells_of_garbage_and_goes_on_with_the_other_side() -> None:
+def test_malformed_bytes_are_reported_and_the_other_side_goes_on() -> None:
     c2s = connector().says(push(mine(0, "a"))).data
     s2c = listener().says(push(mine(0, "b"))).says(push(mine(0, "c"))).data
     events = list(follow(c2s + b"\x01\x00\x18" + wrapped(CLOSE), s2c))
@@ -405,20 +405,20 @@ def test_tells_of_garbage_and_goes_on_with_the_other_side() -> None:
     assert broken == [InvalidBytes(Side.C2S, at, at, f"expected a transport message at byte {at}, found id 0x18")]
 
 
-def test_a_side_that_broke_is_not_waited_for() -> None:
+def test_side_with_malformed_bytes_is_not_awaited() -> None:
     talk = Conversation()
     talk.receive_data(Side.C2S, connector().data + b"\x01\x00\x18")
     talk.receive_data(Side.S2C, listener().says(push(yours(5))).data)
     assert told(talk.events()) == ["s2c PUSH #5"]
 
 
-def test_tells_of_a_message_that_never_ends() -> None:
+def test_unfinished_message_is_reported() -> None:
     piece = Fragment(reliable=True, sn=0, more=True, first=True, payload=b"\x1d")
     events = list(follow(connector().sends(piece).data, listener().data))
     assert isinstance(events[-1], LostMessage)
 
 
-def test_nothing_was_said() -> None:
+def test_empty_conversation_has_no_events() -> None:
     assert list(follow(b"", b"")) == []
 
 

@@ -74,7 +74,7 @@ def test_each_side_has_another() -> None:
     assert Side.S2C.other is Side.C2S
 
 
-def test_tells_where_each_message_stands() -> None:
+def test_messages_have_their_byte_range() -> None:
     data = u16(frame(1, PUSH, FINAL) + frame(2, PUSH, priority=Priority.CONTROL) + encode(KEEP_ALIVE))
     events = [said(event) for event in heard(data)]
     assert [event.message for event in events] == [PUSH, FINAL, PUSH, KEEP_ALIVE]
@@ -89,7 +89,7 @@ def test_tells_where_each_message_stands() -> None:
     ]
 
 
-def test_an_empty_frame_is_said_too() -> None:
+def test_empty_frame_is_reported() -> None:
     assert [said(event).message.NAME for event in heard(u16(frame(1), b"", frame(2, PUSH)))] == ["FRAME", "PUSH"]
 
 
@@ -102,7 +102,7 @@ def test_joins_fragments() -> None:
     assert (alive.message, final.message) == (KEEP_ALIVE, FINAL)
 
 
-def test_tells_of_fragments_that_make_no_message() -> None:
+def test_incomplete_fragments_are_reported() -> None:
     first, second, third = pieces(PUSH, 5)
     data = u16(first, third, frame(9, FINAL))
     gap, final = heard(data)
@@ -130,7 +130,7 @@ def test_a_message_may_never_end() -> None:
     ]
 
 
-def test_tells_of_numbers_that_are_not_ahead() -> None:
+def test_out_of_order_numbers_are_reported() -> None:
     first, *_ = pieces(PUSH, 5)
     events = heard(u16(frame(7, FINAL), frame(7, PUSH, FINAL), frame(6, PUSH), first))
     assert [lost(event).why for event in events[1:]] == [
@@ -156,7 +156,7 @@ def test_a_number_beyond_the_resolution_breaks_the_direction() -> None:
 # -- what is no message ---
 
 
-def test_tells_everything_before_what_is_no_message() -> None:
+def test_messages_before_malformed_bytes_are_reported() -> None:
     good = frame(1, PUSH, FINAL)
     direction = Direction(Side.C2S)
     events = heard(u16(encode(KEEP_ALIVE), good + b"\x18", frame(2, PUSH)), DirectionParameters(), direction)
@@ -293,7 +293,7 @@ def test_any_cutting_gives_the_same(cuts: list[int]) -> None:
     assert found == heard(WHOLE)
 
 
-def test_says_nothing_once_stopped() -> None:
+def test_no_events_after_stop() -> None:
     direction = Direction(Side.C2S)
     direction.receive_data(WHOLE)
     direction.stopped = True
@@ -307,6 +307,6 @@ def test_resolution_decides_what_the_key_looks_like() -> None:
 
 
 @pytest.mark.parametrize("framing", list(LengthPrefix))
-def test_no_bytes_say_nothing(framing: LengthPrefix) -> None:
+def test_no_bytes_no_events(framing: LengthPrefix) -> None:
     assert heard(b"", DirectionParameters(StreamFormat(framing))) == []
     assert heard(b"") == []

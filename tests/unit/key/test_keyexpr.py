@@ -63,7 +63,7 @@ def test_more_spellings(text: str, canonical: str) -> None:
         ("x/$*", "key expression 'x/$*', position 2: expected the canonical form 'x/*'"),
     ],
 )
-def test_complaints_say_where_and_what(text: str, complaint: str) -> None:
+def test_errors_name_position_and_expectation(text: str, complaint: str) -> None:
     with pytest.raises(UsageError) as caught:
         KeyExpr(text)
     assert str(caught.value) == complaint
@@ -171,7 +171,7 @@ def test_never_changes() -> None:
     assert key == "a"
 
 
-def test_travels() -> None:
+def test_pickles() -> None:
     key = KeyExpr("a/*")
     assert pickle.loads(pickle.dumps(key)) == key
     assert copy.deepcopy(key) == copy.copy(key) == key

@@ -33,7 +33,7 @@ MOST_STEPS = 1_000_000
         ("a/\ud800" + "a" * 200, Excess("bytes", 203, 100)),
     ],
 )
-def test_what_is_over_a_limit(key: str, excess: Excess | None) -> None:
+def test_excess_names_the_exceeded_limit(key: str, excess: Excess | None) -> None:
     assert KeyLimits(bytes=100, chunks=4, wildcards=3).excess(key) == excess
 
 

@@ -98,7 +98,7 @@ def test_characters_like_sets() -> None:
         ("größe/$*ß", "größe/maß"),
     ],
 )
-def test_meeting(a: str, b: str) -> None:
+def test_intersecting_expressions(a: str, b: str) -> None:
     assert intersects(a, b)
     assert intersects(b, a)
 
@@ -117,7 +117,7 @@ def test_meeting(a: str, b: str) -> None:
         ("ä$*", "ö$*"),
     ],
 )
-def test_not_meeting(a: str, b: str) -> None:
+def test_disjoint_expressions(a: str, b: str) -> None:
     assert not intersects(a, b)
     assert not intersects(b, a)
 

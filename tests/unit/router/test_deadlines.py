@@ -5,7 +5,7 @@ from __future__ import annotations
 from zenspark.router.deadlines import MIN_COMPACTION, Deadlines
 
 
-def test_the_first_is_at_hand_and_the_settled_count_for_nothing() -> None:
+def test_next_is_the_earliest_open_deadline() -> None:
     settled: set[str] = set()
     deadlines: Deadlines[str] = Deadlines(lambda item, _: item not in settled)
     assert deadlines.next() is None
@@ -19,7 +19,7 @@ def test_the_first_is_at_hand_and_the_settled_count_for_nothing() -> None:
     assert deadlines.due(9.0) == []
 
 
-def test_what_is_settled_does_not_pile_up_before_its_time() -> None:
+def test_closed_deadlines_are_compacted() -> None:
     settled: set[int] = set()
     deadlines: Deadlines[int] = Deadlines(lambda item, _: item not in settled)
     deadlines.add(-1, 1.0)

@@ -29,7 +29,7 @@ def test_numbers_of_both_sides_resolve_by_mapping(face: Face) -> None:
     assert face.resolve(WireExpr(0, "a/b", Mapping.RECEIVER)) == "a/b"
 
 
-def test_what_we_say_resolves_the_other_way_round(face: Face) -> None:
+def test_outgoing_expressions_resolve_by_mapping(face: Face) -> None:
     face.add_key_mapping(learned(1, "theirs"))
     face.bind("ours")
     for key in ("theirs/x", "ours", "neither"):
@@ -37,7 +37,7 @@ def test_what_we_say_resolves_the_other_way_round(face: Face) -> None:
     assert face.resolve_outgoing(WireExpr(3, "", Mapping.SENDER)) is None
 
 
-def test_a_key_is_said_by_its_longest_known_prefix(face: Face) -> None:
+def test_wire_expr_uses_the_longest_mapped_prefix(face: Face) -> None:
     assert face.to_wire_expr("a/b/c") == WireExpr(0, "a/b/c")
     face.bind("a")
     assert face.to_wire_expr("a/b/c") == WireExpr(1, "/b/c", Mapping.SENDER)
@@ -47,7 +47,7 @@ def test_a_key_is_said_by_its_longest_known_prefix(face: Face) -> None:
     assert face.to_wire_expr("ab") == WireExpr(0, "ab")
 
 
-def test_a_number_keeps_its_first_meaning(face: Face) -> None:
+def test_key_id_keeps_its_first_mapping(face: Face) -> None:
     face.add_key_mapping(learned(1, "first"))
     face.add_key_mapping(learned(1, "second"))
     face.add_key_mapping(learned(2, "/nested", scope=1))
@@ -55,7 +55,7 @@ def test_a_number_keeps_its_first_meaning(face: Face) -> None:
     assert face.resolve(WireExpr(2)) is None
 
 
-def test_a_freed_number_means_nothing(face: Face) -> None:
+def test_freed_key_id_is_unknown(face: Face) -> None:
     face.add_key_mapping(learned(1, "a"))
     face.remove_key_mapping(1)
     face.remove_key_mapping(9)
@@ -73,7 +73,7 @@ def test_prefixes_are_bound_up_to_the_first_wildcard(face: Face) -> None:
     assert face.bind_prefix("**/x") is None
 
 
-def test_numbers_run_out(face: Face) -> None:
+def test_key_ids_run_out(face: Face) -> None:
     face._next_key_id = MAX_KEY_ID
     assert face.bind("last") == learned(MAX_KEY_ID, "last")
     assert face.bind("one too many") is None

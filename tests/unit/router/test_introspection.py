@@ -10,7 +10,7 @@ from zenspark.wire.messages import Interest
 from zenspark.wire.values import InterestMode, WireExpr
 
 
-def test_a_router_lists_who_is_below_and_itself() -> None:
+def test_router_lists_downstream_nodes_and_itself() -> None:
     net = Network()
     router, client, peer, other = net.router(), net.client(), net.peer(), net.router()
     for node in (client, peer, other):
@@ -60,7 +60,7 @@ def test_a_node_is_listed_once() -> None:
     }
 
 
-def test_publishers_are_known_by_what_they_ask() -> None:
+def test_publishers_are_listed_by_their_interests() -> None:
     net = Network()
     router, client, peer = net.router(), net.client(), net.peer()
     net.join(router, client)
@@ -74,7 +74,7 @@ def test_publishers_are_known_by_what_they_ask() -> None:
     assert introspection.interested_keys(router.router, DeclarationKind.QUERYABLE, "demo/*") == {}
 
 
-def test_what_peers_beside_ask_is_not_listed() -> None:
+def test_interests_of_neighbouring_peers_are_not_listed() -> None:
     net = Network()
     peer, other = net.peer(), net.peer()
     net.join(peer, other)

@@ -209,7 +209,7 @@ def test_queries_in_flight_are_limited_and_those_beyond_end_at_once(hub: Hub) ->
     assert target is hub.other
 
 
-def test_a_node_above_declares_for_many() -> None:
+def test_upstream_node_has_the_network_limit() -> None:
     hub = Hub(WhatAmI.PEER)
     above = hub.add(9, WhatAmI.ROUTER)
     for number in range(6):
@@ -227,7 +227,7 @@ def test_the_session_of_this_node_has_no_limits_but_those_of_keys() -> None:
     assert hub.refused == {}
 
 
-def test_a_key_with_many_slashes_is_expressed_in_few_steps() -> None:
+def test_wire_expr_of_a_key_with_many_slashes_takes_few_steps() -> None:
     hub = Hub(limits=RouterLimits(key=KeyLimits(bytes=65_535, chunks=65_535)))
     key = "/".join("a" * 30_000)
     for number in range(1, 11):

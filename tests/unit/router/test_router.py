@@ -116,7 +116,7 @@ def test_peers_push_their_declarations_and_then_the_final_zero(net: Network) -> 
     assert face.initial_declarations_pending
 
 
-def test_a_peer_that_has_not_finished_telling_gets_everything(net: Network) -> None:
+def test_peer_with_pending_initial_declarations_gets_everything(net: Network) -> None:
     one, other = net.peer(), net.peer()
     face, _ = one.router.add_face(other.router.zid, other.router.whatami, 0.0)
     assert one.router.routes.push(one.local, "any") == (face,)
@@ -157,7 +157,7 @@ def test_a_router_relays_between_its_peers(net: Network) -> None:
     assert pushed(right) == [("a/b", b"x")]
 
 
-def test_undeclaring_the_last_holder_stops_the_flow(net: Network) -> None:
+def test_undeclaring_the_last_subscriber_stops_publications(net: Network) -> None:
     publisher, centre, one, two = net.client(), net.router(), net.client(), net.client()
     for client in (publisher, one, two):
         net.join(client, centre)
@@ -172,7 +172,7 @@ def test_undeclaring_the_last_holder_stops_the_flow(net: Network) -> None:
     assert answered(publisher.heard) == ["U_SUBSCRIBER"]
 
 
-def test_a_publisher_hears_of_subscribers_current_and_future(net: Network) -> None:
+def test_publisher_interest_gets_current_and_future_subscribers(net: Network) -> None:
     publisher, centre, subscriber = net.client(), net.router(), net.client()
     net.join(publisher, centre)
     net.join(subscriber, centre)
@@ -189,7 +189,7 @@ def test_a_publisher_hears_of_subscribers_current_and_future(net: Network) -> No
     assert answered(publisher.heard) == []
 
 
-def test_an_answered_interest_filters_what_goes_up(net: Network) -> None:
+def test_resolved_interest_filters_publications_upstream(net: Network) -> None:
     publisher, centre = net.client(), net.router()
     net.join(publisher, centre)
     upstream = next(iter(publisher.links))
@@ -203,7 +203,7 @@ def test_an_answered_interest_filters_what_goes_up(net: Network) -> None:
     assert publisher.router.routes.push(publisher.local, "demo/p") == (upstream,)
 
 
-def test_an_aggregated_interest_hears_one_declaration(net: Network) -> None:
+def test_aggregated_interest_gets_one_declaration(net: Network) -> None:
     asker, centre, other = net.client(), net.router(), net.client()
     net.join(asker, centre)
     net.join(other, centre)
@@ -220,7 +220,7 @@ def test_an_aggregated_interest_hears_one_declaration(net: Network) -> None:
     assert answered(centre.heard) == ["U_SUBSCRIBER"]
 
 
-def test_tokens_are_told_also_to_their_own_declarer(net: Network) -> None:
+def test_tokens_are_announced_also_to_their_owner(net: Network) -> None:
     one, centre, two = net.client(), net.router(), net.client()
     net.join(one, centre)
     net.join(two, centre)
@@ -354,7 +354,7 @@ def test_complete_may_mean_declared_complete(by_flag: bool, reached: str, target
         (WhatAmI.ROUTER, WhatAmI.CLIENT, False),
     ],
 )
-def test_who_gets_a_query_for_all_complete_does_not_choose_again(role: WhatAmI, asking: WhatAmI, reached: bool) -> None:
+def test_receiver_of_an_all_complete_query_does_not_filter_again(role: WhatAmI, asking: WhatAmI, reached: bool) -> None:
     """RO-19: its own session is asked by the flag, if the node that asks has chosen by what was declared here."""
     router = Router(ZenohId(1), role)
     local, asker = router.add_local(), router.add_face(ZenohId(2), asking, 0.0)[0]
@@ -373,7 +373,7 @@ def test_a_query_for_all_complete_that_is_meant_for_a_client_is_not_for_the_sess
     assert router.routes.request(asker, "q/*", QueryTarget.ALL_COMPLETE) == (client,)
 
 
-def test_best_matching_asks_all_where_none_is_complete(net: Network) -> None:
+def test_best_matching_queries_all_where_none_is_complete(net: Network) -> None:
     asker, centre, one, two = net.client(), net.router(), net.client(), net.client()
     for client in (asker, one, two):
         net.join(client, centre)
@@ -384,7 +384,7 @@ def test_best_matching_asks_all_where_none_is_complete(net: Network) -> None:
     assert requests(two)
 
 
-def test_best_matching_asks_the_nearest_complete_one_of_each_region() -> None:
+def test_best_matching_queries_the_nearest_complete_one_of_each_region() -> None:
     router = Router(ZenohId(1), WhatAmI.ROUTER)
     asker, far, near, none = (router.add_face(ZenohId(number), WhatAmI.CLIENT, 0.0)[0] for number in range(2, 6))
     peer, _ = router.add_face(ZenohId(6), WhatAmI.PEER, 0.0)
@@ -394,7 +394,7 @@ def test_best_matching_asks_the_nearest_complete_one_of_each_region() -> None:
     assert set(router.routes.request(asker, "q/a", QueryTarget.BEST_MATCHING)) == {near, peer}
 
 
-def test_all_complete_asks_those_that_are_complete_for_the_whole_query(net: Network) -> None:
+def test_all_complete_queries_those_complete_for_the_whole_query(net: Network) -> None:
     asker, centre, whole, part = net.client(), net.router(), net.client(), net.client()
     for client in (asker, whole, part):
         net.join(client, centre)
@@ -404,14 +404,14 @@ def test_all_complete_asks_those_that_are_complete_for_the_whole_query(net: Netw
     assert [len(requests(node)) for node in (whole, part)] == [1, 0]
 
 
-def test_nobody_to_ask_is_final_at_once(net: Network) -> None:
+def test_query_without_targets_is_final_at_once(net: Network) -> None:
     asker, centre = net.client(), net.router()
     net.join(asker, centre)
     net.get(asker, "q/a", 3)
     assert [message.request_id for message in asker.heard if isinstance(message, ResponseFinal)] == [3]
 
 
-def test_a_silent_queryable_is_given_up(net: Network) -> None:
+def test_query_to_a_silent_queryable_times_out(net: Network) -> None:
     asker, centre, silent = net.client(), net.router(), net.client()
     net.join(asker, centre)
     net.join(silent, centre)
@@ -490,7 +490,7 @@ def test_a_declaration_used_again_under_its_id_moves(net: Network) -> None:
     assert pushed(subscriber) == [("b", b"2")]
 
 
-def test_what_was_told_for_an_interest_is_forgotten_with_it(net: Network) -> None:
+def test_upstream_declarations_for_an_interest_are_removed_with_it(net: Network) -> None:
     publisher, centre, subscriber = net.client(), net.router(), net.client()
     net.join(publisher, centre)
     net.join(subscriber, centre)
@@ -506,7 +506,7 @@ def test_what_was_told_for_an_interest_is_forgotten_with_it(net: Network) -> Non
     assert publisher.router.routes.push(publisher.local, "demo/p") == tuple(publisher.links)
 
 
-def test_what_another_interest_covers_is_kept(net: Network) -> None:
+def test_upstream_declarations_of_another_interest_are_kept(net: Network) -> None:
     publisher, centre, subscriber = net.client(), net.router(), net.client()
     net.join(publisher, centre)
     net.join(subscriber, centre)
@@ -524,7 +524,7 @@ def face_towards(node: Node, other: Node) -> Face:
     return next(face for face, (neighbour, _) in node.links.items() if neighbour is other)
 
 
-def test_a_querier_hears_when_an_offer_changes_and_ends(net: Network) -> None:
+def test_querier_interest_gets_queryable_updates_and_end(net: Network) -> None:
     asker, centre, answerer = net.client(), net.router(), net.client()
     net.join(asker, centre)
     net.join(answerer, centre)
@@ -539,7 +539,7 @@ def test_a_querier_hears_when_an_offer_changes_and_ends(net: Network) -> None:
     assert [body.info.complete for body in bodies if isinstance(body, DeclareQueryable)] == [False, True]
 
 
-def test_interests_from_before_the_router_came_are_passed_on(net: Network) -> None:
+def test_earlier_interests_are_forwarded_to_a_new_router(net: Network) -> None:
     watcher, centre, alive = net.client(), net.router(), net.client()
     assert answered(net.ask(watcher, "live/**", InterestMode.CURRENT_FUTURE, tokens=True)) == ["D_FINAL"]
     net.join(alive, centre)
@@ -549,7 +549,7 @@ def test_interests_from_before_the_router_came_are_passed_on(net: Network) -> No
     assert answered(watcher.heard)[0] == "D_TOKEN live/a"
 
 
-def test_the_interests_of_who_leaves_go_too(net: Network) -> None:
+def test_interests_of_a_removed_face_end(net: Network) -> None:
     client, peer, above = net.client(), net.peer(), net.router()
     net.join(peer, above)
     net.join(client, peer)
@@ -560,7 +560,7 @@ def test_the_interests_of_who_leaves_go_too(net: Network) -> None:
     assert peer.router.routes.push(peer.local, "a") == (upstream,)
 
 
-def test_a_freed_key_number_means_nothing_any_more(net: Network) -> None:
+def test_removed_key_id_is_unknown(net: Network) -> None:
     sender, centre, subscriber = net.client(), net.router(), net.client()
     net.join(sender, centre)
     net.join(subscriber, centre)
@@ -578,7 +578,7 @@ def test_a_declaration_under_no_key_is_ignored(net: Network) -> None:
     assert node.local.declared[DeclarationKind.SUBSCRIBER] == {}
 
 
-def test_who_joins_asks_for_nothing_that_nobody_here_wants(net: Network) -> None:
+def test_new_session_sends_no_interest_without_local_ones(net: Network) -> None:
     client = net.client()
     net.subscribe(client, "a")
     _, first = client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
@@ -595,7 +595,7 @@ def test_declarations_and_interests_are_sent_with_control_priority_and_block(net
     assert {getattr(message, "qos", None) for message in said} == {QoS(Priority.CONTROL, Congestion.BLOCK)}
 
 
-def test_those_above_ask_for_nothing(net: Network) -> None:
+def test_interests_of_upstream_nodes_are_ignored(net: Network) -> None:
     client, centre = net.client(), net.router()
     net.join(client, centre)
     interest = Interest(id=3, mode=InterestMode.CURRENT, tokens=True)
@@ -610,7 +610,7 @@ def test_an_interest_in_no_key_is_final_at_once(net: Network) -> None:
     ]
 
 
-def test_what_a_peer_asks_is_not_asked_above(net: Network) -> None:
+def test_interest_of_a_peer_is_not_forwarded_upstream(net: Network) -> None:
     one, other, above = net.peer(), net.peer(), net.router()
     net.join(one, above)
     net.join(one, other)
@@ -619,7 +619,7 @@ def test_what_a_peer_asks_is_not_asked_above(net: Network) -> None:
     assert [type(message) for _, message in out] == [Declare]
 
 
-def test_a_question_may_be_taken_back_before_its_answer(net: Network) -> None:
+def test_interest_may_end_before_it_is_answered(net: Network) -> None:
     client = net.client()
     upstream, _ = client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
     ask = Interest(id=3, mode=InterestMode.CURRENT, tokens=True)
@@ -630,7 +630,7 @@ def test_a_question_may_be_taken_back_before_its_answer(net: Network) -> None:
     assert final == Interest(id=passed.id, mode=InterestMode.FINAL, qos=QoS.DECLARE)
 
 
-def test_who_does_not_answer_a_question_is_not_waited_for(net: Network) -> None:
+def test_interest_is_final_after_the_upstream_timeout(net: Network) -> None:
     client = net.client()
     client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
     client.router.receive(client.local, Interest(id=3, mode=InterestMode.CURRENT, tokens=True), 0.0)
@@ -641,7 +641,7 @@ def test_who_does_not_answer_a_question_is_not_waited_for(net: Network) -> None:
     assert final == Declare(interest_id=3, qos=QoS.DECLARE, body=DeclareFinal())
 
 
-def test_what_stood_for_many_ends_with_its_interest(net: Network) -> None:
+def test_aggregate_declaration_ends_with_its_interest(net: Network) -> None:
     centre, other = net.router(), net.client()
     net.join(other, centre)
     net.subscribe(other, "a/b")
@@ -650,7 +650,7 @@ def test_what_stood_for_many_ends_with_its_interest(net: Network) -> None:
     assert answered(net.ask(centre, None, InterestMode.FINAL)) == ["U_SUBSCRIBER"]
 
 
-def test_a_future_interest_hears_nothing_of_what_is_there(net: Network) -> None:
+def test_future_interest_gets_no_current_declarations(net: Network) -> None:
     centre, other = net.router(), net.client()
     net.join(other, centre)
     net.subscribe(other, "a")
@@ -673,7 +673,7 @@ def beside(*routers: WhatAmI) -> tuple[Router, list[Face]]:
     return router, faces
 
 
-def test_routers_tell_each_other_by_source_as_captured() -> None:
+def test_routers_exchange_declarations_by_source_as_captured() -> None:
     """Section 16.5: id 0, no NodeId for our own; relayed with our number for the source; ended by the key."""
     router, (left, right) = beside(WhatAmI.ROUTER, WhatAmI.ROUTER)
     named = Declare(qos=QoS.DECLARE, body=DeclareKeyexpr(expr_id=1, wire_expr=BoundExpr(0, "demo")))
@@ -689,7 +689,7 @@ def test_routers_tell_each_other_by_source_as_captured() -> None:
     assert router.receive(left, Declare(body=end), 0.0) == []
 
 
-def test_a_publication_says_between_routers_where_it_entered() -> None:
+def test_publication_between_routers_carries_its_entry_router() -> None:
     router, (left, right) = beside(WhatAmI.ROUTER, WhatAmI.ROUTER)
     client, _ = router.add_face(ZenohId(99), WhatAmI.CLIENT, 0.0)
     for face in (right, client):
@@ -700,7 +700,7 @@ def test_a_publication_says_between_routers_where_it_entered() -> None:
     assert [(face, getattr(message, "node_id", None)) for face, message in out] == [(right, 0)]
 
 
-def test_what_nobody_knows_the_origin_of_goes_nowhere() -> None:
+def test_message_with_unknown_entry_router_is_dropped() -> None:
     router, (left, right) = beside(WhatAmI.ROUTER, WhatAmI.ROUTER)
     subscriber = DeclareSubscriber(id=0, wire_expr=WireExpr(0, "a"))
     assert router.receive(left, Declare(node_id=7, body=subscriber), 0.0) == []
@@ -727,7 +727,7 @@ def test_a_router_that_leaves_takes_its_declarations_with_it() -> None:
     assert router.routes.push(client, "a") == ()
 
 
-def test_gossip_of_anybody_else_is_not_for_the_router() -> None:
+def test_gossip_of_clients_is_ignored() -> None:
     client = Router(ZenohId(1), WhatAmI.CLIENT)
     above, _ = client.add_face(ZenohId(2), WhatAmI.ROUTER, 0.0)
     assert client.receive(above, NetworkOam(id=NetworkOam.LINK_STATE, zbuf=b"\0"), 0.0) == []
@@ -745,7 +745,7 @@ def test_a_new_session_of_a_node_outlives_the_old_one() -> None:
     assert router.routes.push(router.add_local(), "a") == (second,)
 
 
-def test_a_clock_stamps_what_goes_on_and_only_that() -> None:
+def test_only_forwarded_publications_get_timestamps() -> None:
     clock = HybridClock()
     policy = RouterPolicy(timestamping=TimestampPolicy(ZenohId(1), clock, lambda: 10**18, drops_future=True))
     router = Router(ZenohId(1), WhatAmI.ROUTER, policy)
@@ -771,7 +771,7 @@ class TestGroups:
     def push(self, key: str = "a/b") -> Push:
         return Push(wire_expr=WireExpr(0, key), body=Put(payload=b"x"))
 
-    def test_every_publication_goes_to_the_group_once_whoever_is_there(self, net: Network) -> None:
+    def test_every_publication_goes_to_the_group_once(self, net: Network) -> None:
         router = (node := net.peer()).router
         group = router.add_group()
         assert self.said(router.receive(node.local, self.push(), 0.0)) == [(group, "a/b")]
@@ -781,7 +781,7 @@ class TestGroups:
         router.remove_face(group, 0.0)
         assert router.receive(node.local, self.push(), 0.0) == []
 
-    def test_keys_have_no_numbers_there_and_declarations_are_not_made(self, net: Network) -> None:
+    def test_no_key_ids_or_declarations_in_a_group(self, net: Network) -> None:
         router = (node := net.peer()).router
         group = router.add_group()
         assert group.bind("a/b") is None
@@ -795,7 +795,7 @@ class TestGroups:
         net.join(node, other)
         assert group not in dict(router.receive(node.local, request, 0.0))
 
-    def test_a_member_is_heard_here_and_by_clients_but_not_by_the_group_or_peers(self, net: Network) -> None:
+    def test_member_messages_go_to_session_and_clients_not_to_group_or_peers(self, net: Network) -> None:
         middle, client, peer = net.peer(), net.client(), net.peer()
         net.join(client, middle)
         net.join(peer, middle)
@@ -806,7 +806,7 @@ class TestGroups:
         out = middle.router.receive(member, self.push(), 0.0)
         assert {face.zid for face, _ in self.said(out)} == {middle.router.zid, client.router.zid}
 
-    def test_its_keys_may_have_numbers(self, net: Network) -> None:
+    def test_member_may_use_key_ids(self, net: Network) -> None:
         node = net.peer()
         net.subscribe(node, "a/**")
         member = node.router.add_member(node.router.add_group(), ZenohId(99), WhatAmI.PEER)
@@ -835,7 +835,7 @@ class TestGroups:
         answered = node.router.receive(node.local, final, 0.0)
         assert answered == [(member, ResponseFinal(request_id=7, qos=QoS.REQUEST))]
 
-    def test_who_has_no_answer_for_a_member_is_silent_where_others_may_have_one(self, net: Network) -> None:
+    def test_no_final_to_a_member_where_other_members_may_reply(self, net: Network) -> None:
         """zenoh-pico takes the first RESPONSE_FINAL for the end of all answers, and does the same."""
         node = net.peer()
         group = node.router.add_group()
@@ -845,7 +845,7 @@ class TestGroups:
         node.router.add_member(group, ZenohId(98), WhatAmI.PEER)
         assert node.router.receive(member, request, 0.0) == []
 
-    def test_a_node_with_a_session_asks_there(self, net: Network) -> None:
+    def test_queries_of_a_member_with_a_session_use_the_session(self, net: Network) -> None:
         node, other = net.peer(), net.peer()
         net.queryable(node, "a/**")
         member = node.router.add_member(node.router.add_group(), other.router.zid, WhatAmI.PEER)
@@ -874,7 +874,7 @@ class TestGroups:
         assert isinstance(gone, Declare)
         assert isinstance(gone.body, UndeclareToken)
 
-    def test_tokens_of_members_are_known_in_the_network_of_routers(self, net: Network) -> None:
+    def test_tokens_of_members_are_announced_to_routers(self, net: Network) -> None:
         node, other = net.router(), net.router()
         net.join(node, other)
         member = node.router.add_member(node.router.add_group(), ZenohId(99), WhatAmI.PEER)
@@ -882,7 +882,7 @@ class TestGroups:
         net.run()
         assert answered(net.ask(other, "t", InterestMode.CURRENT, tokens=True)) == ["D_TOKEN t", "D_FINAL"]
 
-    def test_other_declarations_of_members_mean_nothing(self, net: Network) -> None:
+    def test_other_declarations_of_members_are_ignored(self, net: Network) -> None:
         node = net.peer()
         net.queryable(node, "a/**")
         member = node.router.add_member(node.router.add_group(), ZenohId(99), WhatAmI.PEER)
@@ -907,7 +907,7 @@ class TestGroups:
         router.router.add_member(group, peer.router.zid, WhatAmI.PEER)  # which then says it there itself
         assert router.router.receive(face, self.push(), 0.0) == []
 
-    def test_a_node_with_a_session_is_heard_there_only(self, net: Network) -> None:
+    def test_messages_of_a_member_with_a_session_count_only_there(self, net: Network) -> None:
         node, other = net.peer(), net.peer()
         net.subscribe(node, "a/**")
         first, second = node.router.add_group(), node.router.add_group()
@@ -924,7 +924,7 @@ class TestGroups:
         assert len(node.router.receive(late, self.push(), 0.0)) == 1
 
 
-def test_who_asks_in_a_message_that_is_rejected_learns_that_no_answer_comes(net: Network) -> None:
+def test_rejected_query_or_interest_gets_its_final(net: Network) -> None:
     centre = net.router()
     face, _ = centre.router.add_face(ZenohId(9), WhatAmI.CLIENT, 0.0)
     request = Request(request_id=4, wire_expr=WireExpr(0, "q"), qos=QoS.DECLARE, body=Query())
@@ -955,7 +955,7 @@ def test_relaying_peers_in_a_line_reach_each_other(net: Network) -> None:
     assert pushed(left) == [("a/b", b"x"), ("a/c", b"x")]
 
 
-def test_a_relay_knows_when_its_neighbour_has_told_all_and_is_reached(net: Network) -> None:
+def test_relay_knows_when_initial_declarations_are_received(net: Network) -> None:
     one, other = net.relay(), net.relay()
     face, _ = one.router.add_face(other.router.zid, WhatAmI.PEER, 0.0, relays=True)
     assert not one.router.initial_declarations_received
@@ -1021,7 +1021,7 @@ def test_a_router_above_that_is_in_the_network_is_reached_through_it(net: Networ
     assert pushed(theirs) == [("up", b"x")]
 
 
-def test_a_member_of_a_group_that_is_in_the_network_is_not_listened_to_in_the_group(net: Network) -> None:
+def test_group_messages_of_a_member_in_the_network_are_ignored(net: Network) -> None:
     left, middle, right = net.relay(), net.relay(), net.relay()
     net.join(left, middle)
     group = left.router.add_group()

@@ -29,7 +29,7 @@ def stamp_of(message: Push | None) -> Timestamp | None:
     return message.body.timestamp
 
 
-def test_what_has_no_timestamp_gets_one_of_this_node() -> None:
+def test_put_without_timestamp_gets_one_of_this_node() -> None:
     clock = timestamp_policy()
     first, second = stamp_of(clock.timestamp(push())), stamp_of(clock.timestamp(push()))
     assert first is not None

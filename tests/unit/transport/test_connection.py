@@ -155,7 +155,7 @@ class TestSequenceNumbers:
         data = framed(push(), sn=first) + framed(push(), sn=first, priority=Priority.REAL_TIME)
         assert len(feed(bob, data)) == 2
 
-    def test_a_priority_nobody_agreed_on_ends_the_session(self) -> None:
+    def test_priority_without_negotiated_qos_ends_the_session(self) -> None:
         _, bob = opened_pair(Capabilities(qos=False))
         assert reason(feed(bob, framed(push(), sn=1, priority=Priority.REAL_TIME))) is CloseReason.INVALID
 
@@ -264,7 +264,7 @@ class TestBadPeers:
         ],
         ids=["unknown transport id", "unknown network id", "cut message", "too long a batch", "cut payload"],
     )
-    def test_in_a_session(self, data: bytes) -> None:
+    def test_malformed_bytes_in_a_session_close_it(self, data: bytes) -> None:
         _, bob = opened_pair(Capabilities(batch_size=2048))
         events = feed(bob, data)
         assert reason(events) is CloseReason.INVALID
@@ -274,7 +274,7 @@ class TestBadPeers:
         assert events[-1].close_batch == wrapped(encode(Close(session=True, reason=CloseReason.INVALID)))
 
     @pytest.mark.parametrize("data", [wrapped(b"\x1f"), wrapped(encode(KeepAlive())), wrapped(b"\x01\x08\x00\x01")])
-    def test_in_a_handshake(self, data: bytes) -> None:
+    def test_malformed_bytes_in_a_handshake_close_it(self, data: bytes) -> None:
         bob = Connection(Acceptor(BOB, Capabilities(), b"key", 7), 0.0)
         (closed,) = feed(bob, data)
         assert isinstance(closed, Closed)
@@ -282,28 +282,28 @@ class TestBadPeers:
             CloseReason.INVALID, closed.text, False, wrapped(encode(Close(session=False, reason=2)))
         )
 
-    def test_a_compressed_batch_that_is_none(self) -> None:
+    def test_invalid_compressed_batch_closes_the_session(self) -> None:
         _, bob = opened_pair(OFFERS["compressed"], OFFERS["compressed"])
         assert reason(feed(bob, wrapped(b"\x01garbage"))) is CloseReason.INVALID
 
-    def test_a_compressed_batch_that_is_too_long(self) -> None:
+    def test_oversized_compressed_batch_closes_the_session(self) -> None:
         offer = Capabilities(compression=True, batch_size=256)
         _, bob = opened_pair(offer, offer)
         assert reason(feed(bob, b"\xff\x00")) is CloseReason.INVALID
 
     @pytest.mark.parametrize("size", [0, MIN_BATCH_BYTES - 1])
-    def test_batches_in_which_nothing_fits(self, size: int) -> None:
+    def test_too_small_batch_size_is_refused(self, size: int) -> None:
         alice = Connection(Initiator(ALICE, Capabilities(batch_size=size)), 0.0)
         bob = Connection(Acceptor(BOB, Capabilities(), b"key", 7), 0.0)
         assert {event.reason for event in shake_hands(alice, bob) if isinstance(event, Closed)} == {CloseReason.INVALID}
 
-    def test_the_length_of_a_batch_is_told(self) -> None:
+    def test_oversized_batch_length_is_in_the_reason(self) -> None:
         _, bob = opened_pair(Capabilities(batch_size=2048))
         (closed,) = feed(bob, b"\x00\x10")
         assert isinstance(closed, Closed)
         assert "4096 is more than the 2046" in closed.text
 
-    def test_what_was_right_before_the_wrong_byte_is_delivered(self) -> None:
+    def test_messages_before_a_malformed_byte_are_delivered(self) -> None:
         _, bob = opened_pair()
         assert bob.parameters is not None
         events = feed(bob, framed(push(), sn=bob.parameters.peer_initial_sn) + wrapped(b"\x08"))
@@ -311,7 +311,7 @@ class TestBadPeers:
         assert reason(events) is CloseReason.INVALID
 
 
-def test_close_says_whether_a_session_ends_or_a_link_is_refused() -> None:
+def test_close_flag_distinguishes_session_end_from_refused_link() -> None:
     """MR-53: S is set at the end of a session, and clear where only a link is refused."""
     for reason in CloseReason:
         alice, bob = opened_pair()
@@ -322,7 +322,7 @@ def test_close_says_whether_a_session_ends_or_a_link_is_refused() -> None:
         assert bob.state is ConnectionState.OPEN
 
 
-def test_the_owner_may_turn_away_who_asks() -> None:
+def test_owner_may_refuse_a_requested_session() -> None:
     alice = Connection(Initiator(ALICE, Capabilities()), 0.0)
     bob = Connection(Acceptor(BOB, Capabilities(), b"key", 7), 0.0)
     (init_syn,) = alice.start()
@@ -344,7 +344,7 @@ def said(event: Event) -> bytes:
     return event.batch
 
 
-def test_harmless_messages_are_passed_over() -> None:
+def test_harmless_messages_are_ignored() -> None:
     _, bob = opened_pair()
     assert bob.parameters is not None
     empty = (
@@ -356,7 +356,7 @@ def test_harmless_messages_are_passed_over() -> None:
     assert bob.state is ConnectionState.OPEN
 
 
-def test_init_open_and_join_mean_nothing_inside_a_session() -> None:
+def test_init_open_and_join_are_ignored_in_an_open_session() -> None:
     _, bob = opened_pair()
     assert bob.parameters is not None
     init = InitSyn(version=9, whatami=WhatAmI.PEER, zid=ZenohId(7))
@@ -369,7 +369,7 @@ def test_init_open_and_join_mean_nothing_inside_a_session() -> None:
 
 
 @pytest.mark.parametrize("session", [True, False])
-def test_a_close_ends_the_link_and_tells_why(session: bool) -> None:
+def test_received_close_ends_the_link_with_its_reason(session: bool) -> None:
     """There is one link in a session, so it ends whichever of the two the message means."""
     _, bob = opened_pair()
     (closed,) = feed(bob, wrapped(encode(Close(session=session, reason=CloseReason.EXPIRED))))
@@ -378,7 +378,7 @@ def test_a_close_ends_the_link_and_tells_why(session: bool) -> None:
     assert bob.state is ConnectionState.CLOSED
 
 
-def test_a_frame_with_an_extension_nobody_knows_is_read_all_the_same() -> None:
+def test_frame_with_unknown_optional_extension_is_decoded() -> None:
     _, bob = opened_pair()
     assert bob.parameters is not None
     raw = encode(Frame(reliable=True, sn=bob.parameters.peer_initial_sn, msgs=(push(),)))
@@ -389,7 +389,7 @@ def test_a_frame_with_an_extension_nobody_knows_is_read_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("name", ["plain", "compressed"])
-def test_empty_batches_are_passed_over(name: str) -> None:
+def test_empty_batches_are_ignored(name: str) -> None:
     alice, bob = opened_pair(OFFERS[name], OFFERS[name])
     send(alice, push())
     assert feed(bob, b"\0\0" + written(alice)) == [MessageReceived(push(), True)]
@@ -413,7 +413,7 @@ def test_columns_may_be_small_and_shared() -> None:
         next(iter(target.receive(len(data), 0.0)))  # and its owner fails, so that the rows stay there
 
 
-def test_time_is_as_long_as_agreed_and_told() -> None:
+def test_lease_is_negotiated_and_announced() -> None:
     alice = Connection(Initiator(ALICE, Capabilities(lease_ms=8000)), 0.0, keep_alives=8)
     shake_hands(alice, Connection(Acceptor(BOB, Capabilities(lease_ms=5000), b"key", 7), 0.0))
     assert alice.next_timeout() == 1.0
@@ -423,7 +423,7 @@ def test_time_is_as_long_as_agreed_and_told() -> None:
     assert alice.next_timeout() == 101.0
 
 
-def test_who_is_called_is_known_when_it_has_answered() -> None:
+def test_dialed_zid_is_known_after_init_ack() -> None:
     alice = Connection(Initiator(ALICE, Capabilities()), 0.0)
     bob = Connection(Acceptor(BOB, Capabilities(), b"key", 7), 0.0)
     assert alice.dialed_zid is None
@@ -432,7 +432,7 @@ def test_who_is_called_is_known_when_it_has_answered() -> None:
     assert bob.dialed_zid is None
 
 
-def test_a_call_may_be_given_up_when_it_is_answered() -> None:
+def test_connection_may_be_closed_on_peer_identified() -> None:
     alice = Connection(Initiator(ALICE, Capabilities()), 0.0)
     bob = Connection(Acceptor(BOB, Capabilities(), b"key", 7), 0.0)
     (syn,) = alice.start()
@@ -447,7 +447,7 @@ def test_a_call_may_be_given_up_when_it_is_answered() -> None:
 
 
 @pytest.mark.parametrize("name", OFFERS)
-def test_close_is_told_and_heard(name: str) -> None:
+def test_close_is_sent_and_received(name: str) -> None:
     alice, bob = opened_pair(OFFERS[name], OFFERS[name])
     closed = alice.close()
     assert (closed.reason, closed.by_peer) == (CloseReason.GENERIC, False)
@@ -470,13 +470,13 @@ class TestTime:
         assert alice.next_timeout() == 1.0
         assert bob.next_timeout() == 2.0
 
-    def test_silence(self) -> None:
+    def test_silent_peer_expires(self) -> None:
         _, bob = opened_pair(Capabilities(lease_ms=2000))
         bob.note_sent(1.9)
         assert reason(bob.handle_timeout(2.0)) is CloseReason.EXPIRED
         assert bob.handle_timeout(3.0) == []
 
-    def test_anything_heard_counts(self) -> None:
+    def test_any_received_byte_renews_the_lease(self) -> None:
         _, bob = opened_pair(Capabilities(lease_ms=2000))
         feed(bob, wrapped(encode(KeepAlive())), now=1.5)
         bob.note_sent(1.9)
@@ -516,7 +516,7 @@ def test_qos_travels_with_the_message() -> None:
     assert shuttle(alice, bob) == [MessageReceived(message, True)]
 
 
-def test_room_grows_with_what_comes_at_once_up_to_a_limit() -> None:
+def test_receive_buffer_grows_up_to_a_limit() -> None:
     alice, bob = opened_pair()
     assert len(bob.buffer()) == INITIAL_STREAM_BUFFER_BYTES
     send(alice, push(b"z" * 60_000))  # a batch larger than that
@@ -528,6 +528,6 @@ def test_room_grows_with_what_comes_at_once_up_to_a_limit() -> None:
     assert len(bob.buffer()) == MAX_BUFFER_BYTES
 
 
-def test_every_datagram_has_room() -> None:
+def test_datagram_buffer_holds_the_largest_datagram() -> None:
     connection = Connection(Initiator(ALICE, Capabilities()), 0.0, is_streamed=False)
     assert len(connection.buffer()) == DATAGRAM_BUFFER_BYTES > 0xFFFF + 2

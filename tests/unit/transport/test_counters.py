@@ -9,7 +9,7 @@ def test_losses_are_counted_by_reason() -> None:
     assert arrivals.lost == {LossReason.INTERRUPTED: 2, LossReason.SEQUENCE_GAP: 3}
 
 
-def test_what_came_over_several_links_adds_up() -> None:
+def test_counters_of_several_links_add_up() -> None:
     total, other = ReceiveCounters(), ReceiveCounters()
     total.received, other.received = 5, 2
     total.count_lost(LossReason.TOO_LARGE)

@@ -25,7 +25,7 @@ def test_a_length_goes_before_each_batch() -> None:
     assert LengthPrefix.U32.wrap(memoryview(b"ab")) == b"\x02\x00\x00\x00ab"
 
 
-def test_refuses_to_wrap_what_the_length_cannot_say() -> None:
+def test_refuses_to_wrap_a_batch_longer_than_its_length_field() -> None:
     with pytest.raises(EncodeError, match="65536 bytes do not fit a u16 length"):
         LengthPrefix.U16.wrap(bytes(65536))
     assert len(LengthPrefix.U32.wrap(bytes(65536))) == 65540
@@ -62,7 +62,7 @@ def test_does_not_copy_a_batch_that_came_in_one_piece() -> None:
     assert batch.obj is STREAM
 
 
-def test_looks_ahead_without_taking() -> None:
+def test_peek_does_not_consume() -> None:
     deframer = Deframer()
     for piece in (b"a", b"bc", b"d"):
         deframer.receive_data(piece)
@@ -73,7 +73,7 @@ def test_looks_ahead_without_taking() -> None:
 @pytest.mark.parametrize(
     ("data", "missing"), [(b"", 0), (b"\x03", 1), (b"\x03\x00", 3), (b"\x03\x00a", 2), (b"\x03\x00abc", 0)]
 )
-def test_tells_what_the_next_batch_lacks(data: bytes, missing: int) -> None:
+def test_missing_bytes_of_the_next_batch(data: bytes, missing: int) -> None:
     deframer = Deframer()
     deframer.receive_data(data)
     assert deframer.missing == missing

@@ -60,7 +60,7 @@ def refused(outcome: object) -> tuple[CloseReason, bool]:
 
 @pytest.mark.parametrize("low_latency", [False, True])
 @pytest.mark.parametrize("compression", [False, True])
-def test_both_sides_come_to_the_same_terms(low_latency: bool, compression: bool) -> None:
+def test_both_roles_negotiate_the_same_parameters(low_latency: bool, compression: bool) -> None:
     ours = Capabilities(
         batch_size=2048, resolution=0x09, lease_ms=1500, low_latency=low_latency, compression=compression
     )
@@ -165,7 +165,7 @@ class TestUserAndPassword:
         assert syn.auth.hex() == f"422705616c69636520{proof}"
 
     @pytest.mark.parametrize("credentials", [(b"alice", b"wrong"), (b"bob", b"secret"), (b"bob", b"")])
-    def test_a_wrong_one_is_refused(self, credentials: tuple[bytes, bytes]) -> None:
+    def test_wrong_password_is_refused(self, credentials: tuple[bytes, bytes]) -> None:
         opening = Initiator(CLIENT, Capabilities(credentials=Credentials(*credentials)))
         acceptor = accepting(self.GUARDED)
         ack = acceptor.receive(opening.start())
@@ -174,13 +174,13 @@ class TestUserAndPassword:
         assert isinstance(syn, OpenSyn)
         assert refused(acceptor.receive(syn)) == (CloseReason.GENERIC, True)
 
-    def test_none_is_refused_at_once(self) -> None:
+    def test_missing_credentials_are_refused_at_init(self) -> None:
         assert (
             refused(accepting(self.GUARDED).receive(Initiator(CLIENT, Capabilities()).start()))[0]
             is CloseReason.GENERIC
         )
 
-    def test_an_acceptor_that_asks_for_none_is_not_trusted_with_one(self) -> None:
+    def test_no_password_proof_to_an_acceptor_without_authentication(self) -> None:
         opening = Initiator(CLIENT, self.ALICE)
         ack = accepting().receive(opening.start())
         assert isinstance(ack, InitAck)
@@ -197,17 +197,17 @@ class TestAcceptorRefuses:
     SYN = Initiator(CLIENT, Capabilities()).start()
 
     @pytest.mark.parametrize("version", [0, 8, 255])
-    def test_another_version(self, version: int) -> None:
+    def test_other_protocol_version_is_refused(self, version: int) -> None:
         assert refused(accepting().receive(replace(self.SYN, version=version))) == (CloseReason.INVALID, True)
 
-    def test_a_message_that_opens_nothing(self) -> None:
+    def test_message_outside_the_handshake_is_refused(self) -> None:
         assert refused(accepting().receive(KeepAlive())) == (CloseReason.INVALID, True)
 
-    def test_a_client_if_it_is_one(self) -> None:
+    def test_client_refuses_client(self) -> None:
         acceptor = Acceptor(Identity(ZenohId(1), WhatAmI.CLIENT), Capabilities(), KEY, NONCE)
         assert refused(acceptor.receive(self.SYN)) == (CloseReason.GENERIC, True)
 
-    def test_itself(self) -> None:
+    def test_connection_to_self_is_refused(self) -> None:
         opening = Initiator(Identity(ROUTER.zid, WhatAmI.PEER), Capabilities())
         acceptor = accepting()
         ack = acceptor.receive(opening.start())
@@ -217,7 +217,7 @@ class TestAcceptorRefuses:
         assert refused(acceptor.receive(syn)) == (CloseReason.CONNECTION_TO_SELF, True)
 
     @pytest.mark.parametrize("position", [0, -1])
-    def test_a_cookie_it_did_not_bake(self, position: int) -> None:
+    def test_forged_cookie_is_refused(self, position: int) -> None:
         opening, acceptor = Initiator(CLIENT, Capabilities()), accepting()
         ack = acceptor.receive(opening.start())
         assert isinstance(ack, InitAck)
@@ -226,7 +226,7 @@ class TestAcceptorRefuses:
         syn = OpenSyn(lease=10, unit=TimeUnit.S, initial_sn=1, cookie=bytes(forged))
         assert refused(acceptor.receive(syn)) == (CloseReason.INVALID, True)
 
-    def test_a_cookie_of_another_link(self) -> None:
+    def test_cookie_of_another_link_is_refused(self) -> None:
         opening = Initiator(CLIENT, Capabilities())
         ack = accepting(nonce=1).receive(opening.start())
         assert isinstance(ack, InitAck)
@@ -251,7 +251,7 @@ class TestInitiatorRefuses:
         assert isinstance(ack, InitAck)
         return ack
 
-    def test_more_resolution_than_offered(self) -> None:
+    def test_resolution_above_the_offer_is_refused(self) -> None:
         opening = Initiator(CLIENT, Capabilities(resolution=0x08))
         bold = replace(self.ack(opening), resolution=None, batch_size=None)  # absent means the default, 32 bits
         assert refused(opening.receive(bold)) == (CloseReason.INVALID, True)
@@ -262,18 +262,18 @@ class TestInitiatorRefuses:
         ack = OpenAck(lease=10, unit=TimeUnit.S, initial_sn=128)
         assert refused(opening.receive(ack)) == (CloseReason.INVALID, True)
 
-    def test_a_patch_it_does_not_speak(self) -> None:
+    def test_patch_above_the_offer_is_refused(self) -> None:
         opening = Initiator(CLIENT, Capabilities())
         assert refused(opening.receive(replace(self.ack(opening), patch=2))) == (CloseReason.GENERIC, True)
 
-    def test_another_node_than_expected(self) -> None:
+    def test_unexpected_zid_is_refused(self) -> None:
         opening = Initiator(CLIENT, Capabilities(), expected=ZenohId(5))
         assert refused(opening.receive(self.ack(opening)))[0] is CloseReason.GENERIC
         opening = Initiator(CLIENT, Capabilities(), expected=ROUTER.zid)
         assert isinstance(opening.receive(self.ack(opening)), OpenSyn)
 
     @pytest.mark.parametrize("message", [OpenAck(lease=1, unit=TimeUnit.S, initial_sn=1), KeepAlive()])
-    def test_messages_out_of_turn(self, message: TransportMessage) -> None:
+    def test_messages_out_of_order_are_refused(self, message: TransportMessage) -> None:
         assert refused(Initiator(CLIENT, Capabilities()).receive(message)) == (CloseReason.INVALID, True)
 
     def test_a_close_ends_it_without_an_answer(self) -> None:

@@ -38,12 +38,12 @@ def frame(sn: int) -> Frame:
     ("last", "sn", "ahead"),
     [(5, 6, True), (5, 5, False), (5, 4, False), (5, 68, True), (5, 69, False), (127, 0, True), (0, 127, False)],
 )
-def test_half_of_the_circle_lies_ahead(last: int, sn: int, ahead: bool) -> None:
+def test_half_of_the_sequence_numbers_are_newer(last: int, sn: int, ahead: bool) -> None:
     assert is_newer_sn(last, sn, MASK) is ahead
 
 
 @given(st.sampled_from(Resolution), st.integers(0, 1 << 32))
-def test_the_next_number_lies_ahead_and_the_last_one_does_not(resolution: Resolution, sn: int) -> None:
+def test_next_number_is_newer_and_the_last_is_not(resolution: Resolution, sn: int) -> None:
     sn &= resolution.mask
     assert is_newer_sn(sn, next_sn(sn, resolution.mask), resolution.mask)
     assert not is_newer_sn(next_sn(sn, resolution.mask), sn, resolution.mask)
@@ -59,20 +59,20 @@ def test_takes_frames_from_the_announced_number_on(lane: ReceivingLane) -> None:
     assert lane.receive(frame(1)) == [PUSH, FINAL]
 
 
-def test_skips_what_is_not_ahead_and_stays(lane: ReceivingLane) -> None:
+def test_out_of_order_frame_is_dropped(lane: ReceivingLane) -> None:
     lane.receive(frame(7))
     assert lane.receive(frame(7)) == [OutOfOrder(7, 7)]
     assert lane.receive(frame(3)) == [OutOfOrder(3, 7)]
     assert lane.receive(frame(8)) == [PUSH, FINAL]
 
 
-def test_takes_gaps_as_they_come(lane: ReceivingLane) -> None:
+def test_gaps_are_accepted(lane: ReceivingLane) -> None:
     assert lane.receive(frame(60)) == [PUSH, FINAL]
     assert lane.receive(frame(120)) == [PUSH, FINAL]
     assert lane.receive(frame(2)) == [PUSH, FINAL]
 
 
-def test_a_lane_nobody_announced_begins_anywhere() -> None:
+def test_lane_without_announced_number_accepts_any_first_number() -> None:
     lane = ReceivingLane(None, Defragmenter(MASK, patch=1))
     assert lane.receive(frame(99)) == [PUSH, FINAL]
     assert lane.receive(frame(99)) == [OutOfOrder(99, 99)]
@@ -139,13 +139,13 @@ def test_the_next_first_piece_ends_what_was_not_finished(joiner: Defragmenter) -
     ]
 
 
-def test_the_sender_may_give_up(joiner: Defragmenter) -> None:
+def test_fragmented_message_aborted_by_the_sender(joiner: Defragmenter) -> None:
     joiner.receive(piece(1, b"ab", first=True))
     assert joiner.receive(piece(2, b"", drop=True)) == [ReassemblyAborted(1, 2, "aborted by the sender")]
     assert joiner.receive(piece(3, b"ok", first=True, more=False)) == [Reassembled(b"ok", 1)]
 
 
-def test_holds_no_more_than_the_limit(joiner: Defragmenter) -> None:
+def test_reassembly_is_limited(joiner: Defragmenter) -> None:
     joiner.receive(piece(1, bytes(10), first=True))
     assert joiner.receive(piece(2, b"x")) == [ReassemblyAborted(1, 10, "larger than 10 bytes")]
     assert joiner.receive(piece(3, bytes(11), first=True)) == [ReassemblyAborted(1, 11, "larger than 10 bytes")]
@@ -185,7 +185,7 @@ def pieces_of(message: Push, sn: int) -> list[Fragment]:
     return [piece(sn, raw[:3], first=True), piece((sn + 1) & MASK, raw[3:], more=False)]
 
 
-def test_takes_what_is_whole_in_one_go_and_counts_on(lane: ReceivingLane) -> None:
+def test_complete_fragments_are_joined_at_once(lane: ReceivingLane) -> None:
     columns = Columns(4)
     whole = lane.join(at_fragments(*pieces_of(PUSH, 0), *pieces_of(PUSH, 2)), columns)
     assert whole is not None
@@ -253,13 +253,13 @@ def test_the_number_that_eclipse_zenoh_leaves_unused_behind_fragments_is_not_mis
     assert lost(lane) == {LossReason.SEQUENCE_GAP: 1}
 
 
-def test_also_where_the_fragments_were_taken_in_one_go(lane: ReceivingLane) -> None:
+def test_unused_number_behind_joined_fragments_is_not_a_gap(lane: ReceivingLane) -> None:
     assert lane.join(at_fragments(*pieces_of(PUSH, 0)), Columns(1)) is not None
     assert lane.accept_frame(3)
     assert lost(lane) == {}
 
 
-def test_more_numbers_than_that_are_missing(lane: ReceivingLane) -> None:
+def test_two_numbers_missing_behind_fragments_are_a_gap(lane: ReceivingLane) -> None:
     lane.receive(piece(0, b"a", first=True, more=False))
     lane.receive(piece(4, b"b", first=True, more=False))
     assert lost(lane) == {LossReason.SEQUENCE_GAP: 2}

@@ -78,12 +78,12 @@ def departures(node: Node) -> list[tuple[int, CloseReason]]:
 class TestTalk:
     """Members that speak on the same terms."""
 
-    def test_everybody_understands_everybody(self, name: str) -> None:
+    def test_all_members_join_each_other(self, name: str) -> None:
         nodes = gathered(4, RULES[name])
         assert [node.others for node in nodes] == [[2, 3, 4], [1, 3, 4], [1, 2, 4], [1, 2, 3]]
 
     @pytest.mark.parametrize("reliable", [True, False])
-    def test_what_one_says_all_others_hear_once(self, name: str, reliable: bool) -> None:
+    def test_message_reaches_all_other_members_once(self, name: str, reliable: bool) -> None:
         first, *others = gathered(3, RULES[name])
         said = [push(b"1"), Declare(body=DeclareFinal()), push(bytes(range(256)) * 100), push(b"2")]
         for message in said:
@@ -92,7 +92,7 @@ class TestTalk:
         assert [node.messages for node in others] == [[(1, message) for message in said]] * 2
         assert first.messages == []
 
-    def test_repetitions_are_not_heard(self, name: str) -> None:
+    def test_repeated_frames_are_dropped(self, name: str) -> None:
         first, second = gathered(2, RULES[name])
         for number in range(3):
             first.say(push(b"%d" % number), 1.0)
@@ -104,7 +104,7 @@ class TestTalk:
         node.say(push(bytes(range(256)) * 100), 1.0)
         assert max(len(datagram) for _, datagram in node.said) <= RULES[name].batch_size
 
-    def test_who_leaves_says_so(self, name: str) -> None:
+    def test_leaving_member_sends_close(self, name: str) -> None:
         first, second, third = gathered(3, RULES[name])
         closed = first.leave(1.0)
         assert (closed.reason, closed.by_peer) == (CloseReason.GENERIC, False)
@@ -157,12 +157,12 @@ def test_a_join_announces_the_number_of_each_priority() -> None:
 class TestJoin:
     """Protocol.md section 5.8."""
 
-    def test_its_bytes(self) -> None:
+    def test_join_bytes(self) -> None:
         node = Node(0xA0A1, first_sn=0x5462F1)
         node.tick(0.0)
         assert node.said == [(node.address, bytes.fromhex("a70911a1a00a f1c5d102 f1c5d102 2701"))]
 
-    def test_it_is_said_at_once_and_again_and_again(self) -> None:
+    def test_join_is_sent_at_once_and_periodically(self) -> None:
         node = Node(1, GroupSettings(join_interval=2.0, lease_ms=1_000_000))
         said = []
         for now in range(7):
@@ -171,7 +171,7 @@ class TestJoin:
             node.said.clear()
         assert said == [[Join], [], [Join], [], [Join], [], [Join]]
 
-    def test_sizes_are_said_where_they_are_not_the_usual_ones(self) -> None:
+    def test_join_carries_sizes_only_if_not_default(self) -> None:
         for rules, expected in [
             (GroupSettings(), (None, None)),
             (GroupSettings(batch_size=2048), (0x0A, 2048)),
@@ -183,7 +183,7 @@ class TestJoin:
             assert isinstance(join, Join)
             assert (join.resolution, join.batch_size) == expected
 
-    def test_it_tells_the_next_numbers(self) -> None:
+    def test_join_carries_the_next_sequence_numbers(self) -> None:
         node = Node(1, GroupSettings(lease_ms=1500), first_sn=0x7F)
         node.say(push(), 0.0)
         node.say(push(), 0.0, reliable=False)
@@ -192,7 +192,7 @@ class TestJoin:
         assert isinstance(join, Join)
         assert (join.sn_re, join.sn_be, join.lease, join.unit) == (0x80, 0x81, 1500, TimeUnit.MS)
 
-    def test_what_comes_before_it_is_not_heard(self) -> None:
+    def test_frames_before_join_are_dropped(self) -> None:
         first, second = Node(1), Node(2)
         first.say(push(b"early"), 0.0)
         carry([first, second], 0.0)
@@ -201,14 +201,14 @@ class TestJoin:
         carry([first, second], 0.0)
         assert payloads(second) == [b"late"]
 
-    def test_it_may_stand_anywhere_in_a_datagram(self) -> None:
+    def test_join_may_be_anywhere_in_a_datagram(self) -> None:
         node = Node(1)
         node.receive(STRANGER, frame(push(b"1"), sn=6) + encode(KeepAlive()) + encode(JOIN) + frame(push(b"2")), 0.0)
         assert payloads(node) == [b"2"]
         node.receive(STRANGER, frame(push(b"3"), sn=8) + encode(JOIN) + frame(push(b"4"), sn=9), 0.0)
         assert payloads(node) == [b"2", b"3", b"4"]
 
-    def test_a_newcomer_is_answered_before_it_is_known_but_many_only_once_more(self) -> None:
+    def test_new_member_gets_a_join_first_and_bursts_one_more(self) -> None:
         node = Node(1, now=-1.0)
         node.tick(-1.0)
         node.said.clear()
@@ -226,7 +226,7 @@ class TestJoin:
         assert len(node.said) == 1
         assert node.group.next_timeout() > MIN_JOIN_REPLY_SECONDS
 
-    def test_an_old_one_does_not_make_repetitions_new(self) -> None:
+    def test_old_join_does_not_reset_lanes(self) -> None:
         node = Node(1)
         for datagram in [encode(JOIN), frame(push(b"1")), encode(JOIN), frame(push(b"1"))]:
             node.receive(STRANGER, datagram, 0.0)
@@ -259,7 +259,9 @@ class TestJoin:
             ({"sn_be": 1 << 28}, "sequence number exceeds the resolution"),
         ],
     )
-    def test_who_speaks_otherwise_is_refused_and_that_is_told_once(self, changes: dict[str, object], why: str) -> None:
+    def test_sender_with_other_parameters_is_refused_and_reported_once(
+        self, changes: dict[str, object], why: str
+    ) -> None:
         node = Node(1)
         for _ in range(3):
             node.receive(STRANGER, encode(replace(JOIN, **changes)), 0.0)
@@ -270,12 +272,12 @@ class TestJoin:
         node.receive(STRANGER, encode(JOIN), 0.0)
         assert node.others == [0xF]
 
-    def test_without_priorities_is_otherwise_too(self) -> None:
+    def test_sender_without_priorities_is_refused_in_a_qos_group(self) -> None:
         node = Node(1, GroupSettings(qos=True))
         node.receive(STRANGER, encode(JOIN), 0.0)
         assert refusals(node) == ["it uses no priorities"]
 
-    def test_a_member_that_begins_to_speak_otherwise_is_dropped(self) -> None:
+    def test_member_that_changes_parameters_is_dropped(self) -> None:
         node = Node(1)
         node.receive(STRANGER, encode(JOIN), 0.0)
         node.receive(STRANGER, encode(replace(JOIN, version=10)) + frame(push()), 0.0)
@@ -283,7 +285,7 @@ class TestJoin:
         assert refusals(node) == ["protocol version 10, expected 9"]
         assert node.messages == []
 
-    def test_there_is_a_limit(self) -> None:
+    def test_number_of_members_is_limited(self) -> None:
         node = Node(1, GroupSettings(max_members=2))
         for number in range(4):
             node.receive(f"udp/10.0.1.{number}:1", encode(replace(JOIN, zid=ZenohId(0x10 + number))), 0.0)
@@ -299,7 +301,7 @@ class TestJoin:
             node.receive(f"udp/10.0.1.{number}:1", encode(replace(JOIN, version=8)), 0.0)
         assert len(refusals(node)) == 4
 
-    def test_a_node_that_is_heard_from_elsewhere_has_moved(self) -> None:
+    def test_node_at_another_address_replaces_its_old_membership(self) -> None:
         node = Node(1)
         node.receive(STRANGER, encode(JOIN), 0.0)
         node.receive("udp/10.8.8.8:8", encode(replace(JOIN, sn_re=3)), 0.0)
@@ -341,7 +343,7 @@ def test_messages_of_sessions_are_understood_in_groups_except_for_handshakes() -
 
 
 class TestTime:
-    def test_who_is_silent_is_missed(self) -> None:
+    def test_silent_member_expires(self) -> None:
         first, second, third = gathered(3, GroupSettings(lease_ms=4000, join_interval=100.0))
         for now in (1.5, 2.5, 3.5, 4.5, 5.5):
             for node in (first, second):
@@ -352,7 +354,7 @@ class TestTime:
         assert departures(first) == [(3, CloseReason.EXPIRED)]
         assert third.group.members
 
-    def test_who_has_nothing_to_say_says_that(self) -> None:
+    def test_idle_member_sends_keep_alive(self) -> None:
         (node,) = gathered(1, GroupSettings(lease_ms=4000, keep_alives=4, join_interval=100.0))
         node.said.clear()
         assert node.group.next_timeout() == 1.0
@@ -362,7 +364,7 @@ class TestTime:
         assert [decode_transport(datagram) for _, datagram in node.said] == [KeepAlive()]
         assert node.group.next_timeout() == 2.0
 
-    def test_nobody_is_missed_while_we_do_not_listen(self) -> None:
+    def test_no_member_expires_while_reading_is_paused(self) -> None:
         first, _ = gathered(2)
         first.group.note_received(100.0)
         first.tick(105.0)
@@ -388,7 +390,7 @@ class TestBadBytes:
         ],
         ids=["no message", "no network message", "a priority", "a number above the mask"],
     )
-    def test_only_the_member_that_says_it_is_dropped_and_may_come_back(self, bad: bytes) -> None:
+    def test_only_the_violating_member_is_dropped_and_may_rejoin(self, bad: bytes) -> None:
         node = Node(1)
         node.receive(STRANGER, encode(JOIN), 0.0)
         node.receive("udp/10.8.8.8:8", encode(replace(JOIN, zid=ZenohId(0xE))), 0.0)
@@ -401,13 +403,13 @@ class TestBadBytes:
         node.receive(STRANGER, encode(JOIN), 1.0)
         assert node.others == [0xE, 0xF]
 
-    def test_strangers_are_refused(self) -> None:
+    def test_malformed_datagram_of_unknown_sender_is_refused(self) -> None:
         node = Node(1)
         for _ in range(2):
             node.receive(STRANGER, bytes.fromhex("1fffff"), 0.0)
         assert len(refusals(node)) == 1
 
-    def test_compression_must_be_spoken_by_all(self) -> None:
+    def test_member_without_compression_is_refused(self) -> None:
         node = Node(1, GroupSettings(compression=True))
         node.receive(STRANGER, encode(JOIN), 0.0)
         assert len(refusals(node)) == 1
@@ -426,13 +428,13 @@ class TestBadBytes:
         (member,) = node.group.members
         assert member.receiver.receive_counters.lost == {LossReason.FIRST_FRAGMENT_MISSING: 1}
 
-    def test_what_comes_after_a_close_is_not_heard(self) -> None:
+    def test_messages_after_close_are_dropped(self) -> None:
         node = Node(1)
         node.receive(STRANGER, encode(JOIN) + encode(Close(session=False, reason=0)) + frame(push()), 0.0)
         assert node.others == []
         assert node.messages == []
 
-    def test_nothing_is_heard_after_leaving(self) -> None:
+    def test_no_messages_are_received_after_leaving(self) -> None:
         node = Node(1)
         raw = encode(JOIN) + frame(push(), Declare(body=DeclareFinal()), push())
         node.group.buffer()[: len(raw)] = raw

@@ -240,7 +240,7 @@ def test_rows_go_out_in_order_in_batches_no_larger_than_agreed(size: int, priori
     assert payloads_in(carried(writes)) == PAYLOADS
 
 
-def test_many_batches_lie_in_the_room_given_and_nowhere_else() -> None:
+def test_row_batches_are_contiguous_in_the_given_buffer() -> None:
     outbox, rows, room = Outbox(256, 0, MASK), rows_of(PAYLOADS), bytearray(1000)
     outbox.append_rows(5, True, rows, room)
     (run,) = outbox.pop_all()
@@ -250,7 +250,7 @@ def test_many_batches_lie_in_the_room_given_and_nowhere_else() -> None:
     assert len(carried([bytes(run)])) > 1
 
 
-def test_for_a_link_that_carries_batches_one_by_one_they_are_parted() -> None:
+def test_row_batches_are_separate_without_a_buffer() -> None:
     writes = extended(Outbox(256, 0, MASK), rows_of([*PAYLOADS, bytes(1000), b"last"]), room=0)
     assert all(len(carried([write])) == 1 and len(write) <= 256 for write in writes)
     assert payloads_in(carried(writes)) == [*PAYLOADS, bytes(1000), b"last"]
@@ -296,7 +296,7 @@ def test_rows_larger_than_a_batch_are_cut_in_their_place() -> None:
 
 
 @pytest.mark.parametrize("room", [0, 512, 1 << 16])
-def test_rows_for_which_there_is_no_room_are_written_by_themselves(room: int) -> None:
+def test_rows_that_do_not_fit_the_buffer_are_written_separately(room: int) -> None:
     payloads = [bytes(2000), b"1", bytes(900), bytes(300), bytes(200), b"2"]
     outbox, rows = Outbox(256, 10, MASK, streamed=room > 0), rows_of(payloads)
     messages = carried(extended(outbox, rows, room=room))
@@ -340,7 +340,7 @@ def test_lengths_are_the_codec_s(value: int) -> None:
     assert vle(value) == bytes(out.data)
 
 
-def test_messages_come_by_themselves_only_while_it_flows() -> None:
+def test_lockfree_append_only_while_allowed() -> None:
     outbox = Outbox(300, 0, MASK)
     head = message(b"")[:-1]
     assert outbox.try_append_lockfree(5, True, head, b"1") == REFUSED
@@ -389,9 +389,7 @@ MANY = [
 @pytest.mark.parametrize("size", [64, 100, 200, 65535])
 @pytest.mark.parametrize(("qos", "compression"), [(True, False), (False, False), (True, True)])
 @pytest.mark.parametrize("reliable", [True, False])
-def test_rows_that_are_passed_on_are_written_as_if_appended(
-    size: int, qos: bool, compression: bool, reliable: bool
-) -> None:
+def test_forwarded_rows_are_written_as_if_appended(size: int, qos: bool, compression: bool, reliable: bool) -> None:
     one, other = (Outbox(size, 1, MASK, qos, compression) for _ in range(2))
     for outbox in (one, other):
         outbox.append(5, True, message(b"before"))
@@ -407,7 +405,7 @@ def test_rows_that_are_passed_on_are_written_as_if_appended(
     assert batches(other) == batches(one)
 
 
-def test_passed_on_in_a_low_latency_session_each_is_a_batch_and_none_too_large() -> None:
+def test_forwarded_low_latency_rows_are_one_batch_each_within_the_limit() -> None:
     outbox = Outbox(64, 0, MASK, low_latency=True)
     rows = relay_of(of(b"a"), of(b"large" * 20), of(b"b"))
     outbox.append_forwarded(rows)

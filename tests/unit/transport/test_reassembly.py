@@ -46,7 +46,7 @@ def test_one_neighbour_has_a_limit_over_all_its_lanes() -> None:
     assert isinstance(joined, Reassembled)
 
 
-def test_who_holds_most_makes_room_for_others() -> None:
+def test_largest_holder_is_evicted_for_others() -> None:
     pool = ReassemblyPool(session_limit=1000, limit=2000)
     greedy, modest, honest = Lane(pool.new_share()), Lane(pool.new_share()), Lane(pool.new_share())
     greedy.receive(1000, first=True)
@@ -62,7 +62,7 @@ def test_who_holds_most_makes_room_for_others() -> None:
     assert modest.lost == 1  # it held most by then
 
 
-def test_who_would_hold_most_gets_no_room() -> None:
+def test_largest_holder_gets_no_more_memory() -> None:
     pool = ReassemblyPool(session_limit=1000, limit=1000)
     one, other = Lane(pool.new_share()), Lane(pool.new_share())
     one.receive(600, first=True)
@@ -71,7 +71,7 @@ def test_who_would_hold_most_gets_no_room() -> None:
     assert (one.lost, other.lost, pool.used) == (1, 0, 300)
 
 
-def test_who_leaves_gives_back_and_loses_nothing() -> None:
+def test_closed_session_releases_memory_without_counting_losses() -> None:
     pool = ReassemblyPool(session_limit=1000, limit=1000)
     share = pool.new_share()
     one, other = Lane(share), Lane(share)
@@ -82,7 +82,7 @@ def test_who_leaves_gives_back_and_loses_nothing() -> None:
     assert one.pieces.pending == 0
 
 
-def test_a_message_given_up_gives_back() -> None:
+def test_aborted_message_releases_memory() -> None:
     pool = ReassemblyPool(session_limit=1000, limit=1000)
     one = Lane(pool.new_share())
     one.receive(600, first=True)

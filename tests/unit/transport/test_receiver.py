@@ -79,7 +79,7 @@ def test_each_lane_begins_where_it_was_announced(receiver: FrameReceiver, priori
     assert len(receive_all(receiver, batch)) == 1
 
 
-def test_everything_is_met_in_order_and_keep_alives_mean_nothing(receiver: FrameReceiver) -> None:
+def test_events_are_in_order_and_keep_alives_ignored(receiver: FrameReceiver) -> None:
     messages = [push(b"1"), Declare(body=DeclareFinal()), push(b"2")]
     batch = frame(*messages, sn=50) + encode(KeepAlive()) + encode(JOIN) + encode(Close(session=False, reason=5))
     *heard, join, closed = receive_all(receiver, batch)
@@ -179,7 +179,7 @@ def test_priorities_must_have_been_announced() -> None:
         receive_all(receiver, frame(push(), sn=10, priority=Priority.REAL_TIME))
 
 
-def test_whose_clock_stamped_puts_here_is_seen_in_their_shape() -> None:
+def test_template_includes_the_local_clock_id() -> None:
     put, deletion = (
         Push(wire_expr=WireExpr(0, "a"), body=Put(payload=b"1")),
         Push(wire_expr=WireExpr(0, "a"), body=Del()),
@@ -299,7 +299,7 @@ def test_only_a_message_with_an_unknown_mandatory_extension_is_rejected(
     )
 
 
-def test_what_is_rejected_is_counted_once_when_it_is_repeated(receiver: FrameReceiver) -> None:
+def test_repeated_rejected_message_is_counted_once(receiver: FrameReceiver) -> None:
     for _ in range(2):
         receive_all(receiver, frame(NOT_UNDERSTOOD[0], sn=50))
     assert receiver.receive_counters.lost == {LossReason.UNKNOWN_EXTENSION: 1}
@@ -318,7 +318,7 @@ def test_a_message_that_ends_in_an_unknown_extension_is_malformed(receiver: Fram
         receive_all(receiver, whole[:-3])
 
 
-def test_what_only_the_object_codec_reads_is_counted_too(receiver: FrameReceiver) -> None:
+def test_messages_of_the_object_codec_are_counted(receiver: FrameReceiver) -> None:
     data = stream(extended(frame(push(), FINAL, sn=50)), extended(frame(push(), sn=50)), extended(frame(push(), sn=52)))
     assert len(receive_all(receiver, data, Framing.STREAM)) == 3
     assert (receiver.receive_counters.received, receiver.receive_counters.lost) == (3, {LossReason.SEQUENCE_GAP: 1})

@@ -22,12 +22,12 @@ def scout(what: int = 7, zid: ZenohId | None = None, version: int = PROTOCOL_VER
 # -- asking ------------------------------------------------------------------------------------------------------
 
 
-def test_the_question_is_what_eclipse_zenoh_sends() -> None:
+def test_scout_equals_that_of_eclipse_zenoh() -> None:
     assert ScoutClient(Roles(3)).scout.hex() == "010903"  # captured from its scout()
     assert decode_scouting(ScoutClient(ANYBODY, OWN).scout) == Scout(version=9, what=ANYBODY, zid=OWN)
 
 
-def test_asks_at_once_and_then_ever_more_rarely() -> None:
+def test_scout_is_sent_at_once_then_with_backoff() -> None:
     asking = ScoutClient(ANYBODY)
     assert asking.next_timeout() is None
     asked, now = [], 50.0
@@ -58,7 +58,7 @@ def test_a_lost_node_is_reported_again() -> None:
     assert asking.receive(encode(hello())) == hello()
 
 
-def test_what_was_not_asked_for_is_passed_over() -> None:
+def test_hello_of_another_role_is_ignored() -> None:
     asking = ScoutClient(Roles(WhatAmI.ROUTER.bit), OWN)
     assert asking.receive(encode(hello(whatami=WhatAmI.PEER))) is None
     assert asking.receive(encode(hello(zid=OWN))) is None
@@ -66,7 +66,7 @@ def test_what_was_not_asked_for_is_passed_over() -> None:
     assert asking.found == ()
 
 
-def test_without_an_id_of_its_own_it_may_find_anybody() -> None:
+def test_client_without_zid_may_find_itself() -> None:
     assert ScoutClient(ANYBODY).receive(encode(hello(zid=OWN))) == hello(zid=OWN)
 
 
@@ -89,34 +89,34 @@ def test_invented_nodes_do_not_fill_the_memory() -> None:
 
 @pytest.mark.parametrize("whatami", WhatAmI)
 @pytest.mark.parametrize("what", range(1, 8))
-def test_answers_who_asks_for_its_role(whatami: WhatAmI, what: int) -> None:
+def test_responder_replies_to_scouts_for_its_role(whatami: WhatAmI, what: int) -> None:
     asked = ScoutResponder(Identity(OWN, whatami)).should_reply(scout(what))
     assert asked == bool(what & whatami.bit)
 
 
-def test_answers_as_eclipse_zenoh_does() -> None:
+def test_hello_equals_that_of_eclipse_zenoh() -> None:
     answering = ScoutResponder(Identity(ZenohId.parse("a0a1a2a3"), WhatAmI.ROUTER))
     hello = answering.hello([Locator("tcp/127.0.0.1:36871")])
     assert hello.hex() == "220930a3a2a1a001137463702f3132372e302e302e313a3336383731"  # captured
 
 
-def test_the_version_of_the_question_does_not_matter() -> None:
+def test_scout_version_is_ignored() -> None:
     assert ScoutResponder(Identity(OWN, WhatAmI.PEER)).should_reply(scout(version=8))
 
 
-def test_its_own_question_is_not_answered() -> None:
+def test_own_scout_is_ignored() -> None:
     answering = ScoutResponder(Identity(OWN, WhatAmI.PEER))
     assert not answering.should_reply(scout(zid=OWN))
     assert answering.should_reply(scout(zid=OTHER))
     assert not answering.should_reply(encode(hello()))
 
 
-def test_a_locator_too_long_to_say_is_left_out() -> None:
+def test_too_long_locator_is_omitted() -> None:
     told = ScoutResponder(Identity(OWN, WhatAmI.PEER)).hello([Locator("unixsock-stream/" + "x" * 250), HERE])
     assert decode_scouting(told) == hello(zid=OWN, whatami=WhatAmI.PEER)
 
 
 @pytest.mark.parametrize("datagram", [b"", b"\x01", b"\x22\x09", b"\x01\x09\x00", b"GET / HTTP/1.1", bytes(65507)])
-def test_bad_datagrams_are_passed_over(datagram: bytes) -> None:
+def test_malformed_datagrams_are_ignored(datagram: bytes) -> None:
     assert not ScoutResponder(Identity(OWN, WhatAmI.PEER)).should_reply(datagram)
     assert ScoutClient(ANYBODY).receive(datagram) is None

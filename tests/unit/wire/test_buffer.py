@@ -76,7 +76,7 @@ def test_reads_fixed_width_integers() -> None:
         (lambda reader: reader.skip(1 << 63), "expected 9223372036854775808 bytes at byte 3, found the end"),
     ],
 )
-def test_says_what_is_missing(read: Callable[[Reader], object], expected: str) -> None:
+def test_error_names_what_is_missing(read: Callable[[Reader], object], expected: str) -> None:
     reader = reader_of("000102")
     assert reader.skip(3) == 0
     with pytest.raises(DecodeError) as caught:
@@ -85,7 +85,7 @@ def test_says_what_is_missing(read: Callable[[Reader], object], expected: str) -
     assert reader.pos == 3
 
 
-def test_says_how_much_is_there() -> None:
+def test_error_names_how_many_bytes_are_left() -> None:
     with pytest.raises(DecodeError, match="expected 2 bytes at byte 0, found 1 before the end"):
         reader_of("00").u16()
     with pytest.raises(DecodeError, match="expected 5 bytes at byte 1, found 2 before the end"):

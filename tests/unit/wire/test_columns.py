@@ -222,7 +222,7 @@ def test_the_last_priority_of_a_frame_counts() -> None:
     assert not cursor.in_frame
 
 
-def test_empty_batches_are_passed_over() -> None:
+def test_empty_batches_are_ignored() -> None:
     columns, cursor, outcome = decoded(bytes(2) + batch(frame(put())) + bytes(4) + batch(frame(put())))
     assert outcome is Outcome.END
     assert len(columns) == 2

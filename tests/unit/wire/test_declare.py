@@ -108,7 +108,7 @@ def word_of(hint: Any) -> FieldCodec:  # noqa: ANN401 - an annotated type is not
         (RestText, "reader.rest_text()", "out.rest_text(m.x, 'x')"),
     ],
 )
-def test_words_are_source_text(hint: Any, read: str, write: str) -> None:  # noqa: ANN401 - as above
+def test_field_codecs_generate_source_text(hint: Any, read: str, write: str) -> None:  # noqa: ANN401 - as above
     assert word_of(hint).read() == read
     assert word_of(hint).write("m.x", "x") == write
 
@@ -123,7 +123,7 @@ def test_words_are_source_text(hint: Any, read: str, write: str) -> None:  # noq
         (FunctionCodec("messages"), "read_messages(reader)", "write_messages(out, m.x)"),
     ],
 )
-def test_words_made_of_others(word: FieldCodec, read: str, write: str) -> None:
+def test_composite_field_codecs(word: FieldCodec, read: str, write: str) -> None:
     assert word.read() == read
     assert word.write("m.x", "x") == write
 
@@ -176,7 +176,7 @@ def test_fields_are_in_wire_order() -> None:
     assert fields_of(Sample) is fields_of(Sample)
 
 
-def test_fields_know_their_word() -> None:
+def test_fields_have_their_codec() -> None:
     expected = {
         "name": ValueCodec,
         "id": IntCodec,
@@ -193,7 +193,7 @@ def test_fields_know_their_word() -> None:
     assert field("id").type is int
 
 
-def test_fields_know_whether_they_may_be_absent() -> None:
+def test_optional_fields() -> None:
     assert field("id").required
     assert not field("id").optional
     assert field("extra").optional
@@ -201,7 +201,7 @@ def test_fields_know_whether_they_may_be_absent() -> None:
     assert not field("zid").required
 
 
-def test_fields_know_where_they_stand() -> None:
+def test_field_positions() -> None:
     extra, body, level, zid = (field(name) for name in ("extra", "body", "level", "zid"))
     assert extra.when is not None
     assert (extra.when.flag, extra.when.equals) == ("M", None)

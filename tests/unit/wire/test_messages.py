@@ -241,7 +241,7 @@ ALL = [
 
 
 @pytest.mark.parametrize(("decode", "wire", "message"), ALL, ids=[wire for _, wire, _ in ALL])
-def test_bytes_and_what_they_say(decode: Callable[[bytes], Message], wire: str, message: Message) -> None:
+def test_bytes_decode_to_their_messages(decode: Callable[[bytes], Message], wire: str, message: Message) -> None:
     assert decode(bytes.fromhex(wire)) == message
     assert encode(message).hex(" ") == bytes.fromhex(wire).hex(" ")
 
@@ -321,7 +321,9 @@ REFUSED = [  # section 20 and the rules of sections 1 to 10
 
 
 @pytest.mark.parametrize(("decode", "wire", "problem"), REFUSED, ids=[wire for _, wire, _ in REFUSED])
-def test_what_is_refused_and_why(decode: Callable[[bytes], object], wire: str, problem: str) -> None:
+def test_malformed_messages_are_rejected_with_reason(
+    decode: Callable[[bytes], object], wire: str, problem: str
+) -> None:
     with pytest.raises(DecodeError) as caught:
         decode(bytes.fromhex(wire))
     assert str(caught.value) == problem
@@ -338,7 +340,7 @@ TOLERATED = [
 
 
 @pytest.mark.parametrize(("wire", "message"), TOLERATED, ids=[wire for wire, _ in TOLERATED])
-def test_what_is_tolerated_but_not_written(wire: str, message: Message) -> None:
+def test_tolerated_non_canonical_encodings(wire: str, message: Message) -> None:
     assert decode_network(bytes.fromhex(wire)) == message
     assert encode(message) != bytes.fromhex(wire)
 
@@ -378,7 +380,7 @@ UNWRITABLE: list[tuple[Message, str]] = [
 
 
 @pytest.mark.parametrize(("message", "problem"), UNWRITABLE, ids=[problem for _, problem in UNWRITABLE])
-def test_what_cannot_be_written_and_why(message: Message, problem: str) -> None:
+def test_unencodable_messages_are_rejected_with_reason(message: Message, problem: str) -> None:
     with pytest.raises(EncodeError) as caught:
         encode(message)
     assert str(caught.value).startswith(problem)

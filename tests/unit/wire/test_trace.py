@@ -26,7 +26,7 @@ def noted(found: Trace) -> dict[str, tuple[int, int]]:
     return {span.field.name: (span.start, span.end) for span in found.spans}
 
 
-def test_tells_where_each_field_stands() -> None:
+def test_trace_has_the_byte_range_of_each_field() -> None:
     push = one("network", PUSH)
     assert (push.cls, push.start, push.end) == (Push, 0, 20)
     assert noted(push) == {"wire_expr": (1, 13), "body": (13, 20)}

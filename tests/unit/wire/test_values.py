@@ -101,7 +101,7 @@ def test_unknown_members_are_refused(kind: type[WhatAmI], number: int) -> None:
     assert (caught.value.position, caught.value.found) == (4, str(number))
 
 
-def test_what_an_unknown_role_could_have_been() -> None:
+def test_unknown_role_error_lists_the_known_ones() -> None:
     with pytest.raises(DecodeError, match="expected one of 0 router, 1 peer, 2 client at byte 4, found 3"):
         WhatAmI.from_wire(4, 3)
 
@@ -118,7 +118,7 @@ def test_roles_have_a_bit_each() -> None:
     assert [role.bit for role in WhatAmI] == [1, 2, 4]
 
 
-def test_a_scout_asks_for_somebody() -> None:
+def test_scout_requests_at_least_one_role() -> None:
     assert Roles.from_wire(0, 3) == 3
     with pytest.raises(DecodeError, match="at least one role"):
         Roles.from_wire(2, 0)
@@ -391,7 +391,7 @@ def test_reserved_bits_of_quality_are_ignored() -> None:
     assert QoS.from_wire(0, 0xFFC5) == QoS.DEFAULT == QoS()
 
 
-def test_the_usual_qualities() -> None:
+def test_default_qos_values() -> None:
     assert [qos.to_wire() for qos in (QoS.DEFAULT, QoS.DECLARE, QoS.REQUEST)] == [0x05, 0x08, 0x0D]
 
 

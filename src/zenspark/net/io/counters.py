@@ -1,7 +1,7 @@
-"""Counters per neighbour: what arrived, what was lost on the way in, and what was dropped on the way out.
+"""Counters per neighbour: messages received, lost on reception, and dropped instead of sent.
 
-A neighbour keeps its counters when its link ends, and goes on with them when it comes back. What was lost or dropped is
-logged once per interval with a count, not once per message.
+The counters of a neighbour are kept when its link ends, and continued when it reconnects. Losses and drops are logged
+once per interval with a count, not once per message.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from zenspark.wire.values import ZenohId
 logger = logging.getLogger("zenspark.net")
 
 REPORT_SECONDS = 10.0
-"""How often losses are logged: often enough to see when they began, seldom enough to leave a log readable."""
+"""Seconds between two log lines: short enough to see when losses began, long enough to leave a log readable."""
 MAX_NEIGHBOURS = 1000
-"""Neighbours whose counters are kept after they left: clients with a new id each time must not fill the memory."""
+"""Neighbours whose counters are kept: clients with a new id each time must not fill the memory."""
 
 
 class DropReason(StrEnum):
-    """Why a message is not sent to a neighbour."""
+    """Why a message was not sent to a neighbour."""
 
     CONGESTION = "congestion"
-    """The link was full, and the message may be dropped."""
+    """The link was congested, and the message may be dropped."""
     BLOCKED = "blocked"
-    """The message waited for the link until that ended, or until the neighbour had taken nothing for too long."""
+    """The message waited for the link until the session ended, or the neighbour was unresponsive."""
     UNRESPONSIVE = "unresponsive"
-    """It was in a batch that waited for the link when the neighbour was given up; counted once for each batch."""
+    """The message was in an unsent batch when the unresponsive neighbour was closed; counted once per batch."""
     TOO_LARGE = "too_large"
     """The message does not fit a batch of a session without fragments."""
     BACKLOG = "backlog"
-    """So much waited for the link that the neighbour is given up."""
+    """The backlog of the link exceeded its limit, and the session is closed."""
 
 
 LOSS_TEXTS = {
@@ -52,7 +52,7 @@ LOSS_TEXTS = {
     LossReason.UNKNOWN_EXTENSION: ("messages", "a mandatory extension is unknown here"),
     LossReason.SEQUENCE_GAP: ("frames", "sequence numbers were skipped"),
 }
-"""What is counted, and why it is lost, as logs spell it."""
+"""What is counted, and the reason, as logged."""
 DROP_TEXTS = {
     DropReason.CONGESTION: "the link was full",
     DropReason.BLOCKED: "the link ended, or took nothing for too long, while they waited for it",
@@ -85,22 +85,22 @@ class NeighbourCounters:
         self._lock = threading.Lock()
         self._lost_before: Mapping[LossReason, int] = {}
         self._dropped_before: Mapping[DropReason, int] = {}
-        """What the last report told of."""
+        """The counts in the last report."""
 
     @property
     def is_open(self) -> bool:
         """Whether the neighbour has a link."""
         return bool(self._open)
 
-    def open(self, address: str, arrivals: ReceiveCounters) -> None:
-        """Count what comes over a new link, too."""
+    def open(self, address: str, link_counters: ReceiveCounters) -> None:
+        """Add the counters of a new link."""
         self._address = address
-        self._open.append(arrivals)
+        self._open.append(link_counters)
 
-    def close(self, arrivals: ReceiveCounters) -> None:
-        """Keep what came over a link that ended."""
-        self._open.remove(arrivals)
-        self._past.add(arrivals)
+    def close(self, link_counters: ReceiveCounters) -> None:
+        """Keep the counts of a link that has ended."""
+        self._open.remove(link_counters)
+        self._past.add(link_counters)
 
     def drop(self, reason: DropReason, count: int) -> None:
         """Count messages that were not sent to the neighbour; from any thread."""
@@ -109,27 +109,27 @@ class NeighbourCounters:
 
     @property
     def totals(self) -> NeighbourTotals:
-        """All counted so far."""
-        arrivals = ReceiveCounters()
-        for each in (self._past, *self._open):
-            arrivals.add(each)
-        return NeighbourTotals(self.zid, arrivals.received, arrivals.lost, dict(self._dropped))
+        """The counts of all links, past and open."""
+        link_counters = ReceiveCounters()
+        for counters in (self._past, *self._open):
+            link_counters.add(counters)
+        return NeighbourTotals(self.zid, link_counters.received, link_counters.lost, dict(self._dropped))
 
     def report(self) -> None:
-        """Log what was lost and dropped since the last report, one line per reason."""
+        """Log the losses and drops since the last report, one line per reason."""
         totals = self.totals
-        who = f"{self.zid} ({self._address}) in the last {REPORT_SECONDS:g} s"
+        neighbour = f"{self.zid} ({self._address}) in the last {REPORT_SECONDS:g} s"
         for loss, count in _increases(totals.lost, self._lost_before):
             what, why = LOSS_TEXTS[loss]
-            logger.warning("lost %d %s from %s: %s; %d in all", count, what, who, why, totals.lost[loss])
+            logger.warning("lost %d %s from %s: %s; %d in all", count, what, neighbour, why, totals.lost[loss])
         for drop, count in _increases(totals.dropped, self._dropped_before):
             in_all = totals.dropped[drop]
-            logger.warning("dropped %d messages to %s: %s; %d in all", count, who, DROP_TEXTS[drop], in_all)
+            logger.warning("dropped %d messages to %s: %s; %d in all", count, neighbour, DROP_TEXTS[drop], in_all)
         self._lost_before, self._dropped_before = totals.lost, totals.dropped
 
 
 def _increases(now: Mapping[R, int], before: Mapping[R, int]) -> list[tuple[R, int]]:
-    """By how much each count has grown, of those that have."""
+    """Return by how much each count has grown, without those that have not."""
     return [(reason, count - before.get(reason, 0)) for reason, count in now.items() if count > before.get(reason, 0)]
 
 
@@ -137,25 +137,25 @@ class Timers(Protocol):
     """The loop, as far as the registry needs it."""
 
     def now(self) -> float:
-        """Seconds of a clock that never goes back."""
+        """Return the monotonic time in seconds."""
 
-    def call_at(self, when: float, work: Callable[[], object]) -> object:
-        """Run this at a time."""
+    def call_at(self, when: float, task: Callable[[], object]) -> object:
+        """Call a function at a time."""
 
 
 class CounterRegistry:
-    """The counters of all neighbours of a node: of those it has, and of those that were here last.
+    """The counters of the neighbours of a node, present and past.
 
-    `lock` guards it; it is held by whoever calls `open` and `close`, in the loop.
+    Guarded by `lock`, which the callers of `open` and `close` hold, in the loop.
     """
 
     def __init__(self, loop: Timers, lock: AbstractContextManager[object]) -> None:
         self._loop = loop
         self._lock = lock
         self._neighbours: dict[ZenohId, NeighbourCounters] = {}
-        """In the order in which they came or left last."""
+        """In the order in which they joined or left last."""
         self._is_due = False
-        """Whether the loop will log what was lost and dropped."""
+        """Whether the next report is scheduled."""
 
     @property
     def totals(self) -> list[NeighbourTotals]:
@@ -163,30 +163,30 @@ class CounterRegistry:
         with self._lock:
             return [counters.totals for counters in self._neighbours.values()]
 
-    def open(self, zid: ZenohId, address: str, arrivals: ReceiveCounters) -> NeighbourCounters:
-        """Count for a neighbour over a new link."""
+    def open(self, zid: ZenohId, address: str, link_counters: ReceiveCounters) -> NeighbourCounters:
+        """Return the counters of a neighbour, with those of a new link added."""
         counters = self._latest(zid)
-        counters.open(address, arrivals)
+        counters.open(address, link_counters)
         self._forget_oldest()
         if not self._is_due:
             self._report_later()
         return counters
 
-    def close(self, zid: ZenohId, arrivals: ReceiveCounters) -> None:
-        """End counting over a link, and log what was not logged yet."""
+    def close(self, zid: ZenohId, link_counters: ReceiveCounters) -> None:
+        """Keep the counts of a link that has ended, and log what was not logged yet."""
         counters = self._latest(zid)
-        counters.close(arrivals)
+        counters.close(link_counters)
         counters.report()
         self._forget_oldest()
 
     def _latest(self, zid: ZenohId) -> NeighbourCounters:
-        """The counters of a neighbour, from now on behind all others."""
+        """Return the counters of a neighbour, moved to the end."""
         counters = self._neighbours.pop(zid, None) or NeighbourCounters(zid)
         self._neighbours[zid] = counters
         return counters
 
     def _forget_oldest(self) -> None:
-        """Forget those who left longest ago, if there are too many; never a neighbour that is here."""
+        """Remove the neighbours that left longest ago, if there are too many; never one with a link."""
         excess = len(self._neighbours) - MAX_NEIGHBOURS
         if excess > 0:
             gone = [zid for zid, counters in self._neighbours.items() if not counters.is_open]
@@ -198,7 +198,7 @@ class CounterRegistry:
         self._loop.call_at(self._loop.now() + REPORT_SECONDS, self._report)
 
     def _report(self) -> None:
-        """In the loop: log what was lost and dropped, and again later as long as there are neighbours."""
+        """Log losses and drops, in the loop, and schedule the next report while there are neighbours."""
         with self._lock:
             self._is_due = False
             for counters in self._neighbours.values():

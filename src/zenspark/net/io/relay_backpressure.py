@@ -1,12 +1,13 @@
-"""Holding back: what happens when a node hears faster from one neighbour than another takes.
+"""Relay backpressure: drops or slows down messages that are forwarded to a backlogged link.
 
-The loop cannot wait, so what it passes on would pile up. Where a link is behind, publications that may be dropped are
-dropped and counted; for everything else (publications that may not, requests, responses, declarations, link states) the
-neighbour it came from is not read any more until there is room, which slows it down in turn. Of the publications of a
-neighbour with BlockFirst one is treated in this way, and the others are dropped as long as it waits.
+The loop cannot wait, so forwarded messages would pile up. While the link to a target is backlogged, publications that
+may be dropped are dropped and counted. For everything else (other publications, requests, responses, declarations, link
+states) reading from the source is paused until the link has drained, which slows the source down in turn. Of the
+publications of a source with BlockFirst one is forwarded in this way, and the others are dropped until the link has
+drained.
 
-A neighbour that takes nothing for `wait_before_close` although others wait for it, or much waits, is given up. Before
-that, at half of the time, it is read again if it is itself held back: two neighbours may wait for each other, each for
+A target that takes no bytes for `block_wait` seconds is closed, if sources are paused for it or its backlog is large.
+Before that, at half of the time, the target itself is read again if it was paused: two neighbours may each wait for
 the other to be read. All of this runs in the loop.
 """
 
@@ -28,33 +29,33 @@ from zenspark.wire.messages import NetworkMessage, Push
 from zenspark.wire.values import Congestion
 
 MAX_STALLED_BACKLOG_BYTES = 2 * BACKLOG_LIMIT_BYTES
-"""Bytes that may wait for a link that takes nothing, if nobody waits for it: a little more than droppable publications
-fill it with, so that a subscriber that pauses for a while misses those, and keeps its session."""
+"""Unsent bytes of a link that takes nothing, beyond which it is closed although no source is paused for it. A little
+more than what droppable publications fill it with: a subscriber that pauses loses those, and keeps its session."""
 MAX_TOTAL_BACKLOG_BYTES = 1 << 28
-"""Bytes that may wait for all such links together: beyond, each that takes nothing is given up."""
+"""Unsent bytes of all such links together, beyond which each link that takes nothing is closed."""
 
 
 RowRange = tuple[int, int, bytes]
-"""Rows `start` to `stop`, and for each of their shapes the lane in which they go on."""
+"""Rows `start` to `stop`, and the lane of each of their templates."""
 
 
 class RelayBackpressure:
-    """Which links are behind with what was passed on to them, and which are not read because of that."""
+    """The backlogged links of a node, and the sources that are paused for each."""
 
-    def __init__(self, loop: EventLoop, patience: WriterSettings) -> None:
+    def __init__(self, loop: EventLoop, settings: WriterSettings) -> None:
         self._loop = loop
-        self._settings = patience
+        self._settings = settings
         self._paused_sources: dict[LinkDriver, set[LinkDriver]] = {}
-        """The links that are behind, and those that are not read until they have room."""
+        """The sources that are paused until a link has drained, by link."""
         self._block_first_sources: dict[LinkDriver, set[LinkDriver]] = {}
-        """The links that are behind, and those from which a publication with BlockFirst waits there."""
+        """The sources of which a publication with BlockFirst was forwarded to a backlogged link, by link."""
         self._stall_timers: dict[LinkDriver, Timer] = {}
-        """The links for which something waits, and when to look whether they took any of it."""
+        """The timer of each link with unsent bytes that checks whether it has taken some of them."""
         self._exempt: set[LinkDriver] = set()
-        """Links that are read although others are behind: perhaps they take nothing because they are not read."""
+        """Links that are not paused: they take nothing, perhaps because they are waiting to be read."""
 
     def may_forward(self, source: LinkDriver | None, target: LinkDriver, message: NetworkMessage) -> bool:
-        """Whether a message still goes to a link that is behind; its source is not read any more if it has one."""
+        """Return whether a message is sent to a backlogged link; if so, its source is paused."""
         if source is None:
             return True
         if isinstance(message, Push) and self._may_drop(source, target, message.qos.congestion):
@@ -64,7 +65,7 @@ class RelayBackpressure:
         return True
 
     def _may_drop(self, source: LinkDriver, target: LinkDriver, congestion: Congestion) -> bool:
-        """Whether a publication for a link that is behind is dropped; the first with BlockFirst waits from now on."""
+        """Return whether a publication for a backlogged link is dropped; the first one with BlockFirst is not."""
         if congestion is not Congestion.BLOCK_FIRST:
             return congestion is Congestion.DROP
         sources = self._block_first_sources.setdefault(target, set())
@@ -73,36 +74,36 @@ class RelayBackpressure:
         return is_second
 
     def select_rows(
-        self, source: LinkDriver, target: LinkDriver, share: PeerPlan, pushes: PushRun
+        self, source: LinkDriver, target: LinkDriver, plan: PeerPlan, pushes: PushRun
     ) -> Sequence[RowRange]:
-        """Which rows may go on now of a neighbour's share of publications in columns."""
+        """Return the rows of a run that are forwarded to a target now."""
         if not target.is_backlogged:
-            return ((pushes.start, pushes.stop, bytes(share.lanes)),)
-        first = self._find_block_first_row(source, target, share, pushes)
-        dropped = _count_droppable(share, pushes) - (first is not None)
+            return ((pushes.start, pushes.stop, bytes(plan.lanes)),)
+        first = self._find_block_first_row(source, target, plan, pushes)
+        dropped = _count_droppable(plan, pushes) - (first is not None)
         if dropped:
             target.drop(DropReason.CONGESTION, dropped)
-        if first is not None or any(lane != NO_LANE for lane in share.blocking):
+        if first is not None or any(lane != NO_LANE for lane in plan.blocking):
             self.pause_source(source, target)
-        blocking = bytes(share.blocking)
+        blocking = bytes(plan.blocking)
         if first is None:
             return ((pushes.start, pushes.stop, blocking),)
-        lanes = bytes(share.lanes[index] if index in share.block_first else lane for index, lane in enumerate(blocking))
+        lanes = bytes(plan.lanes[index] if index in plan.block_first else lane for index, lane in enumerate(blocking))
         return ((pushes.start, first + 1, lanes), (first + 1, pushes.stop, blocking))
 
     def _find_block_first_row(
-        self, source: LinkDriver, target: LinkDriver, share: PeerPlan, pushes: PushRun
+        self, source: LinkDriver, target: LinkDriver, plan: PeerPlan, pushes: PushRun
     ) -> int | None:
-        """The row with BlockFirst that waits from now on, if none does already."""
+        """Return the first row with BlockFirst, unless one of this source was forwarded already."""
         shapes = pushes.columns.shape
-        rows = range(pushes.start, pushes.stop) if share.block_first else ()
-        first = next((row for row in rows if shapes[row] in share.block_first), None)
+        rows = range(pushes.start, pushes.stop) if plan.block_first else ()
+        first = next((row for row in rows if shapes[row] in plan.block_first), None)
         if first is None or self._may_drop(source, target, Congestion.BLOCK_FIRST):
             return None
         return first
 
     def pause_source(self, source: LinkDriver, target: LinkDriver) -> None:
-        """Read nothing more from one neighbour until another has taken what it was sent, or is given up."""
+        """Pause reading from a source until a target has drained or is closed."""
         sources = self._paused_sources.setdefault(target, set())
         self.start_stall_timer(target)
         if source not in self._exempt or target.backlog > self._settings.max_backlog // 2:
@@ -110,37 +111,37 @@ class RelayBackpressure:
             source.pause(target)
 
     def release_sources(self, target: LinkDriver) -> None:
-        """A neighbour has room."""
+        """Resume the sources that were paused for a link that has drained."""
         for source in self._paused_sources.pop(target, ()):
             source.resume(target)
         self._block_first_sources.pop(target, None)
         self._exempt.discard(target)
 
-    def remove(self, pump: LinkDriver) -> None:
-        """A link has ended: nobody waits for it, and nobody is held back on it."""
-        self.release_sources(pump)
-        look = self._stall_timers.pop(pump, None)
-        if look is not None:
-            look.cancel()
+    def remove(self, driver: LinkDriver) -> None:
+        """Remove a link that has ended, as target and as source."""
+        self.release_sources(driver)
+        timer = self._stall_timers.pop(driver, None)
+        if timer is not None:
+            timer.cancel()
         for sources in (*self._paused_sources.values(), *self._block_first_sources.values()):
-            sources.discard(pump)
+            sources.discard(driver)
 
     def start_stall_timer(self, target: LinkDriver) -> None:
-        """See to it that a link takes what waits for it, or is given up."""
+        """Start to check whether a link takes its unsent bytes, to close it if it does not."""
         if target not in self._stall_timers:
             self._check_stalled_later(target, halves=0)
 
     def _check_stalled_later(self, target: LinkDriver, halves: int) -> None:
-        """Look after half of `wait_before_close`, at a link that has taken nothing for so many halves."""
-        look = partial(self._check_stalled, target, target.bytes_sent, halves + 1)
-        self._stall_timers[target] = self._loop.call_at(self._loop.now() + self._settings.block_wait / 2, look)
+        """Check a link after half of `block_wait`; it has taken nothing for so many halves before."""
+        check = partial(self._check_stalled, target, target.bytes_sent, halves + 1)
+        self._stall_timers[target] = self._loop.call_at(self._loop.now() + self._settings.block_wait / 2, check)
 
-    def _check_stalled(self, target: LinkDriver, taken: int, halves: int) -> None:
+    def _check_stalled(self, target: LinkDriver, bytes_sent: int, halves: int) -> None:
         del self._stall_timers[target]
         target.retry_write()
         if not target.backlog:
             return
-        if target.bytes_sent != taken:
+        if target.bytes_sent != bytes_sent:
             self._exempt.discard(target)
             halves = 0
         elif halves == 1:
@@ -150,16 +151,16 @@ class RelayBackpressure:
             return
         self._check_stalled_later(target, halves)
 
-    def _resume_reading(self, pump: LinkDriver) -> None:
-        """Read from a link that takes nothing: it may be waiting for that."""
-        self._exempt.add(pump)
+    def _resume_reading(self, driver: LinkDriver) -> None:
+        """Resume reading from a link that takes nothing: it may be waiting for that."""
+        self._exempt.add(driver)
         for target, sources in self._paused_sources.items():
-            if pump in sources:
-                sources.discard(pump)
-                pump.resume(target)
+            if driver in sources:
+                sources.discard(driver)
+                driver.resume(target)
 
     def _must_close(self, target: LinkDriver) -> bool:
-        total = target.backlog + sum(pump.backlog for pump in self._stall_timers)
+        total = target.backlog + sum(driver.backlog for driver in self._stall_timers)
         return (
             target in self._paused_sources
             or target.backlog > MAX_STALLED_BACKLOG_BYTES
@@ -167,9 +168,9 @@ class RelayBackpressure:
         )
 
 
-def _count_droppable(share: PeerPlan, pushes: PushRun) -> int:
-    """How many rows of a share may be dropped."""
-    shapes = {index for index, lane in enumerate(share.lanes) if lane != share.blocking[index]}
-    if len(shapes) == len(share.lanes):
+def _count_droppable(plan: PeerPlan, pushes: PushRun) -> int:
+    """Return how many rows of a run may be dropped."""
+    shapes = {index for index, lane in enumerate(plan.lanes) if lane != plan.blocking[index]}
+    if len(shapes) == len(plan.lanes):
         return pushes.stop - pushes.start
     return sum(map(shapes.__contains__, pushes.columns.shape[pushes.start : pushes.stop])) if shapes else 0

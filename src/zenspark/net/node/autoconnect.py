@@ -1,8 +1,8 @@
-"""Discovery: answers who looks for us, looks for others, and connects to those it finds.
+"""Discovery: replies to SCOUT messages, scouts for other nodes, and connects to those it discovers.
 
-Nodes are found by asking a multicast group and by what neighbours tell (gossip). A peer connects to everybody it may;
-a client to the first who answers, and to nobody else as long as that session lasts. A node that was tried in vain, or
-whose session was lost, is tried again when it answers the next question.
+Nodes are discovered by scouting in a multicast group and by the gossip of neighbours. A peer connects to every node its
+policy allows; a client to the first one that replies, and to no other while that session is open. A node that could not
+be reached, or whose session was lost, is tried again when it replies to the next SCOUT.
 """
 
 from __future__ import annotations
@@ -24,64 +24,67 @@ from zenspark.wire.values import Roles, WhatAmI, ZenohId
 logger = logging.getLogger("zenspark.net")
 
 MAX_CONCURRENT_ATTEMPTS = 16
-"""How many nodes are tried at once: a flood of invented ones must not become a flood of threads."""
+"""Nodes that are connected to at the same time: a flood of forged ones must not become a flood of threads."""
 
 
 class AutoconnectPolicy(msgspec.Struct, frozen=True):
-    """Whom to connect to when found: nodes of these roles, and of some of them only those with a smaller id.
+    """Which discovered nodes to connect to: those of `roles`, and of `only_smaller` only those with a smaller id.
 
-    Two nodes that find each other would both connect; with the second rule only one does.
+    Two nodes that discover each other would both connect; with the second rule only one does.
     """
 
     roles: Roles = Roles(0)
     only_smaller: Roles = Roles(0)
 
-    def wants(self, own: ZenohId, found: DiscoveredNode) -> bool:
-        """Whether this node should connect to that one."""
-        bit = found.whatami.bit
-        return bool(self.roles & bit) and not (self.only_smaller & bit and own < found.zid)
+    def allows(self, zid: ZenohId, discovered: DiscoveredNode) -> bool:
+        """Return whether the node with an id should connect to a discovered one."""
+        bit = discovered.whatami.bit
+        return bool(self.roles & bit) and not (self.only_smaller & bit and zid < discovered.zid)
 
 
 class Discovery:
-    """Finding others, for one node. `endpoint_of` gives a locator the options this node is configured with."""
+    """Discovers other nodes for one node. `endpoint_of` adds the configured options to a locator.
+
+    `is_single` is for clients, which have one session at a time.
+    """
 
     def __init__(self, node: Node, endpoint_of: Callable[[str], Endpoint], is_single: bool = False) -> None:
         self._node = node
         self._endpoint_of = endpoint_of
         self._is_single = is_single
-        self._scouted = self._gossiped = AutoconnectPolicy()
+        self._scout_policy = self._gossip_policy = AutoconnectPolicy()
         self._responders: list[Responder] = []
         self._scouter: Scouter | None = None
-        self._trying: set[ZenohId] = set()
+        self._connecting: set[ZenohId] = set()
         self._lock = threading.Lock()
 
     # -- from any thread
 
     def respond(self, settings: ScoutingSettings) -> None:
-        """Answer who looks for us."""
+        """Start to reply to SCOUT messages."""
         self._responders = open_responders(settings, self._node.identity, self._node.locators)
         for responder in self._responders:
-            self._node.loop.call_soon(lambda responder=responder: self._listen(responder))  # type: ignore[misc]
+            self._node.loop.call_soon(lambda responder=responder: self._watch(responder))  # type: ignore[misc]
 
-    def scout(self, settings: ScoutingSettings, autoconnect: AutoconnectPolicy) -> None:
-        """Look for others in a multicast group."""
-        if not autoconnect.roles:
+    def scout(self, settings: ScoutingSettings, policy: AutoconnectPolicy) -> None:
+        """Start to scout in a multicast group, and connect to the nodes that a policy allows."""
+        if not policy.roles:
             return
-        self._scouted = autoconnect
-        self._scouter = Scouter(settings, autoconnect.roles, self._node.identity.zid)
-        self._node.loop.call_soon(self._begin_scouting)
+        self._scout_policy = policy
+        self._scouter = Scouter(settings, policy.roles, self._node.identity.zid)
+        self._node.loop.call_soon(self._start_scouting)
 
-    def gossip(self, autoconnect: AutoconnectPolicy) -> None:
-        """Connect to nodes that neighbours tell of."""
-        self._gossiped = autoconnect
+    def gossip(self, policy: AutoconnectPolicy) -> None:
+        """Set the policy for nodes discovered by gossip."""
+        self._gossip_policy = policy
 
     @property
-    def is_trying(self) -> bool:
-        """Whether it is connecting to somebody it found."""
-        return bool(self._trying)
+    def is_connecting(self) -> bool:
+        """Whether a connection to a discovered node is in progress."""
+        return bool(self._connecting)
 
     def close(self) -> None:
-        """Look and answer no more; after the node is closed."""
+        """Stop scouting and replying, after the node is closed."""
         for responder in self._responders:
             responder.close()
         if self._scouter is not None:
@@ -91,7 +94,7 @@ class Discovery:
 
     def on_node_discovered(self, discovered: DiscoveredNode) -> None:
         """Connect to a node that a neighbour's gossip told of, if the policy for gossip says so."""
-        self._consider(discovered, self._gossiped)
+        self._consider(discovered, self._gossip_policy)
 
     def on_session_lost(self, zid: ZenohId) -> None:
         """Report a node again when it replies to the next SCOUT."""
@@ -99,79 +102,85 @@ class Discovery:
 
     # -- in the loop: scouting
 
-    def _listen(self, responder: Responder) -> None:
+    def _watch(self, responder: Responder) -> None:
         self._node.loop.watch(responder, responder.respond)
 
-    def _begin_scouting(self) -> None:
+    def _start_scouting(self) -> None:
         assert self._scouter is not None
         for descriptor in self._scouter.filenos():
-            self._node.loop.watch(_Descriptor(descriptor), self._take_answers)
-        self._ask()
+            self._node.loop.watch(_Descriptor(descriptor), self._receive_hellos)
+        self._scout()
 
-    def _ask(self) -> None:
-        """Ask, now and whenever it is time to."""
-        self._take_answers()
+    def _scout(self) -> None:
+        """Send SCOUT if it is due, and schedule the next one."""
+        self._receive_hellos()
         assert self._scouter is not None
         due = self._scouter.next_timeout()
         if due is not None and not self._node.is_closed:
-            self._node.loop.call_at(due, self._ask)
+            self._node.loop.call_at(due, self._scout)
 
-    def _take_answers(self) -> None:
+    def _receive_hellos(self) -> None:
         assert self._scouter is not None
         for hello in self._scouter.handle(self._node.loop.now()):
-            self._consider(DiscoveredNode(hello.zid, hello.whatami, hello.locators), self._scouted)
+            self._consider(DiscoveredNode(hello.zid, hello.whatami, hello.locators), self._scout_policy)
 
-    def _consider(self, found: DiscoveredNode, autoconnect: AutoconnectPolicy) -> None:
-        """Connect to a node, if it is one to connect to."""
+    def _consider(self, discovered: DiscoveredNode, policy: AutoconnectPolicy) -> None:
+        """Connect to a discovered node, if the policy allows it and there is no session."""
         node = self._node
-        if node.is_closed or found.zid == node.identity.zid or not autoconnect.wants(node.identity.zid, found):
+        if node.is_closed or discovered.zid == node.identity.zid or not policy.allows(node.identity.zid, discovered):
             return
-        if self._is_single and found.whatami is WhatAmI.CLIENT:
+        if self._is_single and discovered.whatami is WhatAmI.CLIENT:
             return
         with self._lock:
-            busy = found.zid in self._trying or len(self._trying) >= (1 if self._is_single else MAX_CONCURRENT_ATTEMPTS)
-            if not busy and not self._is_content(found.zid):
-                self._trying.add(found.zid)
-                threading.Thread(target=self._connect, args=(found,), name="zenspark-found", daemon=True).start()
+            is_busy = discovered.zid in self._connecting or len(self._connecting) >= (
+                1 if self._is_single else MAX_CONCURRENT_ATTEMPTS
+            )
+            if not is_busy and not self._has_enough_sessions(discovered.zid):
+                self._connecting.add(discovered.zid)
+                threading.Thread(
+                    target=self._connect, args=(discovered,), name="zenspark-autoconnect", daemon=True
+                ).start()
                 return
-        if not node.has_session(found.zid):
-            self._forget(found.zid)  # so that it is reported again
+        if not node.has_session(discovered.zid):
+            self._forget(discovered.zid)  # so that its next HELLO is reported again
 
-    def _is_content(self, zid: ZenohId) -> bool:
+    def _has_enough_sessions(self, zid: ZenohId) -> bool:
         return bool(self._node.drivers) if self._is_single else self._node.has_session(zid)
 
-    # -- in a thread of its own
+    # -- in a thread per node
 
-    def _connect(self, found: DiscoveredNode) -> None:
-        """Try one locator after the other."""
+    def _connect(self, discovered: DiscoveredNode) -> None:
+        """Connect to the first locator of a discovered node that can be reached."""
         node = self._node
         try:
-            for locator in found.locators:
+            for locator in discovered.locators:
                 if node.is_closed:
                     return
                 try:
-                    attempt = ConnectAttempt(node, self._endpoint_of(locator.text), found.zid)
+                    attempt = ConnectAttempt(node, self._endpoint_of(locator.text), discovered.zid)
                 except UsageError as error:
-                    logger.debug("%s cannot be used: %s", locator.text, error)
+                    logger.debug("ignored locator %s of %s: %s", locator.text, discovered.zid, error)
                     continue
                 if attempt.run():
                     break
-                logger.debug("%s %s was found but not reached: %s", found.whatami.text, found.zid, attempt.error)
+                logger.debug(
+                    "connecting to discovered %s %s failed: %s", discovered.whatami.text, discovered.zid, attempt.error
+                )
         finally:
             with self._lock:
-                self._trying.discard(found.zid)
+                self._connecting.discard(discovered.zid)
             node.wake()
-        if not node.has_session(found.zid):
-            self._forget(found.zid)
+        if not node.has_session(discovered.zid):
+            self._forget(discovered.zid)
 
     def _forget(self, zid: ZenohId) -> None:
-        """Hear of a node again when it answers."""
+        """Have the next HELLO of a node reported again."""
         if self._scouter is not None:
             self._scouter.asking.forget(zid)
 
 
 class _Descriptor:
-    """A descriptor that the loop can watch."""
+    """A descriptor as an object that the loop can watch."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

@@ -1,6 +1,6 @@
-"""What neighbours send and are sent, at debug level: declarations, interests, queries and replies, with their ids.
+"""Logs received and sent messages at debug level: declarations, interests, queries and replies, with their ids.
 
-Publications are not logged: they come too fast. A key is shortened and quoted, because a neighbour chose it.
+Publications are not logged: there are too many. Keys are shortened and quoted, because neighbours choose them.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from zenspark.wire.values import WireExpr
 logger = logging.getLogger("zenspark.net.messages")
 
 MAX_KEY_CHARACTERS = 200
-"""How much of a key is logged: keys can be 65,535 bytes long."""
+"""Characters of a key that are logged: keys can have 65,535 bytes."""
 
 
 def is_enabled() -> bool:
-    """Whether messages are logged; ask before anything else is done for it."""
+    """Return whether messages are logged; checked before any other work is done for that."""
     return logger.isEnabledFor(logging.DEBUG)
 
 
 def log_received(face: Face, message: NetworkMessage) -> None:
-    """Log a message of a neighbour."""
+    """Log a message received from a neighbour."""
     logger.debug("received from %s: %s", face.zid, format_message(message, face.resolve))
 
 
 def log_sent(face: Face, message: NetworkMessage) -> None:
-    """Log a message to a neighbour; publications are left out."""
+    """Log a message sent to a neighbour, unless it is a publication."""
     if not isinstance(message, Push):
         logger.debug("sent to %s: %s", face.zid, format_message(message, face.resolve_outgoing))
 
 
 def format_message(message: NetworkMessage, resolve: Callable[[WireExpr], str | None]) -> str:
-    """A message in a line: what it is, its number, and the key it is about."""
+    """Format a message as one line: its type, id, and key."""
     part = message.body if isinstance(message, Declare) else message
     words = [type(part).__name__]
     number = getattr(part, "request_id", None) or getattr(part, "id", None)

@@ -1,8 +1,8 @@
-"""The sockets by which nodes find each other; who asks and answers what is in `zenspark.transport.scouting`.
+"""Scouting sockets; the protocol is in `zenspark.transport.scouting`.
 
-Both kinds have one socket per interface, so that a question goes out on every interface and an answer goes back from
-the one its question came in on. A `Responder` belongs to a loop that watches its descriptor. A `Scouter` can be
-watched by a loop too (`filenos`, `handle`, `next_timeout`), or be waited on in a thread of its own (`wait`).
+Both sides have one socket per interface, so that a SCOUT is sent on every interface and a HELLO is sent from the one its
+SCOUT was received on. A `Responder` belongs to a loop that watches its descriptor. A `Scouter` can be watched by a loop
+too (`filenos`, `handle`, `next_timeout`), or be waited on in a thread of its own (`wait`).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ LOGGER = logging.getLogger("zenspark.net")
 
 MAX_DATAGRAM = 1 << 16
 MAX_DATAGRAMS_PER_READ = 64
-"""Datagrams handled in one go, so that a flood of them does not keep the loop from its links."""
+"""Datagrams handled per call: a flood of them must not keep the loop from its links."""
 
 
 class ScoutingSettings(msgspec.Struct, frozen=True):
-    """Where nodes look for each other: `scouting/multicast` of the configuration."""
+    """Address and interfaces of multicast scouting: `scouting/multicast` of the configuration."""
 
     address: str = "224.0.0.224:7446"
     interface: str = AUTO
@@ -46,17 +46,17 @@ class ScoutingSettings(msgspec.Struct, frozen=True):
         return Endpoint("udp", self.address)
 
     def interfaces(self) -> list[Interface]:
-        """The interfaces to look on, as they are now."""
+        """Return the interfaces to scout on, as they are now."""
         found = interfaces.multicast_interfaces(self.interface)
         if not found:
-            LOGGER.warning("scouting: there is no network interface that can multicast")
+            LOGGER.warning("scouting disabled: no network interface supports multicast")
         return found
 
 
 class Responder:
-    """Answers the questions that come in on one interface.
+    """Replies to the SCOUT messages received on one interface.
 
-    `locators` tells where this node can be reached, from this machine (True) or from others (False).
+    `locators` returns the addresses of this node for nodes on this machine (True) or on others (False).
     """
 
     def __init__(
@@ -76,21 +76,21 @@ class Responder:
         self._lock = threading.Lock()
 
     def fileno(self) -> int:
-        """What to watch for reading; -1 once closed."""
+        """Return the descriptor to watch for reading; -1 once closed."""
         return self._receiver.fileno()
 
     def respond(self) -> None:
-        """Answer what is there, without waiting."""
+        """Reply to the SCOUT messages that are there, without waiting."""
         with self._lock:
             for datagram, source in _read_datagrams(self._receiver):
                 if not self._answering.should_reply(datagram):
                     continue
                 hello = self._answering.hello(self._locators(interfaces.parse_address(source[0]).is_loopback))
-                with contextlib.suppress(OSError):  # who asked is gone, or there is no room: it will ask again
+                with contextlib.suppress(OSError):  # the sender is gone, or the buffer full: it will send SCOUT again
                     self._sender.sendto(hello, source)
 
     def close(self) -> None:
-        """Answer no more; a second time does nothing."""
+        """Stop replying; a second call does nothing."""
         with self._lock:
             self._receiver.close()
             self._sender.close()
@@ -102,7 +102,7 @@ class Responder:
 def open_responders(
     settings: ScoutingSettings, identity: Identity, locators: Callable[[bool], Sequence[Locator]]
 ) -> list[Responder]:
-    """A responder for every interface; one that cannot be had is left out, and said so."""
+    """Open a responder on every interface; those that fail are logged and left out."""
     found = []
     for interface in settings.interfaces():
         with _log_link_errors(interface):
@@ -111,7 +111,7 @@ def open_responders(
 
 
 class Scouter:
-    """Asks on every interface who is there."""
+    """Sends SCOUT on every interface, and receives the HELLO messages."""
 
     def __init__(self, settings: ScoutingSettings, what: Roles, zid: ZenohId | None = None) -> None:
         self.asking = ScoutClient(what, zid)
@@ -125,25 +125,25 @@ class Scouter:
         self._closed = False
 
     def filenos(self) -> list[int]:
-        """What to watch for reading."""
+        """Return the descriptors to watch for reading."""
         return [sender.fileno() for sender, _ in self._places]
 
     def next_timeout(self) -> float | None:
-        """When `handle` has something to ask again."""
+        """Return when `handle` has to send the next SCOUT."""
         return self.asking.next_timeout()
 
     def handle(self, now: float) -> list[Hello]:
-        """Ask if it is time to, and take what was answered: the nodes that are new. Does not wait."""
+        """Send SCOUT if it is due, and return the HELLO messages of new nodes; does not wait."""
         with self._lock:
             return [] if self._closed else self._handle(now)
 
     def _handle(self, now: float) -> list[Hello]:
-        question = self.asking.handle_timeout(now)
+        scout = self.asking.handle_timeout(now)
         found = []
         for sender, group in self._places:
-            if question is not None:
+            if scout is not None:
                 with contextlib.suppress(OSError):  # an interface that is down now may be up the next time
-                    sender.sendto(question, group)
+                    sender.sendto(scout, group)
             for datagram, _ in _read_datagrams(sender):
                 hello = self.asking.receive(datagram)
                 if hello is not None:
@@ -151,7 +151,7 @@ class Scouter:
         return found
 
     def wait(self, timeout: float) -> list[Hello]:
-        """Wait for nodes that are new; empty when time is up, or at once when closed by another thread."""
+        """Wait for HELLO messages of new nodes; empty after `timeout` seconds, or when closed by another thread."""
         deadline = time.monotonic() + timeout
         with self._lock, selectors.DefaultSelector() as selector:
             if self._closed:
@@ -168,9 +168,9 @@ class Scouter:
                 selector.select(max(0.0, min(deadline, deadline if due is None else due) - now))
 
     def close(self) -> None:
-        """Stop asking; a second time does nothing."""
+        """Stop scouting; a second call does nothing."""
         self._closed = True
-        self._wake.close()  # wakes `wait`, which gives the lock back
+        self._wake.close()  # wakes `wait`, which releases the lock
         with self._lock:
             self._waker.close()
             for sender, _ in self._places:
@@ -178,17 +178,18 @@ class Scouter:
 
 
 def _read_datagrams(receiver: socket.socket) -> Iterator[tuple[bytes, tuple[str, int]]]:
-    """What is there now, up to a limit."""
+    """Yield the datagrams that are there, up to a limit."""
     for _ in range(MAX_DATAGRAMS_PER_READ):
         try:
             yield receiver.recvfrom(MAX_DATAGRAM)
-        except OSError:  # nothing there; closed; or an answer of ours did not arrive
+        except OSError:  # nothing there, closed, or an ICMP error for a datagram sent before
             return
 
 
 @contextlib.contextmanager
 def _log_link_errors(interface: Interface) -> Iterator[None]:
+    """Log a LinkError instead of raising it."""
     try:
         yield
     except LinkError as error:
-        LOGGER.warning("scouting on interface %s: %s", interface.name, error)
+        LOGGER.warning("scouting on interface %s failed: %s", interface.name, error)

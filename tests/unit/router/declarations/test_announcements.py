@@ -25,7 +25,7 @@ def bodies(out: Outgoing) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", DeclarationKind)
-def test_every_kind_has_a_beginning_and_an_end(kind: DeclarationKind) -> None:
+def test_every_kind_has_a_declare_and_an_undeclare_body(kind: DeclarationKind) -> None:
     begun = make_declare_body(kind, 7, WireExpr(0, "a"), NONE)
     ended = make_undeclare_body(kind, 7)
     assert f"D_{kind.name}" == begun.NAME
@@ -39,7 +39,7 @@ def test_the_end_names_the_key_only_among_routers() -> None:
     assert make_undeclare_body(DeclarationKind.TOKEN, 0, expr) == UndeclareToken(id=0, ext_wire_expr=expr)
 
 
-def test_a_key_is_told_once_changed_and_ended() -> None:
+def test_key_is_announced_once_updated_and_withdrawn() -> None:
     out: Outgoing = []
     telling, face = Announcements(out), Face(1, ZenohId(1), WhatAmI.CLIENT, Region.CLIENT)
     telling.update(face, DeclarationKind.QUERYABLE, "a/*", None)
@@ -59,7 +59,7 @@ def test_a_key_is_told_once_changed_and_ended() -> None:
     assert telling.announced_faces(DeclarationKind.QUERYABLE, "a/*") == []
 
 
-def test_a_mention_leaves_no_trace() -> None:
+def test_announce_once_is_not_remembered() -> None:
     out: Outgoing = []
     telling, face = Announcements(out), Face(1, ZenohId(1), WhatAmI.CLIENT, Region.LOCAL)
     telling.announce_once(face, DeclarationKind.TOKEN, "a", NONE, 5)
@@ -67,7 +67,7 @@ def test_a_mention_leaves_no_trace() -> None:
     assert telling.announced_faces(DeclarationKind.TOKEN, "a") == []
 
 
-def test_who_leaves_knows_nothing() -> None:
+def test_removed_face_has_no_announcements() -> None:
     telling = Announcements([])
     one, other = (Face(number, ZenohId(number), WhatAmI.CLIENT, Region.CLIENT) for number in (1, 2))
     for face in (one, other):

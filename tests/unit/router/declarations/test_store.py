@@ -21,7 +21,7 @@ from zenspark.wire.values import InterestMode, QueryableInfo, WhatAmI, WireExpr,
 BOTH = InterestMode.CURRENT_FUTURE
 
 
-def test_a_key_goes_up_once_and_ends_with_its_last_holder() -> None:
+def test_key_is_announced_upstream_once_until_its_last_owner() -> None:
     net = Network()
     peer, one, other = net.peer(), net.client(), net.client()
     for client in (one, other):
@@ -36,7 +36,7 @@ def test_a_key_goes_up_once_and_ends_with_its_last_holder() -> None:
     assert list(above.announced[DeclarationKind.SUBSCRIBER]) == []
 
 
-def test_a_router_stays_out_of_the_way_of_peers_with_a_link() -> None:
+def test_router_does_not_forward_between_linked_peers() -> None:
     net = Network()
     centre, one, other = net.router(), net.peer(), net.peer()
     for peer in (one, other):
@@ -58,7 +58,7 @@ def test_a_router_stays_out_of_the_way_of_peers_with_a_link() -> None:
     assert answered(one.heard) == ["D_SUBSCRIBER a"]
 
 
-def test_a_link_to_who_is_not_here_changes_nothing() -> None:
+def test_link_to_an_unknown_peer_changes_nothing() -> None:
     net = Network()
     centre, one, other, stranger = net.router(), net.peer(), net.peer(), net.peer()
     for peer in (one, other):
@@ -72,7 +72,7 @@ def test_a_link_to_who_is_not_here_changes_nothing() -> None:
     assert pushed(other) == [("a", b"1")]
 
 
-def test_one_offer_for_many_is_complete_if_one_of_them_is_for_all() -> None:
+def test_aggregate_queryable_is_complete_if_one_includes_the_key() -> None:
     net = Network()
     centre, other = net.router(), net.client()
     net.join(other, centre)
@@ -85,7 +85,7 @@ def test_one_offer_for_many_is_complete_if_one_of_them_is_for_all() -> None:
     assert infos == [QueryableInfo(False), QueryableInfo(True)]
 
 
-def test_what_is_declared_elsewhere_is_not_ours_to_declare() -> None:
+def test_declarations_of_other_sources_are_not_declared_as_own() -> None:
     net = Network()
     left, middle, right = net.router(), net.router(), net.router()
     net.join(left, middle)
@@ -114,7 +114,7 @@ def test_a_link_between_two_peers_is_nothing_to_a_third() -> None:
 
 
 @pytest.mark.parametrize("body", [DeclareSubscriber, DeclareQueryable])
-def test_what_a_node_above_declares_again_under_another_id_ends_with_that_id(
+def test_upstream_redeclaration_under_another_id_replaces_the_first(
     body: type[DeclareSubscriber | DeclareQueryable],
 ) -> None:
     """A router that never tells the end of the first id must not keep a publisher matching."""

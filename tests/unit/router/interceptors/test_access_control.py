@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.router.interceptors.said import NOBODY, PARTY
+from tests.unit.router.interceptors.sample_messages import PEER_ATTRIBUTES, UNKNOWN_PEER
 from zenspark.key import KeyExpr
 from zenspark.router.interceptors.access_control import AccessRules, FacePermissions
 from zenspark.router.interceptors.rules import (
@@ -33,13 +33,15 @@ def access(default: Permission, rules: list[AccessRule], subject: AccessSubject 
     )
 
 
-def permissions_for(found: AccessRules, party: PeerAttributes = PARTY, flow: Flow = "ingress") -> FacePermissions:
+def permissions_for(
+    found: AccessRules, party: PeerAttributes = PEER_ATTRIBUTES, flow: Flow = "ingress"
+) -> FacePermissions:
     made = found.permissions_for(party, flow)
     assert made is not None
     return made
 
 
-def test_what_is_not_named_follows_the_default() -> None:
+def test_unlisted_action_follows_the_default() -> None:
     careful = permissions_for(access("deny", [rule("allow", "a/**")]))
     assert careful.allows("put", "a/b")
     assert not careful.allows("put", "b")
@@ -50,7 +52,7 @@ def test_what_is_not_named_follows_the_default() -> None:
     assert generous.allows("delete", "a/b")
 
 
-def test_a_denial_counts_more_than_a_permission() -> None:
+def test_deny_takes_precedence_over_allow() -> None:
     found = permissions_for(access("deny", [rule("allow", "**", name="r"), rule("deny", "a/*", name="q")]))
     assert not found.allows("put", "a/b")
     assert found.allows("put", "a/b/c")
@@ -63,7 +65,7 @@ def test_a_rule_holds_for_keys_it_includes_whole() -> None:
     assert not found.allows("put", "a/@b")
 
 
-def test_what_is_no_key_is_denied() -> None:
+def test_invalid_key_is_denied() -> None:
     assert not permissions_for(access("allow", [rule("deny", "a")])).allows("put", None)
 
 
@@ -84,10 +86,10 @@ def test_what_is_no_key_is_denied() -> None:
         (AccessSubject(id="s", zids=("a1",), usernames=("bert",)), False),
     ],
 )
-def test_who_is_meant(subject: AccessSubject, is_meant: bool) -> None:
+def test_subject_matcher_matches_peer(subject: AccessSubject, is_meant: bool) -> None:
     found = access("deny", [rule("allow", "a")], subject)
     assert permissions_for(found).allows("put", "a") is is_meant
-    assert permissions_for(found, NOBODY).allows("put", "a") is (subject == ANYBODY)
+    assert permissions_for(found, UNKNOWN_PEER).allows("put", "a") is (subject == ANYBODY)
 
 
 def test_of_several_subjects_that_fit_one_that_allows_is_enough() -> None:
@@ -95,7 +97,7 @@ def test_of_several_subjects_that_fit_one_that_allows_is_enough() -> None:
     deny = AccessPolicy(rules=("r",), subjects=("s",))
     found = AccessRules("allow", [rule("deny", "a")], subjects, [deny])
     assert permissions_for(found).allows("put", "a")  # as nothing is said against the other subject
-    assert not permissions_for(found, NOBODY).allows("put", "a")
+    assert not permissions_for(found, UNKNOWN_PEER).allows("put", "a")
     both = AccessRules("allow", [rule("deny", "a")], subjects, [deny, AccessPolicy(rules=("r",), subjects=("t",))])
     assert not permissions_for(both).allows("put", "a")
 
@@ -107,20 +109,22 @@ def test_subjects_that_mean_the_same_are_one() -> None:
     assert not permissions_for(AccessRules("deny", rules, subjects, policies)).allows("put", "a")
 
 
-def test_who_is_no_subject_gets_the_default() -> None:
+def test_peer_without_subject_gets_the_default() -> None:
     nobody = AccessSubject(id="s", zids=("c3",))
     assert permissions_for(access("allow", [rule("deny", "a")], nobody)).allows("put", "a")
     assert not permissions_for(access("deny", [rule("allow", "a")], nobody)).allows("put", "a")
 
 
 def test_flows_without_a_rule_are_free_if_the_default_allows() -> None:
-    assert access("allow", [rule("deny", "a", flows=("egress",))]).permissions_for(PARTY, "ingress") is None
-    assert access("allow", [rule("deny", "a", flows=("egress",))]).permissions_for(PARTY, "egress") is not None
+    assert access("allow", [rule("deny", "a", flows=("egress",))]).permissions_for(PEER_ATTRIBUTES, "ingress") is None
+    assert (
+        access("allow", [rule("deny", "a", flows=("egress",))]).permissions_for(PEER_ATTRIBUTES, "egress") is not None
+    )
     one_way = access("deny", [rule("allow", "a", flows=("egress",))])
     assert permissions_for(one_way, flow="egress").allows("put", "a")
     assert not permissions_for(one_way, flow="ingress").allows("put", "a")
 
 
 def test_without_rules_the_default_is_all_there_is() -> None:
-    assert AccessRules("allow").permissions_for(PARTY, "ingress") is None
+    assert AccessRules("allow").permissions_for(PEER_ATTRIBUTES, "ingress") is None
     assert not permissions_for(AccessRules("deny")).allows("put", "a")

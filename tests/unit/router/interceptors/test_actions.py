@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.router.interceptors.said import declare, delete, failure, interest, put, query, reply
+from tests.unit.router.interceptors.sample_messages import declare, delete, failure, interest, put, query, reply
 from zenspark.router.face import DeclarationKind
 from zenspark.router.interceptors.actions import (
     action_of,
@@ -56,7 +56,7 @@ NULL = WireExpr(0, "", Mapping.RECEIVER)
         (interest(InterestMode.CURRENT_FUTURE, "a"), "declare_liveliness_subscriber"),
     ],
 )
-def test_what_rules_are_about(message: NetworkMessage, action: str) -> None:
+def test_action_of_messages(message: NetworkMessage, action: str) -> None:
     assert action_of(message) == (action, A)
 
 
@@ -74,7 +74,7 @@ def test_what_rules_are_about(message: NetworkMessage, action: str) -> None:
         NetworkOam(id=1),
     ],
 )
-def test_what_no_rule_is_about(message: NetworkMessage) -> None:
+def test_messages_without_action(message: NetworkMessage) -> None:
     assert action_of(message) is None
 
 
@@ -82,7 +82,7 @@ def test_an_interest_in_everything_has_no_key() -> None:
     assert action_of(interest(InterestMode.CURRENT, None)) == ("liveliness_query", None)
 
 
-def test_what_takes_back_has_the_name_of_what_declares() -> None:
+def test_undeclare_has_the_reference_of_its_declaration() -> None:
     for made, ended, kind in (
         (DeclareSubscriber(id=7, wire_expr=A), UndeclareSubscriber(id=7), DeclarationKind.SUBSCRIBER),
         (DeclareQueryable(id=7, wire_expr=A), UndeclareQueryable(id=7), DeclarationKind.QUERYABLE),
@@ -97,7 +97,7 @@ def test_what_takes_back_has_the_name_of_what_declares() -> None:
     assert get_declared_ref(declare(DeclareToken(id=0, wire_expr=A))) is None
 
 
-def test_questions_have_an_end() -> None:
+def test_queries_and_interests_have_a_final() -> None:
     assert make_final(query("a", number=3)) == ResponseFinal(request_id=3, qos=QoS.DEFAULT)
     final = Declare(interest_id=4, qos=QoS.DECLARE, body=DeclareFinal())
     assert make_final(interest(InterestMode.CURRENT, "a", 4)) == final

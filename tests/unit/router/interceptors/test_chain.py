@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.router.interceptors.said import NOBODY, PARTY, declare, interest, put, query
+from tests.unit.router.interceptors.sample_messages import PEER_ATTRIBUTES, UNKNOWN_PEER, declare, interest, put, query
 from zenspark.key import KeyExpr
 from zenspark.router.interceptors import chain as module
 from zenspark.router.interceptors.access_control import AccessRules
@@ -47,7 +47,7 @@ def limiting(key: str, limit: int) -> LowPassItem:
 
 
 def make_chain(interception: InterceptorConfig, flow: Flow = "ingress") -> InterceptorChain:
-    found = interception.make_chain(PARTY, flow, resolve)
+    found = interception.make_chain(PEER_ATTRIBUTES, flow, resolve)
     assert found is not None
     return found
 
@@ -68,11 +68,11 @@ def passes(found: InterceptorChain, message: NetworkMessage, now: float = 0.0) -
         ),
     ],
 )
-def test_there_is_no_gate_where_everything_passes(interception: InterceptorConfig) -> None:
-    assert interception.make_chain(NOBODY, "egress", resolve) is None
+def test_no_chain_where_everything_passes(interception: InterceptorConfig) -> None:
+    assert interception.make_chain(UNKNOWN_PEER, "egress", resolve) is None
 
 
-def test_each_interceptor_alone_makes_a_gate() -> None:
+def test_each_interceptor_alone_makes_a_chain() -> None:
     assert not passes(make_chain(InterceptorConfig(access=denying("put"))), put("shut/a"))
     assert not passes(make_chain(InterceptorConfig(downsampling=(sampling("a", 0),))), put("a"))
     assert not passes(make_chain(InterceptorConfig(low_pass=(limiting("a", 1),))), put("a", b"12"))
@@ -83,14 +83,14 @@ def test_each_interceptor_alone_makes_a_gate() -> None:
     assert changed.qos.priority is Priority.BACKGROUND
 
 
-def test_what_is_denied_takes_its_place_in_time() -> None:
+def test_denied_message_uses_up_its_rate_slot() -> None:
     found = make_chain(InterceptorConfig(downsampling=(sampling("**", 1),), access=denying("put")))
     assert not passes(found, put("shut/a"), 0.0)
     assert not passes(found, put("open"), 0.5)
     assert passes(found, put("open"), 1.0)
 
 
-def test_numbers_are_resolved_and_what_is_no_key_is_denied() -> None:
+def test_key_ids_are_resolved_and_invalid_keys_denied() -> None:
     found = make_chain(InterceptorConfig(access=denying("put", "liveliness_query")))
     for expr in (WireExpr(7, "/a"), WireExpr(8, "/a"), WireExpr(0, "a//b")):
         assert not passes(found, Push(wire_expr=expr, body=Put(payload=b"")))
@@ -98,7 +98,7 @@ def test_numbers_are_resolved_and_what_is_no_key_is_denied() -> None:
     assert passes(found, interest(InterestMode.CURRENT, "a"))
 
 
-def test_verdicts_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_decisions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_CACHED_DECISIONS", 3)
     found = make_chain(InterceptorConfig(access=denying("put")))
     for number in range(10):
@@ -111,7 +111,7 @@ def test_verdicts_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) 
     assert asked == []
 
 
-def test_what_was_never_declared_there_is_not_taken_back() -> None:
+def test_undeclare_of_a_suppressed_declaration_is_suppressed() -> None:
     found = make_chain(
         InterceptorConfig(access=denying("declare_subscriber", "declare_liveliness_subscriber")), "egress"
     )
@@ -127,7 +127,7 @@ def test_what_was_never_declared_there_is_not_taken_back() -> None:
     assert passes(found, declare(DeclareFinal()))
 
 
-def test_of_what_comes_in_everything_may_be_taken_back() -> None:
+def test_undeclare_passes_ingress() -> None:
     found = make_chain(InterceptorConfig(access=denying("declare_subscriber", "query")))
     assert not passes(found, declare(DeclareSubscriber(id=1, wire_expr=WireExpr(0, "shut/a"))))
     assert passes(found, declare(UndeclareSubscriber(id=1)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.router.interceptors.said import NOBODY, PARTY
+from tests.unit.router.interceptors.sample_messages import PEER_ATTRIBUTES, UNKNOWN_PEER
 from zenspark.key import KeyExpr
 from zenspark.router.interceptors.low_pass import LowPassFilter
 from zenspark.router.interceptors.rules import Flow, LinkProtocol, LowPassItem
@@ -27,7 +27,7 @@ def item(
 
 def test_the_smallest_limit_whose_keys_include_the_key() -> None:
     found = LowPassFilter(
-        [item(10, "a/**"), item(4, "a/b", "c"), item(99, "a/*", interfaces=("lo",))], PARTY, "ingress"
+        [item(10, "a/**"), item(4, "a/b", "c"), item(99, "a/*", interfaces=("lo",))], PEER_ATTRIBUTES, "ingress"
     )
     assert found
     assert found.limit("put", "a/b") == 4
@@ -38,26 +38,26 @@ def test_the_smallest_limit_whose_keys_include_the_key() -> None:
     assert found.limit("liveliness_query", None) is None
 
 
-def test_only_what_is_about_this_neighbour_and_flow() -> None:
+def test_only_items_matching_peer_and_flow_apply() -> None:
     items = [
         item(1, "a", interfaces=("eth0",)),
         item(2, "a", protocols=("udp",)),
         item(3, "a", flows=("egress",)),
         item(4, "a", interfaces=("eth0", "lo"), protocols=("udp", "tcp"), flows=("ingress",)),
     ]
-    assert LowPassFilter(items, PARTY, "ingress").limit("put", "a") == 4
-    assert LowPassFilter(items, PARTY, "egress").limit("put", "a") == 3
-    nothing = LowPassFilter(items, NOBODY, "ingress")
+    assert LowPassFilter(items, PEER_ATTRIBUTES, "ingress").limit("put", "a") == 4
+    assert LowPassFilter(items, PEER_ATTRIBUTES, "egress").limit("put", "a") == 3
+    nothing = LowPassFilter(items, UNKNOWN_PEER, "ingress")
     assert not nothing
     assert nothing.limit("put", "a") is None
     assert nothing.limit("put", None) is None
 
 
-def test_a_later_item_takes_the_place_of_one_that_says_the_same() -> None:
-    assert LowPassFilter([item(4, "a"), item(10, "a")], PARTY, "ingress").limit("put", "a") == 10
+def test_later_item_replaces_one_that_differs_only_in_its_limit() -> None:
+    assert LowPassFilter([item(4, "a"), item(10, "a")], PEER_ATTRIBUTES, "ingress").limit("put", "a") == 10
     elsewhere = [item(4, "a", protocols=("tcp",)), item(10, "a")]
-    assert LowPassFilter(elsewhere, PARTY, "ingress").limit("put", "a") == 4
+    assert LowPassFilter(elsewhere, PEER_ATTRIBUTES, "ingress").limit("put", "a") == 4
 
 
-def test_what_has_no_key_may_carry_nothing() -> None:
-    assert LowPassFilter([item(4, "a")], PARTY, "ingress").limit("reply", None) == 0
+def test_message_without_key_has_limit_zero() -> None:
+    assert LowPassFilter([item(4, "a")], PEER_ATTRIBUTES, "ingress").limit("reply", None) == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.router.interceptors.said import declare, delete, interest, put, query
+from tests.unit.router.interceptors.sample_messages import declare, delete, interest, put, query
 from zenspark.key import KeyExpr
 from zenspark.router.face import Face
 from zenspark.router.interceptors.access_control import AccessRules
@@ -61,7 +61,7 @@ class Place:
         return self.checkpoint.on_egress(self.router.receive(face, passed, NOW), True, NOW)
 
 
-def test_faces_get_gates_where_rules_are_about_them() -> None:
+def test_faces_get_chains_where_rules_match() -> None:
     place = Place("ingress")
     assert place.watched.ingress is not None
     assert place.watched.egress is None
@@ -69,7 +69,7 @@ def test_faces_get_gates_where_rules_are_about_them() -> None:
     assert place.local.ingress is place.local.egress is None
 
 
-def test_what_comes_in_is_kept_and_questions_are_ended() -> None:
+def test_ingress_drop_ends_queries_with_final() -> None:
     place = Place("ingress")
     place.say(place.free, declare(DeclareSubscriber(id=1, wire_expr=WireExpr(0, "**"))))
     assert place.say(place.watched, put("shut/a")) == []
@@ -80,7 +80,7 @@ def test_what_comes_in_is_kept_and_questions_are_ended() -> None:
     assert place.say(place.watched, interest(InterestMode.CURRENT, "shut/a", 6)) == [(place.watched, final)]
 
 
-def test_what_the_session_itself_says_meets_gates_where_it_leaves() -> None:
+def test_local_messages_are_intercepted_on_egress() -> None:
     place = Place("egress")
     for face in (place.watched, place.free):
         place.say(face, declare(DeclareSubscriber(id=1, wire_expr=WireExpr(0, "**"))))
@@ -88,7 +88,7 @@ def test_what_the_session_itself_says_meets_gates_where_it_leaves() -> None:
     assert {face for face, _ in place.say(place.local, put("open"))} == {place.watched, place.free}
 
 
-def test_a_question_that_does_not_leave_counts_as_answered() -> None:
+def test_query_dropped_on_egress_counts_as_answered() -> None:
     place = Place("egress")
     place.say(place.watched, declare(DeclareQueryable(id=1, wire_expr=WireExpr(0, "shut/**"))))
     answers = place.say(place.free, query("shut/a", number=9))
@@ -106,7 +106,7 @@ def test_an_interest_that_does_not_leave_counts_as_answered(key: str) -> None:
     assert (place.router.next_timeout() is None) is (key == "shut/a")
 
 
-def test_those_who_are_no_face_have_rules_too() -> None:
+def test_access_control_applies_to_clients_without_a_face() -> None:
     place = Place("ingress")
     meant, other = PeerAttributes(ZenohId(0xA1)), PeerAttributes(None, (), "http")
     assert place.checkpoint.has_access_control
@@ -119,7 +119,7 @@ def test_those_who_are_no_face_have_rules_too() -> None:
     assert open_to_all.allows(meant, "ingress", "put", "shut/a")
 
 
-def test_what_is_denied_on_the_way_in_is_counted() -> None:
+def test_denied_ingress_is_counted() -> None:
     place = Place("ingress")
     for face, key in ((place.watched, "shut/a"), (place.watched, "shut/b"), (place.watched, "a"), (place.free, "shut")):
         place.say(face, put(key))
@@ -128,7 +128,7 @@ def test_what_is_denied_on_the_way_in_is_counted() -> None:
     assert place.router.refusals.latest == {Limit.ACCESS_INGRESS: str(place.watched)}
 
 
-def test_what_is_denied_on_the_way_out_is_counted() -> None:
+def test_denied_egress_is_counted() -> None:
     place = Place("egress")
     place.say(place.watched, declare(DeclareSubscriber(id=1, wire_expr=WireExpr(0, "**"))))
     place.say(place.free, put("shut/a"))
@@ -136,7 +136,7 @@ def test_what_is_denied_on_the_way_out_is_counted() -> None:
     assert place.router.refusals.counts == {Limit.ACCESS_EGRESS: 1}
 
 
-def test_what_a_client_without_a_face_is_denied_is_counted() -> None:
+def test_denial_of_a_client_without_a_face_is_counted() -> None:
     place = Place("ingress")
     assert place.checkpoint.allows(PeerAttributes(ZenohId(0xA1)), "ingress", "put", "a")
     assert not place.checkpoint.allows(PeerAttributes(ZenohId(0xA1)), "ingress", "put", "shut/a")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.router.interceptors.said import delete, put, query, reply
+from tests.unit.router.interceptors.sample_messages import delete, put, query, reply
 from zenspark.key import KeyExpr
 from zenspark.router.interceptors.qos_overwrite import QosOverwrite
 from zenspark.router.interceptors.rules import OverwriteItem, QosChange, QosMatch
@@ -50,7 +50,7 @@ def test_only_some_messages_on_some_keys() -> None:
         (QosChange(express=False, congestion_control="block"), QoS(congestion=Congestion.BLOCK)),
     ],
 )
-def test_treatments(treatment: QosChange, expected: QoS) -> None:
+def test_qos_changes(treatment: QosChange, expected: QoS) -> None:
     assert overwriting(treatment).apply(put("a"), True).qos == expected
     assert overwriting(treatment).apply(query("a"), True).qos == expected
 
@@ -75,7 +75,7 @@ def test_replies_are_left_as_they_are() -> None:
         (QosMatch(priority="data", express=True), False),
     ],
 )
-def test_only_what_wanted_to_be_treated_in_some_way(qos: QosMatch, is_meant: bool) -> None:
+def test_only_messages_with_matching_qos_change(qos: QosMatch, is_meant: bool) -> None:
     changed = overwriting(HIGH, qos).apply(put("a"), True)
     assert (changed.qos.priority is Priority.DATA_HIGH) is is_meant
     unreliable = overwriting(HIGH, QosMatch(reliability="best_effort")).apply(put("a"), False)

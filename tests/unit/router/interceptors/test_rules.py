@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.unit.router.interceptors.said import NOBODY, PARTY
+from tests.unit.router.interceptors.sample_messages import PEER_ATTRIBUTES, UNKNOWN_PEER
 from zenspark.key import KeyExpr
 from zenspark.router.interceptors.rules import (
     InterceptorItem,
@@ -35,12 +35,12 @@ from zenspark.wire.values import ZenohId
         (OverwriteItem(messages=("put",), overwrite=QosChange()), True),
     ],
 )
-def test_whom_an_item_covers(item: InterceptorItem, covered: bool) -> None:
-    assert item.matches(PARTY, "ingress") is covered
+def test_item_matches_peer_and_flow(item: InterceptorItem, covered: bool) -> None:
+    assert item.matches(PEER_ATTRIBUTES, "ingress") is covered
 
 
 def test_a_link_without_interfaces_is_at_none_of_them() -> None:
-    assert not InterceptorItem(interfaces=("lo",)).matches(NOBODY, "egress")
+    assert not InterceptorItem(interfaces=("lo",)).matches(UNKNOWN_PEER, "egress")
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_link_without_interfaces_is_at_none_of_them() -> None:
         {"messages": ["put"], "key_exprs": ["a"], "size_limit": 1, "foo": 1},
     ],
 )
-def test_items_that_cannot_be(given: dict[str, object]) -> None:
+def test_invalid_items_are_rejected(given: dict[str, object]) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(given, LowPassItem, dec_hook=lambda _, value: KeyExpr(value))
 
@@ -76,11 +76,11 @@ HOME = PeerAttributes(ZenohId(0xA1), ("lo",), "tls", "fleet", "r1", "192.0.2.7")
         (RouterSubject(zids=("b1",)), False),
     ],
 )
-def test_who_may_be_a_router(subject: RouterSubject, covered: bool) -> None:
+def test_router_subject_matches_peers(subject: RouterSubject, covered: bool) -> None:
     assert subject.matches(HOME) is covered
 
 
 @pytest.mark.parametrize(("address", "covered"), [(None, False), ("::ffff:192.0.2.7", True), ("fe80::1%eth0", False)])
-def test_addresses_of_routers_in_other_clothes(address: str | None, covered: bool) -> None:
+def test_router_subject_matches_ipv4_mapped_addresses(address: str | None, covered: bool) -> None:
     party = msgspec.structs.replace(HOME, address=address)
     assert RouterSubject(addresses=("192.0.2.0/24",)).matches(party) is covered

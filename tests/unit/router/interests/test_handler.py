@@ -16,7 +16,7 @@ from zenspark.wire.values import InterestMode, QoS, WhatAmI, WireExpr, ZenohId
 BOTH = InterestMode.CURRENT_FUTURE
 
 
-def test_an_answer_to_nobody_is_a_declaration_like_any_other() -> None:
+def test_declaration_with_unknown_interest_id_is_stored() -> None:
     net = Network()
     client, centre = net.client(), net.router()
     net.join(client, centre)
@@ -27,7 +27,7 @@ def test_an_answer_to_nobody_is_a_declaration_like_any_other() -> None:
     assert client.router.routes.push(client.local, "a") == (above,)
 
 
-def test_an_answer_for_many_is_told_as_one() -> None:
+def test_aggregated_interest_gets_one_declaration() -> None:
     net = Network()
     client, centre, other = net.client(), net.router(), net.client()
     net.join(client, centre)
@@ -37,7 +37,7 @@ def test_an_answer_for_many_is_told_as_one() -> None:
     assert answered(net.ask(client, "a/*", BOTH, subscribers=True, aggregate=True)) == ["D_SUBSCRIBER a/*", "D_FINAL"]
 
 
-def test_current_and_future_declarations_are_told_down_two_levels() -> None:
+def test_current_and_future_declarations_are_announced_two_levels_down() -> None:
     net = Network()
     client, peer, centre, other = net.client(), net.peer(), net.router(), net.client()
     net.join(peer, centre)
@@ -50,7 +50,7 @@ def test_current_and_future_declarations_are_told_down_two_levels() -> None:
     assert answered(client.heard) == ["D_TOKEN live/b"]
 
 
-def test_a_question_about_this_moment_is_answered_once_for_each_key() -> None:
+def test_current_interest_gets_each_key_once() -> None:
     net = Network()
     client = net.client()
     above, _ = client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
@@ -77,7 +77,7 @@ def test_an_interest_that_was_replaced_does_not_end_the_one_of_the_same_id() -> 
     assert client.router.receive(above, answer, 6.0) == [(client.local, final)]
 
 
-def test_a_neighbour_that_left_is_not_told_that_its_interest_timed_out() -> None:
+def test_interest_timeout_of_removed_face_sends_nothing() -> None:
     peer = Network().peer()
     peer.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
     client, _ = peer.router.add_face(ZenohId(98), WhatAmI.CLIENT, 0.0)
@@ -87,7 +87,7 @@ def test_a_neighbour_that_left_is_not_told_that_its_interest_timed_out() -> None
     assert peer.router.handle_timeout(INTEREST_TIMEOUT_SECONDS) == []
 
 
-def test_the_first_final_of_a_peer_is_for_a_question_nobody_sent() -> None:
+def test_first_final_of_a_peer_ends_the_implicit_interest() -> None:
     net = Network()
     one, other = net.peer(), net.peer()
     face, _ = one.router.add_face(other.router.zid, other.router.whatami, 0.0)
@@ -96,7 +96,7 @@ def test_the_first_final_of_a_peer_is_for_a_question_nobody_sent() -> None:
     assert not face.initial_declarations_pending
 
 
-def test_nobody_is_told_of_its_own_subscribers() -> None:
+def test_own_subscribers_are_not_announced_back() -> None:
     net = Network()
     centre, client = net.router(), net.client()
     net.join(client, centre)
@@ -128,7 +128,7 @@ def bodies(out: Outgoing) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", [InterestMode.CURRENT, InterestMode.CURRENT_FUTURE])
-def test_many_declarations_are_answered_in_portions_and_then_comes_the_end(mode: InterestMode) -> None:
+def test_many_declarations_are_sent_in_portions_then_final(mode: InterestMode) -> None:
     router, client = crowded(2 * MAX_DECLARATIONS_PER_PORTION + 10)
     portions = [bodies(router.receive(client, interest(1, mode), 0.0))]
     while router.is_awaiting_declarations(client):
@@ -148,7 +148,7 @@ def test_the_next_interest_waits_for_its_turn() -> None:
     assert last[-1] == "DeclareFinal"
 
 
-def test_an_interest_that_was_taken_back_is_answered_no_further() -> None:
+def test_ended_interest_gets_no_more_portions() -> None:
     router, client = crowded(3 * MAX_DECLARATIONS_PER_PORTION)
     router.receive(client, interest(1, InterestMode.CURRENT_FUTURE), 0.0)
     router.receive(client, Interest(id=1, mode=InterestMode.FINAL), 0.0)
@@ -156,14 +156,14 @@ def test_an_interest_that_was_taken_back_is_answered_no_further() -> None:
     assert not router.is_awaiting_declarations(client)
 
 
-def test_a_face_that_is_gone_is_answered_no_further() -> None:
+def test_removed_face_gets_no_more_portions() -> None:
     router, client = crowded(3 * MAX_DECLARATIONS_PER_PORTION)
     router.receive(client, interest(1), 0.0)
     router.remove_face(client, 0.0)
     assert router.faces_awaiting_declarations == []
 
 
-def test_what_ended_before_its_turn_is_not_mentioned() -> None:
+def test_declaration_undeclared_before_its_portion_is_not_sent() -> None:
     router, client = crowded(MAX_DECLARATIONS_PER_PORTION + 2)
     first = router.receive(client, interest(1, InterestMode.CURRENT_FUTURE), 0.0)
     owner = next(face for face in router._faces.values() if face.zid == ZenohId(2))

@@ -36,7 +36,7 @@ def test_matching_is_intersection() -> None:
     assert interests.matching_future(DeclarationKind.SUBSCRIBER, "b") == []
 
 
-def test_one_declaration_stands_for_many_only_if_that_was_asked() -> None:
+def test_aggregation_only_if_requested() -> None:
     interests = InterestTable()
     interests.add(asked(aggregate=True))
     other = asked()
@@ -55,7 +55,7 @@ def test_aggregated_interests_announce_their_own_key() -> None:
     assert asked().announced_key(DeclarationKind.SUBSCRIBER, "a/b") == "a/b"
 
 
-def test_a_passed_on_interest_is_answered_when_the_last_said_final() -> None:
+def test_forwarded_interest_is_resolved_with_the_last_final() -> None:
     interests, mine = InterestTable(), asked()
     interests.add(mine)
     interests.record_propagation(mine, ABOVE, 9, 1.0)
@@ -74,7 +74,7 @@ def test_a_passed_on_interest_is_answered_when_the_last_said_final() -> None:
     assert interests.by_face(ASKER) == interests.all() == []
 
 
-def test_who_is_gone_owes_no_answer() -> None:
+def test_removed_upstream_face_is_not_awaited() -> None:
     interests, mine = InterestTable(), asked()
     interests.add(mine)
     interests.record_propagation(mine, ABOVE, 9, 1.0)
@@ -84,7 +84,7 @@ def test_who_is_gone_owes_no_answer() -> None:
     assert interests.remove(ASKER, 5) is mine
 
 
-def test_nobody_waits_for_the_answer_to_a_future_interest() -> None:
+def test_future_interest_has_no_deadline() -> None:
     interests, mine = InterestTable(), asked(mode=InterestMode.FUTURE)
     interests.record_propagation(mine, ABOVE, 9, 1.0)
     assert not mine.waiting
@@ -92,7 +92,7 @@ def test_nobody_waits_for_the_answer_to_a_future_interest() -> None:
     assert not mine.is_current
 
 
-def test_interests_about_a_key_are_those_that_intersect() -> None:
+def test_matching_interests_intersect_the_key() -> None:
     interests = InterestTable()
     near = LiveInterest(ASKER, 1, InterestMode.FUTURE, SUBSCRIBERS, "a/*", False)
     far = LiveInterest(ASKER, 2, InterestMode.FUTURE, SUBSCRIBERS, "b", False)

@@ -43,7 +43,7 @@ def peer(multihop: bool = False, targets: Roles = EVERYBODY) -> GossipProtocol:
     return GossipProtocol(OWN, WhatAmI.PEER, targets, multihop)
 
 
-def test_a_new_neighbour_hears_of_us_and_of_itself() -> None:
+def test_new_neighbour_gets_entries_of_this_node_and_itself() -> None:
     face = neighbour(0xB1)
     assert entries(peer().opened(face, HERE)) == [
         (
@@ -56,13 +56,13 @@ def test_a_new_neighbour_hears_of_us_and_of_itself() -> None:
     ]
 
 
-def test_who_is_no_target_hears_nothing() -> None:
+def test_no_gossip_to_roles_outside_the_targets() -> None:
     node = peer(targets=Roles(WhatAmI.ROUTER.bit))
     assert node.opened(neighbour(0xB1), HERE) == []
     assert len(node.opened(neighbour(0xB2, WhatAmI.ROUTER), HERE)) == 1
 
 
-def test_the_other_neighbours_hear_where_a_newcomer_is_as_a_router_says_it() -> None:
+def test_locators_of_a_new_neighbour_are_forwarded_to_the_others() -> None:
     node = GossipProtocol(OWN, WhatAmI.ROUTER, EVERYBODY)
     first, second = neighbour(0xB1), neighbour(0xB2)
     node.opened(first, HERE)
@@ -75,7 +75,7 @@ def test_the_other_neighbours_hear_where_a_newcomer_is_as_a_router_says_it() -> 
     assert encode(message) == head + text + b"\0"
 
 
-def test_a_newcomer_hears_where_the_other_neighbours_are() -> None:
+def test_new_neighbour_gets_locators_of_the_others() -> None:
     node = peer()
     first, silent, late = neighbour(0xB1), neighbour(0xB3), neighbour(0xB2)
     node.opened(first, HERE)
@@ -86,7 +86,7 @@ def test_a_newcomer_hears_where_the_other_neighbours_are() -> None:
     assert heard[2].locators == THERE
 
 
-def test_what_is_known_already_is_not_news() -> None:
+def test_known_locators_are_not_forwarded_again() -> None:
     node = peer()
     first, second = neighbour(0xB1), neighbour(0xB2)
     node.opened(first, HERE)
@@ -101,7 +101,7 @@ def test_what_is_known_already_is_not_news() -> None:
 
 
 @pytest.mark.parametrize("multihop", [False, True])
-def test_rumours_of_others_are_found_but_passed_on_only_with_multihop(multihop: bool) -> None:
+def test_entries_of_non_neighbours_are_forwarded_only_with_multihop(multihop: bool) -> None:
     node = peer(multihop)
     first, second = neighbour(0xB1), neighbour(0xB2)
     node.opened(first, HERE)
@@ -114,7 +114,7 @@ def test_rumours_of_others_are_found_but_passed_on_only_with_multihop(multihop: 
     assert (ZenohId(0xC1) in [entry.zid for entry in heard]) is multihop
 
 
-def test_a_number_stands_for_the_node_it_was_explained_with() -> None:
+def test_psid_resolves_to_the_announced_node() -> None:
     node = peer()
     face = neighbour(0xB1)
     node.opened(face, HERE)
@@ -126,7 +126,7 @@ def test_a_number_stands_for_the_node_it_was_explained_with() -> None:
     assert found == [DiscoveredNode(ZenohId(0xC1), WhatAmI.PEER, THERE)]
 
 
-def test_what_is_said_of_ourselves_or_without_a_role_is_passed_over() -> None:
+def test_entries_of_this_node_or_without_role_are_ignored() -> None:
     node = peer()
     face = neighbour(0xB1)
     node.opened(face, HERE)
@@ -146,14 +146,14 @@ def test_what_is_said_of_ourselves_or_without_a_role_is_passed_over() -> None:
         NetworkOam(id=2, zbuf=encode_link_states([])),
     ],
 )
-def test_what_is_no_gossip_is_passed_over(message: NetworkOam) -> None:
+def test_messages_that_are_no_gossip_are_ignored(message: NetworkOam) -> None:
     node = peer()
     face = neighbour(0xB1)
     node.opened(face, HERE)
     assert node.receive(face, message) == ([], [])
 
 
-def test_who_is_gone_is_not_told_of_any_more() -> None:
+def test_removed_neighbour_is_not_announced_any_more() -> None:
     node = peer()
     first, second = neighbour(0xB1), neighbour(0xB2)
     node.opened(first, HERE)
@@ -191,7 +191,7 @@ def test_invented_nodes_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) 
     assert node.opened(neighbour(0xB2), HERE) == [], "a neighbour too many has a session, but no gossip"
 
 
-def test_a_peer_tells_its_router_of_its_links_as_eclipse_zenoh_does() -> None:
+def test_peer_announces_its_links_to_its_router_as_eclipse_zenoh_does() -> None:
     node = peer()
     router, other = neighbour(0xA1, WhatAmI.ROUTER), neighbour(0xB1)
     ((_, first),) = entries(node.opened(router, HERE))
@@ -209,7 +209,7 @@ def test_a_peer_tells_its_router_of_its_links_as_eclipse_zenoh_does() -> None:
     assert entries(node.closed(other)) == [(0xA1, [LinkState(psid=0, sn=3, whatami=2, locators=HERE, links=(1,))])]
 
 
-def test_a_router_that_comes_later_hears_of_all_links() -> None:
+def test_late_router_gets_all_links() -> None:
     node = peer()
     node.opened(neighbour(0xB1), HERE)
     ((_, told_now),) = entries(node.opened(neighbour(0xA1, WhatAmI.ROUTER), HERE))
@@ -227,7 +227,7 @@ def test_routers_leave_each_other_to_the_network_of_routers() -> None:
 
 @pytest.mark.parametrize("role", [WhatAmI.ROUTER, WhatAmI.PEER])
 @pytest.mark.parametrize("multihop", [False, True])
-def test_nobody_is_told_where_routers_are(role: WhatAmI, multihop: bool) -> None:
+def test_locators_of_routers_are_not_announced(role: WhatAmI, multihop: bool) -> None:
     """A peer with links to two routers of one network would receive everything twice."""
     node = GossipProtocol(OWN, role, EVERYBODY, multihop)
     router = Face(1, ZenohId(0xA1), WhatAmI.ROUTER, REGIONS[role, WhatAmI.ROUTER])

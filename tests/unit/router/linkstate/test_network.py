@@ -84,7 +84,7 @@ def test_the_trees_change_a_moment_after_the_links() -> None:
     assert node.distance(B) == pytest.approx(100, abs=1)
 
 
-def test_news_go_on_to_the_others_in_our_numbers() -> None:
+def test_newer_states_are_flooded_with_own_psids() -> None:
     node = RouterNetwork(A)
     left, right = beside(node, B, 1), beside(node, C, 2)
     news = oam(own(D, 5, 7, psid=9), LinkState(psid=7, sn=3, zid=B, whatami=1, links=(1, 9)))
@@ -102,7 +102,7 @@ def test_news_go_on_to_the_others_in_our_numbers() -> None:
     assert node.parent(D) is left
 
 
-def test_those_in_a_state_that_are_unknown_are_named() -> None:
+def test_unknown_nodes_in_a_state_are_announced_with_it() -> None:
     node = RouterNetwork(A)
     left = beside(node, B, 1)
     node.receive(left, oam(LinkState(psid=0, sn=3, links=(1, 4)), named(4, D)), 0.0)
@@ -114,7 +114,7 @@ def test_those_in_a_state_that_are_unknown_are_named() -> None:
     assert told == (B, [LinkState(psid=3, sn=3, links=(0, 4)), named(4, ZenohId(0xE))])
 
 
-def test_a_lost_link_is_told_and_who_was_behind_it_is_gone() -> None:
+def test_lost_link_is_flooded_and_nodes_behind_it_become_unreachable() -> None:
     node = RouterNetwork(A)
     left, right = beside(node, B, 1), beside(node, C, 2)
     node.recompute_trees(0.1)
@@ -136,7 +136,7 @@ def test_a_second_link_to_a_neighbour_outlives_the_first() -> None:
     assert node.face(B) is second
 
 
-def test_who_was_started_anew_counts_from_the_beginning() -> None:
+def test_restarted_node_may_use_lower_versions() -> None:
     node = RouterNetwork(A)
     left = beside(node, B)
     node.receive(left, oam(own(D, 50, 0, psid=2), LinkState(psid=0, sn=3, links=(1, 2))), 0.0)
@@ -151,7 +151,7 @@ def test_who_was_started_anew_counts_from_the_beginning() -> None:
     assert node.is_reachable(D)
 
 
-def test_who_stays_away_is_forgotten_and_its_number_free() -> None:
+def test_unreachable_node_is_removed_and_its_psid_freed() -> None:
     node = RouterNetwork(A)
     left = beside(node, B)
     node.receive(left, oam(own(D, 5, 0, psid=2), LinkState(psid=0, sn=3, links=(1, 2))), 0.0)
@@ -166,7 +166,7 @@ def test_who_stays_away_is_forgotten_and_its_number_free() -> None:
     assert introduced == [named(3, D)]
 
 
-def test_numbers_come_round(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_psids_wrap_around(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "MAX_PSID", 2)
     node = RouterNetwork(A)
     left = beside(node, B)
@@ -178,7 +178,7 @@ def test_numbers_come_round(monkeypatch: pytest.MonkeyPatch) -> None:
     assert node.psid(C) == 2
 
 
-def test_a_state_of_us_from_before_is_outdone() -> None:
+def test_own_version_is_raised_above_one_from_before_a_restart() -> None:
     node = RouterNetwork(A)
     left, _ = beside(node, B, 1), beside(node, C, 2)
     assert node.receive(left, oam(LinkState(psid=1, sn=3, links=())), 0.0) == []
@@ -187,7 +187,7 @@ def test_a_state_of_us_from_before_is_outdone() -> None:
     ]
 
 
-def test_a_version_of_us_that_leaves_no_next_one_is_ignored() -> None:
+def test_forged_own_version_near_the_maximum_is_ignored() -> None:
     node = RouterNetwork(A)
     to_b = beside(node, B)
     assert node.receive(to_b, oam(own(A, (1 << 64) - 1, psid=1)), 0.0) == []
@@ -195,7 +195,7 @@ def test_a_version_of_us_that_leaves_no_next_one_is_ignored() -> None:
     assert said(node.receive(to_b, oam(own(A, (1 << 63) - 1, psid=1)), 0.0))[0][1][0].sn == 1 << 63
 
 
-def test_weights_are_told_and_count() -> None:
+def test_weights_are_announced_and_applied() -> None:
     node = RouterNetwork(A, {B: 7})
     left, right = face(B, 1), face(C, 2)
     ((_, entries),) = said(node.opened(left, (), 0.0))
@@ -320,7 +320,7 @@ def test_parents_and_children_are_those_of_the_trees(seed: int) -> None:
         assert node.children(root) == children
 
 
-def test_what_is_known_can_be_looked_at() -> None:
+def test_network_can_be_inspected() -> None:
     """A line A - B - C, seen from A: who is there, how far the links count, where messages go next."""
     node = RouterNetwork(A, {B: 7})
     there = beside(node, B)
@@ -361,7 +361,7 @@ def test_relays_exchange_states_under_an_id_of_their_own() -> None:
     assert node.is_reachable(B)
 
 
-def test_what_a_relay_hears_from_a_node_itself_is_not_told_on_to_it() -> None:
+def test_states_a_relay_receives_directly_are_not_flooded_to_it() -> None:
     """Only the number is: messages of that node may come through us later."""
     node, one, other = RouterNetwork(A), relay(B, 1), relay(C, 2)
     for there, beyond in ((one, C), (other, B)):
@@ -393,7 +393,7 @@ def test_a_peer_that_a_router_serves_is_elsewhere_for_all_others() -> None:
     assert node.reached_via_network == {A, B}
 
 
-def test_a_router_with_no_room_for_more_nodes_serves_without_a_word() -> None:
+def test_served_peer_over_the_node_limit_is_not_announced() -> None:
     router = RouterNetwork(B, admission=Admission(RouterLimits(network_nodes=1), Refusals()))
     assert router.set_served_peer(C, True, face(C), 0.0) == []
 

@@ -19,7 +19,7 @@ def make_oam(*entries: LinkState) -> NetworkOam:
     return NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states(entries))
 
 
-def test_a_peer_names_its_links_by_numbers_it_has_explained() -> None:
+def test_peer_links_are_resolved_by_announced_psids() -> None:
     peers = PeerLinks()
     own = LinkState(psid=0, sn=2, zid=ONE, whatami=2, links=(1,))
     assert peers.receive(
@@ -32,7 +32,7 @@ def test_a_peer_names_its_links_by_numbers_it_has_explained() -> None:
     assert peers.receive(FACE, make_oam(news[1])) is None
 
 
-def test_what_is_no_link_state_says_nothing() -> None:
+def test_message_without_link_states_has_no_links() -> None:
     peers = PeerLinks()
     assert peers.receive(FACE, NetworkOam(id=7, zbuf=b"")) is None
     assert peers.receive(FACE, NetworkOam(id=NetworkOam.LINK_STATE)) is None

@@ -75,7 +75,7 @@ def here() -> Here:
     return Here()
 
 
-def test_ours_go_to_all_our_children_without_node_id(here: Here) -> None:
+def test_own_declarations_go_to_all_children_without_node_id(here: Here) -> None:
     here.sources.declare_own(SUBSCRIBER, "a", NONE)
     here.sources.declare_own(SUBSCRIBER, "a", NONE)
     assert here.announced() == [(B, 0, "D_SUBSCRIBER"), (C, 0, "D_SUBSCRIBER")]
@@ -85,7 +85,7 @@ def test_ours_go_to_all_our_children_without_node_id(here: Here) -> None:
     assert here.held == {}
 
 
-def test_those_of_others_go_on_down_their_tree(here: Here) -> None:
+def test_declarations_of_others_go_down_their_tree(here: Here) -> None:
     number = here.network.psid(D)
     here.sources.declare(here.b, D, QUERYABLE, "a", NONE, 0.0)
     assert here.announced() == [(C, number, "D_QUERYABLE")]
@@ -98,14 +98,14 @@ def test_those_of_others_go_on_down_their_tree(here: Here) -> None:
     assert here.announced() == [(C, number, "U_QUERYABLE")]
 
 
-def test_nobody_tells_us_what_is_ours(here: Here) -> None:
+def test_declarations_with_this_router_as_source_are_ignored(here: Here) -> None:
     here.sources.declare(here.b, A, SUBSCRIBER, "a", NONE, 0.0)
     here.sources.undeclare(here.b, A, SUBSCRIBER, "a", 0.0)
     here.sources.undeclare(here.b, ZenohId(99), SUBSCRIBER, "a", 0.0)
     assert (here.held, here.announced()) == ({}, [])
 
 
-def test_a_new_child_is_told_everything(here: Here) -> None:
+def test_new_child_gets_all_declarations(here: Here) -> None:
     here.sources.declare(here.b, D, SUBSCRIBER, "a", NONE, 0.0)
     here.sources.declare_own(SUBSCRIBER, "b", NONE)
     here.announced()
@@ -119,7 +119,7 @@ def test_a_new_child_is_told_everything(here: Here) -> None:
     assert sorted(here.announced()) == sorted([(C, 0, "D_SUBSCRIBER"), (C, here.network.psid(D), "D_SUBSCRIBER")])
 
 
-def test_when_the_way_changes_what_counts_is_what_the_new_parent_tells(here: Here) -> None:
+def test_declarations_of_the_new_parent_count_after_a_tree_change(here: Here) -> None:
     for key in ("gone", "kept"):
         here.sources.declare(here.b, D, SUBSCRIBER, key, NONE, 0.0)
     here.near(C, now=1.0)
@@ -132,7 +132,7 @@ def test_when_the_way_changes_what_counts_is_what_the_new_parent_tells(here: Her
     assert here.sources.next_timeout() is None
 
 
-def test_what_another_than_the_parent_tells_is_believed_for_a_while(here: Here) -> None:
+def test_unconfirmed_declaration_expires_after_its_ttl(here: Here) -> None:
     here.sources.declare(here.c, D, SUBSCRIBER, "a", NONE, 0.0)
     here.sources.declare(here.c, D, SUBSCRIBER, "b", NONE, 0.0)
     here.sources.declare(here.b, D, SUBSCRIBER, "b", NONE, 0.0)
@@ -144,7 +144,7 @@ def test_what_another_than_the_parent_tells_is_believed_for_a_while(here: Here) 
     assert len(here.held) == 2
 
 
-def test_the_parent_knows_better(here: Here) -> None:
+def test_declaration_of_the_parent_overrides_others(here: Here) -> None:
     here.sources.declare(here.b, D, QUERYABLE, "a", COMPLETE, 0.0)
     here.sources.declare(here.c, D, QUERYABLE, "a", NONE, 0.0)
     assert here.held == {(D, QUERYABLE, "a"): COMPLETE}
@@ -155,7 +155,7 @@ def test_the_parent_knows_better(here: Here) -> None:
     assert here.held == {}
 
 
-def test_when_all_is_calm_the_end_told_by_the_parent_clears_leftovers(here: Here) -> None:
+def test_undeclare_by_parent_clears_leftovers_when_trees_are_stable(here: Here) -> None:
     for there in (here.b, here.c):
         here.sources.declare(there, D, SUBSCRIBER, "a", NONE, 0.0)
     here.sources.undeclare(here.b, D, SUBSCRIBER, "a", UNCONFIRMED_TTL_SECONDS)
@@ -163,7 +163,7 @@ def test_when_all_is_calm_the_end_told_by_the_parent_clears_leftovers(here: Here
     assert here.held == {}
 
 
-def test_a_lost_neighbour_leaves_doubt(here: Here) -> None:
+def test_declarations_of_a_lost_neighbour_need_confirmation(here: Here) -> None:
     here.sources.declare(here.b, D, SUBSCRIBER, "a", NONE, 0.0)
     here.sources.closed(here.b, 1.0)
     here.network.closed(here.b, 1.0)
@@ -174,7 +174,7 @@ def test_a_lost_neighbour_leaves_doubt(here: Here) -> None:
     assert set(here.held) == {(D, SUBSCRIBER, "a")}
 
 
-def test_who_cannot_be_reached_has_declared_nothing_but_may_come_back(here: Here) -> None:
+def test_declarations_of_an_unreachable_source_count_again_when_it_returns(here: Here) -> None:
     here.sources.declare(here.b, D, SUBSCRIBER, "a", NONE, 0.0)
     here.announced()
     here.near(now=1.0)
@@ -190,7 +190,7 @@ def test_who_cannot_be_reached_has_declared_nothing_but_may_come_back(here: Here
     here.sources.closed(here.b, 9.0)
 
 
-def test_who_was_never_reached_is_forgotten_too(here: Here) -> None:
+def test_source_never_reachable_is_removed(here: Here) -> None:
     here.near(now=1.0)
     here.sources.declare(here.b, D, SUBSCRIBER, "a", NONE, 1.0)
     here.near(now=1.0)

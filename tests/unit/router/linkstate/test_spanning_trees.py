@@ -91,7 +91,7 @@ def test_paths_are_the_shortest() -> None:
         assert found[target] == pytest.approx(min(ways))
 
 
-def test_who_is_not_connected_sees_nothing_of_a_tree() -> None:
+def test_unconnected_viewer_has_an_empty_tree() -> None:
     a, b = zids(2)
     seen = shortest_path_tree({a: {}, b: {}}, a, b)
     assert (seen.parent, seen.children, seen.directions) == (None, frozenset(), {})

@@ -13,13 +13,13 @@ def test_states_are_read() -> None:
     assert decode_states(NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states([STATE]))) == (STATE,)
 
 
-def test_what_is_none_is_empty() -> None:
+def test_other_messages_contain_no_states() -> None:
     assert decode_states(NetworkOam(id=7, zbuf=encode_link_states([STATE]))) == ()
     assert decode_states(NetworkOam(id=NetworkOam.LINK_STATE)) == ()
     assert decode_states(NetworkOam(id=NetworkOam.LINK_STATE, zbuf=b"\xff")) == ()
 
 
-def test_what_is_too_long_is_not_read() -> None:
+def test_oversized_states_message_is_not_decoded() -> None:
     message = NetworkOam(id=NetworkOam.LINK_STATE, zbuf=b"\x00" * (MAX_STATES_MESSAGE_BYTES + 1))
     assert is_oversized(message)
     assert decode_states(message) == ()

@@ -100,7 +100,7 @@ def test_responses_keep_their_qos_and_the_final_overtakes_none(line: tuple[Netwo
     assert treated == [urgent, asked, idle, urgent, QoS(Priority.BACKGROUND, Congestion.BLOCK)]
 
 
-def test_between_routers_a_request_says_where_it_entered(line: tuple[Network, Node, Node, Node]) -> None:
+def test_request_between_routers_carries_its_entry_router(line: tuple[Network, Node, Node, Node]) -> None:
     net, left, middle, right = line
     net.queryable(right, "q")
     from_left = next(face for face, (node, _) in middle.links.items() if node is left)
@@ -111,7 +111,7 @@ def test_between_routers_a_request_says_where_it_entered(line: tuple[Network, No
     assert passed.node_id == middle.router.network.psid(left.router.zid) == 1
 
 
-def test_what_comes_from_nowhere_is_final_at_once(line: tuple[Network, Node, Node, Node]) -> None:
+def test_request_with_unknown_entry_router_is_final_at_once(line: tuple[Network, Node, Node, Node]) -> None:
     net, left, middle, right = line
     net.queryable(right, "q")
     from_left = next(face for face, (node, _) in middle.links.items() if node is left)
@@ -144,7 +144,7 @@ def test_a_neighbour_gets_no_more_time_than_the_limit(said: int | None, seconds:
     assert query_timeout_seconds(request, 10.0, MAX_QUERY_SECONDS) == seconds
 
 
-def test_a_neighbour_that_says_nothing_gets_ten_seconds() -> None:
+def test_request_without_timeout_gets_the_default() -> None:
     """QU-41."""
     router = Router(ZenohId(1), WhatAmI.ROUTER)
     asker, queryable = (router.add_face(ZenohId(number), WhatAmI.CLIENT, 0.0)[0] for number in (2, 3))
@@ -183,7 +183,7 @@ def test_errors_of_a_router_have_the_key_of_the_query() -> None:
     assert late == [(1, WireExpr(0, "q/1"), b"Timeout"), (3, WireExpr(0, "q/3"), b"Timeout")]
 
 
-def test_the_own_session_may_wait_without_end() -> None:
+def test_local_session_may_wait_forever() -> None:
     router = Router(ZenohId(1), WhatAmI.PEER)
     local, peer = router.add_local(), router.add_face(ZenohId(2), WhatAmI.PEER, 0.0)[0]
     router.receive(peer, Declare(body=DeclareQueryable(id=1, wire_expr=WireExpr(0, "q"))), 0.0)
@@ -194,7 +194,7 @@ def test_the_own_session_may_wait_without_end() -> None:
     assert router.receive(peer, final, 1e9) == [(local, ResponseFinal(request_id=1))]
 
 
-def test_the_own_session_gets_the_time_it_asks_for() -> None:
+def test_local_session_gets_its_requested_timeout() -> None:
     router = Router(ZenohId(1), WhatAmI.PEER)
     local, peer = router.add_local(), router.add_face(ZenohId(2), WhatAmI.PEER, 0.0)[0]
     router.receive(peer, Declare(body=DeclareQueryable(id=1, wire_expr=WireExpr(0, "q"))), 0.0)

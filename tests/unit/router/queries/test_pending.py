@@ -13,7 +13,7 @@ def pending(deadline: float = 1.0) -> PendingQuery:
     return PendingQuery(ASKER, 7, QoS.REQUEST, QoS.REQUEST, deadline, 0, "q", {(ONE, 1), (TWO, 1)})
 
 
-def test_the_last_copy_finishes_the_request() -> None:
+def test_query_ends_with_its_last_branch() -> None:
     queries, request = PendingQueries(), pending()
     queries.add(request)
     assert queries.find(ONE, 1) is request
@@ -23,7 +23,7 @@ def test_the_last_copy_finishes_the_request() -> None:
     assert queries.find(TWO, 1) is None
 
 
-def test_requests_are_found_by_who_asked_and_who_owes() -> None:
+def test_queries_are_found_by_origin_and_target() -> None:
     queries, request = PendingQueries(), pending()
     queries.add(request)
     assert queries.by_origin(ASKER) == [request]

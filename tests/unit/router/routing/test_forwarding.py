@@ -84,19 +84,19 @@ def said(course: ForwardingPlan) -> dict[int, Push]:
     return found
 
 
-def test_who_subscribed_gets_it_in_its_own_words() -> None:
+def test_next_hop_header_uses_the_key_ids_of_the_subscriber() -> None:
     place = Place()
     assert said(place.course(push()))[2].wire_expr == WireExpr(0, "a/b")
     place.name(place.target, 7, "a")
     assert said(place.course(push()))[2].wire_expr == WireExpr(7, "/b", Mapping.RECEIVER)
 
 
-def test_what_is_known_of_a_shape_is_not_looked_up_again() -> None:
+def test_plan_is_cached_per_template() -> None:
     place = Place()
     assert place.course(push()) is place.course(push())
 
 
-def test_a_new_key_needs_no_decoding_of_all_else() -> None:
+def test_new_key_reuses_the_decoded_prefix_template() -> None:
     """What differs in anything but the key is still told apart."""
     place = Place()
     place.subscribe(place.local, "a/2")
@@ -109,13 +109,11 @@ def test_a_new_key_needs_no_decoding_of_all_else() -> None:
                 assert said(course)[2].wire_expr == WireExpr(0, f"a/{number}")
                 assert course.local_key == ("a/2" if number == 2 else None)
                 assert course.congestion is qos.congestion
-    cached = place.forwarding._cache.for_face(
-        place.source, (place.router.routes.version, place.source.key_mapping_version)
-    )
+    cached = place.forwarding._cache.for_face(place.source, place.source.key_mapping_version)
     assert (len(cached), len(cached.templates)) == (3 * 2 * 2, 2 * 2)
 
 
-def test_new_subscribers_and_new_meanings_are_heeded() -> None:
+def test_plan_is_recomputed_after_new_subscriber_or_key_mapping() -> None:
     place = Place()
     number = push(WireExpr(3, "", Mapping.SENDER))
     assert place.course(number).next_hops == ()
@@ -139,7 +137,7 @@ def test_the_lane_is_that_of_the_message_and_its_frame() -> None:
     assert said(course)[2].qos == QoS(Priority.DATA, Congestion.BLOCK)
 
 
-def test_whoever_looks_at_every_message_gets_them_one_by_one() -> None:
+def test_no_plan_if_an_interceptor_inspects_every_message() -> None:
     class Guard:
         def intercept(self, message: Any, reliable: bool, now: float) -> Any:  # noqa: ANN401
             return message
@@ -153,7 +151,7 @@ def test_whoever_looks_at_every_message_gets_them_one_by_one() -> None:
     assert place.plans(push("b")) is None
 
 
-def test_a_member_that_is_heard_elsewhere_too_is_left_to_the_router() -> None:
+def test_no_plan_for_a_duplicate_group_member() -> None:
     place = Place()
     member = place.router.add_member(place.router.add_group(), ZenohId(5), WhatAmI.PEER)
     assert said(place.course(push(), face=member)).keys() == {2}
@@ -170,7 +168,7 @@ def test_the_session_of_this_node_gets_columns_too() -> None:
     assert said(course).keys() == {2}
 
 
-def test_what_only_the_session_of_this_node_wants_is_stamped() -> None:
+def test_rows_for_the_local_session_only_get_timestamps() -> None:
     place = Place(stamps=True)
     place.subscribe(place.local, "only/here")
     columns = columns_of(push("only/here"))
@@ -179,7 +177,7 @@ def test_what_only_the_session_of_this_node_wants_is_stamped() -> None:
 
 
 @pytest.mark.parametrize("ahead", [0, HOUR])
-def test_they_are_stamped_unless_one_is_of_the_future(ahead: int) -> None:
+def test_rows_get_timestamps_unless_one_is_too_far_in_the_future(ahead: int) -> None:
     place = Place(stamps=True)
     columns = columns_of(push(), push("b"), push(stamp=Timestamp(ntp64_from_ns(NOW + ahead), ZenohId(5))))
     courses = place.forwarding.plans(place.source, columns, 0, 3)
@@ -217,7 +215,7 @@ class Beside(Place):
         self.router.receive(face, NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states(states)), 0.0)
 
 
-def test_between_routers_it_keeps_to_the_tree_of_where_it_came_in() -> None:
+def test_rows_between_routers_follow_the_tree_of_their_entry_router() -> None:
     place = Beside()
     network = place.router.network
     assert network is not None
@@ -230,7 +228,7 @@ def test_between_routers_it_keeps_to_the_tree_of_where_it_came_in() -> None:
     assert place.plans(push(node_id=9), face=place.left) is None
 
 
-def test_a_number_for_a_router_may_come_to_mean_another() -> None:
+def test_reassigned_psid_of_a_router_invalidates_the_plan() -> None:
     place = Beside()
     network = place.router.network
     assert network is not None
@@ -242,7 +240,7 @@ def test_a_number_for_a_router_may_come_to_mean_another() -> None:
     assert said(place.course(push(node_id=2), face=place.left))[0x30].node_id == network.psid(ZenohId(0x20))
 
 
-def test_every_neighbour_has_a_share_by_shape() -> None:
+def test_plans_are_split_by_peer_and_template() -> None:
     place = Place()
     place.subscribe(place.client(4), "b")
     messages = (push(), push("b"), push("c"), push(qos=QoS(Priority.DATA, Congestion.BLOCK)))

@@ -21,7 +21,7 @@ def face(number: int, region: Region) -> Face:
 
 @pytest.mark.parametrize("source", Region)
 @pytest.mark.parametrize("target", Region)
-def test_reach_is_mutual(source: Region, target: Region) -> None:
+def test_reachability_is_symmetric(source: Region, target: Region) -> None:
     """A group is heard by its members, so whoever reaches the group is reached by them."""
     heard = {Region.GROUP: Region.MEMBER, Region.MEMBER: Region.GROUP}
     assert (target in REACHABLE_REGIONS[source]) == (
@@ -29,7 +29,7 @@ def test_reach_is_mutual(source: Region, target: Region) -> None:
     )
 
 
-def test_a_group_hears_what_was_not_said_there_already() -> None:
+def test_group_does_not_get_messages_of_its_own_members() -> None:
     group, client = face(1, Region.GROUP), face(2, Region.CLIENT)
     group.members = {ZenohId(3)}
     assert ReachabilityPolicy()(client, group)
@@ -43,7 +43,7 @@ def test_nothing_goes_back_where_it_came_from() -> None:
     assert ReachabilityPolicy()(client, face(2, Region.CLIENT))
 
 
-def test_what_comes_from_beside_or_above_goes_only_down() -> None:
+def test_messages_from_peers_and_upstream_go_only_downstream() -> None:
     for source in (Region.PEER, Region.UPSTREAM):
         assert REACHABLE_REGIONS[source] == {Region.LOCAL, Region.CLIENT}
 
@@ -71,7 +71,7 @@ def test_a_broker_carries_between_peers_that_have_no_link() -> None:
     assert reach(one, other)
 
 
-def test_a_broker_carries_nothing_between_peers_that_do_not_tell_of_their_links() -> None:
+def test_broker_does_not_forward_between_peers_that_announce_no_links() -> None:
     """They may have a link: everything would arrive twice."""
     one, other = face(1, Region.SOUTH_PEER), face(2, Region.SOUTH_PEER)
     reach = ReachabilityPolicy()
@@ -112,7 +112,7 @@ def test_a_route_is_kept_until_something_on_its_way_changes() -> None:
     assert routes.push(source, "a") == ()
 
 
-def test_who_may_want_anything_gets_it_until_it_has_said_what() -> None:
+def test_face_with_pending_declarations_gets_everything() -> None:
     tables = {kind: DeclarationTable() for kind in DeclarationKind}
     unknown = {face(2, Region.UPSTREAM)}
     routes = Routes(tables, ReachabilityPolicy(), None, lambda each, *_: each in unknown, ADMISSION)
@@ -142,7 +142,7 @@ def test_no_more_keys_are_remembered_than_there_is_room_for(monkeypatch: pytest.
     assert routes.push(source, "not//a key") == ()
 
 
-def test_what_is_published_once_leaves_no_route_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_route_of_a_key_published_once_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zenspark.router.routing.routes.MAX_ROUTES", 10)
     tables, routes = without_network()
     source, target = face(1, Region.LOCAL), face(2, Region.CLIENT)
@@ -169,14 +169,14 @@ def test_routes_of_queries_are_remembered_until_queryables_change(monkeypatch: p
     assert routes.request(source, "not//a key", QueryTarget.ALL) == ()
 
 
-def test_a_router_that_cannot_be_reached_is_on_no_way() -> None:
+def test_unreachable_router_is_in_no_route() -> None:
     tables = {kind: DeclarationTable() for kind in DeclarationKind}
     routes = Routes(tables, ReachabilityPolicy(), RouterNetwork(ZenohId(1)), lambda *_: False, ADMISSION)
     tables[DeclarationKind.SUBSCRIBER].add("a", SourceRouter(ZenohId(2)), 0, QueryableInfo.NONE)
     assert routes.push(face(1, Region.LOCAL), "a") == ()
 
 
-def test_nobody_is_asked_its_own_question() -> None:
+def test_query_does_not_go_back_to_its_source() -> None:
     tables, routes = without_network()
     one, other = face(1, Region.CLIENT), face(2, Region.CLIENT)
     for holder in (one, other):

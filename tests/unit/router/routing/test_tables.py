@@ -12,7 +12,7 @@ NONE = QueryableInfo.NONE
 COMPLETE = QueryableInfo(True, 3)
 
 
-def test_a_key_stays_until_its_last_holder_lets_go() -> None:
+def test_declared_key_is_removed_with_its_last_owner() -> None:
     table = DeclarationTable()
     table.add("a/*", ONE, 1, NONE)
     table.add("a/*", ONE, 2, NONE)
@@ -35,12 +35,12 @@ def test_matching_is_by_intersection() -> None:
     assert {entry.key for entry in table.matching(None)} == {"a/*", "a/b", "c"}
 
 
-def test_offers_merge_to_the_nearest_of_the_most_complete() -> None:
+def test_queryable_infos_merge_to_complete_with_smallest_distance() -> None:
     assert merge_queryable_infos([QueryableInfo(False, 1), QueryableInfo(True, 9), COMPLETE]) == COMPLETE
     assert merge_queryable_infos([QueryableInfo(False, 2), QueryableInfo(False, 1)]) == QueryableInfo(False, 1)
 
 
-def test_complete_means_complete_for_the_whole_question() -> None:
+def test_complete_requires_inclusion_of_the_query_key() -> None:
     table = DeclarationTable()
     entry = table.add("q/*", ONE, 1, COMPLETE)
     assert is_complete_for(entry, entry.info(ONE), "q/a")

@@ -16,7 +16,7 @@ def face() -> Face:
     return Face(1, ZenohId(1), WhatAmI.PEER, Region.PEER)
 
 
-def test_it_is_remembered_until_the_version_changes() -> None:
+def test_cache_is_kept_until_the_version_changes() -> None:
     known: FaceTemplateCache[bool] = FaceTemplateCache()
     one, other = face(), face()
     known.for_face(one, 1)[("a",)] = True
@@ -25,7 +25,7 @@ def test_it_is_remembered_until_the_version_changes() -> None:
     assert known.for_face(one, 2) == {}
 
 
-def test_ever_new_shapes_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_cached_templates_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(template_cache, "MAX_CACHED_TEMPLATES", 3)
     known: FaceTemplateCache[bool] = FaceTemplateCache()
     one = face()
@@ -46,7 +46,7 @@ def test_long_keys_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> No
     assert known.for_face(one, 1).bytes == 0
 
 
-def test_a_face_that_is_gone_is_forgotten() -> None:
+def test_removed_face_is_dropped_from_the_cache() -> None:
     known: FaceTemplateCache[bool] = FaceTemplateCache()
     known.for_face(face(), 1)[("a",)] = True
     gc.collect()
