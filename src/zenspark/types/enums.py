@@ -44,7 +44,7 @@ class ApiEnum(Enum):
         return int(self.value)
 
 
-class WireEnum(ApiEnum):
+class ApiWireEnum(ApiEnum):
     """A closed set that messages carry."""
 
     @classmethod
@@ -53,7 +53,7 @@ class WireEnum(ApiEnum):
         return cls._value2member_map_[value]  # type: ignore[return-value]  # Enum types its table for any enumeration
 
 
-class CongestionControl(WireEnum):
+class CongestionControl(ApiWireEnum):
     """What happens to a message that meets a full queue."""
 
     DROP = 0
@@ -68,7 +68,7 @@ class CongestionControl(WireEnum):
         return wire.Congestion(self.value)
 
 
-class Priority(WireEnum):
+class Priority(ApiWireEnum):
     """The order in which queued messages are sent: the smaller the number, the sooner."""
 
     REAL_TIME = 1
@@ -119,7 +119,7 @@ class Locality(ApiEnum):
     DEFAULT = ANY
 
 
-class QueryTarget(WireEnum):
+class QueryTarget(ApiWireEnum):
     """Which of the matching queryables a query is for."""
 
     BEST_MATCHING = 0
@@ -132,7 +132,7 @@ class QueryTarget(WireEnum):
         return wire.QueryTarget(self.value)
 
 
-class ConsolidationMode(WireEnum):
+class ConsolidationMode(ApiWireEnum):
     """How several replies for one key become one."""
 
     AUTO = 0
@@ -175,7 +175,7 @@ class InterceptionPoint(ApiEnum):
         return 1 << int(self)
 
 
-class WhatAmI(WireEnum):
+class WhatAmI(ApiWireEnum):
     """The role of a node; also made from its name, `WhatAmI("peer")`."""
 
     ROUTER = 1
