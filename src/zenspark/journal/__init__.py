@@ -1,6 +1,6 @@
 """Durable samples with offsets: segments that one recorder writes and any number of processes read.
 
-What only a recorder needs is imported when it is first used: processes that read are many, and start often.
+The recorder is imported on first use: readers are many short-lived processes, and do not need it.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,14 +1,14 @@
-"""Rows as the bytes of a block, and back: most columns say the same in row after row, and need not say it again.
+"""Block codec: encodes rows as an Arrow record batch with compact columns, and decodes them again.
 
-A packed batch has the columns of the rows, each in the shortest of these forms, chosen block by block:
+An encoded batch has the columns of the rows, each in the most compact of these encodings, chosen per block:
 
-- not there: no row has anything in it; or it is `timestamp`, and follows from `timestamp_ntp64`;
-- run-end encoded: all rows alike, or the times of reception, which change from read to read;
-- a dictionary: few values, as keys are, each of them once; a null is a null of the index, because Arrow cannot unify
-  dictionaries that have one among their values;
-- as it is.
+- omitted: all rows are null; or it is `timestamp`, and can be computed from `timestamp_ntp64`;
+- run-end encoded: a constant, or reception times, which change from read to read;
+- a dictionary: few distinct values, such as keys; a null is a null index, because Arrow cannot unify dictionaries that
+  have a null value;
+- plain.
 
-`unpacked` gives the plain columns again, exactly equal to those that were packed.
+`decode_columns` returns plain columns, exactly equal to those that were encoded.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from zenspark.arrow.decode import (
 )
 
 SAMPLE_ROWS = 8192
-"""How many rows are looked at to tell whether a column has few values."""
+"""Rows that are sampled to estimate whether a column has few distinct values."""
 MIN_REPEAT_FACTOR = 4
-"""Values are few where there are so many times more rows."""
+"""A dictionary or run-end encoding is used if there are so many times more rows than values or runs."""
 RUN_END_TYPE = pa.int32()
 TEXT_TYPE = pa.string()
 DICTIONARY_TYPE = pa.dictionary(pa.int32(), TEXT_TYPE)
-"""Texts of which many are alike: each row says which one it has."""
+"""Type of dictionary-encoded texts."""
 ZERO_COPY_MIN_BYTES = 1 << 15
-"""Bytes from which on a part of a block is written by itself: less is cheaper to copy than to write."""
+"""Size from which a buffer is written without a copy: smaller ones are cheaper to copy than to write."""
 
 
-# --- to packed --------------------------------------------------------------------------------------------------------
+# --- encode -----------------------------------------------------------------------------------------------------------
 
 
 def encode_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Plain rows of any schema, packed."""
+    """Encode plain rows of any schema."""
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     found = {name: _choose_encoding(array) for name, array in columns.items() if array.null_count < batch.num_rows}
     readings = columns.get("timestamp_ntp64")
@@ -82,9 +82,9 @@ def _is_constant(array: pa.Array) -> bool:
     return not array.null_count and bool(pc.all(pc.equal(array, array[0])).as_py())
 
 
-def encode_chunks(pieces: Sequence[RowChunk]) -> pa.RecordBatch:
-    """Rows as they came from the network, packed without ever being plain columns."""
-    rows = concat_columns(pieces)
+def encode_chunks(chunks: Sequence[RowChunk]) -> pa.RecordBatch:
+    """Encode received row chunks without making plain columns of them first."""
+    rows = concat_columns(chunks)
     found = {name: _encode_shared(name, values, rows) for name, values in rows.values.items() if has_value(values)}
     found["payload"] = rows.payload
     found["attachment"] = rows.attachment
@@ -102,7 +102,7 @@ def has_value(values: tuple[Value, ...]) -> bool:
 
 
 def _encode_shared(name: str, values: tuple[Value, ...], rows: ConcatenatedColumns) -> pa.Array:
-    """A column that has few values."""
+    """Encode a column of shared header values, which has few distinct ones."""
     kind = SCHEMA.field(name).type
     distinct = len(set(values))
     if rows.index is None or distinct == 1:
@@ -119,115 +119,121 @@ def _constant_run(kind: pa.DataType, value: Value, rows: int) -> pa.Array:
 
 
 def _narrow_dictionary(index: pa.Array, values: pa.Array) -> pa.DictionaryArray:
-    """With the narrowest index: one or two bytes for a row where that is enough."""
+    """Make a dictionary with the narrowest index type: one or two bytes per row if possible."""
     widths = [kind for kind, limit in ((pa.int8(), 1 << 7), (pa.int16(), 1 << 15)) if len(values) <= limit]
     return pa.DictionaryArray.from_arrays(index.cast((widths or [pa.int32()])[0]), values)
 
 
 def _build_batch(found: dict[str, pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    """The columns that are there, in the order of the schema; the first of all says how many rows there are."""
+    """Make a batch of columns in schema order; if there are none, a null column keeps the number of rows."""
     names = [name for name in schema.names if name in found]
     if not names:
         return pa.RecordBatch.from_arrays([pa.nulls(rows)], ["nothing"])
     return pa.RecordBatch.from_arrays([found[name] for name in names], names)
 
 
-# --- to bytes ---------------------------------------------------------------------------------------------------------
+# --- serialize --------------------------------------------------------------------------------------------------------
 
 
 class BufferList:
-    """A file that keeps what is written to it: columns as they lie in memory, and what stands between them together."""
+    """A file object that collects written buffers: large ones by reference, small ones joined."""
 
     closed = False
 
     def __init__(self) -> None:
-        self._parts: list[memoryview] = []
+        self._buffers: list[memoryview] = []
         self._small: list[memoryview] = []
 
     def write(self, data: bytes | pa.Buffer) -> int:
-        part = memoryview(data)
-        if len(part) >= ZERO_COPY_MIN_BYTES:
-            self._join()
-            self._parts.append(part)
+        buffer = memoryview(data)
+        if len(buffer) >= ZERO_COPY_MIN_BYTES:
+            self._join_small()
+            self._buffers.append(buffer)
         else:
-            self._small.append(part)
-        return len(part)
+            self._small.append(buffer)
+        return len(buffer)
 
     def flush(self) -> None:
-        """Nothing is to be done: Arrow asks for it."""
+        """Do nothing; called by Arrow."""
 
-    def _join(self) -> None:
+    def _join_small(self) -> None:
         if self._small:
-            self._parts.append(memoryview(b"".join(self._small)))
+            self._buffers.append(memoryview(b"".join(self._small)))
             self._small = []
 
-    def all(self) -> list[memoryview]:
-        self._join()
-        return self._parts
+    def buffers(self) -> list[memoryview]:
+        self._join_small()
+        return self._buffers
 
 
 def serialize_batch(rows: pa.RecordBatch, compression: str) -> list[memoryview]:
-    """One complete Arrow IPC stream, in parts, so that columns are not copied."""
-    parts = BufferList()
+    """Serialize a batch as an Arrow IPC stream, as a list of buffers, so that columns are not copied."""
+    buffers = BufferList()
     options = pa.ipc.IpcWriteOptions(compression=None if compression == "none" else compression)
-    with pa.ipc.new_stream(pa.PythonFile(parts, mode="w"), rows.schema, options=options) as stream:
+    with pa.ipc.new_stream(pa.PythonFile(buffers, mode="w"), rows.schema, options=options) as stream:
         stream.write_batch(rows)
-    return parts.all()
+    return buffers.buffers()
 
 
-# --- to plain ---------------------------------------------------------------------------------------------------------
+# --- decode -----------------------------------------------------------------------------------------------------------
 
 
 def decode_columns(
-    batch: pa.RecordBatch, schema: pa.Schema, recorder: str, first: int, texts: pa.DataType = TEXT_TYPE
+    batch: pa.RecordBatch, schema: pa.Schema, recorder: str, first: int, text_type: pa.DataType = TEXT_TYPE
 ) -> pa.RecordBatch:
-    """Plain rows of a schema that ends with `recorder` and `offset`, from a packed batch; texts as WORDS if asked."""
+    """Decode a batch to plain rows of a schema that ends with `recorder` and `offset`.
+
+    `text_type` is the type of text columns, TEXT_TYPE or DICTIONARY_TYPE.
+    """
     rows = batch.num_rows
-    found = {name: _decode_array(array, texts) for name, array in zip(batch.schema.names, batch.columns, strict=True)}
+    found = {
+        name: _decode_array(array, text_type) for name, array in zip(batch.schema.names, batch.columns, strict=True)
+    }
     if "timestamp_ntp64" in found and "timestamp" not in found:
         found["timestamp"] = ntp64_to_microseconds(found["timestamp_ntp64"].view(pa.uint64()))
-    found["recorder"] = _constant_column(TEXT_TYPE, recorder, rows, texts)
+    found["recorder"] = _constant_column(TEXT_TYPE, recorder, rows, text_type)
     found["offset"] = pc.add(_row_numbers(rows), first)
     columns = [
-        found[each.name] if each.name in found else _constant_column(each.type, None, rows, texts) for each in schema
+        found[each.name] if each.name in found else _constant_column(each.type, None, rows, text_type)
+        for each in schema
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=with_text_type(schema, texts))
+    return pa.RecordBatch.from_arrays(columns, schema=with_text_type(schema, text_type))
 
 
 @lru_cache(maxsize=16)
-def with_text_type(schema: pa.Schema, texts: pa.DataType) -> pa.Schema:
-    """A schema whose texts are of this type, TEXT or WORDS."""
-    return pa.schema([each.with_type(texts) if each.type == TEXT_TYPE else each for each in schema])
+def with_text_type(schema: pa.Schema, text_type: pa.DataType) -> pa.Schema:
+    """Replace the type of text columns in a schema, by TEXT_TYPE or DICTIONARY_TYPE."""
+    return pa.schema([each.with_type(text_type) if each.type == TEXT_TYPE else each for each in schema])
 
 
-def _decode_array(array: pa.Array, texts: pa.DataType) -> pa.Array:
+def _decode_array(array: pa.Array, text_type: pa.DataType) -> pa.Array:
     if isinstance(array, pa.DictionaryArray):
-        return _to_dictionary_type(array) if texts == DICTIONARY_TYPE else array.dictionary.take(array.indices)
+        return _to_dictionary_type(array) if text_type == DICTIONARY_TYPE else array.dictionary.take(array.indices)
     if isinstance(array, pa.RunEndEncodedArray):
         if len(array.values) == 1 and not pa.types.is_timestamp(array.type.value_type):
-            return _constant_column(array.type.value_type, array.values[0].as_py(), len(array), texts)
+            return _constant_column(array.type.value_type, array.values[0].as_py(), len(array), text_type)
         array = pc.run_end_decode(array)
-    return array.dictionary_encode() if array.type == TEXT_TYPE and texts == DICTIONARY_TYPE else array
+    return array.dictionary_encode() if array.type == TEXT_TYPE and text_type == DICTIONARY_TYPE else array
 
 
 def _to_dictionary_type(array: pa.DictionaryArray) -> pa.DictionaryArray:
-    """A dictionary whose nulls are all in the index, as WORDS: in journals of earlier versions values may be null."""
+    """Convert to DICTIONARY_TYPE with nulls in the index only: earlier versions wrote null dictionary values."""
     if array.dictionary.null_count:
         values = array.dictionary.dictionary_encode()
         array = pa.DictionaryArray.from_arrays(values.indices.take(array.indices), values.dictionary)
     return array.cast(DICTIONARY_TYPE)
 
 
-def _constant_column(kind: pa.DataType, value: Value, rows: int, texts: pa.DataType) -> pa.Array:
-    """A column in which all rows have this value."""
-    if kind != TEXT_TYPE or texts == TEXT_TYPE:
+def _constant_column(kind: pa.DataType, value: Value, rows: int, text_type: pa.DataType) -> pa.Array:
+    """Make a column with the same value in all rows."""
+    if kind != TEXT_TYPE or text_type == TEXT_TYPE:
         return constant_column(kind, value, rows)
     index = constant_column(DICTIONARY_TYPE.index_type, None if value is None else 0, rows)
     return pa.DictionaryArray.from_arrays(index, pa.array([] if value is None else [value], TEXT_TYPE))
 
 
 def _row_numbers(rows: int) -> pa.Array:
-    """0, 1, 2 and so on."""
+    """The numbers from 0 to `rows` - 1."""
     return _cached_row_numbers(1 << (rows - 1).bit_length() if rows else 0)[:rows]
 
 

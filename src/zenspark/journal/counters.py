@@ -1,11 +1,11 @@
-"""Counters of a recorder over time: what came, what was recorded, and what was lost by whom and why.
+"""Counters of a recorder over time: rows received, recorded and lost, by neighbour and reason.
 
-Each is a total since the recorder started, with a name, the neighbour it is about and a reason, where it has them:
+Each is a total since the recorder started, with a name, and optionally the zid of a neighbour and a reason:
 
-- `received` without a neighbour: rows that the recorder took; `recorded`: rows that were acknowledged;
-- `dropped` by neighbour, because the journal was full: rows that were taken and discarded;
-- `received` by neighbour: messages of any kind that came over its links; `lost` by neighbour and reason: those that
-  were sent and did not arrive whole, as `session.info.link_counters()` tells.
+- `received` without a neighbour: rows that the recorder received; `recorded`: rows that were acknowledged;
+- `dropped` by neighbour: rows that were received and discarded, because the journal was full;
+- `received` by neighbour: messages of any kind received on its links; `lost` by neighbour and reason: messages that
+  were sent and not received completely; both from `session.info.link_counters()`.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ Counts: TypeAlias = Mapping[Counter, int]
 
 
 class Counters:
-    """Finds the counters that have changed since the last time."""
+    """Finds the counters that have changed since the last call."""
 
-    def __init__(self, session: Session, own: Callable[[], Counts]) -> None:
+    def __init__(self, session: Session, recorder: Callable[[], Counts]) -> None:
         self._session = session
-        self._own = own
+        self._recorder = recorder
         self._before = read_link_counters(session)
-        """What links had counted before the recorder was made."""
-        self._told: dict[Counter, int] = {}
+        """Link counters at the time the recorder was created."""
+        self._reported: dict[Counter, int] = {}
 
     def take_changes(self) -> dict[Counter, int]:
-        """Those that are not as they were when this was last called, or 0 before."""
+        """Return the counters that have changed since the last call; initially all are 0."""
         found = {name: value - self._before.get(name, 0) for name, value in read_link_counters(self._session).items()}
-        found |= self._own()
-        changed = {name: value for name, value in found.items() if value != self._told.get(name, 0)}
-        self._told |= changed
+        found |= self._recorder()
+        changed = {name: value for name, value in found.items() if value != self._reported.get(name, 0)}
+        self._reported |= changed
         return changed
 
 
 def read_link_counters(session: Session) -> dict[Counter, int]:
-    """The counters of links; none where the session is closed."""
+    """Read the link counters of a session; empty if it is closed."""
     if session.is_closed():
         return {}
     counters = session.info.link_counters()
-    found: dict[Counter, int] = {(RECEIVED, str(one.zid), None): one.received for one in counters}
-    return found | {(LOST, str(one.zid), reason): count for one in counters for reason, count in one.lost.items()}
+    received: dict[Counter, int] = {(RECEIVED, str(link.zid), None): link.received for link in counters}
+    return received | {(LOST, str(link.zid), reason): count for link in counters for reason, count in link.lost.items()}
 
 
 def recorder_counters(received: int, recorded: int, dropped: Mapping[str, int]) -> dict[Counter, int]:
-    """The counters of a recorder."""
+    """Make the counters of a recorder."""
     totals: dict[Counter, int] = {(RECEIVED, None, None): received, (RECORDED, None, None): recorded}
     return totals | {(DROPPED, zid, JOURNAL_FULL): rows for zid, rows in dropped.items()}

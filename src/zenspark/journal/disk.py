@@ -1,4 +1,4 @@
-"""Disk: tells in time that the disk below a journal is going to be full."""
+"""DiskAlarm: warns before the disk of a journal is full."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from pathlib import Path
 logger = logging.getLogger("zenspark.journal")
 
 CHECK_SECONDS = 5.0
-"""Between two looks at the disk."""
+"""Seconds between two checks of the disk."""
 RESERVE_FLUSHES = 3
-"""So many of the largest blocks must still fit,"""
+"""Free space below so many of the largest blocks raises the alarm,"""
 RESERVE_SHARE = 0.05
-"""or this share of the disk, if that is more,"""
+"""or below this share of the disk, if that is more,"""
 MAX_RESERVE_BYTES = 1 << 30
-"""but no more than this: large disks would raise the alarm days before they are full."""
+"""but never above this: a large disk would raise the alarm days before it is full."""
 CLEAR_FACTOR = 1.1
-"""How many times the reserve must be free for the alarm to end: around the limit it would come and go."""
+"""Multiple of the reserve that must be free for the alarm to clear (hysteresis)."""
 
 
 class DiskAlarm:
-    """Whether little space is left for a journal; one line in the log when that changes."""
+    """Whether free space for a journal is low; logs one line when that changes."""
 
     def __init__(self, path: Path, flush_bytes: int) -> None:
         self.warning: str | None = None
-        """Says how much is left, if that is little."""
+        """Warning with the free space; None if it is not low."""
         self._path = path
         self._flush_bytes = flush_bytes
         self._check_at = 0.0
 
     def check(self, now: float) -> None:
-        """Look at the disk if it is time; `now` is monotonic."""
+        """Check the disk if it is due; `now` is monotonic."""
         if now < self._check_at:
             return
         self._check_at = now + CHECK_SECONDS
         try:
             total, _, free = shutil.disk_usage(self._path)
-        except OSError:  # of which writing tells more
+        except OSError:  # the next write reports it
             return
         reserve = max(RESERVE_FLUSHES * self._flush_bytes, min(RESERVE_SHARE * total, MAX_RESERVE_BYTES))
         was_low = self.warning is not None

@@ -1,4 +1,4 @@
-"""Errors of the operating system as errors of a journal: which file or directory, and the reason."""
+"""Conversion of OSError to JournalError, with the file or directory and the reason."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def write_failure(path: Path | str, error: OSError) -> JournalError:
-    """The error for something that could not be written; `JournalFull` where space may be freed."""
+    """Make the error of a failed write; `JournalFull` if free space solves it."""
     if error.errno in DISK_FULL:
         return JournalFull(str(path), f"the disk is full ({error.strerror}): free space, or choose another directory")
     return JournalError(str(path), f"cannot be written: {error.strerror or error}")
 
 
 def read_failure(path: Path | str, error: OSError) -> JournalError:
-    """The error for something that could not be read."""
+    """Make the error of a failed read."""
     return JournalError(str(path), f"cannot be read: {error.strerror or error}")
 
 
 @contextmanager
 def write_errors(path: Path) -> Iterator[None]:
-    """Turn errors of the operating system into a `JournalError` that names the file, or else this path."""
+    """Convert OSError to a `JournalError` with its file name, or this path if it has none."""
     try:
         yield
     except OSError as error:
@@ -35,7 +35,7 @@ def write_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def read_errors(path: Path) -> Iterator[None]:
-    """Turn errors of the operating system into a `JournalError`, but for a file that is not there."""
+    """Convert OSError to a `JournalError`; FileNotFoundError is passed on."""
     try:
         yield
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The bytes of a journal that are not Arrow: `journal.json`, the header of a block, and an entry of the index.
+"""Journal file format, other than Arrow data: `journal.json`, block headers and index entries.
 
 A block is a header of fixed size and one complete Arrow IPC stream. An entry is the position of a block and its header
 again. Everything is little-endian, and every number of an entry starts at a multiple of its size.
@@ -29,14 +29,14 @@ MANIFEST = "journal.json"
 LOCK = "writer.lock"
 READERS = "readers"
 FILE_MODE, DIRECTORY_MODE = 0o640, 0o750
-"""Permissions of what a journal makes, less those that the umask takes away: payloads are not for every user."""
+"""Permissions of new files and directories, before the umask: payloads are not readable by other users."""
 MAX_MANIFEST_BYTES = 1 << 20
-"""More is no `journal.json`: a file of any size must not be read into memory."""
+"""Maximum size of `journal.json`: a file of any size must not be read into memory."""
 URI_PATTERN = re.compile("([a-z][a-z0-9+.-]+):/+")
-"""How what is no path begins, also when it was taken for one: a `Path` has no two slashes in a row."""
+"""Start of a URI, also after a conversion to `Path`, which merges slashes."""
 SEGMENT, INDEX = ".segment", ".index"
 OFFSET_DIGITS = 20
-"""As many as the greatest offset can have, so that names sort as offsets do."""
+"""Digits of an offset in a file name: as many as the greatest has, so that names sort as offsets do."""
 
 SAMPLES, SESSIONS, DECLARATIONS, COUNTERS = "samples", "sessions", "declarations", "counters"
 SCHEMAS: Mapping[str, pa.Schema] = {
@@ -71,13 +71,13 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ]
     ),
 }
-"""What rows a journal may have, by the name that `journal.json` gives them."""
+"""Schemas by row type, the `rows` of `journal.json`."""
 TIME_COLUMNS = {SAMPLES: "received_at", SESSIONS: "time", DECLARATIONS: "time", COUNTERS: "time"}
-"""The column of the time by which rows are found."""
+"""Time column by row type, for lookup by time."""
 
 
 def read_schema(rows: str) -> pa.Schema:
-    """The columns of rows that are read: those that were written, and where they stand."""
+    """Schema of rows that are read: the written columns, then recorder and offset."""
     return SCHEMAS[rows].append(pa.field("recorder", pa.string())).append(pa.field("offset", pa.int64()))
 
 
@@ -85,7 +85,7 @@ def read_schema(rows: str) -> pa.Schema:
 
 
 def journal_directory(path: str | os.PathLike[str]) -> Path:
-    """The directory of a journal. It is on this machine: what is acknowledged has been written to a disk."""
+    """Validate the directory of a journal. It must be local: acknowledged rows have been written to a disk."""
     scheme = URI_PATTERN.match(str(path))
     if scheme is not None:
         text = f"{scheme[1]}://{str(path)[scheme.end() :]}"
@@ -96,7 +96,7 @@ def journal_directory(path: str | os.PathLike[str]) -> Path:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a small file, with the permissions of a journal."""
+    """Write a small file with the permissions of a journal."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
     try:
         data = memoryview(text.encode())
@@ -115,13 +115,13 @@ def index_file(path: Path, first: int) -> Path:
 
 
 def parse_offset(name: str, suffix: str) -> int | None:
-    """The offset that a file is named after, None if it is another file."""
+    """Parse the offset in the name of a segment or index file; None for other files."""
     stem = name.removesuffix(suffix)
     return int(stem) if stem != name and len(stem) == OFFSET_DIGITS and stem.isascii() and stem.isdigit() else None
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What `journal.json` says."""
+    """The content of `journal.json`."""
 
     recorder: str
     rows: str
@@ -138,7 +138,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @staticmethod
     def read(path: Path) -> Manifest:
-        """Of the journal in a directory; raises `NoJournal` if there is none that this version can use."""
+        """Read the manifest of a journal; raises `NoJournal` if it is missing or not supported."""
         file = path / MANIFEST
         try:
             with open(file, "rb") as opened:
@@ -151,14 +151,14 @@ class Manifest(msgspec.Struct, frozen=True):
         except OSError as error:
             raise NoJournal(str(file), f"cannot be read: {error.strerror or error}") from error
         try:
-            return Manifest._checked(file, json.loads(raw))
+            return Manifest._validate(file, json.loads(raw))
         except ValueError as error:
             raise NoJournal(str(file), f"expected JSON, found something else: {error}") from None
         except RecursionError:
             raise NoJournal(str(file), "expected JSON, found something else: nested too deeply") from None
 
     @staticmethod
-    def _checked(file: Path, known: object) -> Manifest:
+    def _validate(file: Path, known: object) -> Manifest:
         if not isinstance(known, dict) or known.get("format") != FORMAT:
             raise NoJournal(str(file), f"expected the format {FORMAT!r}: this is not a journal")
         version = known.get("version")
@@ -187,28 +187,28 @@ _POSITION = struct.Struct("<Q")
 HEADER_SIZE = _FIELDS.size + _CHECK.size
 ENTRY_SIZE = _POSITION.size + HEADER_SIZE
 LAST_RECEIVED_STRUCT = struct.Struct("<40xq24x")
-"""Of an entry only the greatest time of reception, to look at many."""
+"""Decodes only the last reception time of an entry, to search many of them."""
 
 EMPTY_TIME_RANGE = (2**63 - 1, -(2**63))
-"""The least and greatest time of no rows at all: any time is less than the one and greater than the other."""
+"""Minimum and maximum of no times: any time is less than the one and greater than the other."""
 
 
 class BlockHeader(NamedTuple):
-    """What the header of a block says. Times are microseconds since 1970, the least and the greatest."""
+    """Header of a block. Times are microseconds since 1970, minimum and maximum."""
 
     rows: int
     length: int
-    """Bytes behind the header."""
+    """Bytes after the header."""
     first: int
-    """The offset of its first row."""
+    """Offset of its first row."""
     received: tuple[int, int]
     stamped: tuple[int, int]
     checksum: int
-    """Of the bytes behind the header."""
+    """CRC-32 of the bytes after the header."""
 
     @property
     def end(self) -> int:
-        """The offset behind its last row."""
+        """Offset after its last row."""
         return self.first + self.rows
 
     def to_bytes(self) -> bytes:
@@ -217,7 +217,7 @@ class BlockHeader(NamedTuple):
 
     @staticmethod
     def from_bytes(raw: bytes | memoryview) -> BlockHeader | None:
-        """None if these bytes are not a header that was written."""
+        """Decode a header; None if it is invalid."""
         if len(raw) != HEADER_SIZE or _CHECK.unpack_from(raw, _FIELDS.size)[0] != zlib.crc32(raw[: _FIELDS.size]):
             return None
         magic, rows, length, first, received, received_to, stamped, stamped_to, checksum = _FIELDS.unpack_from(raw)
@@ -227,15 +227,15 @@ class BlockHeader(NamedTuple):
 
 
 class IndexEntry(NamedTuple):
-    """One block as the index has it."""
+    """Index entry of a block."""
 
     position: int
-    """Where its header starts."""
+    """Byte position of the block header in the segment."""
     block: BlockHeader
 
     @property
     def stop(self) -> int:
-        """Where it ends."""
+        """Byte position after the block."""
         return self.position + HEADER_SIZE + self.block.length
 
     def to_bytes(self) -> bytes:
@@ -243,6 +243,6 @@ class IndexEntry(NamedTuple):
 
     @staticmethod
     def from_bytes(raw: bytes | memoryview) -> IndexEntry | None:
-        """None if these bytes are not an entry that was written."""
+        """Decode an entry; None if it is invalid."""
         block = BlockHeader.from_bytes(raw[_POSITION.size :]) if len(raw) == ENTRY_SIZE else None
         return None if block is None else IndexEntry(_POSITION.unpack_from(raw)[0], block)

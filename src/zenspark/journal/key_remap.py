@@ -1,4 +1,4 @@
-"""Which keys of recorded rows are published again, and under which names."""
+"""Selection and renaming of keys for replay."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUBTREE_SUFFIX = "/**"
 
 
 class RemapRule(msgspec.Struct, frozen=True):
-    """Keys that begin with some chunks get others instead: `robot1=replay/robot1`, or `robot1/**=replay/robot1/**`."""
+    """Replaces the first chunks of keys: `robot1=replay/robot1`, or `robot1/**=replay/robot1/**`."""
 
     old: str
     new: str
@@ -32,34 +32,34 @@ class RemapRule(msgspec.Struct, frozen=True):
         return RemapRule(old, new)
 
     def apply(self, key: str) -> str | None:
-        """The new key; None if it does not begin with these chunks."""
+        """Return the new key; None if the rule does not apply."""
         if key != self.old and not key.startswith(f"{self.old}/"):
             return None
         return f"{self.new}{key.removeprefix(self.old)}".removeprefix("/")
 
 
 class KeyRemap(msgspec.Struct, frozen=True):
-    """Only keys that match one of the key expressions, if there are any; renamed by the first rule that applies."""
+    """Selects keys that match one of the key expressions, or all, and renames them by the first rule that applies."""
 
     keys: Sequence[KeyExpr] = ()
     rules: Sequence[RemapRule] = ()
     prefix: str = ""
-    """Put before every key, with a slash."""
+    """Prefix for every key, without trailing slash."""
 
     def remap_key(self, key: str) -> str | None:
-        """The key under which it is published, None if it is not."""
-        if self.keys and not any(one.intersects(key) for one in self.keys):
+        """The new key; None if the key is not selected."""
+        if self.keys and not any(key_expr.intersects(key) for key_expr in self.keys):
             return None
-        found = (rule.apply(key) for rule in self.rules)
-        new = next((one for one in found if one is not None), key)
-        whole = f"{self.prefix}/{new}" if self.prefix and new else self.prefix or new
+        renamed = (rule.apply(key) for rule in self.rules)
+        new = next((candidate for candidate in renamed if candidate is not None), key)
+        full = f"{self.prefix}/{new}" if self.prefix and new else self.prefix or new
         try:
-            return str(KeyExpr(whole))
+            return str(KeyExpr(full))
         except UsageError as error:
-            raise UsageError(f"the key {key!r} would become {whole!r}: {error}") from error
+            raise UsageError(f"the key {key!r} would become {full!r}: {error}") from error
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that are wanted, with the keys they are to have; each key is looked at once."""
+        """Select rows and rename their keys; each distinct key is processed once."""
         if not (self.keys or self.rules or self.prefix):
             return batch
         known = pc.dictionary_encode(batch.column("key"))

@@ -1,8 +1,7 @@
-"""Lock of a journal: only one process writes it.
+"""JournalLock: exclusive lock of a journal's writer.
 
-Two files are locked. `writer.lock` has the id of the process, for the message that another writer gets. Operators
-remove a lock file that they take for a left-over; so `journal.json` is locked as well, without which there is no
-journal to be opened.
+Two files are locked. `writer.lock` has the process id, for the error message of another writer. Operators may delete it
+as a supposed left-over; so `journal.json` is locked as well, without which the journal cannot be opened.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ logger = logging.getLogger("zenspark.journal")
 if sys.platform == "win32":
     import msvcrt
 
-    def _take(file: int) -> None:
-        os.lseek(file, 1 << 20, os.SEEK_SET)  # far behind the content, which other processes may read
+    def _lock_file(file: int) -> None:
+        os.lseek(file, 1 << 20, os.SEEK_SET)  # beyond the content, which other processes may read
         msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
 else:
     import fcntl
 
-    def _take(file: int) -> None:
+    def _lock_file(file: int) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
@@ -37,34 +36,34 @@ MAX_PID_BYTES = 20
 
 
 class JournalLock:
-    """The right to write the journal in a directory, until `release`, or until the process ends in any way."""
+    """Exclusive write access to a journal, until `release` or the end of the process."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._manifest: int | None = None
         with write_errors(path):
-            self._file = self._locked(LOCK, os.O_CREAT)
+            self._file = self._open_locked(LOCK, os.O_CREAT)
 
     def lock_manifest(self) -> None:
-        """Lock `journal.json`, which is there now, too, and tell who holds the lock."""
+        """Lock `journal.json`, once it exists, and write the process id to the lock file."""
         with write_errors(self._path):
-            self._manifest = self._locked(MANIFEST)
-            self._sign()
+            self._manifest = self._open_locked(MANIFEST)
+            self._write_pid()
 
     def check(self) -> None:
-        """Make sure that the files that are locked are still those of the journal; to be called before each write.
+        """Verify that the locked files are still those of the journal; to be called before each write.
 
-        A lock file that was removed is made again. Raises `JournalLocked` if another process was quicker, and
-        `JournalError` if `journal.json` is not the same: the journal was removed, moved or replaced.
+        A deleted lock file is created again. Raises `JournalLocked` if another process has locked it meanwhile, and
+        `JournalError` if `journal.json` is another file: the journal was removed, moved or replaced.
         """
         if self._manifest is not None and not _is_at(self._path / MANIFEST, self._manifest):
             problem = "was removed, moved or replaced while this process writes the journal: nothing more is written"
             raise JournalError(str(self._path / MANIFEST), problem)
         if not _is_at(self._path / LOCK, self._file):
             with write_errors(self._path):
-                lost, self._file = self._file, self._locked(LOCK, os.O_CREAT)
+                lost, self._file = self._file, self._open_locked(LOCK, os.O_CREAT)
                 os.close(lost)
-                self._sign()
+                self._write_pid()
             logger.warning("%s: was removed while process %d writes the journal", self._path / LOCK, os.getpid())
 
     def release(self) -> None:
@@ -73,10 +72,10 @@ class JournalLock:
             os.close(self._manifest)
             self._manifest = None
 
-    def _locked(self, name: str, flags: int = 0) -> int:
+    def _open_locked(self, name: str, flags: int = 0) -> int:
         file = os.open(self._path / name, os.O_RDWR | flags, FILE_MODE)
         try:
-            _take(file)
+            _lock_file(file)
         except OSError as error:
             holder = _read_pid(file) if name == LOCK else None
             os.close(file)
@@ -85,7 +84,7 @@ class JournalLock:
             raise JournalError(str(self._path / name), f"cannot be locked: {error.strerror}") from error
         return file
 
-    def _sign(self) -> None:
+    def _write_pid(self) -> None:
         os.ftruncate(self._file, 0)
         os.lseek(self._file, 0, os.SEEK_SET)
         os.write(self._file, f"{os.getpid()}\n".encode())
@@ -98,7 +97,7 @@ def _read_pid(file: int) -> int | None:
 
 
 def _is_at(path: Path, file: int) -> bool:
-    """Whether a path leads to an open file."""
+    """Whether a path refers to an open file."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(file))
     except OSError:

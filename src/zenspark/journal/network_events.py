@@ -1,9 +1,9 @@
-"""What a node sees of its network over time: neighbours that come and go, what nodes declare and undeclare, counters.
+"""NetworkObserver: records sessions with neighbours, declarations and counters of a node over time.
 
-Three small journals inside that of the samples, `sessions`, `declarations` and `counters`. Neighbours are written down
-as they come and go; declarations are looked at once a second, counters every ten seconds, and what has changed is
-written down. What was there when the last recording ended is unknown when the next begins: so what is there is written
-as new, and what ends with the recording as gone.
+It writes three small side journals in the directory of the samples journal: `sessions`, `declarations` and `counters`.
+Sessions are recorded as they open and close; declarations are polled once a second, counters every ten seconds, and
+changes are recorded. A recording does not know the state at the end of the previous one: so it begins with rows that
+open all current sessions and declarations, and ends with rows that close them.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ from zenspark.types.network_info import Declaration, NeighbourEvent
 logger = logging.getLogger("zenspark.journal")
 
 POLL_SECONDS = 1.0
-"""Seconds between looks at the declarations,"""
+"""Minimum interval of polling the declarations,"""
 MIN_INTERVAL_FACTOR = 20
-"""and at least so many times as long as a look takes, because the node waits for it."""
+"""and as a multiple of the duration of a poll, because it blocks the node."""
 COUNTERS_SECONDS = 10.0
-"""Between looks at the counters."""
+"""Interval of polling the counters."""
 
 OPENED, CLOSED = "OPENED", "CLOSED"
 DECLARED, UNDECLARED = "DECLARED", "UNDECLARED"
 
 
 class NetworkObserver:
-    """Writes the journals beside one of samples, under the same name, in a thread of its own."""
+    """Writes the side journals of a samples journal, with the same recorder name, in a thread."""
 
-    def __init__(self, session: Session, beside: JournalWriter, counters: Counters) -> None:
-        policy = _side_journal_policy(beside.policy)
-        name = beside.manifest.recorder
+    def __init__(self, session: Session, samples: JournalWriter, counters: Counters) -> None:
+        policy = _side_journal_policy(samples.policy)
+        name = samples.manifest.recorder
         self._session = session
         self._counters = counters
-        self._waits: set[str] = set()
-        """Journals that could not be written last time."""
+        self._failing: set[str] = set()
+        """Row types whose last write failed."""
         self._writers: dict[str, JournalWriter] = {}
-        with ExitStack() as opened:  # closed again if one of them cannot be opened
+        with ExitStack() as opened:  # closes the others if one cannot be opened
             for rows in (SESSIONS, DECLARATIONS, COUNTERS):
-                writer = JournalWriter(beside.path / rows, policy, recorder=name, rows=rows)
+                writer = JournalWriter(samples.path / rows, policy, recorder=name, rows=rows)
                 self._writers[rows] = opened.enter_context(writer)
             opened.pop_all()
         self._open: dict[tuple[str, str, str, str], None] = {}
@@ -68,67 +68,67 @@ class NetworkObserver:
         self._thread.start()
 
     def stop(self) -> None:
-        """Write what is left to be told; at the end everything is closed."""
+        """Record the pending changes and the end of all sessions and declarations, and close the journals."""
         if self._listener is not None:
             self._listener.__exit__()
             self._thread.join()
-            self._end()
+            self._record_end()
         for writer in self._writers.values():
             try:
                 writer.close()
             except JournalError as error:
-                logger.warning("what was observed last is lost: %s", error)
+                logger.warning("last network events are lost: %s", error)
 
     def _run(self) -> None:
         assert self._listener is not None, "it was started"
         events = self._listener.handler
-        look_at = time.monotonic()
-        count_at = look_at + COUNTERS_SECONDS
+        poll_at = time.monotonic()
+        count_at = poll_at + COUNTERS_SECONDS
         while True:
             try:
-                self._tell_session(events.recv(max(look_at - time.monotonic(), 0.0)))
+                self._record_session(events.recv(max(poll_at - time.monotonic(), 0.0)))
             except ReceiveTimeout:
                 began = time.monotonic()
-                self._look()
+                self._poll_declarations()
                 if began >= count_at:
-                    self._tell_counters()
+                    self._record_counters()
                     count_at = began + COUNTERS_SECONDS
-                look_at = began + max(POLL_SECONDS, (time.monotonic() - began) * MIN_INTERVAL_FACTOR)
+                poll_at = began + max(POLL_SECONDS, (time.monotonic() - began) * MIN_INTERVAL_FACTOR)
             except ChannelClosed:
                 break
-        self._look()
+        self._poll_declarations()
 
-    def _look(self) -> None:
-        self._tell_declarations(set() if self._session.is_closed() else set(self._session.info.declarations()))
+    def _poll_declarations(self) -> None:
+        self._record_declarations(set() if self._session.is_closed() else set(self._session.info.declarations()))
 
-    def _end(self) -> None:
-        """Whatever is still there ends with the recording."""
-        self._write(SESSIONS, [(_now_us(), CLOSED, *one) for one in self._open])
-        self._tell_declarations(set())
-        self._tell_counters()
+    def _record_end(self) -> None:
+        """Record the end of all open sessions and declarations."""
+        self._write(SESSIONS, [(_now_us(), CLOSED, *session) for session in self._open])
+        self._record_declarations(set())
+        self._record_counters()
 
-    def _tell_session(self, event: NeighbourEvent) -> None:
+    def _record_session(self, event: NeighbourEvent) -> None:
         transport, link = event.transport, event.link
-        one = (str(transport.zid), str(transport.whatami), link.src, link.dst)
+        session = (str(transport.zid), str(transport.whatami), link.src, link.dst)
         if event.kind is SampleKind.PUT:
-            self._open[one] = None
+            self._open[session] = None
         else:
-            self._open.pop(one, None)
-        self._write(SESSIONS, [(_now_us(), OPENED if event.kind is SampleKind.PUT else CLOSED, *one)])
+            self._open.pop(session, None)
+        self._write(SESSIONS, [(_now_us(), OPENED if event.kind is SampleKind.PUT else CLOSED, *session)])
 
-    def _tell_declarations(self, declared: set[Declaration]) -> None:
+    def _record_declarations(self, declared: set[Declaration]) -> None:
         now = _now_us()
         gone, new = self._declared - declared, declared - self._declared
         rows = [*_declaration_rows(now, UNDECLARED, gone), *_declaration_rows(now, DECLARED, new)]
         self._write(DECLARATIONS, rows)
         self._declared = declared
 
-    def _tell_counters(self) -> None:
+    def _record_counters(self) -> None:
         now = _now_us()
         self._write(COUNTERS, [(now, *counter, value) for counter, value in self._counters.take_changes().items()])
 
     def _write(self, rows: str, values: list[tuple[Any, ...]]) -> None:
-        """Append; what cannot be written waits in the writer for the next time."""
+        """Append and flush rows; rows that cannot be written stay in the writer for the next attempt."""
         writer, schema = self._writers[rows], SCHEMAS[rows]
         try:
             if values:
@@ -136,20 +136,20 @@ class NetworkObserver:
                 arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
                 writer.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
             writer.flush()
-            self._waits.discard(rows)
+            self._failing.discard(rows)
         except JournalError as error:
-            if rows not in self._waits:
-                logger.warning("what was observed waits: %s", error)
-            self._waits.add(rows)
+            if rows not in self._failing:
+                logger.warning("network events cannot be written, retrying: %s", error)
+            self._failing.add(rows)
 
 
-def _declaration_rows(now: int, event: str, found: Iterable[Declaration]) -> list[tuple[Any, ...]]:
-    ordered = sorted(found, key=lambda one: (one.kind, one.key, str(one.zid)))
-    return [(now, event, one.kind, one.key, str(one.zid), str(one.whatami)) for one in ordered]
+def _declaration_rows(now: int, event: str, declarations: Iterable[Declaration]) -> list[tuple[Any, ...]]:
+    ordered = sorted(declarations, key=lambda item: (item.kind, item.key, str(item.zid)))
+    return [(now, event, item.kind, item.key, str(item.zid), str(item.whatami)) for item in ordered]
 
 
 def _side_journal_policy(policy: Policy) -> Policy:
-    """The policy of the samples for rows that are few."""
+    """Derive the policy of a side journal, which has few rows, from that of the samples."""
     return Policy(
         fsync=policy.fsync,
         segment_age=policy.segment_age,

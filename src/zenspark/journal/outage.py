@@ -1,9 +1,10 @@
-"""Outage: what a recorder does while its journal cannot be written, because a disk is full or fails.
+"""Outage: handling of a journal that cannot be written, because a disk is full or fails.
 
-First it waits: nothing is taken from the session, links are not read, and publishers that block on congestion wait. But
-they do so only for a while (eclipse-zenoh: 5 s), and then reset the link and lose what they had queued, which nobody
-counts. So after `block_timeout` seconds the recorder goes on taking samples, and discards them: links stay up, and what
-is lost is known by neighbour. Rows that the writer had taken before are not discarded; they are written first.
+First the recorder pauses: it receives nothing from the session, links are not read, and publishers with congestion
+control BLOCK wait (back-pressure). But they wait only for a while (eclipse-zenoh: 5 s), then close the link and lose
+their queued messages, without counting them. So after `block_timeout` seconds the recorder receives samples again and
+discards them: links stay open, and the loss is counted by neighbour. Rows that the writer had accepted before are not
+discarded; they are written first.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from zenspark.errors import JournalError
 logger = logging.getLogger("zenspark.journal")
 
 RETRY_SECONDS = 0.25
-"""Between attempts to write."""
+"""Seconds between attempts to write."""
 
 
 class WriteFailure(NamedTuple):
-    """That the journal cannot be written."""
+    """State of a journal that cannot be written."""
 
     since: float
     error: str
@@ -29,41 +30,41 @@ class WriteFailure(NamedTuple):
 
 
 class Outage:
-    """Whether the journal can be written, since when it cannot, and what was discarded. Times are monotonic."""
+    """State of the current outage, and counters of discarded rows. Times are monotonic."""
 
     def __init__(self, block_timeout: float | None) -> None:
         self.dropped: dict[str, int] = {}
-        """Rows that were discarded since the recorder started, by the zid of the neighbour that brought them."""
+        """Rows discarded since the recorder started, by the zid of the neighbour that sent them."""
         self.failure: WriteFailure | None = None
-        """None if the journal can be written; one value, so that other threads never see half of a change."""
+        """None if the journal can be written; one object, so that other threads read a consistent state."""
         self._block_timeout = block_timeout
         self._retry_at = 0.0
         self._dropped_before = 0
 
     @property
     def total(self) -> int:
-        """Rows that were discarded since the recorder started."""
+        """Rows discarded since the recorder started."""
         return sum(self.dropped.values())
 
     def may_try(self, now: float) -> bool:
-        """Whether it is time to write: at once, or after a pause where writing failed and samples are discarded."""
+        """Whether to try to write: always, except between retries while samples are discarded."""
         return not self._is_discarding or now >= self._retry_at
 
     def fail(self, error: JournalError, now: float) -> bool:
-        """Note that writing failed; whether to wait and try again, and not to discard what is received."""
+        """Record a failed write; True to pause and try again, False to discard received rows."""
         if self.failure is None:
             self._dropped_before = self.total
-            logger.error("recording waits: %s", error)
+            logger.error("recording paused: %s", error)
         since, was_discarding = (now, False) if self.failure is None else (self.failure.since, self._is_discarding)
         is_discarding = was_discarding or self._wait_left(since, now) <= 0
         if is_discarding and not was_discarding:
-            logger.error("recording discards what is received after %.1f s: %s", now - since, error)
+            logger.error("recording discards received rows after %.1f s: %s", now - since, error)
         self._retry_at = now + RETRY_SECONDS
         self.failure = WriteFailure(since, str(error), is_discarding)
         return not is_discarding
 
     def pause(self, now: float) -> float:
-        """How many seconds to wait before the next attempt."""
+        """Seconds to wait before the next attempt."""
         if self.failure is None or self.failure.is_discarding:
             return RETRY_SECONDS
         return min(RETRY_SECONDS, max(self._wait_left(self.failure.since, now), 0.0))
@@ -75,16 +76,16 @@ class Outage:
     def _wait_left(self, since: float, now: float) -> float:
         return RETRY_SECONDS if self._block_timeout is None else since + self._block_timeout - now
 
-    def discard(self, pieces: list[RowChunk], own: str) -> None:
-        """Count rows that are not recorded; those that no neighbour brought are this node's own."""
-        for piece in pieces:
-            via = piece.shared[0].via or own  # the same for all: a piece is what one read brought
-            self.dropped[via] = self.dropped.get(via, 0) + piece.num_rows
+    def discard(self, chunks: list[RowChunk], local_zid: str) -> None:
+        """Count discarded rows by neighbour; rows of the local session are counted under `local_zid`."""
+        for chunk in chunks:
+            via = chunk.shared[0].via or local_zid  # the same for all rows of a chunk, which come from one read
+            self.dropped[via] = self.dropped.get(via, 0) + chunk.num_rows
 
     def end(self, offset: int) -> None:
-        """Note that everything was written, up to an offset."""
+        """End the outage, after all accepted rows were written up to an offset."""
         if self.failure is None:
             return
         self.failure = None
         dropped = self.total - self._dropped_before
-        logger.warning("recording goes on at offset %d: %d rows were discarded", offset, dropped)
+        logger.warning("recording resumed at offset %d: %d rows were discarded", offset, dropped)

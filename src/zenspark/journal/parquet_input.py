@@ -1,7 +1,7 @@
-"""Rows of samples in Parquet files, in the order they were received, of tables larger than memory.
+"""ParquetInput: samples of Parquet files in order of reception, for tables larger than memory.
 
-Every row group says when its first row was received. Groups are read in that order; rows wait until no group that is
-still to be read can have earlier ones. So memory is what overlaps, and not the table.
+Row groups are read in the order of their minimum reception time; rows are buffered until no remaining row group can
+have earlier ones. So memory holds overlapping row groups, not the table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zenspark.arrow import SCHEMA
 from zenspark.errors import JournalError, NoJournal
 
 MIN_SORT_ROWS = 500_000
-"""Rows that are read before they are sorted, at least."""
+"""Minimum number of rows to read before they are sorted."""
 BATCH_ROWS = 65_536
 REQUIRED_COLUMNS = ("key", "payload", "received_at")
 SORT_COLUMNS = ("received_at", "recorder", "offset")
@@ -29,17 +29,17 @@ class ParquetRowGroup(msgspec.Struct, frozen=True):
 
     fragment: ds.ParquetFileFragment
     first: pa.Scalar | None
-    """When its earliest row was received; None if it does not say."""
+    """Minimum reception time; None without statistics."""
     rows: int
 
     @property
-    def place(self) -> int:
-        """Where it stands among others: what does not say comes first."""
+    def sort_key(self) -> int:
+        """Position in the read order: row groups without statistics come first."""
         return -(1 << 63) if self.first is None else self.first.cast(pa.int64()).as_py()
 
 
 class ParquetInput:
-    """The files of one table: a file, those of a directory, or those that the log of a Delta table names."""
+    """The files of one table: a file, those of a directory, or those in the log of a Delta table."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -53,27 +53,29 @@ class ParquetInput:
 
     @property
     def names(self) -> list[str]:
-        found: list[str] = self._dataset.schema.names
-        return found
+        names: list[str] = self._dataset.schema.names
+        return names
 
     def read(self, condition: ds.Expression | None) -> Iterator[pa.RecordBatch]:
-        """The rows for which something is true, in order. What is wrong with a file's end is said at once."""
+        """Read the rows that fulfil a condition, in order. A damaged footer raises before the first row."""
         try:
-            groups = sorted(self._groups(condition), key=lambda group: group.place)
+            groups = sorted(self._groups(condition), key=lambda group: group.sort_key)
         except (pa.ArrowException, OSError) as error:
             raise JournalError(str(self._path), f"cannot be read: {error}") from error
-        return self._sweep(groups, condition)
+        return self._merge_sorted(groups, condition)
 
     def _groups(self, condition: ds.Expression | None) -> Iterator[ParquetRowGroup]:
         for fragment in self._dataset.get_fragments(condition):
             for part in fragment.split_by_row_group(condition, self._dataset.schema):
-                (found,) = part.row_groups
-                said = (found.statistics or {}).get("received_at")
+                (group,) = part.row_groups
+                statistics = (group.statistics or {}).get("received_at")
                 kind = SCHEMA.field("received_at").type
-                yield ParquetRowGroup(part, None if said is None else pa.scalar(said["min"], kind), found.num_rows)
+                yield ParquetRowGroup(
+                    part, None if statistics is None else pa.scalar(statistics["min"], kind), group.num_rows
+                )
 
-    def _sweep(self, groups: list[ParquetRowGroup], condition: ds.Expression | None) -> Iterator[pa.RecordBatch]:
-        held = self._dataset.schema.empty_table().select(self._wanted)
+    def _merge_sorted(self, groups: list[ParquetRowGroup], condition: ds.Expression | None) -> Iterator[pa.RecordBatch]:
+        held = self._dataset.schema.empty_table().select(self._columns)
         position = 0
         while position < len(groups):
             begin, fresh = position, 0
@@ -88,12 +90,12 @@ class ParquetInput:
 
     def _rows(self, group: ParquetRowGroup, condition: ds.Expression | None) -> pa.Table:
         try:
-            return group.fragment.to_table(self._dataset.schema, columns=self._wanted, filter=condition)
+            return group.fragment.to_table(self._dataset.schema, columns=self._columns, filter=condition)
         except (pa.ArrowException, OSError) as error:
             raise JournalError(str(self._path), f"cannot be read: {error}") from error
 
     @property
-    def _wanted(self) -> list[str]:
+    def _columns(self) -> list[str]:
         return [name for name in (*SCHEMA.names, "recorder", "offset") if name in self.names]
 
     @property
@@ -102,14 +104,14 @@ class ParquetInput:
 
 
 def _count_before(rows: pa.Table, time: pa.Scalar | None) -> int:
-    """How many of some rows in order were received before a time."""
+    """Count the sorted rows that were received before a time."""
     if time is None:
         return 0
     return pc.sum(pc.less(rows.column("received_at"), time)).as_py() or 0
 
 
 def _list_files(path: Path) -> str | list[str]:
-    """Of a Delta table only those that its log names; everything else as it is."""
+    """List the live files of a Delta table; for other paths, return the path."""
     if not (path / "_delta_log").is_dir():
         return str(path)
     try:

@@ -1,6 +1,6 @@
-"""Policy: when rows are acknowledged, when they are safe, and how long they are kept.
+"""Policy of a journal: flushing, fsync, segments and retention.
 
-Every field is a flag of `zenspark record` too; what is said of it here is its help.
+Every field is also a flag of `zenspark record`; its description is the help text.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zenspark.errors import UsageError
 MIB = 1 << 20
 DAY_SECONDS = 86_400.0
 MAX_BLOCK_BYTES = 1 << 30
-"""In one block: offsets into a column of Arrow are 32 bits with a sign."""
+"""Maximum bytes of a block: Arrow has signed 32-bit offsets into a column."""
 
 POSITIVE = (
     "flush_rows",
@@ -36,7 +36,7 @@ def _help(text: str) -> msgspec.Meta:
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """How a journal is written and kept. Durations are seconds, sizes bytes; None is no limit.
+    """Settings of a journal writer. Durations are seconds, sizes bytes; None is no limit.
 
     A crash of the process costs what was not flushed: at most `flush_interval` seconds, `flush_rows` rows or
     `flush_bytes` bytes, whichever is least. A power loss costs the same with `fsync="flush"`, the last so many seconds

@@ -1,8 +1,8 @@
 """Journal: reads the rows of a journal, in any process, while it is written.
 
-Nothing is kept open between two calls, so a journal pickles, and works in threads and after a fork. What is kept is the
-list of segments once found. A reader at the end goes on from there: the name of the next segment is the end of the
-last, so nothing is listed again, however many segments there are.
+No file is kept open between two calls, so a journal can be pickled, and used in threads and after a fork. The list of
+segments is cached. A reader at the end continues from there: the name of the next segment is the end offset of the
+last, so the directory is not listed again, however many segments there are.
 """
 
 from __future__ import annotations
@@ -37,34 +37,34 @@ from zenspark.journal.segment import SegmentIndex, list_segments, read_block
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """Rows of a journal from one offset up to before another: small, pickles, and gives the same rows anywhere."""
+    """A half-open range of rows of a journal: small, can be pickled, and reads the same rows in any process."""
 
     path: str
     recorder: str
     rows: str
-    """What they are: samples, sessions or declarations."""
+    """Row type: samples, sessions, declarations or counters."""
     start: int
     end: int
     segment: int
-    """Where to look first, so that nothing has to be searched."""
+    """First offset of the segment that has the first row, so that no search is needed."""
 
     @property
     def num_rows(self) -> int:
         return self.end - self.start
 
-    def batches(self, texts: pa.DataType = TEXT_TYPE) -> Iterator[pa.RecordBatch]:
-        """The rows, a record batch for each block; texts as WORDS cost least where they are only passed on."""
+    def batches(self, text_type: pa.DataType = TEXT_TYPE) -> Iterator[pa.RecordBatch]:
+        """Read the rows, a record batch per block; DICTIONARY_TYPE is cheapest for texts that are only copied."""
         segment, offset = self.segment, self.start
         while offset < self.end:
             path = segment_file(Path(self.path), segment)
             index, blocks = self._open(segment, offset)
             with index, blocks:
                 for entry in iter_blocks(index, offset, self.end):
-                    yield self.rows_of_block(path, entry, read_block(blocks, path, entry), texts)
+                    yield self.rows_of_block(path, entry, read_block(blocks, path, entry), text_type)
                     segment = offset = entry.block.end
 
     def _open(self, segment: int, offset: int) -> tuple[SegmentIndex, BinaryIO]:
-        """A segment and its index; raises `OffsetOutOfRange` if they were trimmed away."""
+        """Open a segment and its index; raises `OffsetOutOfRange` if they were trimmed."""
         path = segment_file(Path(self.path), segment)
         try:
             index = SegmentIndex(Path(self.path), segment)
@@ -75,21 +75,21 @@ class Slice(msgspec.Struct, frozen=True):
                 index.close()
                 raise
         except FileNotFoundError:
-            if index_file(Path(self.path), segment).exists():  # which is what trimming removes first
+            if index_file(Path(self.path), segment).exists():  # trimming removes the index first
                 raise CorruptJournal(str(path), 0, "the blocks that its index names, found no file") from None
             journal = Journal(self.path)
             raise OffsetOutOfRange(self.path, offset, journal.earliest(), journal.latest()) from None
 
-    def rows_of_block(self, path: Path, entry: IndexEntry, raw: bytes, texts: pa.DataType) -> pa.RecordBatch:
-        """The rows of this part that a block has; `raw` are its bytes, and `path` where they are from."""
+    def rows_of_block(self, path: Path, entry: IndexEntry, raw: bytes, text_type: pa.DataType) -> pa.RecordBatch:
+        """Decode the rows of a block that are in this slice; `raw` are its bytes, `path` is for error messages."""
         block = entry.block
         try:
-            packed = pa.ipc.open_stream(raw).read_next_batch()
-            if packed.num_rows != block.rows:
-                raise ValueError(f"the header says {block.rows}, there are {packed.num_rows}")
-            rows = decode_columns(packed, read_schema(self.rows), self.recorder, block.first, texts)
+            encoded = pa.ipc.open_stream(raw).read_next_batch()
+            if encoded.num_rows != block.rows:
+                raise ValueError(f"the header says {block.rows}, there are {encoded.num_rows}")
+            rows = decode_columns(encoded, read_schema(self.rows), self.recorder, block.first, text_type)
         except (pa.ArrowException, OSError, StopIteration, ValueError, TypeError, LookupError, AttributeError) as error:
-            # the bytes are in memory: OSError is what Arrow makes of some that are no Arrow
+            # the bytes are in memory: Arrow raises OSError for some invalid data
             expected = f"{block.rows} rows of {self.rows} ({error})"
             raise CorruptJournal(str(path), entry.position, expected, (block.first, block.end - 1)) from error
         start, end = max(self.start - block.first, 0), min(self.end - block.first, block.rows)
@@ -97,9 +97,9 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 def iter_blocks(index: SegmentIndex, start: int, end: int) -> Iterator[IndexEntry]:
-    """The blocks of a segment that have rows from one offset up to before another; there must be one.
+    """Yield the index entries of the blocks with rows of a half-open range; there must be one.
 
-    Raises `CorruptJournal` where one does not follow from the one before.
+    Raises `CorruptJournal` if the blocks are not contiguous.
     """
     offset = start
     for number in range(index.find_block(start), index.count):
@@ -115,14 +115,14 @@ def iter_blocks(index: SegmentIndex, start: int, end: int) -> Iterator[IndexEntr
 
 
 class Journal:
-    """A journal to be read. Nothing is opened until it is needed."""
+    """Reader of a journal. Files are opened on demand."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = journal_directory(path)
         self._segments: list[int] = []
-        """First offsets of the segments seen so far, in order."""
+        """First offsets of the known segments, ascending."""
         self._last_received: dict[int, int] = {}
-        """Of segments that have ended, when their last row was received."""
+        """Last reception time of completed segments."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path, "_segments": [], "_last_received": {}}
@@ -132,41 +132,41 @@ class Journal:
 
     @cached_property
     def manifest(self) -> Manifest:
-        """What `journal.json` says; raises `NoJournal` if this is not a journal."""
+        """The content of `journal.json`; raises `NoJournal` if this is not a journal."""
         return Manifest.read(self.path)
 
     @property
     def recorder(self) -> str:
-        """The name of who writes it."""
+        """Name of its recorder."""
         return self.manifest.recorder
 
     @property
     def rows(self) -> str:
-        """What its rows are: samples, sessions or declarations."""
+        """Row type: samples, sessions, declarations or counters."""
         return self.manifest.rows
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the rows that are read."""
+        """Schema of the rows that are read."""
         return read_schema(self.rows)
 
-    # --- where it begins and ends
+    # --- offsets
 
     def earliest(self) -> int:
-        """The offset of the first row that is kept."""
+        """Offset of the first retained row."""
         known = self._known()
         if known and not self._has(known[0]):
             known = self._list()
         return known[0] if known else 0
 
     def latest(self) -> int:
-        """The offset behind the last row that is acknowledged."""
+        """Offset after the last acknowledged row."""
         known = self._known()
         if not known:
             return 0
         while True:
             end = self._end(known[-1])
-            if end is None:  # it was trimmed away while nobody looked
+            if end is None:  # it was trimmed since the last call
                 known = self._list()
             elif end > known[-1] and self._has(end):
                 known = self._segments = [*known, end]
@@ -176,9 +176,9 @@ class Journal:
     def offset_at(self, time_us: int) -> int:
         """The offset of the first row received at this time (microseconds since 1970) or later; `latest` if none is.
 
-        No row received at that time or later has a lesser offset, also where the clock was set back.
+        No row received at that time or later has a lower offset, even if the clock was set back.
         """
-        self.earliest()  # looks again if the first segments known are gone
+        self.earliest()  # refreshes the list if the first known segments are gone
         latest = self.latest()
         for block in self._blocks_at(time_us):
             (batch,) = self._slice(block.first, block.end).batches()
@@ -189,13 +189,13 @@ class Journal:
         return latest
 
     def received_at(self, offset: int) -> int:
-        """About when a row was received, in microseconds since 1970: the earliest time in its block."""
+        """Approximate reception time of a row, in microseconds since 1970: the earliest in its block."""
         self._check(offset, offset + 1)
         _, entry = next(self._blocks(offset, offset + 1))
         return entry.block.received[0]
 
     def _blocks_at(self, time_us: int) -> Iterator[BlockHeader]:
-        """The blocks whose header says that they have a row received at this time or later."""
+        """Yield the blocks that have a row received at this time or later, by their headers."""
         segments = list(self._segments)
         for segment in segments:
             if self._last_received.get(segment, time_us) < time_us:
@@ -203,10 +203,10 @@ class Journal:
             try:
                 opened = SegmentIndex(self.path, segment)
             except FileNotFoundError:
-                continue  # trimmed away meanwhile
+                continue  # trimmed concurrently
             with opened as index:
                 place = index.find_block_at(time_us)
-                if place == index.count and segment != segments[-1]:  # nothing is appended to it any more
+                if place == index.count and segment != segments[-1]:  # the segment is complete
                     self._last_received[segment] = index.last_received
                 while place < index.count:
                     yield index.entry(place).block
@@ -215,17 +215,17 @@ class Journal:
     # --- rows
 
     def read(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        """Exactly the rows from one offset up to before another, as record batches."""
+        """Read the rows of a half-open range of offsets, as record batches."""
         self._check(start, end)
         return self._slice(start, end).batches()
 
     def size(self, start: int, end: int) -> int:
-        """About how many bytes these rows take: those of all blocks that have some of them."""
+        """Approximate bytes of these rows: those of all blocks that have some of them."""
         self._check(start, end)
         return sum(entry.block.length for _, entry in self._blocks(start, end))
 
     def slices(self, start: int, end: int, count: int) -> list[Slice]:
-        """The same rows in at most so many parts of about equal size in bytes, cut between blocks."""
+        """Split a range into at most `count` slices of about equal size in bytes, at block boundaries."""
         self._check(start, end)
         blocks = list(self._blocks(start, end))
         aim = sum(entry.block.length for _, entry in blocks) / max(count, 1)
@@ -242,7 +242,7 @@ class Journal:
         return found
 
     def _blocks(self, start: int, end: int) -> Iterator[tuple[int, IndexEntry]]:
-        """The blocks that have these rows, each with the segment it is in."""
+        """Yield segment and index entry of the blocks with these rows."""
         offset = start
         while offset < end:
             segment = self._segment_of(offset)
@@ -264,41 +264,41 @@ class Journal:
     # --- readers
 
     def commit(self, reader: str, offset: int, description: str | None = None) -> None:
-        """Note that a reader needs nothing before this offset any more; it is attached from now on.
+        """Commit the offset of a reader: it needs no rows before it. The first commit attaches the reader.
 
-        What it is may be told to people in a description, which is kept when it commits again without one.
+        The description is for operators; it is kept when the reader commits again without one.
         """
-        self.manifest  # noqa: B018 - nothing is written where there is no journal
+        self.manifest  # noqa: B018 - raises if there is no journal
         ReaderOffsets(self.path).write(reader, offset, description)
 
     def refresh(self, reader: str) -> None:
-        """Note that a reader is still there, so that it does not expire while it has nothing to commit."""
+        """Renew the registration of a reader, so that it does not expire while it has nothing to commit."""
         ReaderOffsets(self.path).refresh(reader)
 
     def committed(self, reader: str) -> int | None:
-        """How far a reader has come; None if it is not attached."""
+        """Committed offset of a reader; None if it is not attached."""
         return ReaderOffsets(self.path).read(reader)
 
     def readers(self) -> dict[str, int]:
-        """All attached readers, and how far they have come."""
+        """Committed offsets of all attached readers."""
         return ReaderOffsets(self.path).offsets()
 
     def reader_names(self) -> list[str]:
-        """The names of all attached readers, also of those whose file cannot be read."""
+        """Names of all attached readers, including those whose file cannot be read."""
         return ReaderOffsets(self.path).names()
 
     def attached(self) -> list[AttachedReader]:
-        """All attached readers with what is known of them, by name."""
+        """All attached readers with offset, time and description, sorted by name."""
         return ReaderOffsets(self.path).readers()
 
     def forget(self, reader: str) -> None:
-        """Detach a reader: nothing is kept for it any more."""
+        """Detach a reader: rows are no longer retained for it."""
         ReaderOffsets(self.path).remove(reader)
 
     # --- segments
 
     def _known(self) -> list[int]:
-        """The segments, listed only if none has been seen yet."""
+        """The known segments; lists the directory if there are none."""
         self.manifest  # noqa: B018 - raises if there is no journal
         return self._segments or self._list()
 
@@ -324,7 +324,7 @@ class Journal:
             raise OffsetOutOfRange(str(self.path), segment, self.earliest(), self.latest()) from None
 
     def _segment_of(self, offset: int) -> int:
-        """The first offset of the segment that has a row, which must be there."""
+        """First offset of the segment that has a row; raises `OffsetOutOfRange` if there is none."""
         place = bisect_right(self._segments, offset)
         if place == 0:
             raise OffsetOutOfRange(str(self.path), offset, self.earliest(), self.latest())

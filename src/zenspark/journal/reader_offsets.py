@@ -1,7 +1,7 @@
-"""Readers of a journal and how far they have come: one small file for each, replaced as a whole.
+"""Committed offsets of the readers of a journal: one small file per reader, replaced atomically.
 
 Readers write them, in any process; the writer, which trims the journal, reads them. A reader whose file has not been
-written for long is taken for gone, and no longer holds back trimming.
+written for long is expired, and no longer prevents trimming.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ logger = logging.getLogger("zenspark.journal")
 
 SUFFIX = ".json"
 MIN_EXPIRY_WATCH_SECONDS = 60.0
-"""How long a reader is watched before it expires: one that had nothing to read for long, or all if the clock was set
-forward, commit meanwhile."""
+"""Minimum time for which a reader must be seen lagging before it expires: one that had nothing to read for long, or all
+readers if the clock was set forward, can commit meanwhile."""
 
 
 class AttachedReader(NamedTuple):
@@ -32,20 +32,20 @@ class AttachedReader(NamedTuple):
 
     name: str
     offset: int
-    """It needs nothing before this one."""
+    """Committed offset: it needs no rows before it."""
     updated: float
-    """When it said so, in seconds since 1970."""
+    """Time of the last commit or refresh, in seconds since 1970."""
     description: str | None = None
 
 
 class ReaderOffsets:
-    """The readers of the journal in a directory."""
+    """Committed offsets of the readers of a journal."""
 
     def __init__(self, path: Path) -> None:
         self._path = path / READERS
 
     def write(self, reader: str, offset: int, description: str | None = None) -> None:
-        """Note how far a reader has come, now; without a description it keeps the one it has."""
+        """Commit the offset of a reader; without a description it keeps the previous one."""
         if offset < 0:
             raise UsageError(f"reader {reader}: expected an offset, found {offset}")
         file = self._file(reader)
@@ -66,16 +66,16 @@ class ReaderOffsets:
             draft.unlink(missing_ok=True)
             if error.errno not in DISK_FULL or not file.exists():
                 raise
-            _overwrite(file, text)  # or else nothing could be trimmed, and the disk would stay full
+            _overwrite(file, text)  # otherwise nothing could be trimmed, and the disk would stay full
 
     def refresh(self, reader: str) -> None:
-        """Note that a reader is still there, though it has come no further; nothing if it is not attached."""
+        """Update the time of a reader without a new offset; does nothing if it is not attached."""
         known = self.get(reader)
         if known is not None:
             self.write(reader, known.offset, known.description)
 
     def get(self, reader: str) -> AttachedReader | None:
-        """A reader, None if it is not attached."""
+        """Read the registration of a reader; None if it is not attached."""
         file = self._file(reader)
         try:
             with read_errors(file):
@@ -97,12 +97,12 @@ class ReaderOffsets:
         )
 
     def read(self, reader: str) -> int | None:
-        """How far a reader has come, None if it is not attached."""
+        """Committed offset of a reader; None if it is not attached."""
         known = self.get(reader)
         return None if known is None else known.offset
 
     def names(self) -> list[str]:
-        """All attached readers, by name; also those whose file cannot be read."""
+        """Names of all attached readers, sorted, including those whose file cannot be read."""
         try:
             with read_errors(self._path):
                 found = os.listdir(self._path)
@@ -112,19 +112,19 @@ class ReaderOffsets:
         return [unquote(file.removesuffix(SUFFIX)) for file in files]
 
     def readers(self) -> list[AttachedReader]:
-        """All attached readers, by name."""
+        """All attached readers, sorted by name."""
         return [known for known in map(self.get, self.names()) if known is not None]
 
     def offsets(self) -> dict[str, int]:
-        """How far each reader has come."""
+        """Committed offset of each reader."""
         return {known.name: known.offset for known in self.readers()}
 
     def min_offset(self) -> int | None:
-        """The offset before which all attached readers have committed everything, None if there are none."""
+        """Lowest committed offset of all attached readers; None if there are none."""
         return min(self.offsets().values(), default=None)
 
     def remove(self, reader: str) -> None:
-        """Forget a reader."""
+        """Detach a reader."""
         with write_errors(self._path):
             self._file(reader).unlink(missing_ok=True)
 
@@ -139,37 +139,37 @@ class ReaderOffsets:
 
 
 class ReaderExpiry:
-    """Detaches readers that are behind and have not been heard of for so many seconds, in the process that trims."""
+    """Detaches lagging readers that have not committed for so many seconds; runs in the writer process."""
 
     def __init__(self, path: Path, seconds: float | None) -> None:
         self._path = path
-        self._commits = ReaderOffsets(path)
+        self._offsets = ReaderOffsets(path)
         self._seconds = seconds
         self._watched: dict[AttachedReader, float] = {}
-        """Readers that are behind, and since when they have been found so, by the monotonic clock."""
+        """Lagging readers, and the monotonic time since which each was seen in this state."""
 
     def expire(self, end: int, now: float, monotonic: float) -> None:
-        """Look at all readers of a journal that ends at an offset."""
+        """Detach expired readers of a journal with this end offset."""
         if self._seconds is None:
             return
-        behind = [known for known in self._commits.readers() if known.offset < end]
-        self._watched = {known: self._watched.get(known, monotonic) for known in behind}
-        least = min(self._seconds, MIN_EXPIRY_WATCH_SECONDS)
-        for known, since in list(self._watched.items()):
-            is_silent = now - known.updated >= self._seconds and monotonic - since >= least
-            if is_silent and self._commits.get(known.name) == known:
-                self._commits.remove(known.name)
+        lagging = [reader for reader in self._offsets.readers() if reader.offset < end]
+        self._watched = {reader: self._watched.get(reader, monotonic) for reader in lagging}
+        min_watch = min(self._seconds, MIN_EXPIRY_WATCH_SECONDS)
+        for reader, since in list(self._watched.items()):
+            is_expired = now - reader.updated >= self._seconds and monotonic - since >= min_watch
+            if is_expired and self._offsets.get(reader.name) == reader:
+                self._offsets.remove(reader.name)
                 logger.warning(
                     "%s: reader %s at offset %d has not committed for %.0f s and is detached: nothing is kept for it",
                     self._path,
-                    known.name,
-                    known.offset,
-                    now - known.updated,
+                    reader.name,
+                    reader.offset,
+                    now - reader.updated,
                 )
 
 
 def _read_description(file: Path) -> str | None:
-    """The description in a file of a reader, None if there is none or it cannot be read."""
+    """Read the description in a reader's file; None if there is none or it cannot be read."""
     try:
         found = json.loads(file.read_bytes()).get("description")
     except (OSError, ValueError, RecursionError, AttributeError):
@@ -178,7 +178,7 @@ def _read_description(file: Path) -> str | None:
 
 
 def _overwrite(file: Path, text: str) -> None:
-    """Write over a small file where it lies, for which no space is needed; blanks follow if it was longer."""
+    """Overwrite a small file in place, which needs no free space; pads with blanks if it was longer."""
     opened = os.open(file, os.O_WRONLY)
     try:
         data = text.encode()

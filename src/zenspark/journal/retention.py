@@ -1,4 +1,4 @@
-"""What is removed from a journal: whole segments from its beginning, never the one that is written."""
+"""Retention of a journal: removes the oldest segments, never the active one."""
 
 from __future__ import annotations
 
@@ -16,22 +16,19 @@ logger = logging.getLogger("zenspark.journal")
 
 
 def trim(path: Path, policy: Policy, now: float) -> int:
-    """Remove what the policy does not keep; the number of rows removed.
-
-    Segments go from the oldest on, until one is to be kept.
-    """
+    """Remove segments by the retention policy, oldest first, until one is retained; how many rows."""
     limits = (policy.retain_age, policy.retain_bytes, policy.retain_read_age, policy.retain_read_bytes)
     if all(limit is None for limit in limits):
         return 0
     segments = list_segments(path)
     committed = ReaderOffsets(path).min_offset()
-    kept = _RetainedSegments(path, policy, now, segments, committed)
+    retained = _RetainedSegments(path, policy, now, segments, committed)
     removed = 0
     for first, end in pairwise(segments):
-        if not kept.is_dispensable(first, end):
+        if not retained.is_removable(first, end):
             break
         remove_segment(path, first)
-        kept.removed(first, end)
+        retained.remove(first, end)
         removed += end - first
     if removed:
         logger.info("%s: removed the oldest %d rows", path, removed)
@@ -39,7 +36,7 @@ def trim(path: Path, policy: Policy, now: float) -> int:
 
 
 def trim_committed(path: Path) -> int:
-    """Remove what all attached readers have committed, and nothing if there are none; the number of rows removed."""
+    """Remove segments that all attached readers have committed, none without readers; how many rows."""
     committed = ReaderOffsets(path).min_offset()
     removed = 0
     for first, end in pairwise(list_segments(path)):
@@ -51,7 +48,7 @@ def trim_committed(path: Path) -> int:
 
 
 class _RetainedSegments:
-    """The segments that are left, and whether the next of them can go."""
+    """The remaining segments, and whether the next one can be removed."""
 
     def __init__(self, path: Path, policy: Policy, now: float, segments: list[int], committed: int | None) -> None:
         self._path = path
@@ -60,31 +57,35 @@ class _RetainedSegments:
         self._committed = committed
         self._sizes = {first: segment_size(path, first) for first in segments}
         self._bytes = sum(self._sizes.values())
-        self._read_bytes = sum(self._sizes[first] for first, end in pairwise(segments) if self._is_read(end))
+        self._committed_bytes = sum(self._sizes[first] for first, end in pairwise(segments) if self._is_committed(end))
 
-    def is_dispensable(self, first: int, end: int) -> bool:
-        """Whether a segment is beyond what is kept of all rows, or of those that all readers have committed."""
-        policy, is_read = self._policy, self._is_read(end)
-        if is_read and self._exceeds(first, self._read_bytes, policy.retain_read_bytes, policy.retain_read_age):
+    def is_removable(self, first: int, end: int) -> bool:
+        """Whether a segment exceeds the limits of all rows, or of rows that all readers have committed."""
+        policy, is_committed = self._policy, self._is_committed(end)
+        if is_committed and self._exceeds(
+            first, self._committed_bytes, policy.retain_read_bytes, policy.retain_read_age
+        ):
             return True
-        may_go = is_read or policy.trim_unread or self._committed is None
-        return may_go and self._exceeds(first, self._bytes, policy.retain_bytes, policy.retain_age)
+        may_remove = is_committed or policy.trim_unread or self._committed is None
+        return may_remove and self._exceeds(first, self._bytes, policy.retain_bytes, policy.retain_age)
 
-    def _exceeds(self, first: int, size: int, most: int | None, age: float | None) -> bool:
-        return (most is not None and size > most) or (age is not None and is_older(self._path, first, age, self._now))
+    def _exceeds(self, first: int, size: int, max_bytes: int | None, age: float | None) -> bool:
+        return (max_bytes is not None and size > max_bytes) or (
+            age is not None and is_older(self._path, first, age, self._now)
+        )
 
-    def _is_read(self, end: int) -> bool:
+    def _is_committed(self, end: int) -> bool:
         return self._committed is not None and end <= self._committed
 
-    def removed(self, first: int, end: int) -> None:
+    def remove(self, first: int, end: int) -> None:
         size = self._sizes[first]
         self._bytes -= size
-        if self._is_read(end):
-            self._read_bytes -= size
+        if self._is_committed(end):
+            self._committed_bytes -= size
 
 
 def segment_size(path: Path, first: int) -> int:
-    """Bytes of a segment and its index; 0 if it was removed meanwhile."""
+    """Bytes of a segment and its index; 0 if it was removed concurrently."""
     try:
         return segment_file(path, first).stat().st_size + index_file(path, first).stat().st_size
     except FileNotFoundError:
@@ -97,17 +98,17 @@ def is_older(path: Path, first: int, age: float, now: float) -> bool:
         with SegmentIndex(path, first) as index:
             return index.last_received < (now - age) * 1e6
     except FileNotFoundError:
-        return True  # removed meanwhile
+        return True  # removed concurrently
 
 
 def remove_segment(path: Path, first: int) -> None:
-    """Remove a segment; its index goes first, because no reader looks for blocks without an index."""
+    """Delete a segment; its index first, because no reader opens a segment without an index."""
     with write_errors(path):
         index_file(path, first).unlink(missing_ok=True)
         segment_file(path, first).unlink(missing_ok=True)
 
 
 def remove_orphans(path: Path) -> None:
-    """Remove segments whose index is gone: removing them, or beginning to write them, was interrupted."""
+    """Delete segments without an index: their removal, or their creation, was interrupted."""
     for first in set(list_segments(path, SEGMENT)) - set(list_segments(path)):
         segment_file(path, first).unlink(missing_ok=True)

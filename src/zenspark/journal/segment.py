@@ -1,8 +1,8 @@
-"""Segments: the files of a journal that hold its rows, each with its index beside it.
+"""Segments: the files of a journal with its rows, each with an index file.
 
-A block counts when its entry is in the index. So a block is written first, then, if the policy wants that, made to stay
-on the disk, and then its entry is written. Whatever a crash leaves behind that is less than this is cut away before
-anything is written again.
+A block is acknowledged when its entry is in the index. So the block is written first, then, depending on the policy,
+synced to the disk (fsync), and then its entry is written. Incomplete data after a crash is truncated before the next
+write.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from zenspark.journal.format import (
 from zenspark.journal.policy import Fsync
 
 ENTRIES_PER_READ = 256
-"""How many entries are read at once."""
+"""Entries that are read at once."""
 WRITE_CHUNK_BYTES = 1 << 19
-"""Bytes written at once: of more, Linux looks for large pages in vain, which was seen to take five times as long."""
+"""Bytes per write: with more, Linux searches for large pages in vain, which was measured to take five times as long."""
 
 
 def list_segments(path: Path, suffix: str = INDEX) -> list[int]:
-    """The first offsets of the segments in a directory, in order."""
+    """First offsets of the segments in a directory, ascending."""
     try:
         with read_errors(path), os.scandir(path) as entries:
-            found = [parse_offset(entry.name, suffix) for entry in entries]
+            offsets = [parse_offset(entry.name, suffix) for entry in entries]
     except FileNotFoundError:
         raise NoJournal(str(path), "there is no such directory") from None
-    return sorted(offset for offset in found if offset is not None)
+    return sorted(offset for offset in offsets if offset is not None)
 
 
-# --- to read ----------------------------------------------------------------------------------------------------------
+# --- read -------------------------------------------------------------------------------------------------------------
 
 
 class SegmentIndex:
-    """The entries of one segment, as many as there were when it was opened; read as they are needed."""
+    """The index entries of one segment at the time it was opened; read on demand."""
 
     def __init__(self, path: Path, first: int) -> None:
         self.path = index_file(path, first)
@@ -60,7 +60,7 @@ class SegmentIndex:
         with read_errors(self.path):
             self._file: BinaryIO = open(self.path, "rb", buffering=0)  # noqa: SIM115 - closed by `close`
         self.count = os.fstat(self._file.fileno()).st_size // ENTRY_SIZE
-        """Half an entry at the end is not one yet."""
+        """Number of complete entries; a partial one at the end is ignored."""
         self._chunk: tuple[int, bytes] = (0, b"")
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ class SegmentIndex:
         self.close()
 
     def entry(self, number: int) -> IndexEntry:
-        """One of them; raises `CorruptJournal` if it is not what was written."""
+        """Read an entry; raises `CorruptJournal` if it is invalid."""
         start, raw = self._chunk
         if not start <= number < start + len(raw) // ENTRY_SIZE:
             start, raw = self._chunk = (number, self._read(number))
@@ -91,22 +91,22 @@ class SegmentIndex:
             return self._file.read(min(ENTRIES_PER_READ, self.count - number) * ENTRY_SIZE)
 
     def entries(self, start: int = 0) -> Iterator[IndexEntry]:
-        """All from one on."""
+        """Yield the entries from number `start` on."""
         return (self.entry(number) for number in range(start, self.count))
 
     @property
     def end(self) -> int:
-        """The offset behind the last row."""
+        """Offset after the last row."""
         return self.entry(self.count - 1).block.end if self.count else self.first
 
     def find_block(self, offset: int) -> int:
-        """The number of the block that has a row; how many there are if none does."""
+        """Number of the block that has an offset; `count` if none has."""
         return self._bisect(lambda entry: entry.block.end > offset)
 
     def find_block_at(self, time_us: int, start: int = 0) -> int:
-        """The number of the first block, from one on, with a row received at this time or later; `count` if none has.
+        """Number of the first block, from `start` on, with a row received at this time or later; `count` if none has.
 
-        Every block before it is looked at: a clock that was set back makes later blocks older than earlier ones.
+        A linear search: after a clock was set back, later blocks are older than earlier ones.
         """
         for place in range(start, self.count, ENTRIES_PER_READ):
             for number, (last,) in enumerate(self._times(place)):
@@ -116,15 +116,15 @@ class SegmentIndex:
 
     @property
     def last_received(self) -> int:
-        """When the last row was received, by any block's clock; the least time there is if there are no rows."""
-        found = (last for place in range(0, self.count, ENTRIES_PER_READ) for (last,) in self._times(place))
-        return max(found, default=EMPTY_TIME_RANGE[1])
+        """Maximum reception time of all blocks; the minimum of 64 bits if there are no rows."""
+        times = (last for place in range(0, self.count, ENTRIES_PER_READ) for (last,) in self._times(place))
+        return max(times, default=EMPTY_TIME_RANGE[1])
 
     def _times(self, number: int) -> Iterator[tuple[int]]:
-        return LAST_RECEIVED_STRUCT.iter_unpack(self._whole(number))
+        return LAST_RECEIVED_STRUCT.iter_unpack(self._read_complete(number))
 
-    def _whole(self, number: int) -> bytes:
-        """Entries from one on, none of them cut in two."""
+    def _read_complete(self, number: int) -> bytes:
+        """Read complete entries from one on."""
         raw = self._read(number)
         return raw[: len(raw) // ENTRY_SIZE * ENTRY_SIZE]
 
@@ -140,10 +140,10 @@ class SegmentIndex:
 
 
 def read_block(file: BinaryIO, path: Path, entry: IndexEntry) -> bytes:
-    """The bytes of a block behind its header; raises `CorruptJournal` unless they are those that were written."""
+    """Read and verify the bytes of a block after its header; raises `CorruptJournal`."""
     block = entry.block
     rows = (block.first, block.end - 1)
-    if entry.stop > os.fstat(file.fileno()).st_size:  # looked at before so much memory is taken
+    if entry.stop > os.fstat(file.fileno()).st_size:  # checked before the memory is allocated
         raise CorruptJournal(str(path), entry.position, f"a block of {block.length} bytes", rows)
     with read_errors(path):
         file.seek(entry.position)
@@ -157,11 +157,11 @@ def read_block(file: BinaryIO, path: Path, entry: IndexEntry) -> bytes:
     return raw
 
 
-# --- to write ---------------------------------------------------------------------------------------------------------
+# --- write ------------------------------------------------------------------------------------------------------------
 
 
 class Truncation(NamedTuple):
-    """What was cut away at the end of a segment: bytes that were never acknowledged, and entries that did not fit."""
+    """Data truncated at the end of a segment: unacknowledged bytes, and invalid index entries."""
 
     file: str
     bytes: int
@@ -169,19 +169,19 @@ class Truncation(NamedTuple):
 
 
 class ValidPrefix(NamedTuple):
-    """How much of a segment is kept: so many entries, up to a position and an offset; when the first row came."""
+    """The valid part of a segment: number of entries, end position, end offset, and first reception time."""
 
     entries: int = 0
     position: int = 0
     end: int = 0
     received: int = 0
     damaged: int = 0
-    """How many of its blocks are not as they were written. They stay where they are, with whole ones behind them."""
+    """Corrupt blocks within it. They are kept, because valid blocks follow them."""
 
 
 def find_valid_prefix(path: Path, first: int) -> ValidPrefix:
-    """Everything in a segment up to its last whole block."""
-    kept, damaged = ValidPrefix(end=first), 0
+    """Find the part of a segment up to its last valid block."""
+    prefix, damaged = ValidPrefix(end=first), 0
     with SegmentIndex(path, first) as index, open(segment_file(path, first), "rb", buffering=0) as file:
         for number in range(index.count):
             try:
@@ -190,17 +190,17 @@ def find_valid_prefix(path: Path, first: int) -> ValidPrefix:
             except CorruptJournal:
                 damaged += 1
                 continue
-            if entry.position < kept.position or entry.block.first < kept.end:
-                damaged += 1  # whole, but not where it belongs
+            if entry.position < prefix.position or entry.block.first < prefix.end:
+                damaged += 1  # valid, but not in sequence
                 continue
-            kept = ValidPrefix(
-                number + 1, entry.stop, entry.block.end, kept.received or entry.block.received[0], damaged
+            prefix = ValidPrefix(
+                number + 1, entry.stop, entry.block.end, prefix.received or entry.block.received[0], damaged
             )
-    return kept
+    return prefix
 
 
 class SegmentWriter:
-    """The segment that is written. What a crash left at its end is cut away; `cut` says what, if anything."""
+    """Writer of the active segment. Incomplete data at its end is truncated; `cut` describes it, or is None."""
 
     def __init__(self, path: Path, first: int, fsync: Fsync = "never") -> None:
         self.first = first
@@ -216,7 +216,7 @@ class SegmentWriter:
             opened.pop_all()
 
     def _recover(self, path: Path, first: int) -> None:
-        """Find the end of what is whole, and cut away what follows it."""
+        """Find the end of the valid part, and truncate the rest."""
         if self._fsync != "never":
             sync_directory(path)
         self.count, self.position, self.end, self._first_received, self.damaged = find_valid_prefix(path, first)
@@ -225,7 +225,7 @@ class SegmentWriter:
         self.cut: Truncation | None = None
         if bytes_more or index_more:
             self.cut = Truncation(str(self.path), max(bytes_more, 0), -(-index_more // ENTRY_SIZE))
-        self._cut_back()
+        self._truncate()
 
     def age(self, now: float) -> float:
         """Seconds since its first row was received."""
@@ -234,7 +234,7 @@ class SegmentWriter:
         return max(now - self._first_received / 1e6, 0.0)
 
     def append(self, block: BlockHeader, payload: Sequence[memoryview]) -> None:
-        """Write a block, given in parts, and acknowledge it: all of it, or nothing and an error."""
+        """Write and acknowledge a block, given as a list of buffers; after an error nothing of it remains."""
         entry = IndexEntry(self.position, block)
         try:
             for part in (memoryview(block.to_bytes()), *payload):
@@ -243,12 +243,12 @@ class SegmentWriter:
                 os.fsync(self._blocks)
             _write_all(self._index, memoryview(entry.to_bytes()))
         except OSError as error:
-            self._cut_back()
+            self._truncate()
             raise write_failure(self.path, error) from error
         self.count, self.position, self.end = self.count + 1, entry.stop, block.end
 
     def sync(self) -> None:
-        """Make all of it stay on the disk."""
+        """Sync segment and index to the disk (fsync)."""
         try:
             os.fsync(self._blocks)
             os.fsync(self._index)
@@ -259,8 +259,8 @@ class SegmentWriter:
         os.close(self._blocks)
         os.close(self._index)
 
-    def _cut_back(self) -> None:
-        """To what is acknowledged; what cannot be cut away now is written over."""
+    def _truncate(self) -> None:
+        """Truncate to the acknowledged data; if that fails, the next write overwrites the rest."""
         for file, size in ((self._index, self.count * ENTRY_SIZE), (self._blocks, self.position)):
             os.lseek(file, size, os.SEEK_SET)
             with suppress(OSError):
@@ -273,7 +273,7 @@ def _write_all(file: int, data: memoryview) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Make the names in a directory stay on the disk, where the system can do that."""
+    """Sync a directory to the disk (fsync), where the operating system supports it."""
     if os.name == "nt":
         return
     file = os.open(path, os.O_RDONLY)

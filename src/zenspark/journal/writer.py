@@ -1,7 +1,7 @@
 """JournalWriter: appends rows to a journal, one writer at a time.
 
-Rows that were appended wait until there are enough of them, or until `flush`: then they are one block, and
-acknowledged. An error while flushing, such as a full disk, loses nothing: the rows wait on, and `flush` tries again.
+Appended rows are buffered until there are enough of them, or until `flush`: then they are written as one block, and
+acknowledged. An error while flushing, such as a full disk, loses nothing: rows stay buffered, and `flush` tries again.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ logger = logging.getLogger("zenspark.journal")
 
 MANIFEST_DRAFT = f".{MANIFEST}"
 TRIM_INTERVAL_SECONDS = 10.0
-"""Seconds between looks at whether something is to be removed."""
+"""Interval of trimming the journal."""
 
 
 class JournalWriter:
-    """Writes a journal, which is made if there is none. `cut` says what a crash had left unfinished, if anything."""
+    """Writes a journal; creates it if it does not exist. `cut` describes data truncated after a crash, or is None."""
 
     def __init__(
         self,
@@ -74,20 +74,20 @@ class JournalWriter:
             self._lock.release()
             raise
         self._batches: list[pa.RecordBatch] = []
-        self._pieces: list[RowChunk] = []
-        self._waiting = 0
-        self._waiting_bytes = 0
-        self._waiting_since = 0.0
+        self._chunks: list[RowChunk] = []
+        self._buffered_rows = 0
+        self._buffered_bytes = 0
+        self._buffered_since = 0.0
         self._synced = self._trimmed = time.monotonic()
         self._created = self._synced - self._segment.age(time.time())
         self._expiry = ReaderExpiry(self.path, self.policy.reader_expiry)
         self._is_closed = False
         self.bytes = 0
-        """How many this writer has written."""
+        """Bytes that this writer has written."""
 
     @property
     def cut(self) -> Truncation | None:
-        """What was cut away when the journal was opened."""
+        """Incomplete data that was truncated when the journal was opened."""
         return self._cut
 
     def _last_segment(self) -> SegmentWriter:
@@ -97,84 +97,84 @@ class JournalWriter:
         self._cut = segment.cut
         if segment.cut is not None:
             logger.warning(
-                "%s: cut back to offset %d: %d bytes and %d index entries at the end were not whole",
+                "%s: truncated to offset %d: %d bytes and %d index entries at the end were incomplete",
                 segment.cut.file,
                 segment.end,
                 segment.cut.bytes,
                 segment.cut.entries,
             )
         if segment.damaged:
-            logger.error("%s: %d blocks before its end cannot be read", segment.path, segment.damaged)
+            logger.error("%s: %d corrupt blocks before its end", segment.path, segment.damaged)
         return segment
 
     @property
-    def _syncs_at_all(self) -> bool:
+    def _has_fsync(self) -> bool:
         return self.policy.fsync != "never"
 
-    # --- where it stands
+    # --- offsets
 
     @property
     def acknowledged(self) -> int:
-        """The offset behind the last row that readers see."""
+        """Offset after the last acknowledged row."""
         return self._segment.end
 
     @property
     def end(self) -> int:
-        """The offset behind the last row that was appended."""
-        return self._segment.end + self._waiting
+        """Offset after the last appended row."""
+        return self._segment.end + self._buffered_rows
 
     @property
     def waiting_bytes(self) -> int:
-        """About how much waits to be acknowledged."""
-        return self._waiting_bytes
+        """Approximate bytes that are not acknowledged yet."""
+        return self._buffered_bytes
 
     @property
     def is_due(self) -> bool:
-        """Whether rows have waited long enough."""
-        return bool(self._waiting) and time.monotonic() - self._waiting_since >= self.policy.flush_interval
+        """Whether the flush interval of buffered rows has passed."""
+        return bool(self._buffered_rows) and time.monotonic() - self._buffered_since >= self.policy.flush_interval
 
     # --- rows
 
     def append(self, batch: pa.RecordBatch) -> int:
-        """Append rows; the offset of the first of them. They are acknowledged when enough have come, or by `flush`.
+        """Append rows; returns the offset of the first. They are acknowledged with a full block, or by `flush`.
 
-        Raises `JournalFull` if earlier rows still wait for room: then these were not taken.
+        Raises `JournalFull` if earlier rows cannot be written: then these rows are not accepted.
         """
         self._check(batch.schema)
-        return self._take(batch.num_rows, batch.nbytes, batches=[batch])
+        return self._buffer(batch.num_rows, batch.nbytes, batches=[batch])
 
-    def append_chunks(self, pieces: Sequence[RowChunk]) -> int:
-        """Append samples as a session received them, none of the pieces empty; as `append`, in a tenth of the time."""
+    def append_chunks(self, chunks: Sequence[RowChunk]) -> int:
+        """Append received row chunks, none of them empty: ten times as fast as `append`."""
         if self.manifest.rows != SAMPLES:
             raise UsageError(f"{self.path}: this journal is for {self.manifest.rows}, not for samples")
-        return self._take(sum(one.num_rows for one in pieces), sum(one.size for one in pieces), pieces=pieces)
+        return self._buffer(sum(chunk.num_rows for chunk in chunks), sum(chunk.size for chunk in chunks), chunks=chunks)
 
-    def _take(
-        self, rows: int, size: int, batches: Sequence[pa.RecordBatch] = (), pieces: Sequence[RowChunk] = ()
+    def _buffer(
+        self, rows: int, size: int, batches: Sequence[pa.RecordBatch] = (), chunks: Sequence[RowChunk] = ()
     ) -> int:
         if self._is_closed:
             raise UsageError(f"{self.path}: this writer was closed")
-        is_other = (self._pieces and batches) or (self._batches and pieces)
-        is_too_much = bool(self._waiting) and self._waiting_bytes + size > self.policy.flush_bytes
-        if is_other or is_too_much or self._is_enough:
+        is_other_kind = (self._chunks and batches) or (self._batches and chunks)
+        is_too_much = bool(self._buffered_rows) and self._buffered_bytes + size > self.policy.flush_bytes
+        if is_other_kind or is_too_much or self._should_flush:
             self.flush()
         offset = self.end
         if not rows:
             return offset
-        if not self._waiting:
-            self._waiting_since = time.monotonic()
+        if not self._buffered_rows:
+            self._buffered_since = time.monotonic()
         self._batches += batches
-        self._pieces += pieces
-        self._waiting += rows
-        self._waiting_bytes += size
-        if self._is_enough or self.is_due:
-            with suppress(JournalError):  # the rows are taken: whoever comes next hears of it
+        self._chunks += chunks
+        self._buffered_rows += rows
+        self._buffered_bytes += size
+        if self._should_flush or self.is_due:
+            with suppress(JournalError):  # the rows are accepted: the next call raises the error
                 self.flush()
         return offset
 
     @property
-    def _is_enough(self) -> bool:
-        return self._waiting >= self.policy.flush_rows or self._waiting_bytes >= self.policy.flush_bytes
+    def _should_flush(self) -> bool:
+        return self._buffered_rows >= self.policy.flush_rows or self._buffered_bytes >= self.policy.flush_bytes
 
     def _check(self, schema: pa.Schema) -> None:
         expected = SCHEMAS[self.manifest.rows]
@@ -188,13 +188,13 @@ class JournalWriter:
         raise UsageError(f"{self.path}: expected the columns {', '.join(expected.names)}, found {schema.names}")
 
     def flush(self) -> None:
-        """Acknowledge everything appended, on the disk if the policy says so.
+        """Write and acknowledge all appended rows, with fsync if the policy requires it.
 
-        Raises `JournalFull` if there is no room: nothing is lost, and what was appended can be flushed later.
+        Raises `JournalFull` if there is no space: nothing is lost, and the rows can be flushed later.
         """
-        if self._waiting:
-            self._write(encode_chunks(self._pieces) if self._pieces else encode_columns(_concat_batches(self._batches)))
-        self._keep_up(time.monotonic())
+        if self._buffered_rows:
+            self._write(encode_chunks(self._chunks) if self._chunks else encode_columns(_concat_batches(self._batches)))
+        self._run_maintenance(time.monotonic())
 
     def _write(self, rows: pa.RecordBatch) -> None:
         self._lock.check()
@@ -205,8 +205,8 @@ class JournalWriter:
             if not self._free_space():
                 raise
             self._append_block(rows, payload)
-        self._batches, self._pieces = [], []
-        self._waiting = self._waiting_bytes = 0
+        self._batches, self._chunks = [], []
+        self._buffered_rows = self._buffered_bytes = 0
 
     def _append_block(self, rows: pa.RecordBatch, payload: list[memoryview]) -> None:
         self._rotate_if_due()
@@ -237,15 +237,15 @@ class JournalWriter:
 
     def _rotate(self) -> None:
         segment = self._segment
-        if self._syncs_at_all:
+        if self._has_fsync:
             segment.sync()
         with write_errors(self.path):
             self._segment = SegmentWriter(self.path, segment.end, self.policy.fsync)
         segment.close()
         self._created = time.monotonic()
 
-    def _keep_up(self, now: float) -> None:
-        """Do what is due from time to time."""
+    def _run_maintenance(self, now: float) -> None:
+        """Run periodic tasks that are due: fsync, rotation and trimming."""
         fsync = self.policy.fsync
         if fsync == "flush" or (isinstance(fsync, float | int) and now - self._synced >= fsync):
             self._segment.sync()
@@ -260,14 +260,14 @@ class JournalWriter:
         self._trimmed = time.monotonic()
         try:
             self._expiry.expire(self._segment.end, time.time(), self._trimmed)
-            if self._can_end_segment():
+            if self._can_retire_segment():
                 self._rotate()
             trim(self.path, self.policy, time.time())
         except (OSError, JournalError) as error:
-            logger.warning("%s: nothing is removed: %s", self.path, error)
+            logger.warning("%s: trimming failed: %s", self.path, error)
 
-    def _can_end_segment(self) -> bool:
-        """Whether the segment that is written would be removed if another were begun."""
+    def _can_retire_segment(self) -> bool:
+        """Whether the active segment could be removed after a rotation."""
         policy, segment = self.policy, self._segment
         if not self._removes_committed or not self._is_committed:
             return False
@@ -281,27 +281,27 @@ class JournalWriter:
 
     @property
     def _is_committed(self) -> bool:
-        """Whether there are rows in the segment that is written, and all attached readers have committed them."""
+        """Whether the active segment has rows, and all attached readers have committed them."""
         committed = ReaderOffsets(self.path).min_offset()
         return bool(self._segment.count) and committed is not None and committed >= self._segment.end
 
     def _free_space(self) -> bool:
-        """Remove what all attached readers have committed, if such rows need not be kept; whether there were some."""
+        """Remove rows that all attached readers have committed, if the policy does not retain them; whether it did."""
         if not self._removes_committed:
             return False
         try:
             removed = self.trim_committed()
         except (OSError, JournalError) as error:
-            logger.warning("%s: nothing is removed: %s", self.path, error)
+            logger.warning("%s: trimming failed: %s", self.path, error)
             return False
         if removed:
             logger.warning("%s: the disk is full: removed %d rows that all readers have committed", self.path, removed)
         return bool(removed)
 
     def trim_committed(self) -> int:
-        """Remove what all attached readers have committed, whatever the policy keeps; the number of rows removed.
+        """Remove rows that all attached readers have committed, whatever the policy retains; how many.
 
-        The segment that is written is ended for it if all of its rows can go.
+        The active segment is rotated if all of its rows can be removed.
         """
         removed = trim_committed(self.path)
         if self._is_committed:
@@ -310,13 +310,13 @@ class JournalWriter:
         return removed
 
     def close(self) -> None:
-        """Flush, and let others write it. What cannot be flushed is lost, and an error says so."""
+        """Flush and release the lock. Rows that cannot be flushed are lost, and the error is raised."""
         if self._is_closed:
             return
         self._is_closed = True
         try:
             self.flush()
-            if self._syncs_at_all:
+            if self._has_fsync:
                 self._segment.sync()
         finally:
             self._segment.close()
@@ -330,7 +330,7 @@ class JournalWriter:
 
 
 def _prepare_directory(path: Path, rows: str) -> None:
-    """Make the directory, or make sure that it is empty or has a journal in it."""
+    """Create the directory, or check that it is empty or has a journal."""
     if rows not in SCHEMAS:
         raise UsageError(f"rows: expected one of {', '.join(SCHEMAS)}, found {rows!r}")
     try:
@@ -346,10 +346,10 @@ def _prepare_directory(path: Path, rows: str) -> None:
 
 
 def _open_manifest(path: Path, recorder: str | None, rows: str) -> Manifest:
-    """What the journal says of itself, which is written if it says nothing yet."""
+    """Read the manifest; writes it if the journal is new."""
     if not (path / MANIFEST).exists():
-        made = Manifest.new(recorder or f"{path.resolve().name}-{secrets.token_hex(4)}", rows)
-        write_file(path / MANIFEST_DRAFT, made.to_json())
+        manifest = Manifest.new(recorder or f"{path.resolve().name}-{secrets.token_hex(4)}", rows)
+        write_file(path / MANIFEST_DRAFT, manifest.to_json())
         os.replace(path / MANIFEST_DRAFT, path / MANIFEST)
         sync_directory(path)
     manifest = Manifest.read(path)
@@ -369,7 +369,7 @@ def _concat_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _time_range(times: pa.Array) -> tuple[int, int]:
-    """The least and the greatest, in microseconds."""
+    """Minimum and maximum, in microseconds."""
     values = times.values if isinstance(times, pa.RunEndEncodedArray) else times
     found = pc.min_max(values.cast(pa.int64()))
     least, greatest = found["min"].as_py(), found["max"].as_py()
@@ -377,7 +377,7 @@ def _time_range(times: pa.Array) -> tuple[int, int]:
 
 
 def _timestamp_range(rows: pa.RecordBatch) -> tuple[int, int]:
-    """The range of the clock's times; readings order as their times do."""
+    """Range of the timestamps; clock readings sort as their times do."""
     if "timestamp" in rows.schema.names:
         return _time_range(rows.column("timestamp"))
     if "timestamp_ntp64" not in rows.schema.names:

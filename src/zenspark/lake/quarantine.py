@@ -91,7 +91,7 @@ def is_data_error(error: BaseException) -> bool:
     ) and not isinstance(error, OSError | MemoryError)
 
 
-# --- write rows ----------------------------------------------------------------------------------------------------
+# --- write rows -------------------------------------------------------------------------------------------------------
 
 
 def write_rows(
@@ -206,7 +206,7 @@ def _read_block_bytes(block: Slice, entry: IndexEntry) -> bytes:
         return file.read(entry.stop - entry.position)
 
 
-# --- list and retry ----------------------------------------------------------------------------------
+# --- list and retry ---------------------------------------------------------------------------------------------------
 
 
 def list_quarantined(lake: StoragePath, samples: LakeTable) -> list[QuarantinedBlock]:

@@ -69,11 +69,11 @@ class JournalTailer:
             self._load_lake()
         except (ZError, OSError) as error:
             if self._reload_at is None:
-                logger.error("the storage answers from the journal alone until the lake can be read: %s", error)
+                logger.error("storage replies from the journal alone until the lake can be read: %s", error)
             self._reload_at = time.monotonic() + LAKE_RETRY_SECONDS
         else:
             if self._reload_at is not None:
-                logger.warning("the storage has read the lake")
+                logger.warning("storage has loaded the lake")
             self._reload_at = None
 
     def _load_lake(self) -> None:
@@ -113,10 +113,10 @@ class JournalTailer:
                 self.poll()
                 pause = TAIL_POLL_SECONDS
             except JournalError as error:
-                logger.error("the storage does not keep up: %s", error)
+                logger.error("storage lags behind the journal: %s", error)
                 pause = RETRY_SECONDS
             except Exception:  # if the thread ended, the storage would silently reply with old values
-                logger.exception("the storage does not keep up")
+                logger.exception("storage lags behind the journal")
                 pause = RETRY_SECONDS
             if time.monotonic() - expired_at > EXPIRE_INTERVAL_SECONDS:
                 expired_at = time.monotonic()

@@ -136,7 +136,7 @@ class Storage:
             except ZError as error:
                 query.reply_err(str(error))
             except Exception:
-                logger.exception("%s cannot be answered", query.selector)
+                logger.exception("query %s failed", query.selector)
                 query.reply_err("the past cannot be read")
 
 

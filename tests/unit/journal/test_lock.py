@@ -108,6 +108,6 @@ def test_a_file_system_without_locks_is_named_as_such(path: Path, monkeypatch: p
     def refuse(_: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr("zenspark.journal.lock._take", refuse)
+    monkeypatch.setattr("zenspark.journal.lock._lock_file", refuse)
     with pytest.raises(JournalError, match=r"writer\.lock: cannot be locked: No locks available"):
         JournalLock(path)

@@ -131,6 +131,6 @@ def test_what_cannot_be_written_is_told(
         recorder = Recorder(node, ["a"], writer)
         monkeypatch.setattr("zenspark.journal.segment.SegmentWriter.append", refuse)
         recorder.start()
-        until(lambda: "what was observed waits: j: no room" in caplog.text)
+        until(lambda: "network events cannot be written, retrying: j: no room" in caplog.text)
         recorder.stop()
-    assert "what was observed last is lost: j: no room" in caplog.text
+    assert "last network events are lost: j: no room" in caplog.text

@@ -27,8 +27,8 @@ def test_it_waits_first_and_discards_later(caplog: pytest.LogCaptureFixture) -> 
     assert not outage.fail(FULL, 15.0)
     assert outage.pause(15.0) == RETRY_SECONDS
     assert [record.getMessage() for record in caplog.records] == [
-        "recording waits: j: the disk is full",
-        "recording discards what is received after 4.0 s: j: the disk is full",
+        "recording paused: j: the disk is full",
+        "recording discards received rows after 4.0 s: j: the disk is full",
     ]
 
 
@@ -58,4 +58,4 @@ def test_rows_are_counted_by_neighbour_and_told_when_it_is_over(caplog: pytest.L
     assert outage.total == 20
     assert outage.failure is None
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert told == [f"recording goes on at offset {offset}: 10 rows were discarded" for offset in (100, 101)]
+    assert told == [f"recording resumed at offset {offset}: 10 rows were discarded" for offset in (100, 101)]

@@ -154,10 +154,10 @@ def test_it_waits_for_space_and_goes_on(
 ) -> None:
     room = iter([False, False, True])
 
-    def append(pieces: object) -> int:
+    def append(chunks: object) -> int:
         if not next(room, True):
             raise JournalFull("j", "no room")
-        return real(pieces)  # type: ignore[arg-type]
+        return real(chunks)  # type: ignore[arg-type]
 
     real = writer.append_chunks
     writer.append_chunks = append  # type: ignore[method-assign]
@@ -168,8 +168,8 @@ def test_it_waits_for_space_and_goes_on(
         until(lambda: recorder.status().rows == 1)
         until(lambda: recorder.status().state is State.RECORDING)
         assert recorder.status().error is None
-    assert caplog.text.count("recording waits: j: no room") == 1
-    assert "recording goes on at offset" in caplog.text
+    assert caplog.text.count("recording paused: j: no room") == 1
+    assert "recording resumed at offset" in caplog.text
 
 
 def test_stopping_does_not_wait_for_space_for_ever(
@@ -267,10 +267,10 @@ def test_what_comes_while_the_disk_is_full_for_long_is_discarded_and_counted_by_
     assert len(set(rows)) == len(rows) == status.rows
     lines = [record.getMessage() for record in caplog.records if record.name == "zenspark.journal"]
     assert [line.split(":")[0] for line in lines[:2]] == [
-        "recording waits",
-        next(line.split(":")[0] for line in lines if line.startswith("recording discards what is received after")),
+        "recording paused",
+        next(line.split(":")[0] for line in lines if line.startswith("recording discards received rows after")),
     ]
-    (told,) = [line for line in lines if line.startswith("recording goes on at offset")]
+    (told,) = [line for line in lines if line.startswith("recording resumed at offset")]
     assert told.endswith(f": {status.lost} rows were discarded")
     assert lines[-1] == f"{status.lost} rows that were received are not in the journal {tmp_path / 'j'}"
 
@@ -310,7 +310,7 @@ def test_the_rate_is_that_of_the_last_seconds(
     rates = []
     for second in range(1, 31):
         acknowledged += 1000 if second <= 10 else 0
-        recorder._note(100.0 + second)
+        recorder._run_periodic_checks(100.0 + second)
         rates.append(recorder._rate(100.0 + second))
     assert rates[:10] == [1000.0] * 10
     assert rates[10:15] == [800.0, 600.0, 400.0, 200.0, 0.0]

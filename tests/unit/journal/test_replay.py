@@ -197,7 +197,7 @@ def test_rows_go_out_as_long_after_the_first_as_they_came(speed: float, monkeypa
     seconds = [0, 0, 0.5, 0.5001, 0.4, 2, 3]
     rows = batch(*(row(number, received_at=START + int(at * 1e6)) for number, at in enumerate(seconds)))
     for half in (rows[:4], rows[:0], rows[4:]):
-        for part in pace.parts(half, clock):  # type: ignore[arg-type]
+        for part in pace.split_when_due(half, clock):  # type: ignore[arg-type]
             seen.append((part.num_rows, round((clock.now - 100.0) * speed, 3)))
     assert sum(count for count, _ in seen) == len(seconds)
     assert seen == [(2, 0.0), (2, 0.5), (1, 0.5), (1, 2.0), (1, 3.0)]
@@ -207,7 +207,7 @@ def test_a_replay_can_be_ended(monkeypatch: pytest.MonkeyPatch, node: Session) -
     clock = Clock()
     clock.ends_at = 102.5
     monkeypatch.setattr("zenspark.journal.replay.time.monotonic", lambda: clock.now)
-    parts = [part for part in ReplayClock(1.0, clock.now).parts(counted(0, 10), clock)]  # type: ignore[arg-type]  # noqa: C416
+    parts = [part for part in ReplayClock(1.0, clock.now).split_when_due(counted(0, 10), clock)]  # type: ignore[arg-type]  # noqa: C416
     assert [part.num_rows for part in parts] == [1, 1, 1]
     monkeypatch.undo()
     ending = threading.Event()
@@ -233,5 +233,5 @@ def test_waiting_for_subscribers_can_be_ended(node: Session) -> None:
 
 
 def test_the_columns_of_a_sample_are_what_is_published(journal: Path) -> None:
-    (ready,) = {tuple(Replay()._ready(one).schema.names) for one in read_recorded(str(journal))}
+    (ready,) = {tuple(Replay()._select_columns(one).schema.names) for one in read_recorded(str(journal))}
     assert set(SCHEMA.names) - set(ready) == {"received_at", "via", "congestion"}
