@@ -15,7 +15,7 @@ OTHERS = frozenset({"pyspark_zenoh"})
 """Packages beside zenspark; each has a folder of its own among the unit tests."""
 
 
-def unconfirmed(sources: Path, tests: Path, apart: frozenset[str] = frozenset()) -> list[str]:
+def orphans(sources: Path, tests: Path, apart: frozenset[str] = frozenset()) -> list[str]:
     """Says for every file without a partner what is missing; folders of tests that are `apart` belong elsewhere."""
     partners = {partner_of(file.relative_to(sources)): file for file in sorted(sources.rglob("*.py"))}
     untested = [

@@ -129,7 +129,7 @@ class Connectivity:
         if settings.open.return_conditions.connect_scouted and self._connectors:
             connectors, delay = self._connectors, settings.scouting.delay / 1000
             self._node.wait(lambda: all(connector.is_open or connector.is_over for connector in connectors), delay)
-            self._node.wait(lambda: not any(connector.is_answered for connector in connectors), HANDSHAKE_GRACE_SECONDS)
+            self._node.wait(lambda: not any(connector.is_in_handshake for connector in connectors), HANDSHAKE_GRACE_SECONDS)
         elif settings.open.return_conditions.connect_scouted and settings.scouting.multicast.enabled:
             self._wait_for_scouted(settings.scouting.delay / 1000)
 
@@ -137,7 +137,7 @@ class Connectivity:
         """Wait for the first scouted node, then for those whose HELLO follows within `SCOUT_SETTLE_SECONDS`."""
         if self._node.wait(lambda: bool(self._node.drivers), delay):
             self._node.wait(lambda: False, SCOUT_SETTLE_SECONDS)
-            self._node.wait(lambda: not self.discovery.is_trying, delay)
+            self._node.wait(lambda: not self.discovery.is_connecting, delay)
 
     def _connector(self, endpoints: list[Endpoint]) -> Connector:
         for endpoint in endpoints:

@@ -1,1 +1,7 @@
-"""The only place with sockets, threads and clocks: links, the event loop, reading and writing, the node."""
+"""The only package with sockets, threads and clocks.
+
+links   one module for each kind of link (TCP, TLS, UDP, WebSocket, Unix socket, multicast), endpoints and interfaces
+loop    the event loop
+io      drivers: bytes between a link and its session, with congestion control and counters
+node    a node: sessions, listeners, groups, dispatch to the router, connecting and scouting
+"""

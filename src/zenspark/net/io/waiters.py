@@ -40,7 +40,7 @@ class Waiters:
         woken.acquire()
         self._waiting.append(woken)
         try:
-            if not predicate():  # it may have become true before we were in the queue
+            if not predicate():  # it may have become true before this thread was in the queue
                 woken.acquire(timeout=timeout)
         finally:
             with contextlib.suppress(ValueError):

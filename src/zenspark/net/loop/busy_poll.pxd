@@ -1,4 +1,4 @@
-# What looking.py needs of the system; where there is no epoll, nothing is ever found.
+# The busy-polling loop in C; on systems without epoll it returns at once.
 cdef extern from *:
     """
     #ifdef __linux__
@@ -12,7 +12,7 @@ cdef extern from *:
         return at.tv_sec + at.tv_nsec * 1e-9;
     }
 
-    static int look_until(int descriptor, double seconds) {
+    static int busy_poll_until(int descriptor, double seconds) {
         struct epoll_event event;
         double until = seconds_now() + seconds;
         int found = 0;
@@ -23,9 +23,9 @@ cdef extern from *:
         return found > 0;
     }
     #else
-    static int look_until(int descriptor, double seconds) {
+    static int busy_poll_until(int descriptor, double seconds) {
         return 0;
     }
     #endif
     """
-    int look_until(int descriptor, double seconds) nogil
+    int busy_poll_until(int descriptor, double seconds) nogil

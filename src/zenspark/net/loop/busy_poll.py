@@ -1,9 +1,9 @@
-"""Looking at the network for a moment instead of falling asleep, while two sides answer each other.
+"""Adaptive busy polling: spin on epoll for up to 250 µs before sleeping, while request/reply traffic is detected.
 
-On a machine with nothing else to do, being woken takes longer than most answers: a processor that has gone to sleep
-must wake up first. So in an exchange of small messages the loop does not sleep at once, but looks again and again,
-without Python's lock, and gives way to every other thread that could run on its processor. It does so only as long as
-most looks find something; otherwise it tries again now and then, which costs next to nothing.
+On an idle machine the wake-up of a sleeping processor takes longer than most replies. So in an exchange of small
+messages the loop does not sleep at once, but polls again and again, without the GIL, and yields its processor to every
+other thread that can run. It does so only while most polls find something; otherwise it probes now and then, which
+costs little.
 """
 
 from __future__ import annotations
@@ -13,46 +13,47 @@ from collections.abc import Callable
 import cython
 
 if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
-    from cython.cimports.zenspark.net.loop.busy_poll import look_until
+    from cython.cimports.zenspark.net.loop.busy_poll import busy_poll_until
 
 MAX_BUSY_POLL_SECONDS = 250e-6
-"""Seconds to look: longer than an answer takes if both sides have to be woken, so that an exchange can become quick."""
+"""How long to poll: longer than a reply takes if both processors have to wake up, so that exchanges get faster."""
 MISSES_BEFORE_DISABLE = 8
-"""So many looks in vain more than others end it,"""
+"""Maximum of the success counter: so many polls without result more than successful ones disable polling."""
 PROBE_INTERVAL_EXCHANGES = 32
-"""and with every so many exchanges it is tried again."""
+"""Replies after which a disabled poller polls once, to see whether it succeeds again."""
 
 
 def poll_for(descriptor: cython.int, seconds: cython.double) -> bool:
-    """Whether something happens, within so many seconds, on what an epoll descriptor watches.
+    """Return whether an epoll descriptor has an event within so many seconds.
 
-    Interpreted it says no at once: whoever looked would keep the lock from those it waits for.
+    Interpreted it returns False at once: polling would keep the GIL from the threads it waits for.
     """
-    found: cython.int = 0
+    count: cython.int = 0
     if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
         with cython.nogil:
-            found = look_until(descriptor, seconds)
-    return bool(found)
+            count = busy_poll_until(descriptor, seconds)
+    return bool(count)
 
 
 class BusyPoller:
-    """Decides whether to look, by what that brought lately."""
+    """Decides whether to poll before sleeping, by the results of recent polls."""
 
     def __init__(self, poll: Callable[[int, float], bool] = poll_for) -> None:
         self._poll = poll
         self._hits = 0
         self._exchanges = 0
         self.should_poll = False
-        """Whether to look before falling asleep."""
+        """Whether to poll before the loop sleeps."""
 
     def note_reply(self) -> None:
-        """Somebody answered, and may soon say more."""
+        """Count a reply of a peer: its next message may follow soon."""
         self._exchanges += 1
         self.should_poll = self._hits > 0 or self._exchanges % PROBE_INTERVAL_EXCHANGES == 0
 
     def poll(self, descriptor: int, timeout: float) -> bool:
-        """Look, for no longer than a timeout, negative if there is none; whether there is something to do."""
+        """Poll for at most `timeout` seconds, negative for no limit; returns whether there is an event."""
         self.should_poll = False
-        found = self._poll(descriptor, MAX_BUSY_POLL_SECONDS if timeout < 0 else min(MAX_BUSY_POLL_SECONDS, timeout))
-        self._hits = min(self._hits + 1, MISSES_BEFORE_DISABLE) if found else max(self._hits - 1, 0)
-        return found
+        seconds = MAX_BUSY_POLL_SECONDS if timeout < 0 else min(MAX_BUSY_POLL_SECONDS, timeout)
+        is_hit = self._poll(descriptor, seconds)
+        self._hits = min(self._hits + 1, MISSES_BEFORE_DISABLE) if is_hit else max(self._hits - 1, 0)
+        return is_hit

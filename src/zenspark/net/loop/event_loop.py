@@ -1,20 +1,20 @@
-"""The loop: one thread that waits for sockets and for time, and runs what is due.
+"""The event loop: one thread that waits for sockets and timers, and runs tasks.
 
-Everything that reads from the network happens here, so what runs in it must be short and must not wait. Other
-threads hand it work with `call_soon`, which wakes it if it sleeps.
+Everything that reads from the network happens here, so tasks must be short and must not wait. Other threads add tasks
+with `call_soon`, which wakes the loop if it sleeps.
 
-Callbacks of users are the exception: handing each to a thread of its own would cost two changes of threads, more than
-most callbacks take. So the loop calls them itself, but it is *lent* meanwhile: another thread stands by, and if the
-callback has not returned after GRACE, that thread becomes the loop and goes on. Whoever comes back from a callback and
-is no longer the loop finishes what it was doing, then stands by in turn. A callback that is about to wait for the
-network anyway says so (`yield_leadership`), and does not make it wait for GRACE.
+User callbacks are the exception: passing each to a thread of its own would cost two context switches, more than most
+callbacks take. So the loop thread (the *leader*) calls them itself, while another thread (the *follower*) waits. If the
+callback has not returned after CALLBACK_GRACE_SECONDS, the follower is promoted to leader and runs the loop. A thread
+that returns from a callback and is no longer the leader becomes the follower. A callback that is about to wait for the
+network calls `yield_leadership`, so that the follower is promoted without delay.
 
-The loop outlives mistakes. An exception of what it runs is logged; so is one of the loop itself, which then goes on
-with the next turn. Only if turns fail one after the other it gives up: it logs that and calls `on_failed`, so that its
-owner can end what depends on it.
+The loop survives errors. An exception of a task is logged; so is one of the loop itself, which continues with the next
+turn. Only if several turns fail in succession it ends: it logs that and calls `on_failed`, so that its owner can close
+what depends on it.
 
-A forked child has no such thread, only a copy of what it worked on. There `detach_after_fork` cuts the copy off: descriptors are
-shared with the parent, and what is done to the poller in one process is done in both.
+A forked child has no such thread, only a copy of its data. There `detach_after_fork` cuts the copy off: descriptors are
+shared with the parent, and changes to the poller in one process take effect in both.
 """
 
 from __future__ import annotations
@@ -40,75 +40,74 @@ logger = logging.getLogger("zenspark.net")
 Task = Callable[[], object]
 
 NO_HANDLERS = (None, None)
-FOREVER, LONG_AGO = float("inf"), float("-inf")
+NEVER, LONG_AGO = float("inf"), float("-inf")
 MAX_CANCELLED_TIMERS = 1000
-"""How many cancelled timers may wait for their time; more are thrown out, so that quick work leaves no pile."""
-
-
+"""Cancelled timers that may stay in the heap; more are removed at once, so that short tasks do not fill it."""
 MAX_POLL_SECONDS = 3600.0
-"""How long one wait for the network lasts at most: pollers count milliseconds in 32 bits, and raise beyond."""
+"""Longest poll: pollers count milliseconds in 32 bits, and raise an error beyond."""
 MAX_TIMER_DELAY_SECONDS = 0.25
-"""A timer that is later than this is late because of a stall: what arrived meanwhile is read before it runs."""
+"""A timer that is later than this is late because of a stall: data that arrived meanwhile is read before it runs."""
 MAX_FAILED_TURNS = 10
-"""Turns that may fail one after the other before the loop gives up,"""
+"""Turns that may fail in succession before the loop ends."""
 FAILED_TURN_PAUSE_SECONDS = 0.1
-"""and the pause after each: what is wrong may pass, such as a want of memory."""
+"""Pause after a failed turn: the cause, such as lack of memory, may pass."""
 MAX_TASKS_PER_TURN = 1000
-"""How many pieces of work are done before sockets get their turn: each may bring another."""
+"""Tasks run before sockets are polled again: each task may add another."""
 CALLBACK_GRACE_SECONDS = 0.005
-"""Seconds a callback may take before another thread becomes the loop."""
+"""Seconds a callback may take before the follower is promoted to leader."""
 
 _callback_threads: dict[int, EventLoop] = {}
-"""The threads that run a callback, each with the loop that it is or was."""
-
-
+"""The threads that run a callback, with the loop that each is or was the leader of."""
 _leader_threads: dict[int, EventLoop] = {}
-"""The threads that are loops."""
+"""The threads that lead a loop."""
 
 
 def current_loop() -> EventLoop | None:
-    """The loop the calling thread is, if it is one, and not lent."""
+    """Return the loop that the calling thread leads; None if it leads none, or runs a callback."""
     loop = _leader_threads.get(threading.get_ident())
     return loop if loop is not None and loop.is_loop_internal else None
 
 
 def yield_leadership() -> None:
-    """Call this before waiting for anything the network brings: whoever is the loop lets another thread be it."""
+    """Promote the follower, if the calling thread is a leader that runs a callback. Call this before blocking."""
     loop = _callback_threads.get(threading.get_ident())
     if loop is not None:
         loop._yield_leadership()
 
 
 def in_callback() -> bool:
-    """Whether the caller is a callback of a user."""
+    """Return whether the calling thread runs a user callback."""
     return threading.get_ident() in _callback_threads
 
 
 class HasFileno(Protocol):
-    """Something with a descriptor."""
+    """An object with a descriptor."""
 
     def fileno(self) -> int: ...
 
 
 class Timer:
-    """Work that waits for its time; `cancel` makes it never come."""
+    """A task with a due time, which can be cancelled."""
 
     __slots__ = ("_loop", "task", "when")
 
-    def __init__(self, loop: EventLoop, when: float, work: Task) -> None:
+    def __init__(self, loop: EventLoop, when: float, task: Task) -> None:
         self._loop = loop
         self.when = when
-        self.task: Task | None = work
+        self.task: Task | None = task
 
     def cancel(self) -> None:
-        """From any thread; it may be too late."""
+        """Cancel the task, from any thread; it may have run already."""
         if self.task is not None:
             self.task = None
             self._loop.cancelled += 1
 
 
 class EventLoop:
-    """A poller, a queue of work and a heap of timers in one daemon thread."""
+    """A poller, a queue of tasks and a heap of timers, run by one daemon thread at a time.
+
+    `on_failed` is called by that thread when the loop ends because of errors: nothing is read, and no timer runs.
+    """
 
     def __init__(self, name: str, on_failed: Task = lambda: None) -> None:
         self._poller = make_poller()
@@ -118,16 +117,16 @@ class EventLoop:
         self._before_sleep_tasks: deque[Task] = deque()
         self._timers: list[tuple[float, int, Timer]] = []
         self._new_timers: deque[tuple[float, int, Timer]] = deque()
-        """Those that are not in the heap yet."""
+        """Timers that are not in the heap yet; other threads append to it."""
         self._order = count()
         self.cancelled = 0
-        """About how many timers wait for nothing."""
+        """Approximate number of cancelled timers in the heap."""
         self._awake = True
         self._sleep_until = 0.0
-        """Until when it sleeps."""
+        """When the poll ends."""
         self.busy_poller = BusyPoller()
         self._delays_next_read = False
-        """Whether to sleep a moment before the next look at the network."""
+        """Whether to sleep for READ_DELAY_SECONDS before the next poll."""
         self._stopping = False
         self._wakeup_reader, self._wakeup_writer = socket.socketpair()
         self._wakeup_reader.setblocking(False)
@@ -135,39 +134,39 @@ class EventLoop:
         self.watch(self._wakeup_reader, self._on_wakeup)
         self._name = name
         self._thread: int | None = None
-        """The thread that is the loop."""
+        """The leader."""
         self._leader_lock = threading.Lock()
-        """Held for a moment by whoever changes that."""
+        """Guards the change of the leader."""
         self._callback_since = 0.0
-        """Since when it is lent; 0 if it is not."""
+        """When the running callback started; 0 if none runs."""
         self._callbacks_run = 0
         self._followers = 0
         self._follower_signal = threading.Lock()
-        """Free when the thread that stands by is called."""
+        """Released to wake the follower."""
         self._follower_signal.acquire()
         self._follower_waits_for_signal = False
-        """Whether that thread sleeps until called, instead of looking every now and then."""
+        """Whether the follower sleeps until it is woken, instead of checking every CALLBACK_GRACE_SECONDS."""
         self._ended = threading.Event()
         self._failed_turns = 0
         self._on_failed = on_failed
 
     def start(self) -> None:
-        """Begin to run."""
-        begun = threading.Event()
+        """Start the loop's thread."""
+        started = threading.Event()
 
-        def begin() -> None:
+        def run() -> None:
             self._thread = threading.get_ident()
-            begun.set()
+            started.set()
             self._thread_main()
 
-        self._spawn(begin)
-        begun.wait()
+        self._spawn(run)
+        started.wait()
 
-    def _spawn(self, work: Callable[[], None]) -> None:
-        threading.Thread(target=work, name=self._name, daemon=True).start()
+    def _spawn(self, main: Callable[[], None]) -> None:
+        threading.Thread(target=main, name=self._name, daemon=True).start()
 
     def stop(self, timeout: float = 10.0) -> bool:
-        """Run what is queued, then end. Waits for that, unless the caller is the loop; False if it takes too long."""
+        """Run the queued tasks, then end; waits for that, unless called by the loop. False after `timeout` seconds."""
         if self._thread is None:
             self._release()
             return True
@@ -181,7 +180,7 @@ class EventLoop:
         self._stopping = True
 
     def detach_after_fork(self) -> None:
-        """In a forked child: leave the parent's loop alone, whatever is called here from now on."""
+        """Cut this copy of the loop off the parent's, in a forked child."""
         for item in (self._wakeup_reader, self._wakeup_writer, self._poller):
             detach_after_fork(item)
         self._tasks.clear()
@@ -192,78 +191,78 @@ class EventLoop:
 
     @property
     def is_loop_internal(self) -> bool:
-        """Whether the caller runs in the loop, and not in what it was lent to."""
+        """Whether the caller is a task of the loop, not a user callback or another thread."""
         return threading.get_ident() == self._thread and not self._callback_since
 
     @property
     def is_loop_thread(self) -> bool:
-        """Whether the calling thread is the loop, lent or not."""
+        """Whether the calling thread is the leader, in a callback or not."""
         return threading.get_ident() == self._thread
 
     @staticmethod
     def now() -> float:
-        """Seconds of a clock that never goes back."""
+        """Return the monotonic time in seconds."""
         return time.monotonic()
 
     # -- from any thread
 
-    def call_soon(self, work: Task) -> None:
-        """Run this next."""
-        self._tasks.append(work)
+    def call_soon(self, task: Task) -> None:
+        """Run a task in the next turn."""
+        self._tasks.append(task)
         if not self._awake:
             self._wake_up()
 
-    def call_at_end_of_turn(self, work: Task) -> None:
-        """Run this when there is nothing else to do: what is done before may add to it."""
-        self._end_of_turn_tasks.append(work)
+    def call_at_end_of_turn(self, task: Task) -> None:
+        """Run a task when all others of the turn are done: they may add to what it has to do."""
+        self._end_of_turn_tasks.append(task)
         if not self._awake:
             self._wake_up()
 
     def _wake_up(self) -> None:
         self._awake = True
-        with contextlib.suppress(OSError):  # it rings already, or nobody is left to hear it
+        with contextlib.suppress(OSError):  # it is full, so the loop wakes up anyway, or closed
             self._wakeup_writer.send(b"\0")
 
-    def call_at(self, when: float, work: Task) -> Timer:
-        """Run this at a time."""
-        timer = Timer(self, when, work)
+    def call_at(self, when: float, task: Task) -> Timer:
+        """Run a task at a time."""
+        timer = Timer(self, when, task)
         self._new_timers.append((when, next(self._order), timer))
         if not self._awake and when < self._sleep_until:
             self._wake_up()
         return timer
 
-    def run_callback_soon(self, work: Task) -> None:
-        """Run this next, while another thread can become the loop if it takes its time."""
+    def run_callback_soon(self, task: Task) -> None:
+        """Run a user callback in the next turn; another thread takes over the loop if it takes long."""
         if self._ended.is_set():
-            self._spawn(lambda: self._run_logged(work))
+            self._spawn(lambda: self._run_logged(task))
         else:
-            self.call_soon(lambda: self._run_callback(work))
+            self.call_soon(lambda: self._run_callback(task))
 
     # -- from the loop
 
     def watch(self, item: HasFileno, on_readable: Task | None, on_writable: Task | None = None) -> None:
-        """Call back when a descriptor can be read or written; None and None to watch it no more."""
+        """Set the tasks to run when a descriptor is readable or writable; with None for both it is not watched."""
         descriptor = item.fileno()
-        if descriptor < 0:  # closed by another thread, which took it out before
+        if descriptor < 0:  # closed by another thread, which removed it before
             return
         events = (EPOLLIN if on_readable else 0) | (EPOLLOUT if on_writable else 0)
-        known = descriptor in self._watched
+        is_watched = descriptor in self._watched
         if not events:
-            if known:
+            if is_watched:
                 del self._watched[descriptor]
                 self._poller.unregister(descriptor)
             return
-        change = self._poller.modify if known else self._poller.register
-        change(descriptor, events)
+        update = self._poller.modify if is_watched else self._poller.register
+        update(descriptor, events)
         self._watched[descriptor] = (on_readable, on_writable)
 
     def coalesce_next_read(self) -> None:
-        """Sleep a moment before the next look at the network, unless there is something else to do."""
+        """Sleep for READ_DELAY_SECONDS before the next poll, unless there are tasks."""
         self._delays_next_read = True
 
-    def call_before_sleep(self, ring: Task) -> None:
-        """Run this right before falling asleep: whoever it wakes finds Python's lock free, and need not sleep again."""
-        self._before_sleep_tasks.append(ring)
+    def call_before_sleep(self, task: Task) -> None:
+        """Run a task right before the loop sleeps: a thread that it wakes finds the GIL free."""
+        self._before_sleep_tasks.append(task)
 
     # -- the thread
 
@@ -272,26 +271,26 @@ class EventLoop:
             self._wakeup_reader.recv(4096)
 
     def _thread_main(self) -> None:
-        """What every thread here runs: be the loop, or stand by to become it."""
+        """Run the loop as leader, or wait as follower, until it ends; the main function of every thread of the loop."""
         try:
             while self._run_as_leader() and self._wait_as_follower():
                 pass
         except BaseException:
-            logger.critical("the thread of the network loop failed", exc_info=True)
+            logger.critical("event loop thread failed", exc_info=True)
         finally:
             if self.is_loop_thread and not self._ended.is_set():
                 self._fail()
                 self._run_logged(self._end)
 
     def _run_as_leader(self) -> bool:
-        """Be the loop, until it ends or another thread is; whether it goes on."""
+        """Run turns until the loop ends or another thread leads; returns whether the loop continues."""
         me = threading.get_ident()
         _leader_threads[me] = self
         while self._thread == me and not self._stopping:
             try:
                 self._turn(me)
                 self._failed_turns = 0
-            except BaseException:  # a mistake of the loop itself: all links depend on the next turn
+            except BaseException:  # a bug of the loop itself: all links depend on the next turn
                 self._on_failed_turn()
         del _leader_threads[me]
         if self._thread == me:
@@ -299,7 +298,7 @@ class EventLoop:
         return not self._stopping
 
     def _on_failed_turn(self) -> None:
-        logger.exception("a turn of the network loop failed")
+        logger.exception("event loop turn failed")
         self._failed_turns += 1
         if self._failed_turns >= MAX_FAILED_TURNS:
             self._fail()
@@ -307,8 +306,8 @@ class EventLoop:
             time.sleep(FAILED_TURN_PAUSE_SECONDS)
 
     def _fail(self) -> None:
-        """The loop cannot go on: say so, and let the owner end what depends on it."""
-        logger.critical("the network loop has ended: this node neither sends nor receives any more")
+        """End the loop because of errors, and have the owner close what depends on it."""
+        logger.critical("event loop ended after errors: this node no longer sends or receives")
         self._stopping = True
         self._run_logged(self._on_failed)
 
@@ -316,9 +315,9 @@ class EventLoop:
         self._release()
         self._ended.set()
         self._signal_follower()
-        for work in (self._tasks, self._end_of_turn_tasks, self._before_sleep_tasks):
-            while work:  # somebody's callback may be among it
-                self._run_logged(work.popleft())
+        for tasks in (self._tasks, self._end_of_turn_tasks, self._before_sleep_tasks):
+            while tasks:  # user callbacks may be among the tasks
+                self._run_logged(tasks.popleft())
 
     def _release(self) -> None:
         self._poller.close()
@@ -347,16 +346,16 @@ class EventLoop:
 
     def _run_ready(self, ready: list[tuple[int, int]]) -> None:
         for descriptor, events in ready:
-            on_readable, on_writable = self._watched.get(descriptor, NO_HANDLERS)  # it may have just been taken out
+            on_readable, on_writable = self._watched.get(descriptor, NO_HANDLERS)  # it may just have been removed
             if events & ~EPOLLOUT and on_readable:
                 self._run_logged(on_readable)
             if events & ~EPOLLIN and on_writable:
                 self._run_logged(on_writable)
 
     def _before_sleep(self, timeout: float) -> float:
-        """Do what is better than falling asleep at once, if anything is; how long to sleep after it."""
-        rests, self._delays_next_read = self._delays_next_read, False
-        if timeout and rests:
+        """Delay the next read or busy-poll, if that is due; returns how long to sleep afterwards."""
+        is_delayed, self._delays_next_read = self._delays_next_read, False
+        if timeout and is_delayed:
             time.sleep(READ_DELAY_SECONDS)
         elif timeout and self.busy_poller.should_poll and self.busy_poller.poll(self._poller.fileno(), timeout):
             return 0.0
@@ -371,7 +370,7 @@ class EventLoop:
             heapq.heapify(self._timers)
         while self._timers and self._timers[0][2].task is None:
             heapq.heappop(self._timers)
-        return self._timers[0][0] if self._timers else FOREVER
+        return self._timers[0][0] if self._timers else NEVER
 
     def _run_timers(self) -> None:
         if not self._timers and not self._new_timers:
@@ -380,14 +379,14 @@ class EventLoop:
         if self._next_timer() < now - MAX_TIMER_DELAY_SECONDS:
             self._run_ready(self._poller.poll(0))
         while self._next_timer() <= now:
-            work = heapq.heappop(self._timers)[2].task
-            if work is not None:
-                self._run_logged(work)
+            task = heapq.heappop(self._timers)[2].task
+            if task is not None:
+                self._run_logged(task)
 
-    # -- lending it
+    # -- callbacks: leader and follower
 
-    def _run_callback(self, work: Task) -> None:
-        """In the loop: run something that may take its time, and perhaps come back without being the loop."""
+    def _run_callback(self, task: Task) -> None:
+        """Run a callback, in the loop; afterwards this thread may no longer be the leader."""
         me = threading.get_ident()
         _callback_threads[me] = self
         self._callbacks_run += 1
@@ -397,7 +396,7 @@ class EventLoop:
         elif not self._followers:
             self._spawn(self._thread_main)
         try:
-            work()
+            task()
         finally:
             del _callback_threads[me]
             with self._leader_lock:
@@ -411,11 +410,11 @@ class EventLoop:
                 self._signal_follower()
 
     def _signal_follower(self) -> None:
-        with contextlib.suppress(RuntimeError):  # it rings already
+        with contextlib.suppress(RuntimeError):  # it is released already
             self._follower_signal.release()
 
     def _wait_as_follower(self) -> bool:
-        """Wait to become the loop; False if it has ended, or if there is one already who waits."""
+        """Wait until this thread is promoted to leader; False if the loop ends, or another follower waits already."""
         with self._leader_lock:
             if self._followers:
                 return False
@@ -425,17 +424,17 @@ class EventLoop:
             while not self._promote():
                 if self._stopping:
                     return False
-                loans = self._callbacks_run
-                self._follower_wait(loans == seen)
-                seen = loans
+                callbacks_run = self._callbacks_run
+                self._follower_wait(callbacks_run == seen)
+                seen = callbacks_run
             return True
         finally:
             self._followers = 0
 
-    def _follower_wait(self, well: bool) -> None:
-        """Look again after a while, or, if nothing was lent since the last look, when called."""
-        self._follower_waits_for_signal = well
-        if well and not self._callback_since:
+    def _follower_wait(self, until_signal: bool) -> None:
+        """Wait for CALLBACK_GRACE_SECONDS; if no callback ran since the last check, until the signal."""
+        self._follower_waits_for_signal = until_signal
+        if until_signal and not self._callback_since:
             self._follower_signal.acquire()
         else:
             self._follower_signal.acquire(timeout=CALLBACK_GRACE_SECONDS)
@@ -450,17 +449,17 @@ class EventLoop:
             return True
 
     @staticmethod
-    def _run_logged(work: Task) -> None:
+    def _run_logged(task: Task) -> None:
         try:
-            work()
-        except BaseException:  # the loop serves every link: a mistake about one must not end the others
-            logger.exception("something went wrong in the network loop")
+            task()
+        except BaseException:  # the loop serves every link: a bug that concerns one must not end the others
+            logger.exception("event loop task failed")
 
 
 def detach_after_fork(item: HasFileno) -> None:
-    """In a forked child: cut a descriptor off what it shares with the parent, and end nothing there.
+    """Redirect a descriptor to /dev/null in a forked child, without closing what it shares with the parent.
 
-    The number stays taken until its owner closes it, so no lock is needed, which somebody may have held at the fork.
+    The number stays in use until its owner closes it, so no lock is needed, which a thread may have held at the fork.
     """
     descriptor = item.fileno()
     if descriptor >= 0:

@@ -1,4 +1,4 @@
-"""Who calls the functions of users where there is no loop to do it: a thread for each that has something to do."""
+"""Executors of user callbacks: the interface, and a thread for each callback where there is no event loop."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Protocol
 
 
 class CallbackExecutor(Protocol):
-    """Somebody who runs what may take its time; a loop does so itself."""
+    """Runs functions that may take long. An event loop is one."""
 
     @property
     def is_loop_thread(self) -> bool:
-        """Whether the calling thread has other things to do."""
+        """Whether the calling thread is the loop, which must not wait."""
 
-    def run_callback_soon(self, work: Callable[[], object]) -> None:
-        """Run something."""
+    def run_callback_soon(self, task: Callable[[], object]) -> None:
+        """Run a function that may take long; from any thread."""
 
 
-def start_callback_thread(work: Callable[[], object]) -> None:
-    """Run something that may take its time, in a thread that does not keep the process alive."""
-    threading.Thread(target=work, name="zenspark-callback", daemon=True).start()
+def start_callback_thread(task: Callable[[], object]) -> None:
+    """Run a function in a new thread, which does not keep the process alive."""
+    threading.Thread(target=task, name="zenspark-callback", daemon=True).start()
 
 
 class ThreadPerCallback:
-    """Lends a new thread each time."""
+    """Runs each function in a new thread."""
 
     is_loop_thread = False
 
-    def run_callback_soon(self, work: Callable[[], object]) -> None:
-        """Run something."""
-        start_callback_thread(work)
+    def run_callback_soon(self, task: Callable[[], object]) -> None:
+        """Run a function in a new thread."""
+        start_callback_thread(task)

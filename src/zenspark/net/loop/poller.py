@@ -1,6 +1,6 @@
-"""Waiting for descriptors: on Linux `epoll` itself, elsewhere whatever `selectors` finds, made to look like it.
+"""Pollers: `epoll` on Linux, elsewhere the best of `selectors` behind the same interface.
 
-The loop waits once for every message when there are few of them, and `selectors` makes several objects each time.
+With little traffic the loop polls once per message, and `selectors` allocates several objects each time.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from typing import Protocol
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 EPOLLIN, EPOLLOUT = 0x1, 0x4
-"""What `epoll` calls them; whatever else it reports concerns both."""
+"""Event bits of `epoll`; every other bit it reports (errors, hang-up) concerns both."""
 
 
 class Poller(Protocol):
-    """Descriptors and what is waited for on each: EPOLLIN, EPOLLOUT or both."""
+    """Waits for events (EPOLLIN, EPOLLOUT or both) on descriptors."""
 
     def register(self, fd: int, eventmask: int) -> object:
-        """Wait for a descriptor."""
+        """Add a descriptor."""
 
     def modify(self, fd: int, eventmask: int) -> object:
-        """Wait for something else on it."""
+        """Change the events of a descriptor."""
 
     def unregister(self, fd: int) -> object:
-        """Wait for it no more."""
+        """Remove a descriptor."""
 
     def poll(self, timeout: float | None = None) -> list[tuple[int, int]]:
-        """Wait; the descriptors something has happened on, and what. Negative or None waits without end."""
+        """Wait for events, without limit if `timeout` is negative or None; returns (descriptor, events) pairs."""
 
     def fileno(self) -> int:
-        """A descriptor of its own, -1 if it has none."""
+        """Return the descriptor of the poller itself, -1 if it has none."""
 
     def close(self) -> None: ...
 
 
 class SelectorsPoller:
-    """The same with `selectors`."""
+    """A poller on top of `selectors`."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -72,5 +72,5 @@ def _mask(events: int) -> int:
 
 
 def make_poller() -> Poller:
-    """The best there is."""
+    """Make the fastest poller of this system."""
     return select.epoll() if hasattr(select, "epoll") else SelectorsPoller()

@@ -1,39 +1,39 @@
-"""Resting for a moment while much comes in, so that the next read brings more of it.
+"""Read coalescing: during bulk receive, delay the next read by 200 µs so that each read returns more data.
 
-What a read costs besides copying is nearly the same for two messages as for ten. Whoever reads faster than the other
-side writes would read every few messages by themselves, and on a machine with few processors take the time from
-whoever writes or works on them. So in a flow, one large read after the other while nothing is said, the loop sleeps a
-moment before it reads again. It never does so in an exchange, nor while reads find as much as they have room for.
+The cost of a read besides copying is nearly the same for two messages as for ten. A node that reads faster than its
+peer writes would read every few messages one by one, and on a machine with few processors take time from the threads
+that write or process them. So in bulk (one large read after the other while nothing is sent) the loop sleeps a moment
+before it reads again. It never does so in request/reply traffic, nor while reads fill their buffer.
 """
 
 from __future__ import annotations
 
 READ_DELAY_SECONDS = 200e-6
-"""Seconds to rest."""
+"""Delay of the next read in bulk."""
 BULK_READ_BYTES = 1 << 16
-"""Bytes of a read from which on it can be one of a flow;"""
+"""Size from which on a read counts as bulk."""
 BULK_READS_TO_START = 8
-"""how many of them make one;"""
+"""Successive bulk reads after which the next one is delayed."""
 BULK_GAP_SECONDS = 1e-3
-"""and seconds without one that end it."""
+"""Time between two reads that ends the bulk."""
 
 
 class ReadCoalescer:
-    """What was read from one link lately."""
+    """Detects bulk receive on one link."""
 
-    __slots__ = ("_at", "_reads", "_said")
+    __slots__ = ("_last_read", "_reads", "_sent")
 
     def __init__(self) -> None:
         self._reads = 0
-        self._at = 0.0
-        self._said = 0
+        self._last_read = 0.0
+        self._sent = 0
 
-    def should_delay_next_read(self, count: int, room: int, said: int, now: float) -> bool:
-        """After a read of so many bytes where there was room for more: whether the next had better come later.
+    def should_delay_next_read(self, count: int, capacity: int, sent: int, now: float) -> bool:
+        """Return whether the next read should be delayed, after one of `count` bytes into a buffer of `capacity`.
 
-        `said` is how much was written so far.
+        `sent` is the number of bytes sent so far on the link.
         """
-        goes_on = count >= BULK_READ_BYTES and said == self._said and now - self._at < BULK_GAP_SECONDS
-        self._reads = self._reads + 1 if goes_on else 0
-        self._at, self._said = now, said
-        return self._reads >= BULK_READS_TO_START and count < room
+        is_bulk = count >= BULK_READ_BYTES and sent == self._sent and now - self._last_read < BULK_GAP_SECONDS
+        self._reads = self._reads + 1 if is_bulk else 0
+        self._last_read, self._sent = now, sent
+        return self._reads >= BULK_READS_TO_START and count < capacity

@@ -176,7 +176,7 @@ class Discovery:
     def _forget(self, zid: ZenohId) -> None:
         """Have the next HELLO of a node reported again."""
         if self._scouter is not None:
-            self._scouter.asking.forget(zid)
+            self._scouter.client.forget(zid)
 
 
 class _Descriptor:

@@ -1,7 +1,7 @@
-"""When to try again: waits that grow from `period_init_ms` by `period_increase_factor` up to `period_max_ms`.
+"""Exponential backoff: waits that grow from `period_init_ms` by `period_increase_factor` up to `period_max_ms`.
 
-How long to go on at all is `timeout_ms` of the configuration: 0 is one attempt and no more, -1 is for ever. The clock
-is the caller's: every method takes `now`.
+`timeout_ms` of the configuration limits all attempts together: 0 is one attempt, -1 is no limit. The clock is the
+caller's: every method takes `now`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RETRY_OPTIONS = frozenset(
 
 
 class RetryPolicy(msgspec.Struct, frozen=True):
-    """How patiently to try, as configured."""
+    """The configured waits between attempts and the limit of their duration."""
 
     period_init_ms: int = 1000
     period_max_ms: int = 4000
@@ -26,7 +26,7 @@ class RetryPolicy(msgspec.Struct, frozen=True):
     exit_on_failure: bool = False
 
     def of(self, endpoint: Endpoint) -> RetryPolicy:
-        """The policy for an endpoint, whose options (`#retry_period_max_ms=...`) go before the configured ones."""
+        """Return the policy of an endpoint: its options (`#retry_period_max_ms=...`) override the configured ones."""
         first = endpoint.number("retry_period_init_ms")
         longest = endpoint.number("retry_period_max_ms")
         fails = endpoint.flag("exit_on_failure")
@@ -47,16 +47,16 @@ class RetryPolicy(msgspec.Struct, frozen=True):
 
 
 class Backoff:
-    """The attempts at one endpoint: tell it what failed, and it says when to try again."""
+    """The failed attempts at one endpoint, and the time of the next one."""
 
     def __init__(self, policy: RetryPolicy, now: float) -> None:
         self.policy = policy
         self.attempts = 0
-        """How many have failed since the last success."""
+        """Attempts that have failed since the last success."""
         self._since = now
 
     def next_attempt(self, now: float) -> float | None:
-        """When to try again after a failure; None to give up, because no further attempt would begin in time."""
+        """Return when to try again after a failure; None if that would be after the time limit."""
         wait = self._wait()
         self.attempts += 1
         if self.policy.timeout_ms == RETRY_FOREVER or now + wait < self._since + self.policy.timeout_ms / 1000:
@@ -64,7 +64,7 @@ class Backoff:
         return None
 
     def succeeded(self, now: float) -> None:
-        """Start afresh: what fails from here on is another story."""
+        """Reset waits and time limit after a success."""
         self.attempts = 0
         self._since = now
 

@@ -1,8 +1,7 @@
-"""Connector: keeps one session to an endpoint, trying again when it cannot be had or is lost.
+"""Connector: keeps a session to an endpoint open, and reconnects with backoff.
 
-It has a thread, because making a link waits. What it waits for otherwise changes with the node's neighbours, so it
-waits there. If the other node says that there is a link already (both called each other), that one is as good as ours:
-we wait for its end.
+It has a thread, because opening a link blocks. If the other node rejects the session because there is one already
+(simultaneous open), that one counts: the connector waits for its end.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ logger = logging.getLogger("zenspark.net")
 
 
 class ConnectAttempt:
-    """One call of one endpoint: what became of it."""
+    """One attempt to open a session to one endpoint."""
 
     def __init__(self, node: Node, endpoint: Endpoint, expected: ZenohId | None = None) -> None:
         self._node = node
@@ -34,20 +33,20 @@ class ConnectAttempt:
         self._has_link = False
         self._is_settled = False
         self.zid: ZenohId | None = None
-        """Whom we have a session with now, over this link or another one."""
+        """The node with which there is a session, over this link or another one."""
         self.reason: CloseReason | None = None
         self.error: ZError | None = None
 
     def run(self) -> bool:
-        """Call, and wait for the session; whether there is one."""
+        """Connect, and wait for the session; returns whether there is one."""
         try:
             self._node.connect(self._endpoint, self._watch, self._expected)
         except ZError as error:
             self.error = error
             return False
         self._has_link = True
-        patience = self._node.limits.open_timeout + 1
-        self._node.wait(lambda: self._is_settled or self._node.is_closed, patience)
+        timeout = self._node.limits.open_timeout + 1
+        self._node.wait(lambda: self._is_settled or self._node.is_closed, timeout)
         return self.zid is not None
 
     def _watch(self, driver: ConnectionDriver, event: Event) -> None:
@@ -62,25 +61,25 @@ class ConnectAttempt:
         self._is_settled = True
 
     @property
-    def is_answered(self) -> bool:
-        """Whether somebody is there, and it is not yet clear whether there will be a session."""
+    def is_in_handshake(self) -> bool:
+        """Whether the link is open and the handshake has not ended yet."""
         return self._has_link and not self._is_settled
 
     @property
     def is_open(self) -> bool:
-        """Whether the session is there."""
+        """Whether the session is open."""
         return self.zid is not None and self._node.has_session(self.zid)
 
 
 class Connector:
-    """Keeps a session to the first of several endpoints that answers."""
+    """Keeps a session open to the first of several endpoints that can be reached."""
 
     def __init__(self, node: Node, endpoints: Sequence[Endpoint], retry: RetryPolicy) -> None:
         self._node = node
         self._endpoints = endpoints
         self._retry = retry.of(endpoints[0])
         self._attempt: ConnectAttempt | None = None
-        self._calling: ConnectAttempt | None = None
+        self._current: ConnectAttempt | None = None
         self._is_over = False
         self.error: ZError | None = None
         """Why the last attempt failed."""
@@ -88,35 +87,35 @@ class Connector:
 
     @property
     def policy(self) -> RetryPolicy:
-        """How patiently it tries: as configured, or as its endpoint says."""
+        """The retry policy: as configured, or by the options of the endpoint."""
         return self._retry
 
     @property
     def is_open(self) -> bool:
-        """Whether the session is there."""
+        """Whether the session is open."""
         return self._attempt is not None and self._attempt.is_open
 
     @property
-    def is_answered(self) -> bool:
-        """Whether somebody is there, and it is not yet clear whether there will be a session."""
-        return self._calling is not None and self._calling.is_answered
+    def is_in_handshake(self) -> bool:
+        """Whether the link is open and the handshake has not ended yet."""
+        return self._current is not None and self._current.is_in_handshake
 
     @property
     def is_over(self) -> bool:
-        """Whether it has given up, or was stopped."""
+        """Whether it makes no further attempts: the time limit is over, or it was stopped."""
         return self._is_over or self._node.is_closed
 
     def start(self) -> None:
-        """Begin to try."""
+        """Start the thread that connects."""
         self._thread.start()
 
     def wait_open(self, timeout: float | None) -> bool:
-        """Wait for the session; False if it is not there in time, or never will be."""
+        """Wait until the session is open; False if it is not within `timeout` seconds, or the connector is over."""
         self._node.wait(lambda: self.is_open or self.is_over, timeout)
         return self.is_open
 
     def stop(self, timeout: float = 1.0) -> None:
-        """Try no more; an attempt that is under way may go on for a while, but comes to nothing."""
+        """Stop connecting; an attempt in progress may take a while, but its result is ignored."""
         self._is_over = True
         self._node.wake()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
@@ -125,8 +124,8 @@ class Connector:
     def _run(self) -> None:
         backoff = Backoff(self._retry, self._node.loop.now())
         while not self.is_over:
-            if self._try_each():
-                # From here on it is about a session that was there: it is wanted back, however long that takes.
+            if self._connect_to_first():
+                # A session that was open is reconnected without time limit.
                 backoff = Backoff(RetryPolicy(*self._periods), self._node.loop.now())
                 self._node.wait(lambda: self.is_over or not self.is_open)
             again = backoff.next_attempt(self._node.loop.now())
@@ -140,20 +139,20 @@ class Connector:
     def _periods(self) -> tuple[int, int, float]:
         return self._retry.period_init_ms, self._retry.period_max_ms, self._retry.period_increase_factor
 
-    def _try_each(self) -> bool:
-        """Try each endpoint once; whether one answered."""
+    def _connect_to_first(self) -> bool:
+        """Try each endpoint once; returns whether there is a session."""
         for endpoint in self._endpoints:
             if self.is_over:
                 return False
-            attempt = self._calling = ConnectAttempt(self._node, endpoint)
+            attempt = self._current = ConnectAttempt(self._node, endpoint)
             if attempt.run() and attempt.is_open:
                 logger.debug("connected to %s", endpoint.locator.text)
                 self._attempt = attempt
                 self._node.wake()
                 return True
             self.error = attempt.error or self.error
-            logger.debug("not connected to %s: %s", endpoint.locator.text, attempt.error)
+            logger.debug("connecting to %s failed: %s", endpoint.locator.text, attempt.error)
             if attempt.reason is CloseReason.CONNECTION_TO_SELF:
-                logger.warning("%s is this node itself", endpoint.locator.text)
+                logger.warning("connecting to %s failed: it is this node itself", endpoint.locator.text)
                 self._is_over = len(self._endpoints) == 1
         return False

@@ -1,4 +1,4 @@
-"""Binder: gets one address to listen at, trying again while it is taken."""
+"""ListenerRetry: binds a listener, and retries while its address is in use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ logger = logging.getLogger("zenspark.net")
 
 
 class ListenerRetry:
-    """Listens at one endpoint as soon as it can be had, as patiently as its policy says."""
+    """Binds a listener, or joins a multicast group, with the retries of a policy."""
 
     def __init__(self, node: Node, endpoint: Endpoint, retry: RetryPolicy) -> None:
         self._node = node
@@ -22,7 +22,7 @@ class ListenerRetry:
         self.policy = retry.of(endpoint)
 
     def run(self) -> None:
-        """Try until it succeeds; the error of the last attempt if time is up, nothing if the node is closed."""
+        """Try until it succeeds or the node is closed; raises the last LinkError when the time limit is over."""
         backoff = Backoff(self.policy, self._node.loop.now())
         while not self._node.is_closed:
             try:
@@ -31,14 +31,14 @@ class ListenerRetry:
             except SessionClosed:
                 return
             except LinkError as error:
-                logger.debug("cannot listen yet: %s", error)
+                logger.debug("listening on %s failed: %s", self._endpoint.locator.text, error)
                 again = backoff.next_attempt(self._node.loop.now())
                 if again is None:
                     raise
             self._node.wait(lambda: self._node.is_closed, again - self._node.loop.now())
 
     def start(self) -> None:
-        """Try in the background, and say so if it comes to nothing."""
+        """Try in a thread, and log a warning if it fails."""
         threading.Thread(target=self._try, name="zenspark-listen", daemon=True).start()
 
     def _try(self) -> None:

@@ -1,12 +1,12 @@
-"""Callers: links that others opened and that have no session yet, and how many sessions each address has.
+"""InboundLinks: limits of the links that peers open, before and after they have a session.
 
-A flood of connections that say nothing must not keep others out: when there are too many callers, the oldest that has
-said nothing goes, not the newcomer. An honest node sends its first message at once, so it is only turned away if all
-others have sent theirs, too, and it is the oldest. A caller whose first bytes lie unread in its socket has spoken.
+A flood of connections that send nothing must not keep honest nodes out: when there are too many pending links, the
+oldest one without received bytes is closed, not the new one. An honest node sends its first message at once, so it is
+only closed if all others have sent theirs, too, and it is the oldest. Unread bytes in the socket count as received.
 
-Addresses are counted as an attacker gets them: one IPv4 address, or one IPv6 network of 64 bits. Callers on this
-machine (loopback, Unix sockets) have no limit per address: programs here share one address, and who can run programs
-here has simpler ways to disturb.
+Addresses are counted as an attacker gets them: one IPv4 address, or one IPv6 network of 64 bits. Links from this
+machine (loopback, Unix sockets) have no limit per address: all programs here share one address, and an attacker who can
+run programs here has simpler means.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from zenspark.net.links.interfaces import parse_address
 from zenspark.router.limits import Limit, Refusals
 
 IPV6_PREFIX = 64
-"""Bits of an IPv6 address that name a network: whoever has one address of it has all."""
+"""Bits of an IPv6 address that name a network: a host with one address of it can have all."""
 
 
 class InboundLimits(msgspec.Struct, frozen=True):
-    """How many others may call at a time."""
+    """Limits of the links that peers open."""
 
     pending: int = 100
-    """Callers without a session. Each has a descriptor, a buffer and, for TLS and WebSocket, a thread."""
+    """Links without a session. Each takes a descriptor, a buffer and, for TLS and WebSocket, a thread."""
     pending_per_address: int = 50
-    """The same for one address."""
+    """Links without a session from one address."""
     sessions: int = 1000
-    """Sessions, in all."""
+    """Sessions in total, opened by peers or by this node."""
     sessions_per_address: int = 500
     """Sessions opened from one address: one machine, or a network behind one, must not take all there are."""
 
 
 def origin_of(link: Link) -> str | None:
-    """The address, or network, that a link comes from; None for this machine."""
+    """Return the address, or IPv6 network, that a link comes from; None for this machine."""
     if link.remote_host is None:
         return None
     address = parse_address(link.remote_host)
@@ -50,14 +50,14 @@ def origin_of(link: Link) -> str | None:
 
 
 class InboundLinks:
-    """Those who call one node. Only the loop uses it; `has_spoken` tells whether something of a link was read."""
+    """The inbound links of one node. Only used in the loop; `has_received` returns whether a link was read from."""
 
-    def __init__(self, limits: InboundLimits, refusals: Refusals, has_spoken: Callable[[Link], bool]) -> None:
+    def __init__(self, limits: InboundLimits, refusals: Refusals, has_received: Callable[[Link], bool]) -> None:
         self._limits = limits
         self._refusals = refusals
-        self._has_spoken = has_spoken
+        self._has_received = has_received
         self._pending: dict[Link, str | None] = {}
-        """Oldest first, with where they come from."""
+        """Pending links and their origin, oldest first."""
         self._sessions: dict[Link, str | None] = {}
         self._pending_of: dict[str, int] = {}
         self._sessions_of: dict[str, int] = {}
@@ -66,18 +66,18 @@ class InboundLinks:
         return len(self._pending)
 
     def add(self, link: Link) -> Link | None:
-        """A new caller; who has to go for it, if somebody has: the newcomer itself only if there may be none at all."""
+        """Add a pending link; returns the link to close if there are too many, which is itself only if the limit is 0."""
         if not self._limits.pending:
             self._refusals.count(Limit.PENDING, link.dst)
             return link
         origin = origin_of(link)
-        leaving = self._in_the_way(origin)
+        evicted = self._find_evicted(origin)
         self._pending[link] = origin
         _count(self._pending_of, origin, 1)
-        return leaving
+        return evicted
 
-    def _in_the_way(self, origin: str | None) -> Link | None:
-        """Who has to go when another caller comes from an address."""
+    def _find_evicted(self, origin: str | None) -> Link | None:
+        """Return the link to close when another one comes from an address; None if the limits are kept."""
         if origin is not None and self._pending_of.get(origin, 0) >= self._limits.pending_per_address:
             same = [link for link, place in self._pending.items() if place == origin]
             return self._oldest(same, Limit.PENDING_PER_ADDRESS)
@@ -86,14 +86,14 @@ class InboundLinks:
         return None
 
     def _oldest(self, candidates: list[Link], limit: Limit) -> Link:
-        """The oldest that has said nothing, if there is one, or the oldest."""
-        silent = (link for link in candidates if not self._has_spoken(link) and not _has_unread(link))
-        leaving = next(silent, candidates[0])
-        self._refusals.count(limit, leaving.dst)
-        return leaving
+        """Return the oldest link without received bytes, or the oldest of all."""
+        without_data = (link for link in candidates if not self._has_received(link) and not _has_unread(link))
+        evicted = next(without_data, candidates[0])
+        self._refusals.count(limit, evicted.dst)
+        return evicted
 
     def may_open(self, link: Link) -> str | None:
-        """Why a caller cannot have a session; None if it can."""
+        """Return why a pending link cannot have a session; None if it can."""
         limits, origin = self._limits, self._pending.get(link)
         if len(self._sessions) >= limits.sessions:
             self._refusals.count(Limit.SESSIONS, link.dst)
@@ -104,13 +104,13 @@ class InboundLinks:
         return None
 
     def open(self, link: Link) -> None:
-        """A link has a session now, whoever opened it; only those that others opened count for their address."""
+        """Count a session that was opened by a peer or by this node; only the former count for their address."""
         origin = self._drop_pending(link)
         self._sessions[link] = origin
         _count(self._sessions_of, origin, 1)
 
     def remove(self, link: Link) -> None:
-        """A link is gone."""
+        """Remove a link that is closed."""
         self._drop_pending(link)
         if link in self._sessions:
             _count(self._sessions_of, self._sessions.pop(link), -1)
@@ -129,6 +129,6 @@ def _count(counts: dict[str, int], origin: str | None, change: int) -> None:
 
 
 def _has_unread(link: Link) -> bool:
-    """Whether something, if only the end, lies in the socket of a link."""
+    """Return whether bytes, or the end of the stream, can be read from the socket of a link."""
     descriptor = link.fileno()
     return descriptor >= 0 and poll_descriptor(descriptor, READ, 0.0)

@@ -1,4 +1,4 @@
-"""Logs what was refused, and by which limit or rule: one line for each and interval, with a count."""
+"""Logs refusals: one line per limit and interval, with a count."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from zenspark.router.limits import Limit, Refusals
 logger = logging.getLogger("zenspark.net")
 
 REPORT_SECONDS = 10.0
-"""How often refusals are logged at most: often enough to see when they began, seldom enough to leave a log readable."""
-
-
+"""Seconds between two log lines: short enough to see when refusals began, long enough to leave a log readable."""
 UNLOGGED = frozenset({Limit.ACCESS_EGRESS})
-"""Refusals that are counted only: a subscriber that may not have all it asks for is nothing an operator has to know."""
+"""Refusals that are counted but not logged: that access control keeps samples from a subscriber is normal."""
 
 
 class RefusalLog:
@@ -45,7 +43,7 @@ class RefusalLog:
                 self._report()
 
     def _report(self) -> None:
-        """Log what was refused since the last time, and look again after an interval."""
+        """Log the refusals since the last report, and schedule the next report."""
         for limit, count in self._refusals.counts.items():
             new = count - self._logged.get(limit, 0)
             if new and limit not in UNLOGGED:

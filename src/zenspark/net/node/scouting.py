@@ -1,8 +1,8 @@
 """Scouting sockets; the protocol is in `zenspark.transport.scouting`.
 
-Both sides have one socket per interface, so that a SCOUT is sent on every interface and a HELLO is sent from the one its
-SCOUT was received on. A `Responder` belongs to a loop that watches its descriptor. A `Scouter` can be watched by a loop
-too (`filenos`, `handle`, `next_timeout`), or be waited on in a thread of its own (`wait`).
+Both sides have one socket per interface, so that a SCOUT is sent on every interface and a HELLO is sent from the one
+its SCOUT was received on. A `Responder` belongs to a loop that watches its descriptor. A `Scouter` can be watched by a
+loop too (`filenos`, `handle`, `next_timeout`), or be waited on in a thread of its own (`wait`).
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class ScoutingSettings(msgspec.Struct, frozen=True):
 
     def interfaces(self) -> list[Interface]:
         """Return the interfaces to scout on, as they are now."""
-        found = interfaces.multicast_interfaces(self.interface)
-        if not found:
+        selected = interfaces.multicast_interfaces(self.interface)
+        if not selected:
             LOGGER.warning("scouting disabled: no network interface supports multicast")
-        return found
+        return selected
 
 
 class Responder:
@@ -63,11 +63,11 @@ class Responder:
         self,
         settings: ScoutingSettings,
         interface: Interface,
-        answering: ScoutResponder,
+        protocol: ScoutResponder,
         locators: Callable[[bool], Sequence[Locator]],
     ) -> None:
         self.interface = interface
-        self._answering = answering
+        self._protocol = protocol
         self._locators = locators
         with contextlib.ExitStack() as opened:
             self._receiver = opened.enter_context(open_receiver(settings.endpoint, interface))
@@ -83,9 +83,9 @@ class Responder:
         """Reply to the SCOUT messages that are there, without waiting."""
         with self._lock:
             for datagram, source in _read_datagrams(self._receiver):
-                if not self._answering.should_reply(datagram):
+                if not self._protocol.should_reply(datagram):
                     continue
-                hello = self._answering.hello(self._locators(interfaces.parse_address(source[0]).is_loopback))
+                hello = self._protocol.hello(self._locators(interfaces.parse_address(source[0]).is_loopback))
                 with contextlib.suppress(OSError):  # the sender is gone, or the buffer full: it will send SCOUT again
                     self._sender.sendto(hello, source)
 
@@ -103,34 +103,34 @@ def open_responders(
     settings: ScoutingSettings, identity: Identity, locators: Callable[[bool], Sequence[Locator]]
 ) -> list[Responder]:
     """Open a responder on every interface; those that fail are logged and left out."""
-    found = []
+    responders = []
     for interface in settings.interfaces():
         with _log_link_errors(interface):
-            found.append(Responder(settings, interface, ScoutResponder(identity), locators))
-    return found
+            responders.append(Responder(settings, interface, ScoutResponder(identity), locators))
+    return responders
 
 
 class Scouter:
     """Sends SCOUT on every interface, and receives the HELLO messages."""
 
     def __init__(self, settings: ScoutingSettings, what: Roles, zid: ZenohId | None = None) -> None:
-        self.asking = ScoutClient(what, zid)
-        self._places = []
+        self.client = ScoutClient(what, zid)
+        self._senders = []
         for interface in settings.interfaces():
             with _log_link_errors(interface):
                 group = group_address(settings.endpoint, interface)
-                self._places.append((open_sender(settings.endpoint, interface, settings.ttl), group))
+                self._senders.append((open_sender(settings.endpoint, interface, settings.ttl), group))
         self._waker, self._wake = socket.socketpair()
         self._lock = threading.Lock()
         self._closed = False
 
     def filenos(self) -> list[int]:
         """Return the descriptors to watch for reading."""
-        return [sender.fileno() for sender, _ in self._places]
+        return [sender.fileno() for sender, _ in self._senders]
 
     def next_timeout(self) -> float | None:
         """Return when `handle` has to send the next SCOUT."""
-        return self.asking.next_timeout()
+        return self.client.next_timeout()
 
     def handle(self, now: float) -> list[Hello]:
         """Send SCOUT if it is due, and return the HELLO messages of new nodes; does not wait."""
@@ -138,17 +138,17 @@ class Scouter:
             return [] if self._closed else self._handle(now)
 
     def _handle(self, now: float) -> list[Hello]:
-        scout = self.asking.handle_timeout(now)
-        found = []
-        for sender, group in self._places:
+        scout = self.client.handle_timeout(now)
+        hellos = []
+        for sender, group in self._senders:
             if scout is not None:
                 with contextlib.suppress(OSError):  # an interface that is down now may be up the next time
                     sender.sendto(scout, group)
             for datagram, _ in _read_datagrams(sender):
-                hello = self.asking.receive(datagram)
+                hello = self.client.receive(datagram)
                 if hello is not None:
-                    found.append(hello)
-        return found
+                    hellos.append(hello)
+        return hellos
 
     def wait(self, timeout: float) -> list[Hello]:
         """Wait for HELLO messages of new nodes; empty after `timeout` seconds, or when closed by another thread."""
@@ -157,13 +157,13 @@ class Scouter:
             if self._closed:
                 return []
             selector.register(self._waker, selectors.EVENT_READ)
-            for sender, _ in self._places:
+            for sender, _ in self._senders:
                 selector.register(sender, selectors.EVENT_READ)
             while True:
                 now = time.monotonic()
-                found = self._handle(now)
-                if found or now >= deadline or self._closed:
-                    return found
+                hellos = self._handle(now)
+                if hellos or now >= deadline or self._closed:
+                    return hellos
                 due = self.next_timeout()
                 selector.select(max(0.0, min(deadline, deadline if due is None else due) - now))
 
@@ -173,7 +173,7 @@ class Scouter:
         self._wake.close()  # wakes `wait`, which releases the lock
         with self._lock:
             self._waker.close()
-            for sender, _ in self._places:
+            for sender, _ in self._senders:
                 sender.close()
 
 

@@ -383,7 +383,7 @@ def test_of_block_first_one_waits_and_the_others_are_dropped() -> None:
         assert bob.wait_payloads(count + 2)[-1] == b"fourth"
 
 
-def test_a_peer_that_takes_nothing_is_given_up() -> None:
+def test_unresponsive_peer_is_disconnected() -> None:
     with deaf(IMPATIENT) as (alice, _):
         fill(alice)
         assert not alice.put(b"never")

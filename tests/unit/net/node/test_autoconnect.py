@@ -94,10 +94,10 @@ def test_a_node_told_of_by_a_neighbour_is_connected_to() -> None:
 def test_of_two_only_the_one_with_the_greater_id_connects() -> None:
     greater = AutoconnectPolicy(Roles(7), only_smaller=Roles(WhatAmI.PEER.bit))
     peer, router = DiscoveredNode(ZenohId(5), WhatAmI.PEER, ()), DiscoveredNode(ZenohId(5), WhatAmI.ROUTER, ())
-    assert greater.wants(ZenohId(6), peer)
-    assert not greater.wants(ZenohId(4), peer)
-    assert greater.wants(ZenohId(4), router)
-    assert not AutoconnectPolicy(Roles(1)).wants(ZenohId(6), peer)
+    assert greater.allows(ZenohId(6), peer)
+    assert not greater.allows(ZenohId(4), peer)
+    assert greater.allows(ZenohId(4), router)
+    assert not AutoconnectPolicy(Roles(1)).allows(ZenohId(6), peer)
 
 
 def test_locators_are_tried_one_after_the_other_and_bad_ones_passed_over() -> None:
@@ -124,6 +124,6 @@ def test_what_may_not_be_used_is_passed_over() -> None:
         found = DiscoveredNode(ZenohId(B), WhatAmI.PEER, (Locator("tcp/127.0.0.1:1"),))
         discovery._connect(found)
         discovery._consider(DiscoveredNode(ZenohId(A), WhatAmI.PEER, ()), ALL)
-        assert discovery._trying == set()
+        assert discovery._connecting == set()
     discovery._consider(found, ALL)
-    assert discovery._trying == set(), "a node that is closed connects to nobody"
+    assert discovery._connecting == set(), "a node that is closed connects to nobody"

@@ -64,7 +64,7 @@ def test_who_is_there_is_found(scouter: Open, responder: Responder) -> None:
     assert hello.locators == (HERE, THERE)  # the question came from loopback
 
 
-def test_a_node_is_found_once(scouter: Open, responder: Responder) -> None:
+def test_scout_delivers_a_node_once(scouter: Open, responder: Responder) -> None:
     asking = scouter(ANYBODY)
     assert found(asking, responder)
     assert asking.handle(time.monotonic() + 1) == []
@@ -116,7 +116,7 @@ def test_closing_wakes_who_waits(scouter: Open) -> None:
 
 def test_it_asks_again_while_it_waits(scouter: Open, responder: Responder, monkeypatch: pytest.MonkeyPatch) -> None:
     asking = scouter(ANYBODY)
-    asking.asking._period = 0.01
+    asking.client._period = 0.01
     with meanwhile(lambda: asking.wait(PATIENCE)) as waited:
         for _ in range(3):
             assert readable(responder)
@@ -148,14 +148,14 @@ def test_a_flood_of_questions_is_answered_in_portions(
     group = (settings.address.partition(":")[0], int(settings.address.partition(":")[2]))
     with open_sender(settings.endpoint, LO, 1) as stranger:
         for _ in range(MAX_DATAGRAMS_PER_READ + 1):
-            stranger.sendto(asking.asking.scout, group)
+            stranger.sendto(asking.client.scout, group)
         assert readable(responder)
         responder.respond()
         assert readable(responder, 0)
 
 
 def test_questions_from_elsewhere_are_not_told_of_loopback(responder: Responder) -> None:
-    hello = decode_scouting(responder._answering.hello(responder._locators(False)))
+    hello = decode_scouting(responder._protocol.hello(responder._locators(False)))
     assert isinstance(hello, Hello)
     assert hello.locators == (THERE,)
     assert encode(hello)
@@ -192,7 +192,7 @@ def test_a_machine_without_multicast(monkeypatch: pytest.MonkeyPatch, caplog: py
     with contextlib.closing(Scouter(ScoutingSettings(), ANYBODY)) as scouter:
         assert scouter.wait(0.01) == []
     assert open_responders(ScoutingSettings(), ROUTER, locators) == []
-    assert "no network interface that can multicast" in caplog.text
+    assert "no network interface supports multicast" in caplog.text
 
 
 def test_settings_are_those_of_the_configuration() -> None:
