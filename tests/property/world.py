@@ -81,9 +81,9 @@ class Node:
     def _learn(self, message: Declare) -> None:
         body = message.body
         if type(body) in DECLARE:
-            self.known[DECLARE[type(body)], body.id] = body.wire_expr.suffix  # type: ignore[union-attr]
+            self.known[DECLARE[type(body)], body.id] = body.wire_expr.suffix
         elif type(body) in UNDECLARE:
-            del self.known[UNDECLARE[type(body)], body.id]  # type: ignore[union-attr]
+            del self.known[UNDECLARE[type(body)], body.id]
 
 
 class World:

@@ -45,7 +45,7 @@ def run(program: str, *arguments: str) -> str:
     return done.stdout
 
 
-def test_a_client_needs_somebody() -> None:
+def test_client_without_reachable_endpoint_raises() -> None:
     with pytest.raises(ZError):
         open(config("client", connect=[NOBODY], connect__timeout_ms=0))
     with pytest.raises(ZError):
@@ -53,22 +53,22 @@ def test_a_client_needs_somebody() -> None:
     assert not any(running._runtime.node.identity.whatami.name == "CLIENT" for running in SessionLifecycle._all)
 
 
-def test_a_peer_goes_on_alone() -> None:
+def test_peer_opens_without_neighbours() -> None:
     with open(config("peer", connect=[NOBODY], connect__exit_on_failure=False)) as session:
         assert session.info.transports() == []
 
 
-def test_an_id_can_be_given() -> None:
+def test_configured_zid_is_used() -> None:
     with open(config("peer", id="a1b2c3")) as session:
         assert str(session.zid()) == "a1b2c3"
 
 
-def test_a_port_that_is_taken_is_an_error() -> None:
+def test_listening_on_a_used_port_raises() -> None:
     with listening("peer") as session, pytest.raises(ZError):
         open(config("peer", [address(session)], listen__exit_on_failure=True))
 
 
-def test_a_password_is_asked_for(tmp_path: Path) -> None:
+def test_wrong_password_is_rejected(tmp_path: Path) -> None:
     users = tmp_path / "users"
     users.write_text("ann:secret\n\nbob:other\n")
     with listening("router", transport__auth__usrpwd={"dictionary_file": str(users)}) as router:
@@ -80,7 +80,7 @@ def test_a_password_is_asked_for(tmp_path: Path) -> None:
             open(config("client", connect=[address(router)], transport__auth__usrpwd=bad, connect__timeout_ms=0))
 
 
-def test_own_stamps_are_made_by_a_callback() -> None:
+def test_timestamp_callback_makes_custom_records() -> None:
     asked: list[TimestampContext] = []
 
     def stamp(context: TimestampContext) -> bytes:
@@ -96,7 +96,7 @@ def test_own_stamps_are_made_by_a_callback() -> None:
         assert asked == [TimestampContext(session.zid(), WhatAmI.PEER)]
 
 
-def test_closing_from_many_threads_at_once(router: Session, client: Session) -> None:
+def test_concurrent_close_is_safe(router: Session, client: Session) -> None:
     threads = [threading.Thread(target=client.close) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -106,7 +106,7 @@ def test_closing_from_many_threads_at_once(router: Session, client: Session) -> 
     until(lambda: not router.info.transports())
 
 
-def test_a_program_that_just_ends_has_said_everything(router: Session) -> None:
+def test_publications_are_written_at_process_exit(router: Session) -> None:
     subscriber = router.declare_subscriber("a")
     run(
         """
@@ -120,7 +120,7 @@ def test_a_program_that_just_ends_has_said_everything(router: Session) -> None:
     until(lambda: not router.info.transports())
 
 
-def test_a_program_that_forgets_its_session_has_said_everything(router: Session) -> None:
+def test_publications_of_an_unreferenced_session_are_written(router: Session) -> None:
     subscriber = router.declare_subscriber("a")
     run(
         """
@@ -135,7 +135,7 @@ def test_a_program_that_forgets_its_session_has_said_everything(router: Session)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_forked_child_has_sessions_of_its_own(router: Session) -> None:
+def test_forked_child_forgets_sessions_of_the_parent(router: Session) -> None:
     subscriber = router.declare_subscriber("a")
     out = run(
         """
@@ -205,7 +205,7 @@ def test_every_blocking_call_can_be_interrupted(router: Session, call: str) -> N
     full.undeclare()
 
 
-def test_what_is_configured_reaches_the_node() -> None:
+def test_configuration_reaches_the_node() -> None:
     transport = {
         "unicast": {
             "open_timeout": 1100,
@@ -268,14 +268,16 @@ def test_what_is_configured_reaches_the_node() -> None:
         ("router", "relay", [], False),
     ],
 )
-def test_who_relays_offers_it(mode: str, peers: str, accept: list[object] | None, relays: bool) -> None:
+def test_relaying_node_announces_it_in_the_handshake(
+    mode: str, peers: str, accept: list[object] | None, relays: bool
+) -> None:
     with listening(mode, routing__peers=peers, routing__router__accept=accept) as session:
         node = session._runtime.node
         assert node.capabilities.relays == node.router.policy.relays == relays
         assert node.router.policy.is_broker == (peers != "mesh")
 
 
-def test_a_peer_that_comes_when_the_network_is_full_is_one_that_does_not_relay() -> None:
+def test_peer_beyond_the_relay_limit_does_not_relay() -> None:
     with (
         listening("router", limits__network__nodes=3) as router,
         connected("peer", router) as one,

@@ -61,7 +61,7 @@ def frame(*messages: NetworkMessage, sn: int = 7, priority: Priority = Priority.
 
 
 def payloads(node: Node) -> list[bytes]:
-    return [message.body.payload for _, message in node.messages if isinstance(message, Push)]  # type: ignore[union-attr]
+    return [message.body.payload for _, message in node.messages if isinstance(message, Push)]
 
 
 def refusals(node: Node) -> list[str]:

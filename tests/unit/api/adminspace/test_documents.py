@@ -36,7 +36,7 @@ def value(document: Document) -> Any:  # noqa: ANN401 - any JSON
     return json.loads(document.payload)
 
 
-def test_the_root_describes_the_node(router: Session, client: Session) -> None:
+def test_root_document_describes_the_node(router: Session, client: Session) -> None:
     made = reports(router, {"name": "here"})
     (document,) = made.answer(made.root, {})
     link = client.info.links()[0]
@@ -60,7 +60,7 @@ def test_the_root_describes_the_node(router: Session, client: Session) -> None:
     }
 
 
-def test_everything_is_listed_below_the_root(router: Session, client: Session) -> None:
+def test_wildcard_query_returns_all_documents(router: Session, client: Session) -> None:
     subscriber = client.declare_subscriber("demo/*")
     queryable = client.declare_queryable("demo/q")
     token = client.liveliness().declare_token("demo/t")
@@ -79,14 +79,14 @@ def test_everything_is_listed_below_the_root(router: Session, client: Session) -
     until(lambda: not asked(router, "/*/demo/**"))
 
 
-def test_only_what_is_asked_for_is_answered(router: Session) -> None:
+def test_query_returns_matching_documents_only(router: Session) -> None:
     assert list(asked(router, "/metrics")) == ["metrics"]
     assert list(asked(router, "/link*/*")) == []
     assert list(asked(router, "/linkstate/*")) == ["linkstate/north", "linkstate/south:0:peer"]
     assert asked(router, "/config/**") == {}
 
 
-def test_routers_tell_of_their_network(router: Session) -> None:
+def test_routers_have_a_linkstate_document(router: Session) -> None:
     there = str(router.zid())
     weights = [{"dst_zid": there, "weight": 7}]
     with connected("router", router, routing__router__linkstate__transport_weights=weights) as session:
@@ -107,7 +107,7 @@ def test_routers_tell_of_their_network(router: Session) -> None:
         assert lines[2].startswith('    1 -- 0 [ label = "7.0')
 
 
-def test_neighbouring_peers_are_a_graph_without_links(router: Session) -> None:
+def test_graph_of_peers_has_nodes_without_edges(router: Session) -> None:
     with connected("peer", router, routing__peers="broker") as peer:
         expected = 'graph {{\n    0 [ label = "{}" ]\n    1 [ label = "{}" ]\n}}\n'
         (south,) = asked(router, "/linkstate/south:0:peer").values()
@@ -117,7 +117,7 @@ def test_neighbouring_peers_are_a_graph_without_links(router: Session) -> None:
         assert asked(peer, "/route/**") == {}
 
 
-def test_a_peer_that_relays_is_in_the_network_and_still_one_of_the_routers_peers(router: Session) -> None:
+def test_relaying_peer_is_in_the_linkstate_and_peer_graphs(router: Session) -> None:
     with connected("peer", router) as peer:
         names = [f'    {number} [ label = "{each.zid()}" ]\n' for number, each in enumerate((router, peer))]
         (south,) = asked(router, "/linkstate/south:0:peer").values()
@@ -126,11 +126,11 @@ def test_a_peer_that_relays_is_in_the_network_and_still_one_of_the_routers_peers
         assert "1 -- 0" in north.payload.decode()
 
 
-def test_a_client_has_no_graph(client: Session) -> None:
+def test_client_has_no_linkstate_document(client: Session) -> None:
     assert asked(client, "/linkstate/**") == {}
 
 
-def test_metrics_are_text_that_ends(router: Session, client: Session) -> None:
+def test_metrics_are_openmetrics_text_with_eof(router: Session, client: Session) -> None:
     packed = asked(router, "/metrics")["metrics"]
     plain = asked(router, "/metrics", compression="false")["metrics"]
     bare = asked(router, "/metrics", compression="false", descriptors="false")["metrics"]
@@ -144,7 +144,7 @@ def test_metrics_are_text_that_ends(router: Session, client: Session) -> None:
     assert bare.payload.decode().splitlines() == [line for line in lines if not line.startswith(("# HELP", "# TYPE"))]
 
 
-def test_counters_are_those_of_every_neighbour(router: Session, client: Session) -> None:
+def test_counters_document_lists_every_neighbour(router: Session, client: Session) -> None:
     (driver,) = router._runtime.node.drivers.values()
     driver.connection.receive_counters.count_lost(LossReason.INTERRUPTED, 689)
     driver.drop(DropReason.CONGESTION, 12)
@@ -180,11 +180,11 @@ def test_counters_are_those_of_every_neighbour(router: Session, client: Session)
         ("**/x", set()),
     ],
 )
-def test_what_remains_below_a_prefix(key: str, expected: set[str]) -> None:
+def test_relative_key_exprs_below_a_prefix(key: str, expected: set[str]) -> None:
     assert relative_key_exprs(key, "@/a/router/subscriber") == expected
 
 
-def test_members_of_a_group_are_sessions_without_a_region() -> None:
+def test_group_members_are_sessions_without_region() -> None:
     place = f"udp/{free_group()}"
     group = f"{place}#iface={find_interface('127.0.0.1').name}"
     with open(config("peer", [group])) as session, open(config("peer", [group])) as other:
