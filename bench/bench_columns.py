@@ -29,7 +29,7 @@ from bench.compare import Result
 from bench.running import parser, report
 from zenspark.wire.buffer import Writer
 from zenspark.wire.codec import decode_batch, encode
-from zenspark.wire.columns import ABSENT, Columns, Cursor, Encoder, Outcome, Rows, Spans
+from zenspark.wire.columns import ABSENT, PushColumns, BatchDecoder, BatchEncoder, StopReason, OutgoingRows, BinaryColumn
 from zenspark.wire.messages import Frame, Push, Put
 from zenspark.wire.values import Congestion, Encoding, QoS, SourceInfo, Timestamp, WireExpr, ZenohId
 
@@ -142,20 +142,20 @@ class Traffic:
     def stream(self) -> bytes:
         return b"".join(len(batch).to_bytes(2, "little") + batch for batch in self.batches)
 
-    def rows(self) -> Rows:
+    def rows(self) -> OutgoingRows:
         """Columns as `put_batch` passes them: values shared by all rows are given once."""
         bodies: list[Any] = [push.body for push in self.pushes]
         sources = [body.source_info for body in bodies]
         stamps = [body.timestamp for body in bodies]
         keys = {push.wire_expr for push in self.pushes}
         one_kind = len(keys) == 1
-        return Rows(
+        return OutgoingRows(
             len(bodies),
             keys.pop() if one_kind else spans([push.wire_expr.suffix.encode() for push in self.pushes]),
             spans([body.payload for body in bodies]),
             qos=QoS.DEFAULT if one_kind else bytes(push.qos.to_wire() for push in self.pushes),
             timestamp=array("Q", [stamp.ntp64 if stamp else 0 for stamp in stamps]) if any(stamps) else None,
-            timestamp_id=Spans.constant(CLOCK.to_bytes()) if any(stamps) else None,
+            timestamp_id=BinaryColumn.constant(CLOCK.to_bytes()) if any(stamps) else None,
             encoding=column([encoded(body.encoding) for body in bodies]),
             attachment=column([body.attachment for body in bodies]),
             source_zid=column([CLOCK.to_bytes() if source else None for source in sources]),
@@ -164,18 +164,18 @@ class Traffic:
         )
 
 
-def column(pieces: list[bytes | None]) -> Spans | None:
+def column(pieces: list[bytes | None]) -> BinaryColumn | None:
     return spans(pieces) if any(pieces) else None
 
 
-def spans(pieces: list[bytes | None]) -> Spans:
+def spans(pieces: list[bytes | None]) -> BinaryColumn:
     data = bytearray()
     starts, stops = array("I"), array("I")
     for piece in pieces:
         starts.append(ABSENT if piece is None else len(data))
         data += piece or b""
         stops.append(len(data))
-    return Spans(data, starts, stops)
+    return BinaryColumn(data, starts, stops)
 
 
 def encoded(encoding: Encoding) -> bytes | None:
@@ -193,19 +193,19 @@ class Measurement:
     def __init__(self, make: Callable[[int], Push]) -> None:
         self.traffic = Traffic([make(number) for number in range(MESSAGES)])
         self.few = Traffic(self.traffic.pushes[:OBJECTS])
-        self.columns = Columns(MESSAGES)
+        self.columns = PushColumns(MESSAGES)
         self.out = bytearray(len(self.traffic.stream) * 2 + LIMIT)
         self.rows = self.traffic.rows()
 
     def decode(self) -> None:
         self.columns.clear()
-        outcome = Cursor(self.traffic.stream, limit=LIMIT).decode(self.columns)
-        assert outcome is Outcome.END
+        outcome = BatchDecoder(self.traffic.stream, limit=LIMIT).decode(self.columns)
+        assert outcome is StopReason.END
         assert len(self.columns) == MESSAGES
 
     def encode(self) -> None:
-        self.rows.rewind()
-        assert Encoder(limit=LIMIT).encode(self.rows, self.out) is Outcome.END
+        self.rows.reset()
+        assert BatchEncoder(limit=LIMIT).encode(self.rows, self.out) is StopReason.END
 
     def read_objects(self) -> None:
         for batch in self.few.batches:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from fuzz.harness import run
 from zenspark.errors import DecodeError
 from zenspark.wire.codec import decode_bare_batch, decode_batch
-from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
+from zenspark.wire.columns import PushColumns, BatchDecoder, Framing, StopReason
 from zenspark.wire.declare import Message
 from zenspark.wire.messages import Frame, Put
 from zenspark.wire.values import Priority
@@ -63,37 +63,37 @@ def by_columns(data: memoryview, framing: Framing, room: int, hoard: bool) -> tu
     Rows are forgotten after every call, or, to hoard them, only when there is no room for more.
     """
     told: list[Told] = []
-    cursor = Cursor(data, framing, LIMIT)
-    columns = Columns(room, room, room)
+    cursor = BatchDecoder(data, framing, LIMIT)
+    columns = PushColumns(room, room, room)
     known = 0
     while True:
         was_empty, before = not columns.row_count and not columns.frame_count, cursor.pos
         outcome = cursor.decode(columns)
-        assert outcome is not Outcome.FULL or not was_empty or cursor.pos > before, "no way to make room"
+        assert outcome is not StopReason.FULL or not was_empty or cursor.pos > before, "no way to make room"
         told += [row_of(columns, row) for row in range(known, columns.row_count)]
         known = columns.row_count
-        if outcome is Outcome.MESSAGE:
+        if outcome is StopReason.MESSAGE:
             try:
                 told += message_at(cursor, framing)
             except DecodeError as error:
                 return told, str(error)
-        elif outcome is not Outcome.FULL:
+        elif outcome is not StopReason.FULL:
             return told, outcome.name.lower()
-        if outcome is Outcome.FULL or not hoard:
+        if outcome is StopReason.FULL or not hoard:
             check_spans(columns)
             columns.clear()
             known = 0
 
 
-def message_at(cursor: Cursor, framing: Framing) -> Iterator[Told]:
+def message_at(cursor: BatchDecoder, framing: Framing) -> Iterator[Told]:
     message = cursor.message()
     if cursor.in_frame and framing is not Framing.BARE:
         return iter([(cursor.sn, cursor.reliable, cursor.priority, message)])
     return spread(message)
 
 
-def row_of(columns: Columns, row: int) -> Told:
-    shape = columns.shape_at(columns.shape[row])
+def row_of(columns: PushColumns, row: int) -> Told:
+    shape = columns.template_at(columns.template_index[row])
     frames = [frame for frame in range(columns.frame_count) if columns.frame_row[frame] <= row]
     if not frames:
         return None, shape.reliable, shape.priority, columns.push(row)
@@ -102,7 +102,7 @@ def row_of(columns: Columns, row: int) -> Told:
     return columns.frame_sn[frames[-1]], shape.reliable, shape.priority, columns.push(row)
 
 
-def check_spans(columns: Columns) -> None:
+def check_spans(columns: PushColumns) -> None:
     """The columns as a whole say what each row says."""
     payloads, attachments, suffixes = columns.payloads(), columns.attachments(), columns.suffixes()
     numbers = columns.source_sns()

@@ -31,7 +31,7 @@ def rows(pushes: PushRun) -> list[Event]:
     """Publications as messages."""
     columns = pushes.columns
     numbers = range(pushes.start, pushes.stop)
-    return [MessageReceived(columns.push(row), columns.shape_at(columns.shape[row]).reliable) for row in numbers]
+    return [MessageReceived(columns.push(row), columns.template_at(columns.template_index[row]).reliable) for row in numbers]
 
 
 def written(connection: Connection) -> bytes:

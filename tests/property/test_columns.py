@@ -15,7 +15,7 @@ from zenspark.errors import DecodeError
 from zenspark.transport.outbox import vle
 from zenspark.wire import codec
 from zenspark.wire.buffer import Reader, Writer
-from zenspark.wire.columns import ABSENT, Columns, Cursor, Encoder, Framing, Kind, Outcome, Rows, Spans
+from zenspark.wire.columns import ABSENT, PushColumns, BatchDecoder, BatchEncoder, Framing, RowKind, StopReason, OutgoingRows, BinaryColumn
 from zenspark.wire.declare import Message, replace
 from zenspark.wire.messages import Del, Frame, KeepAlive, NetworkMessage, Push, Put
 from zenspark.wire.values import Encoding, Priority, QoS, WireExpr
@@ -103,7 +103,7 @@ class Listener:
 
     def __init__(self, framing: Framing, rows: int = 64, *, clears: bool = True) -> None:
         self.framing = framing
-        self.columns = Columns(rows)
+        self.columns = PushColumns(rows)
         self.clears = clears
         self.seen: list[Message] = []
         self.error: DecodeError | None = None
@@ -112,15 +112,15 @@ class Listener:
         """Take in what is complete; the position of what is not."""
         self.columns.clear()
         self.drained = (0, 0)
-        cursor = Cursor(data, self.framing, LIMIT, pos, end)
+        cursor = BatchDecoder(data, self.framing, LIMIT, pos, end)
         while True:
             outcome = cursor.decode(self.columns)
-            self.drain(outcome is Outcome.FULL)
-            ended = outcome in (Outcome.END, Outcome.OVERSIZED)
-            if ended or (outcome is Outcome.MESSAGE and not self.ask_codec(cursor)):
+            self.drain(outcome is StopReason.FULL)
+            ended = outcome in (StopReason.END, StopReason.OVERSIZED)
+            if ended or (outcome is StopReason.MESSAGE and not self.ask_codec(cursor)):
                 return int(cursor.pos)
 
-    def ask_codec(self, cursor: Cursor) -> bool:
+    def ask_codec(self, cursor: BatchDecoder) -> bool:
         try:
             message = cursor.message()
         except DecodeError as error:
@@ -302,14 +302,14 @@ def columnar(push: Any) -> Any:  # noqa: ANN401 - a Push with a body of either k
     return replace(push, wire_expr=key, timestamp=None, ts_stack=None, node_id=0, exts=(), body=body)
 
 
-def spans(pieces: list[bytes | None]) -> Spans:
+def spans(pieces: list[bytes | None]) -> BinaryColumn:
     data = bytearray(b"?")
     starts, stops = array("I"), array("I")
     for piece in pieces:
         starts.append(ABSENT if piece is None else len(data))
         data += piece or b""
         stops.append(len(data))
-    return Spans(data, starts, stops)
+    return BinaryColumn(data, starts, stops)
 
 
 def encoding_bytes(encoding: Encoding) -> bytes:
@@ -318,16 +318,16 @@ def encoding_bytes(encoding: Encoding) -> bytes:
     return bytes(out.data)
 
 
-def rows_of(pushes: list[Any], key: WireExpr | None, qos: QoS | None) -> Rows:
+def rows_of(pushes: list[Any], key: WireExpr | None, qos: QoS | None) -> OutgoingRows:
     """Columns of messages; one key and one QoS for all, where they are given."""
     bodies = [push.body for push in pushes]
     sources = [body.source_info for body in bodies]
     stamps = [body.timestamp for body in bodies]
-    return Rows(
+    return OutgoingRows(
         len(pushes),
         key or spans([push.wire_expr.suffix.encode() for push in pushes]),
         spans([body.payload if isinstance(body, Put) else None for body in bodies]),
-        kind=bytes(Kind.DEL if isinstance(body, Del) else Kind.PUT for body in bodies),
+        kind=bytes(RowKind.DEL if isinstance(body, Del) else RowKind.PUT for body in bodies),
         qos=qos or bytes(push.qos.to_wire() for push in pushes),
         timestamp=array("Q", [stamp.ntp64 if stamp else 0 for stamp in stamps]),
         timestamp_id=spans([stamp.id.to_bytes() if stamp else None for stamp in stamps]),
@@ -363,7 +363,7 @@ def test_columns_are_written_as_the_codec_writes_their_messages(
     rows = rows_of(pushes, key, qos)
     assert [rows.push(row) for row in range(len(pushes))] == pushes
     reliable, priority, sn = lane
-    encoder = Encoder(framing, limit, reliable=reliable, priority=priority, sn=sn)
+    encoder = BatchEncoder(framing, limit, reliable=reliable, priority=priority, sn=sn)
     lengths = {Framing.STREAM: 2, Framing.BARE: 4, Framing.BATCH: 0}
     width, out = lengths[framing], bytearray(lengths[framing] + limit)
     while True:
@@ -378,10 +378,10 @@ def test_columns_are_written_as_the_codec_writes_their_messages(
             following = len(codec.encode(pushes[rows.row]))
             assert following > limit - len(content or head)
             is_oversized = following > room and not content  # it does not even fit an empty batch
-            assert outcome is (Outcome.MESSAGE if is_oversized else Outcome.FULL)
-        if outcome is Outcome.END:
+            assert outcome is (StopReason.MESSAGE if is_oversized else StopReason.FULL)
+        if outcome is StopReason.END:
             break
-        if outcome is Outcome.MESSAGE:
+        if outcome is StopReason.MESSAGE:
             rows.skip()
     assert rows.row == len(pushes)
 
@@ -389,19 +389,19 @@ def test_columns_are_written_as_the_codec_writes_their_messages(
 @given(st.lists(strategies.messages(Push).map(columnar), min_size=1, max_size=8), strategies.values(Priority))
 @examples(30)
 def test_what_is_written_from_columns_is_read_into_columns(pushes: list[Any], priority: Priority) -> None:
-    encoder = Encoder(limit=4000, priority=priority)
+    encoder = BatchEncoder(limit=4000, priority=priority)
     out = bytearray(1 << 16)
     rows = rows_of(pushes, None, None)
-    assert encoder.encode(rows, out) is Outcome.END
+    assert encoder.encode(rows, out) is StopReason.END
     for row, push in enumerate(pushes):
-        head, payload = rows.parts(row)
+        head, payload = rows.head_and_payload(row)
         assert head + (b"" if payload is None else vle(len(payload)) + bytes(payload)) == codec.encode(push)
-    columns = Columns(len(pushes))
-    assert Cursor(out, Framing.STREAM, 4000, 0, encoder.written).decode(columns) is Outcome.END
+    columns = PushColumns(len(pushes))
+    assert BatchDecoder(out, Framing.STREAM, 4000, 0, encoder.written).decode(columns) is StopReason.END
     assert [columns.push(row) for row in range(len(columns))] == pushes
     payloads = [push.body.payload if isinstance(push.body, Put) else None for push in pushes]
     found = columns.payloads()
     assert [found.value(row) for row in range(len(columns))] == payloads
-    gathered = found.gather()
+    gathered = found.pack()
     assert bytes(gathered.data) == b"".join(payload or b"" for payload in payloads)
     assert gathered.null_count == payloads.count(None)

@@ -22,7 +22,7 @@ from zenspark.transport.framing import decompress
 from zenspark.transport.outbox import Outbox
 from zenspark.transport.receiver import FrameReceiver, LaneParameters, MessageReceived, PushRun
 from zenspark.wire.codec import encode, encode_link_states
-from zenspark.wire.columns import Columns, Cursor, Framing, Outcome, Relay
+from zenspark.wire.columns import PushColumns, BatchDecoder, Framing, StopReason, RowForwarder
 from zenspark.wire.declare import replace
 from zenspark.wire.messages import (
     Declare,
@@ -157,33 +157,33 @@ class InColumns(World):
     def __init__(self, *arguments: Any) -> None:  # noqa: ANN401
         super().__init__(*arguments)
         self.forwarding = ForwardingPlanner(self.router, self.local)
-        self.columns = Columns(5, 4, 3)
+        self.columns = PushColumns(5, 4, 3)
 
     def run(self, run: Run) -> None:
         face = self.faces[run.who]
-        cursor = Cursor(b"".join(batches(run)), Framing.STREAM, 0xFFFF)
-        outcome = Outcome.FULL
-        while outcome is not Outcome.END:
+        cursor = BatchDecoder(b"".join(batches(run)), Framing.STREAM, 0xFFFF)
+        outcome = StopReason.FULL
+        while outcome is not StopReason.END:
             self.columns.clear()
             outcome = cursor.decode(self.columns)
             self.hear(face, self.columns)
-            if outcome is Outcome.MESSAGE:
+            if outcome is StopReason.MESSAGE:
                 message = cursor.message()
                 assert isinstance(message, NetworkMessage)
                 self.receive(face, message, cursor.reliable)
 
-    def hear(self, face: Face, columns: Columns) -> None:
+    def hear(self, face: Face, columns: PushColumns) -> None:
         courses = self.forwarding.plans(face, columns, 0, len(columns))
         if courses is None:
             for row in range(len(columns)):
-                self.receive(face, columns.push(row), columns.shape_at(columns.shape[row]).reliable)
+                self.receive(face, columns.push(row), columns.template_at(columns.template_index[row]).reliable)
             return
         pushes = PushRun(columns, 0, len(columns), timestamped_by=None if self.router.timestamping is None else OWN)
         for row in range(len(columns)):
-            if courses[columns.shape[row]].is_local:
+            if courses[columns.template_index[row]].is_local:
                 self.heard.append(local_row(pushes, row))
         for target, share in plans_by_peer(courses):
-            relay = Relay(columns, 0, len(columns), bytes(share.lanes), share.heads, OWN.to_bytes())
+            relay = RowForwarder(columns, 0, len(columns), bytes(share.lanes), share.heads, OWN.to_bytes())
             while relay.lane >= 0:
                 try:
                     self.outboxes[target].append_forwarded(relay)
@@ -193,7 +193,7 @@ class InColumns(World):
 
 def local_row(pushes: PushRun, row: int) -> tuple[Push, bool]:
     """What the session makes of a row."""
-    shape = pushes.shape_at(pushes.columns.shape[row])
+    shape = pushes.template_at(pushes.columns.template_index[row])
     push = replace(pushes.columns.push(row), wire_expr=WireExpr(0, "local"), node_id=0)
     if isinstance(push.body, Put) and shape.timestamp_id is not None:
         stamp = Timestamp(pushes.columns.timestamp[row], shape.timestamp_id)
@@ -213,20 +213,20 @@ def batches(run: Run) -> Iterator[bytes]:
 def arrived(written: Sequence[bytes], link: Link) -> list[tuple[Push, bool]]:
     """The messages in what was written to a neighbour."""
     lanes = LaneParameters(link.qos, SN_MASK, PATCH, NextSns(((7, 7),) * len(Priority)), 1 << 20)
-    hearing = FrameReceiver(lanes, Columns(64))
+    hearing = FrameReceiver(lanes, PushColumns(64))
     found: list[tuple[Push, bool]] = []
     for batch in written:
         if link.low_latency:
-            cursor = Cursor(batch, Framing.BARE, 1 << 20)
+            cursor = BatchDecoder(batch, Framing.BARE, 1 << 20)
         elif link.compression:
-            cursor = Cursor(decompress(batch[2:], link.batch_size), Framing.BATCH)
+            cursor = BatchDecoder(decompress(batch[2:], link.batch_size), Framing.BATCH)
         else:
-            cursor = Cursor(batch, Framing.STREAM, link.batch_size - 2)
+            cursor = BatchDecoder(batch, Framing.STREAM, link.batch_size - 2)
         for event in hearing.events(cursor):
             if isinstance(event, PushRun):
                 columns = event.columns
                 for row in range(event.start, event.stop):
-                    found.append((columns.push(row), columns.shape_at(columns.shape[row]).reliable))
+                    found.append((columns.push(row), columns.template_at(columns.template_index[row]).reliable))
             else:
                 assert isinstance(event, MessageReceived), event
                 assert isinstance(event.message, Push)

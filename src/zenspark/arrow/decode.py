@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from zenspark.arrow.schema import SCHEMA, UTC
 from zenspark.transport.receiver import PushRun
-from zenspark.wire.columns import Columns, Kind, Shape, Spans, room
+from zenspark.wire.columns import PushColumns, RowKind, PushTemplate, BinaryColumn, uninitialized_bytes
 from zenspark.wire.values import Encoding, EntityId, QoS, ZenohId
 
 MAX_CACHED_ROWS = 65536
@@ -32,7 +32,7 @@ MAX_CACHED_TEXT_CHARACTERS = 64
 """Characters of a text up to which a constant column of it is cached."""
 COLUMN_INDEX = {name: place for place, name in enumerate(SCHEMA.names)}
 FIELDS = {field.name: field for field in SCHEMA}
-KIND_NAMES = {Kind.PUT: "PUT", Kind.DEL: "DELETE"}
+KIND_NAMES = {RowKind.PUT: "PUT", RowKind.DEL: "DELETE"}
 INDEX, NTP64, SN, OFFSET, RUN_END = pa.uint32(), pa.uint64(), pa.uint32(), pa.int32(), pa.int32()
 MIN_ARENA_BYTES, MAX_ARENA_BYTES = 1 << 16, 1 << 22
 """The size of a payload arena in bytes."""
@@ -60,7 +60,7 @@ class SharedValues(NamedTuple):
     @staticmethod
     def of(
         key: str | None,
-        kind: Kind,
+        kind: RowKind,
         encoding: Encoding,
         qos: QoS,
         reliable: bool,
@@ -137,13 +137,13 @@ class ChunkTemplate:
 
     __slots__ = ("_shared_values", "has_attachment", "has_source", "has_timestamp", "is_put", "shared")
 
-    def __init__(self, shape: Shape, via: str) -> None:
+    def __init__(self, shape: PushTemplate, via: str) -> None:
         self._shared_values = SharedValues.of(
             None, shape.kind, shape.encoding, shape.qos, shape.reliable, shape.timestamp_id, shape.source, via
         )[1:]
         self.shared: dict[str | None, SharedValues] = {}
         """The shared values by key."""
-        self.is_put = shape.kind is Kind.PUT
+        self.is_put = shape.kind is RowKind.PUT
         self.has_attachment = shape.has_attachment
         self.has_timestamp = shape.timestamp_id is not None
         self.has_source = shape.source is not None
@@ -171,13 +171,13 @@ class TemplateCache:
             self.size = 0
         cached = self._templates.setdefault((via, pushes.timestamped_by), {})
         templates = []
-        for index in range(pushes.columns.shape_count):
-            meta, _, _, *others = pushes.columns.signature(index)  # without both parts of the key
+        for index in range(pushes.columns.template_count):
+            meta, _, _, *others = pushes.columns.template_key(index)  # without both parts of the key
             keyless = (meta, *others) if others else meta
             template = cached.get(keyless)
             if template is None:
                 # Publications on ever new keys mostly differ in nothing but the key; decoding a template is slow.
-                template = cached[keyless] = ChunkTemplate(pushes.shape_at(index), via)
+                template = cached[keyless] = ChunkTemplate(pushes.template_at(index), via)
             templates.append(template)
         return templates
 
@@ -196,16 +196,16 @@ class PayloadArena:
     __slots__ = ("_data", "_offsets", "_views", "rows")
 
     def __init__(self, rows: int, size: int) -> None:
-        offsets, data = room((rows + 1) * OFFSET.byte_width), room(size)
+        offsets, data = uninitialized_bytes((rows + 1) * OFFSET.byte_width), uninitialized_bytes(size)
         self._views = memoryview(offsets).cast("i"), memoryview(data)
         self._views[0][0] = 0
         self._offsets, self._data = pa.py_buffer(offsets), pa.py_buffer(data)
         self.rows = 0
 
-    def add(self, spans: Spans) -> int:
+    def add(self, spans: BinaryColumn) -> int:
         """Append payloads; returns their bytes, a negative number if they do not fit."""
         offsets, data = self._views
-        size: int = spans.gather_behind(offsets[self.rows :], data)
+        size: int = spans.append_to(offsets[self.rows :], data)
         if size >= 0:
             self.rows += spans.count
         return size
@@ -233,7 +233,7 @@ class ArenaPool:
         self._size = MIN_ARENA_BYTES
         self._begun = 0.0
 
-    def add(self, spans: Spans) -> int:
+    def add(self, spans: BinaryColumn) -> int:
         """Append payloads, none of them null, to the current arena or to a new one; returns their bytes."""
         size = self.arena.add(spans)
         if size < 0:
@@ -264,7 +264,7 @@ def chunk_from_rows(
     payload, size, arena = _payload_column(pushes, pool, all_put=all(template.is_put for template in distinct))
     chunk = RowChunk(
         tuple(map(memory.values, templates, keys)),
-        None if len(keys) == 1 else _copy_column(columns.shape[where], INDEX),
+        None if len(keys) == 1 else _copy_column(columns.template_index[where], INDEX),
         payload,
         _pack_binary(columns.attachments(), where) if any(template.has_attachment for template in distinct) else None,
         _copy_column(columns.timestamp[where], NTP64) if any(template.has_timestamp for template in distinct) else None,
@@ -297,14 +297,14 @@ def _copy_column(view: memoryview, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(view), [None, pa.py_buffer(view.tobytes())])
 
 
-def _zero_copy_payload(columns: Columns) -> pa.Array:
+def _zero_copy_payload(columns: PushColumns) -> pa.Array:
     """Return the payload of the only row in place, without a copy."""
     bounds = pa.py_buffer(columns.payload_start.tobytes() + columns.payload_stop.tobytes())
     return pa.Array.from_buffers(pa.binary(), 1, [None, bounds, pa.py_buffer(columns.data)])
 
 
-def _pack_binary(spans: Spans, where: slice) -> pa.Array:
-    packed = spans.gather()
+def _pack_binary(spans: BinaryColumn, where: slice) -> pa.Array:
+    packed = spans.pack()
     validity = None if packed.validity is None else pa.py_buffer(packed.validity)
     buffers = [validity, pa.py_buffer(packed.offsets), pa.py_buffer(packed.data)]
     return pa.Array.from_buffers(pa.binary(), spans.count, buffers, packed.null_count)[where]

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from zenspark.arrow.schema import SCHEMA
 from zenspark.errors import RowError, UsageError, ZError
 from zenspark.wire.buffer import Writer
-from zenspark.wire.columns import Kind, Rows, Spans
+from zenspark.wire.columns import RowKind, OutgoingRows, BinaryColumn
 from zenspark.wire.values import Congestion, Encoding, Priority, QoS, WireExpr, ZenohId
 
 QOS_COLUMNS = ("priority", "congestion", "express", "reliable")
@@ -158,13 +158,13 @@ def to_wire_rows(
     key: WireExpr | None = None,
     qos: QoS = QoS.DEFAULT,
     encoding: Encoding = Encoding.BYTES,
-) -> Rows:
+) -> OutgoingRows:
     """Make the PUSH rows of a validated batch, on one wire expression or each on the key in its row.
 
     All rows get the QoS given: the QoS columns of the batch are ignored here.
     """
     columns = {name: batch.column(name) for name in batch.schema.names}
-    return Rows(
+    return OutgoingRows(
         batch.num_rows,
         _binary_column(columns["key"]) if key is None else key,
         _binary_column(columns["payload"]) if "payload" in columns else None,
@@ -182,7 +182,7 @@ def _optional_columns(columns: dict[str, pa.Array], encoding: Encoding) -> dict[
         texts = pc.fill_null(columns["encoding"], str(encoding))
         options["encoding"] = _dictionary_lookup("encoding", texts, _parse_encoding)
     elif encoding != Encoding.BYTES:
-        options["encoding"] = Spans.constant(_encode_encoding(encoding))
+        options["encoding"] = BinaryColumn.constant(_encode_encoding(encoding))
     if "timestamp_ntp64" in columns:
         options["timestamp"] = _number_view(columns["timestamp_ntp64"])
         options["timestamp_id"] = _dictionary_lookup("timestamp_id", columns["timestamp_id"], _encode_zid)
@@ -194,15 +194,15 @@ def _optional_columns(columns: dict[str, pa.Array], encoding: Encoding) -> dict[
     return options
 
 
-def _binary_column(array: pa.Array) -> Spans:
+def _binary_column(array: pa.Array) -> BinaryColumn:
     """Return a binary or text column in place, without a copy."""
     validity, offsets, data = array.buffers()
     bounds = memoryview(offsets).cast("B").cast("I")[array.offset : array.offset + len(array) + 1]
     bits = None if validity is None else memoryview(validity)
-    return Spans.from_offsets(b"" if data is None else memoryview(data), bounds, bits, array.offset if bits else 0)
+    return BinaryColumn.from_offsets(b"" if data is None else memoryview(data), bounds, bits, array.offset if bits else 0)
 
 
-def _dictionary_lookup(name: str, array: pa.Array, convert: Callable[[str], bytes | None]) -> Spans:
+def _dictionary_lookup(name: str, array: pa.Array, convert: Callable[[str], bytes | None]) -> BinaryColumn:
     """Convert a text column, each distinct text once."""
     encoded = pc.dictionary_encode(array)
     converted = []
@@ -246,8 +246,8 @@ def _number_view(array: pa.Array) -> memoryview:
     return raw.cast("B").cast("Q" if width == 8 else "I")
 
 
-def _kind_column(array: pa.Array | None) -> Kind | bytes:
+def _kind_column(array: pa.Array | None) -> RowKind | bytes:
     if array is None:
-        return Kind.PUT
+        return RowKind.PUT
     is_del = pc.cast(pc.equal(array, "DELETE"), pa.uint8())
     return bytes(memoryview(is_del.buffers()[1])[is_del.offset : is_del.offset + len(is_del)])

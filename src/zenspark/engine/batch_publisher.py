@@ -24,7 +24,7 @@ from zenspark.net.io.driver import LinkDriver
 from zenspark.router.face import Interceptor
 from zenspark.types.enums import Locality
 from zenspark.types.sample import Sample, sample_from_body
-from zenspark.wire.columns import Rows
+from zenspark.wire.columns import OutgoingRows
 from zenspark.wire.values import WireExpr
 
 BatchOrTable: TypeAlias = "pa.RecordBatch | pa.Table"
@@ -150,7 +150,7 @@ class BatchPublisher:
         driver.publish_rows(rows, run.qos, run.reliable)
         return int(rows.count) - int(rows.row)
 
-    def _send_individually(self, rows: Rows, reliable: bool, driver: LinkDriver, interceptor: Interceptor) -> int:
+    def _send_individually(self, rows: OutgoingRows, reliable: bool, driver: LinkDriver, interceptor: Interceptor) -> int:
         """Send row by row, each through the egress interceptor."""
         dropped = 0
         for row in range(rows.count):

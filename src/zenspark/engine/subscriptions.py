@@ -154,11 +154,11 @@ class Subscriptions:
             if key is None:
                 templates.append(None)
                 continue
-            signature = pushes.columns.signature(index)
+            signature = pushes.columns.template_key(index)
             template = cached.get(signature)
             if template is None:
                 cached.count_key_bytes(key)
-                shape = pushes.shape_at(index)
+                shape = pushes.template_at(index)
                 header = header_from_template(shape, KeyExpr(key))
                 template = cached[signature] = SampleTemplate(header, shape.has_attachment)
             templates.append(template)

@@ -30,7 +30,7 @@ from zenspark.handlers.handler import BoundHandler, Handler
 from zenspark.transport.receiver import PushRun
 from zenspark.types.enums import Reliability, SampleKind
 from zenspark.types.sample import Sample
-from zenspark.wire.columns import Kind
+from zenspark.wire.columns import RowKind
 from zenspark.wire.values import EntityId, QoS
 
 MAX_QUEUED_CHUNKS = 64
@@ -190,7 +190,7 @@ def _shared_values(sample: Sample) -> SharedValues:
     stamp, source = sample.timestamp, sample.source_info
     return SharedValues.of(
         str(sample.key_expr),
-        Kind.PUT if sample.kind is SampleKind.PUT else Kind.DEL,
+        RowKind.PUT if sample.kind is SampleKind.PUT else RowKind.DEL,
         sample.encoding.to_wire(),
         QoS(sample.priority.to_wire(), sample.congestion_control.to_wire(), sample.express),
         sample.reliability is Reliability.RELIABLE,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from zenspark.clock import HybridClock
-from zenspark.wire.columns import Columns
+from zenspark.wire.columns import PushColumns
 from zenspark.wire.declare import replace
 from zenspark.wire.messages import Push, Put
 from zenspark.wire.values import Timestamp, ZenohId
@@ -40,12 +40,12 @@ class TimestampPolicy:
         stamp = Timestamp(self.clock.stamp(now), self._zid)
         return replace(push, body=replace(body, timestamp=stamp))
 
-    def timestamp_rows(self, columns: Columns, start: int, stop: int, selected: bytes) -> bool:
+    def timestamp_rows(self, columns: PushColumns, start: int, stop: int, selected: bytes) -> bool:
         """Add timestamps to the rows of `selected` templates; False, without effect, if one is too far ahead."""
         now = self._wall()
-        newest, missing = columns.stamps(start, stop, selected)
+        newest, missing = columns.timestamp_summary(start, stop, selected)
         if newest and not self.clock.observe(newest, now):
             return False
         if missing:
-            columns.stamp(start, stop, selected, self.clock.stamps(missing, now).start)
+            columns.stamp(start, stop, selected, self.clock.timestamp_summary(missing, now).start)
         return True

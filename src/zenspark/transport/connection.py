@@ -24,7 +24,7 @@ from zenspark.transport.outbox import Outbox
 from zenspark.transport.reassembly import ReassemblyPool
 from zenspark.transport.receiver import Closed, FrameReceiver, LaneParameters, MessageReceived, MessageRejected, PushRun
 from zenspark.wire.codec import decode_transport, encode
-from zenspark.wire.columns import Columns, Cursor, Framing
+from zenspark.wire.columns import PushColumns, BatchDecoder, Framing
 from zenspark.wire.messages import Close, Join, KeepAlive, OpenSyn, TransportMessage
 from zenspark.wire.values import NextSns, Priority, ZenohId
 
@@ -85,7 +85,7 @@ class Connection:
         now: float,
         message_limit: int = 1 << 30,
         is_streamed: bool = True,
-        columns: Columns | None = None,
+        columns: PushColumns | None = None,
         keep_alives: int = KEEP_ALIVES_PER_LEASE,
         pool: ReassemblyPool | None = None,
     ) -> None:
@@ -269,7 +269,7 @@ class Connection:
         self._limit = parameters.batch_size if parameters.low_latency else parameters.batch_size - self._prefix
         first = NextSns(((parameters.peer_initial_sn,) * 2,) * len(Priority))
         lanes = LaneParameters(parameters.qos, parameters.sn_mask, parameters.patch, first, self._message_limit)
-        columns = Columns(MAX_ROWS_PER_EVENT) if self._columns is None else self._columns
+        columns = PushColumns(MAX_ROWS_PER_EVENT) if self._columns is None else self._columns
         self._receiver = FrameReceiver(lanes, columns, self.receive_counters, self._pool.new_share())
         self.outbox = Outbox(
             parameters.batch_size,
@@ -285,9 +285,9 @@ class Connection:
 
     # -- the session
 
-    def _cursor(self, start: int) -> Cursor:
+    def _cursor(self, start: int) -> BatchDecoder:
         goes_on = self._prefix > 0
-        return Cursor(self._buffer, self._framing, self._limit, start, self._filled, goes_on=goes_on)
+        return BatchDecoder(self._buffer, self._framing, self._limit, start, self._filled, is_partial_buffer=goes_on)
 
     def _decompress_batch(self, start: int) -> Step:
         assert self.parameters is not None
@@ -295,10 +295,10 @@ class Connection:
         if batch is None:
             return 0
         if batch:
-            yield from self._receive_events(Cursor(decompress(batch, self.parameters.batch_size), Framing.BATCH))
+            yield from self._receive_events(BatchDecoder(decompress(batch, self.parameters.batch_size), Framing.BATCH))
         return 2 + len(batch)
 
-    def _receive_events(self, cursor: Cursor) -> Iterator[Event]:
+    def _receive_events(self, cursor: BatchDecoder) -> Iterator[Event]:
         """Events of a cursor, in order, until the session closes."""
         assert self._receiver is not None
         for event in self._receiver.events(cursor):

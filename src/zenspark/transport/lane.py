@@ -17,7 +17,7 @@ import msgspec
 from zenspark.errors import LimitExceeded
 from zenspark.transport.counters import LossReason, ReceiveCounters
 from zenspark.transport.reassembly import ReassemblyPool, ReassemblyShare
-from zenspark.wire.columns import Columns, Cursor, Whole
+from zenspark.wire.columns import PushColumns, BatchDecoder, ReassembledMessage
 from zenspark.wire.messages import Fragment, Frame, NetworkMessage
 
 MAX_MESSAGE_BYTES = 1 << 30
@@ -110,7 +110,7 @@ class Defragmenter:
             self._clear()
         return events
 
-    def join(self, cursor: Cursor, columns: Columns, sn: int) -> Whole | None:
+    def join(self, cursor: BatchDecoder, columns: PushColumns, sn: int) -> ReassembledMessage | None:
         """Join the messages that begin with this sequence number and are complete in a buffer, without decoding each
         fragment; None if there is none.
 
@@ -118,7 +118,7 @@ class Defragmenter:
         """
         if self._fragments:
             return None
-        whole: Whole | None = cursor.join(columns, sn, self.mask, self.has_first_markers, self.limit)
+        whole: ReassembledMessage | None = cursor.join(columns, sn, self.mask, self.has_first_markers, self.limit)
         if whole is not None:
             self._is_loss_reported = False
         return whole
@@ -201,7 +201,7 @@ class ReceivingLane:
             self._abort_reassembly()
         return True
 
-    def join(self, cursor: Cursor, columns: Columns) -> Whole | None:
+    def join(self, cursor: BatchDecoder, columns: PushColumns) -> ReassembledMessage | None:
         """Join the messages that are complete in a buffer, from a fragment of this lane on; None if there is none."""
         if self.last is None:
             return None

@@ -29,7 +29,7 @@ from zenspark.transport.outbox import Outbox
 from zenspark.transport.reassembly import ReassemblyPool
 from zenspark.transport.receiver import Closed, FrameReceiver, LaneParameters, MessageReceived, MessageRejected, PushRun
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
+from zenspark.wire.columns import PushColumns, BatchDecoder, Framing, StopReason
 from zenspark.wire.messages import Close, Join, KeepAlive, TransportMessage
 from zenspark.wire.values import PROTOCOL_VERSION, NextSns, Priority, Resolution, WhatAmI
 
@@ -121,14 +121,14 @@ class GroupSession:
         settings: GroupSettings,
         now: float,
         first_sn: int = 0,
-        columns: Columns | None = None,
+        columns: PushColumns | None = None,
         pool: ReassemblyPool | None = None,
     ) -> None:
         self._pool = ReassemblyPool(settings.message_limit) if pool is None else pool
         self._identity = identity
         self._settings = settings
         self._mask = Resolution(settings.resolution & 3).mask
-        self._columns = Columns(MAX_ROWS_PER_EVENT) if columns is None else columns
+        self._columns = PushColumns(MAX_ROWS_PER_EVENT) if columns is None else columns
         self._buffer = bytearray(MAX_BUFFER_BYTES)
         self._members: dict[str, Member] = {}
         self._refused: dict[str, str] = {}
@@ -219,27 +219,27 @@ class GroupSession:
             else:
                 yield from self._refuse(sender, str(error))
 
-    def _cursor(self, count: int) -> Cursor:
+    def _cursor(self, count: int) -> BatchDecoder:
         if self._settings.compression:
-            return Cursor(decompress(self.buffer()[:count]), Framing.BATCH)
-        return Cursor(self._buffer, Framing.BATCH, pos=0, end=count)
+            return BatchDecoder(decompress(self.buffer()[:count]), Framing.BATCH)
+        return BatchDecoder(self._buffer, Framing.BATCH, pos=0, end=count)
 
-    def _find_join(self, cursor: Cursor) -> Join | None:
+    def _find_join(self, cursor: BatchDecoder) -> Join | None:
         """First JOIN in a datagram of an unknown sender; messages before it cannot be decoded."""
         columns = self._columns
         while True:
             columns.clear()
             outcome = cursor.decode(columns)
-            if outcome is Outcome.END:
+            if outcome is StopReason.END:
                 columns.clear()
                 return None
-            if outcome is Outcome.MESSAGE:
+            if outcome is StopReason.MESSAGE:
                 message = cursor.message()
                 if isinstance(message, Join):
                     columns.clear()
                     return message
 
-    def _receive_from(self, member: Member, cursor: Cursor, now: float) -> Iterator[GroupEvent]:
+    def _receive_from(self, member: Member, cursor: BatchDecoder, now: float) -> Iterator[GroupEvent]:
         for event in member.receiver.events(cursor):
             match event:
                 case Join():

@@ -19,7 +19,7 @@ import cython
 
 from zenspark.errors import LimitExceeded
 from zenspark.transport.framing import compress
-from zenspark.wire.columns import EXPRESS, Encoder, Framing, Outcome, Relay, Rows
+from zenspark.wire.columns import LANE_EXPRESS, BatchEncoder, Framing, StopReason, RowForwarder, OutgoingRows
 from zenspark.wire.values import Priority
 
 if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
@@ -195,7 +195,7 @@ class Outbox:
         return self._close(lane)
 
     def append_rows(
-        self, priority: cython.int, reliable: cython.bint, rows: Rows, room: bytearray | None = None
+        self, priority: cython.int, reliable: cython.bint, rows: OutgoingRows, room: bytearray | None = None
     ) -> None:
         """Encode rows, from `rows.row` on, as batches of their own, at least one.
 
@@ -211,7 +211,7 @@ class Outbox:
         limit: cython.Py_ssize_t = self._batch_size - (3 if self._compression else 2)
         parted: cython.bint = room is None or self._compression
         out = room if room is not None and not parted else bytearray(limit + 2)
-        encoder = Encoder(
+        encoder = BatchEncoder(
             Framing.STREAM,
             limit,
             reliable=reliable,
@@ -224,7 +224,7 @@ class Outbox:
             outcome = encoder.encode(rows, memoryview(out)[at:])
             lane.sn[reliable] = encoder.sn
             at += encoder.written
-            if outcome is not Outcome.MESSAGE or (at and parted):
+            if outcome is not StopReason.MESSAGE or (at and parted):
                 break
             stop: cython.Py_ssize_t = self._append_large_row(lane, reliable, rows, out, at)
             encoder.sn = lane.sn[reliable]
@@ -236,7 +236,7 @@ class Outbox:
         elif at:
             self._ready.append(memoryview(out)[:at])
 
-    def append_forwarded(self, rows: Relay) -> None:
+    def append_forwarded(self, rows: RowForwarder) -> None:
         """Append the next rows that are forwarded, as if each was appended; call again while there are rows left."""
         reliable: cython.bint = rows.lane >> 3 & 1
         self.lockfree_append_allowed = False  # not atomic
@@ -253,16 +253,16 @@ class Outbox:
             self._begin_frame(lane, reliable)
         batch: bytearray = lane.batch
         at: cython.Py_ssize_t = len(batch)
-        size: cython.Py_ssize_t = rows.measure(0 if rows.lane & EXPRESS else self._capacity - at)
+        size: cython.Py_ssize_t = rows.measure(0 if rows.lane & LANE_EXPRESS else self._capacity - at)
         _reserve(batch, size)
         rows.write(batch, at)
 
     @cython.cfunc
     def _append_large_row(
-        self, lane: SendingLane, reliable: cython.bint, rows: Rows, out: bytearray, at: cython.Py_ssize_t
+        self, lane: SendingLane, reliable: cython.bint, rows: OutgoingRows, out: bytearray, at: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
         """Write one row as fragments behind the bytes in `out`; returns where they end, 0 if they do not fit."""
-        head, payload = rows.parts(rows.row)
+        head, payload = rows.head_and_payload(rows.row)
         size: cython.Py_ssize_t = len(head) + (0 if payload is None else len(payload))
         if len(out) - at >= self._fragmented_size(size):
             rows.skip()
@@ -273,11 +273,11 @@ class Outbox:
         return 0
 
     @cython.cfunc
-    def _append_bare_rows(self, rows: Rows, size: cython.Py_ssize_t) -> cython.void:
+    def _append_bare_rows(self, rows: OutgoingRows, size: cython.Py_ssize_t) -> cython.void:
         """Append message by message, because in a low-latency session each is a batch."""
         written: cython.Py_ssize_t = 0
         while rows.row < rows.count and written <= size:
-            head, payload = rows.parts(rows.row)
+            head, payload = rows.head_and_payload(rows.row)
             self._append_bare(head, payload)
             rows.skip()
             written += len(head) + (0 if payload is None else len(payload))

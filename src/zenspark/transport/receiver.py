@@ -20,7 +20,7 @@ from zenspark.transport.lane import Defragmenter, Reassembled, ReceivingLane
 from zenspark.transport.reassembly import ReassemblyPool, ReassemblyShare
 from zenspark.wire.buffer import LenientReader
 from zenspark.wire.codec import decode_network, read_network_message
-from zenspark.wire.columns import Columns, Cursor, Framing, Kind, Outcome, Shape, Whole
+from zenspark.wire.columns import PushColumns, BatchDecoder, Framing, RowKind, StopReason, PushTemplate, ReassembledMessage
 from zenspark.wire.declare import Message
 from zenspark.wire.messages import Close, Fragment, Frame, Join, NetworkMessage, Reply
 from zenspark.wire.templates import Repeats
@@ -47,7 +47,7 @@ class MessageRejected(msgspec.Struct, frozen=True):
 class PushRun(msgspec.Struct, frozen=True):
     """Publications: rows `start` to `stop` of columns that are valid until the next event is requested."""
 
-    columns: Columns
+    columns: PushColumns
     start: int
     stop: int
     owns_buffer: bool = False
@@ -55,10 +55,10 @@ class PushRun(msgspec.Struct, frozen=True):
     timestamped_by: ZenohId | None = None
     """Zid of the clock that timestamped the PUTs received without a timestamp, if any."""
 
-    def shape_at(self, index: int) -> Shape:
+    def template_at(self, index: int) -> PushTemplate:
         """Template of the rows with an index, including the clock that timestamped them here."""
-        shape = self.columns.shape_at(index)
-        if self.timestamped_by is None or shape.timestamp_id is not None or shape.kind is not Kind.PUT:
+        shape = self.columns.template_at(index)
+        if self.timestamped_by is None or shape.timestamp_id is not None or shape.kind is not RowKind.PUT:
             return shape
         return msgspec.structs.replace(shape, timestamp_id=self.timestamped_by)
 
@@ -93,7 +93,7 @@ class FrameReceiver:
     def __init__(
         self,
         lanes: LaneParameters,
-        columns: Columns,
+        columns: PushColumns,
         arrivals: ReceiveCounters | None = None,
         share: ReassemblyShare | None = None,
     ) -> None:
@@ -111,7 +111,7 @@ class FrameReceiver:
         """Discard unfinished fragmented messages: the session has closed."""
         self._share.end()
 
-    def events(self, cursor: Cursor) -> Iterator[ReceiverEvent]:
+    def events(self, cursor: BatchDecoder) -> Iterator[ReceiverEvent]:
         """Decode a cursor's batches into events, in order. Each event must be handled before the next."""
         columns = self._columns
         columns.clear()  # an earlier caller may have stopped iterating
@@ -127,16 +127,16 @@ class FrameReceiver:
                 yield from self._receive_rows(columns)
             else:
                 columns.clear()
-            if outcome is Outcome.END:
+            if outcome is StopReason.END:
                 return
-            if outcome is Outcome.OVERSIZED:
+            if outcome is StopReason.OVERSIZED:
                 raise LimitExceeded(_length_at(cursor), cursor.limit, "length of a batch")
-            if outcome is Outcome.MESSAGE:
+            if outcome is StopReason.MESSAGE:
                 yield from self._receive_message(cursor)
-                if cursor.awaits_rest:
+                if cursor.needs_more_data:
                     return
 
-    def _receive_message(self, cursor: Cursor) -> Iterator[ReceiverEvent]:
+    def _receive_message(self, cursor: BatchDecoder) -> Iterator[ReceiverEvent]:
         """Events of a message that is no row, or of fragments."""
         number = cursor.fragment_lane()
         if number >= 0:
@@ -145,7 +145,7 @@ class FrameReceiver:
                 yield from self._reassembled_events(whole, bool(number & RELIABLE))
                 return
             self._columns.clear()
-            if cursor.awaits_rest:
+            if cursor.needs_more_data:
                 return
         reliable, is_accepted = cursor.reliable, self._frame_accepted or not cursor.in_frame
         try:
@@ -159,10 +159,10 @@ class FrameReceiver:
             yield self._received(message, reliable)
 
     def _reject_unknown_extension(
-        self, cursor: Cursor, is_accepted: bool, error: UnknownExtension
+        self, cursor: BatchDecoder, is_accepted: bool, error: UnknownExtension
     ) -> Iterator[ReceiverEvent]:
         """Reject a network message with an unknown mandatory extension; in a transport message it ends the session."""
-        message = cursor.lenient_message()
+        message = cursor.read_message_leniently()
         if isinstance(message, NetworkMessage):
             if is_accepted:
                 yield self._rejected(message, LossReason.UNKNOWN_EXTENSION)
@@ -171,7 +171,7 @@ class FrameReceiver:
         else:
             raise error
 
-    def _receive_rows(self, columns: Columns) -> Iterator[PushRun]:
+    def _receive_rows(self, columns: PushColumns) -> Iterator[PushRun]:
         """Rows of all frames except repetitions."""
         firsts = columns.frame_row
         start = 0
@@ -232,7 +232,7 @@ class FrameReceiver:
                 yield message
 
     def _reassembled_events(
-        self, whole: Whole, reliable: bool
+        self, whole: ReassembledMessage, reliable: bool
     ) -> Iterator[MessageReceived | MessageRejected | PushRun]:
         """Events of messages whose fragments were joined in the buffer."""
         columns = self._columns
@@ -253,8 +253,8 @@ class FrameReceiver:
     ) -> MessageReceived | MessageRejected | PushRun:
         """Event of one reassembled message: a row if it is a plain publication."""
         columns = self._columns
-        cursor = Cursor(data, Framing.MESSAGE, reliable=last.reliable, priority=last.priority)
-        if cursor.decode(columns) is Outcome.END and len(columns) == 1:
+        cursor = BatchDecoder(data, Framing.MESSAGE, reliable=last.reliable, priority=last.priority)
+        if cursor.decode(columns) is StopReason.END and len(columns) == 1:
             self.receive_counters.received += 1
             return PushRun(columns, 0, 1, owns_buffer=True)
         return self._decode_message(data, last.reliable)
@@ -291,7 +291,7 @@ def _has_unknown_extension(message: Message) -> bool:
     return isinstance(body, Message) and _has_unknown_extension(body)
 
 
-def _length_at(cursor: Cursor) -> int:
+def _length_at(cursor: BatchDecoder) -> int:
     """Length prefix of the batch at which a cursor stopped."""
     width = 4 if cursor.framing is Framing.BARE else 2
     return int.from_bytes(cursor.data[cursor.pos : cursor.pos + width], "little")

@@ -29,7 +29,7 @@ from zenspark.types.timestamp_stack import TimestampStack
 from zenspark.types.timestamps import Timestamp
 from zenspark.types.zbytes import ZBytes
 from zenspark.wire import values as wire
-from zenspark.wire.columns import Shape
+from zenspark.wire.columns import PushTemplate
 from zenspark.wire.messages import Del, Push, Put
 
 
@@ -202,7 +202,7 @@ def token_sample(change: SampleKind, key: str) -> Sample:
     return Sample(SampleHeader(KeyExpr(key), change), b"")
 
 
-def header_from_template(shape: Shape, key_expr: KeyExpr) -> SampleHeader:
+def header_from_template(shape: PushTemplate, key_expr: KeyExpr) -> SampleHeader:
     """What all samples of one shape have in common."""
     return SampleHeader(
         key_expr,

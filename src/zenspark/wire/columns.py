@@ -8,18 +8,18 @@ attachment, takes that message's shape by comparing bytes; any other head is par
 **frame** is a range of rows that came under one sequence number. Nothing is copied: every position is a position in
 the buffer that was decoded, and means something only as long as that buffer is neither changed nor freed.
 
-A `Cursor` walks over batches and stops, at the first byte of the message, wherever it is not sure: at any message but
-PUSH, at a PUSH with something that has no column, at every byte that is malformed. There `Cursor.message` asks the
+A `BatchDecoder` walks over batches and stops, at the first byte of the message, wherever it is not sure: at any message but
+PUSH, at a PUSH with something that has no column, at every byte that is malformed. There `BatchDecoder.message` asks the
 object codec. So order is kept, and what is wrong with some bytes is always said in the codec's words.
 
     cursor = Cursor(data, Framing.STREAM, limit)
     while (outcome := cursor.decode(columns)) is not Outcome.END: ...   # data[cursor.pos:] is an unfinished batch
 
-Writing is the same backwards: an `Encoder` turns `Rows` into batches, and stops at a row that is the object codec's
+Writing is the same backwards: an `BatchEncoder` turns `OutgoingRows` into batches, and stops at a row that is the object codec's
 business because it has to be cut into fragments or is not valid. What only passes through a node is not written anew: a
-`Relay` copies rows behind heads that are made once for each shape.
+`RowForwarder` copies rows behind heads that are made once for each shape.
 
-Memory is what `Columns` reserves when made: 20 bytes a row, 64 a shape, 12 a frame. No input makes it grow.
+Memory is what `PushColumns` reserves when made: 20 bytes a row, 64 a shape, 12 a frame. No input makes it grow.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Framing(IntEnum):
     """One message alone: what was joined from fragments. Nothing is written like this."""
 
 
-class Outcome(IntEnum):
+class StopReason(IntEnum):
     """Why decoding or encoding stopped."""
 
     END = 0
@@ -84,20 +84,20 @@ class Outcome(IntEnum):
     """The next batch claims to be larger than was agreed."""
 
 
-_OUTCOMES = tuple(Outcome)
+_OUTCOMES = tuple(StopReason)
 
 
-class Kind(IntEnum):
+class RowKind(IntEnum):
     """What a row does to its key."""
 
     PUT = 0
     DEL = 1
 
 
-class Shape(msgspec.Struct, frozen=True):
+class PushTemplate(msgspec.Struct, frozen=True):
     """What all rows of one shape have in common."""
 
-    kind: Kind
+    kind: RowKind
     wire_expr: WireExpr
     qos: QoS
     node_id: int
@@ -529,7 +529,7 @@ def _zeros(form: str, count: int) -> memoryview:
 
 
 @cython.ccall
-def room(size: cython.Py_ssize_t) -> bytearray:
+def uninitialized_bytes(size: cython.Py_ssize_t) -> bytearray:
     """Memory that is about to be filled: zeros would be written for nothing."""
     return PyByteArray_FromStringAndSize(cython.NULL, size) if cython.compiled else bytearray(size)
 
@@ -545,7 +545,7 @@ def _check_idle(busy: bool) -> None:
         raise UsageError("another thread is at work on this")
 
 
-class Gathered(msgspec.Struct, frozen=True):
+class PackedBinary(msgspec.Struct, frozen=True):
     """Pieces copied one after the other, as Arrow lays out a binary column."""
 
     offsets: memoryview
@@ -558,8 +558,8 @@ class Gathered(msgspec.Struct, frozen=True):
 
 @cython.final
 @cython.cclass
-class Spans:
-    """Pieces of one buffer, one for each row: what Arrow calls a binary column, and what `Columns` hands out.
+class BinaryColumn:
+    """Pieces of one buffer, one for each row: what Arrow calls a binary column, and what `PushColumns` hands out.
 
     A piece is absent where its start is ABSENT, or where its bit of `validity`, counted from `first_bit`, is 0.
     """
@@ -606,19 +606,19 @@ class Spans:
         self._first_bit = first_bit
 
     @staticmethod
-    def constant(value: Buffer | None) -> Spans:
+    def constant(value: Buffer | None) -> BinaryColumn:
         """The same piece, or none, for every row."""
         bounds = (0, len(value)) if value is not None else (ABSENT, ABSENT)
         starts, stops = (bound.to_bytes(4, byteorder) for bound in bounds)
-        spans: Spans = Spans(value or b"", starts, stops)
+        spans: BinaryColumn = BinaryColumn(value or b"", starts, stops)
         spans._step = 0
         return spans
 
     @staticmethod
-    def from_offsets(data: Buffer, offsets: Numbers, validity: Buffer | None = None, first_bit: int = 0) -> Spans:
+    def from_offsets(data: Buffer, offsets: Numbers, validity: Buffer | None = None, first_bit: int = 0) -> BinaryColumn:
         """Arrow's layout: each piece stops where the next starts."""
         bounds = _as("I", offsets)
-        return Spans(data, bounds[: len(bounds) - 1], bounds[1:], validity, first_bit)
+        return BinaryColumn(data, bounds[: len(bounds) - 1], bounds[1:], validity, first_bit)
 
     @property
     def is_constant(self) -> bool:
@@ -660,19 +660,19 @@ class Spans:
             return -1
         return stop - start if start <= stop <= self._size else -2
 
-    def gather(self) -> Gathered:
+    def pack(self) -> PackedBinary:
         """Copy the pieces one after the other."""
         offsets = _zeros("i", self.count + 1)
         validity = bytearray((self.count + 7) >> 3)
         places: cython.p_uint = _pointer32(_as("I", offsets))
         nulls: cython.Py_ssize_t = self._measured(places, validity)
-        data = memoryview(room(offsets[self.count]))
+        data = memoryview(uninitialized_bytes(offsets[self.count]))
         out: cython.p_uchar = _pointer8(data)
         with cython.nogil:
             self._gather(places, out)
-        return Gathered(offsets, data, validity if nulls else None, nulls)
+        return PackedBinary(offsets, data, validity if nulls else None, nulls)
 
-    def gather_behind(self, offsets: Numbers, data: memoryview) -> int:
+    def append_to(self, offsets: Numbers, data: memoryview) -> int:
         """Copy the pieces into memory, the first to where the first offset says, and fill in the others.
 
         How many bytes they have; less than 0, and nothing is copied, if one is absent or there is no room for them.
@@ -739,8 +739,8 @@ class Spans:
 
 @cython.final
 @cython.cclass
-class Columns:
-    """Decoded messages of one buffer; reserved once, filled by a `Cursor`, and used again after `clear`.
+class PushColumns:
+    """Decoded messages of one buffer; reserved once, filled by a `BatchDecoder`, and used again after `clear`.
 
     All columns it hands out are views of its memory, good until `clear`.
     """
@@ -773,10 +773,10 @@ class Columns:
     ) -> None:
         """Reserve room for so many rows, and for as many shapes and frames if nothing else is said."""
         self.row_limit = rows
-        self.shape_limit = shapes or rows
+        self.template_limit = shapes or rows
         self.frame_limit = frames or rows
-        if min(rows, self.shape_limit, self.frame_limit) < 1:
-            raise UsageError(f"no room for {rows} rows, {self.shape_limit} shapes and {self.frame_limit} frames")
+        if min(rows, self.template_limit, self.frame_limit) < 1:
+            raise UsageError(f"no room for {rows} rows, {self.template_limit} shapes and {self.frame_limit} frames")
         self._memory = (
             _zeros("I", rows),
             _zeros("I", rows),
@@ -785,7 +785,7 @@ class Columns:
             _zeros("I", self.frame_limit),
             _zeros("I", self.frame_limit),
             _zeros("I", self.frame_limit),
-            _zeros("I", (self.shape_limit + 1) * _WORDS),  # the last is where a head is parsed when all are taken
+            _zeros("I", (self.template_limit + 1) * _WORDS),  # the last is where a head is parsed when all are taken
             _zeros("I", _SLOTS),
         )
         self._starts = _pointer32(self._memory[0])
@@ -800,7 +800,7 @@ class Columns:
         self._busy = False
         self._starved = False
         # glibc learns from what it is given back to keep so much: else it gives every read's memory to the system
-        room(_RELEASED)
+        uninitialized_bytes(_RELEASED)
         self.clear()
 
     def clear(self) -> None:
@@ -810,7 +810,7 @@ class Columns:
         self._held = memoryview(b"")
         self._data = _const_pointer8(self._held)
         self.row_count = 0
-        self.shape_count = 0
+        self.template_count = 0
         self.frame_count = 0
         self._current = -1
 
@@ -833,8 +833,8 @@ class Columns:
         return self._memory[2][: self.row_count].toreadonly()
 
     @property
-    def shape(self) -> memoryview:
-        """Numbers for `shape_at`."""
+    def template_index(self) -> memoryview:
+        """Numbers for `template_at`."""
         return self._memory[3][: self.row_count].toreadonly()
 
     # -- one entry per frame, whose rows go up to the first of the next
@@ -855,16 +855,16 @@ class Columns:
 
     # -- values
 
-    def shape_at(self, index: cython.Py_ssize_t) -> Shape:
+    def template_at(self, index: cython.Py_ssize_t) -> PushTemplate:
         """What the rows of a shape have in common."""
-        if not 0 <= index < self.shape_count:
-            raise IndexError(f"shape {index} of {self.shape_count}")
+        if not 0 <= index < self.template_count:
+            raise IndexError(f"shape {index} of {self.template_count}")
         shape: cython.p_uint = _record(self._shapes, index)
         meta: cython.uint = shape[_META]
         suffix = self._piece(shape[_SUFFIX], shape[_SUFFIX_SIZE]).decode()
         mapping = Mapping.SENDER if meta & _SENDER else Mapping.RECEIVER
-        return Shape(
-            kind=Kind.DEL if meta & _DEL else Kind.PUT,
+        return PushTemplate(
+            kind=RowKind.DEL if meta & _DEL else RowKind.PUT,
             wire_expr=WireExpr(shape[_SCOPE] & 0xFFFF, suffix, mapping),
             qos=QoS.from_wire(0, meta >> _QOS_SHIFT),
             node_id=shape[_SCOPE] >> 16,
@@ -876,10 +876,10 @@ class Columns:
             has_attachment=meta & _ATTACHED != 0,
         )
 
-    def signature(self, index: cython.Py_ssize_t) -> tuple[object, ...]:
+    def template_key(self, index: cython.Py_ssize_t) -> tuple[object, ...]:
         """Something to recognise a shape by: two that are written alike have equal signatures, in any buffer."""
-        if not 0 <= index < self.shape_count:
-            raise IndexError(f"shape {index} of {self.shape_count}")
+        if not 0 <= index < self.template_count:
+            raise IndexError(f"shape {index} of {self.template_count}")
         shape: cython.p_uint = _record(self._shapes, index)
         meta: cython.uint = shape[_META]
         suffix = self._piece(shape[_SUFFIX], shape[_SUFFIX_SIZE])
@@ -898,8 +898,8 @@ class Columns:
 
     def node_id(self, index: cython.Py_ssize_t) -> int:
         """That of a shape, alone."""
-        if not 0 <= index < self.shape_count:
-            raise IndexError(f"shape {index} of {self.shape_count}")
+        if not 0 <= index < self.template_count:
+            raise IndexError(f"shape {index} of {self.template_count}")
         return _record(self._shapes, index)[_SCOPE] >> 16
 
     @cython.cfunc
@@ -927,7 +927,7 @@ class Columns:
         if not 0 <= row < self.row_count:
             raise IndexError(f"row {row} of {self.row_count}")
         record: cython.p_uint = _record(self._shapes, self._row_shapes[row])
-        shape = self.shape_at(self._row_shapes[row])
+        shape = self.template_at(self._row_shapes[row])
         timestamp = source = attachment = None
         if shape.timestamp_id is not None:
             timestamp = Timestamp(self._timestamps[row], shape.timestamp_id)
@@ -936,7 +936,7 @@ class Columns:
         if shape.has_attachment:
             attachment = self._piece(self._head_end(row, record) - record[_ATTACHMENT], record[_ATTACHMENT_SIZE])
         body: Put | Del
-        if shape.kind is Kind.DEL:
+        if shape.kind is RowKind.DEL:
             body = Del(timestamp=timestamp, source_info=source, attachment=attachment)
         else:
             body = Put(
@@ -948,20 +948,20 @@ class Columns:
             )
         return Push(wire_expr=shape.wire_expr, qos=shape.qos, node_id=shape.node_id, body=body)
 
-    def payloads(self) -> Spans:
+    def payloads(self) -> BinaryColumn:
         """Where the payloads stand; absent for DEL."""
         return self._spans(_OF_PAYLOAD)
 
-    def attachments(self) -> Spans:
+    def attachments(self) -> BinaryColumn:
         """Where the attachments stand."""
         return self._spans(_OF_ATTACHMENT)
 
-    def suffixes(self) -> Spans:
+    def suffixes(self) -> BinaryColumn:
         """Where the suffixes of the keys stand, for buffers in which almost every row has a key of its own."""
         return self._spans(_OF_SUFFIX)
 
     @cython.cfunc
-    def _spans(self, what: cython.int) -> Spans:
+    def _spans(self, what: cython.int) -> BinaryColumn:
         starts = _zeros("I", self.row_count)
         stops = _zeros("I", self.row_count)
         first: cython.p_uint = _pointer32(starts)
@@ -970,7 +970,7 @@ class Columns:
         with cython.nogil:
             self._fill_spans(what, first, behind)
         self._busy = False
-        return Spans(self._held, starts, stops)
+        return BinaryColumn(self._held, starts, stops)
 
     def source_sns(self) -> memoryview:
         """The sequence number the publisher gave each row; 0 in rows of shapes without a source."""
@@ -982,7 +982,7 @@ class Columns:
         self._busy = False
         return numbers
 
-    def stamps(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, wanted: bytes) -> tuple[int, int]:
+    def timestamp_summary(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, wanted: bytes) -> tuple[int, int]:
         """The newest timestamp of some rows, 0 if none has one, and how many have none.
 
         Only PUT rows count, and of them those whose shape is `wanted`: there is one byte for each shape.
@@ -999,8 +999,8 @@ class Columns:
                 newest = max(newest, self._timestamps[row])
         return newest, missing
 
-    def stamp(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, wanted: bytes, first: cython.ulonglong) -> None:
-        """Note timestamps for the rows that `stamps` found to have none, one after the other: a `Relay` adds them."""
+    def assign_timestamps(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, wanted: bytes, first: cython.ulonglong) -> None:
+        """Note timestamps for the rows that `timestamp_summary` found to have none, one after the other: a `RowForwarder` adds them."""
         self._check(start, stop, wanted)
         marks: cython.p_const_uchar = _const_pointer8(memoryview(wanted))
         row: cython.Py_ssize_t
@@ -1013,8 +1013,8 @@ class Columns:
     def _check(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, marks: bytes) -> object:
         if not 0 <= start <= stop <= self.row_count:
             raise IndexError(f"rows {start} to {stop} of {self.row_count}")
-        if len(marks) != self.shape_count:
-            raise UsageError(f"{len(marks)} marks for {self.shape_count} shapes")
+        if len(marks) != self.template_count:
+            raise UsageError(f"{len(marks)} marks for {self.template_count} shapes")
         return None
 
     @cython.cfunc
@@ -1097,7 +1097,7 @@ class Columns:
         self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, lane: cython.uint, row: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
         """Make current the shape of the message here, one there is or a new one."""
-        shape: cython.p_uint = _record(self._shapes, self.shape_count)
+        shape: cython.p_uint = _record(self._shapes, self.template_count)
         head: cython.Py_ssize_t
         key_end: cython.Py_ssize_t
         slot: cython.Py_ssize_t
@@ -1120,13 +1120,13 @@ class Columns:
         head = self._parse_head(pos, key_end, end, shape, row)
         if head == 0:
             return 0
-        self._starved = self.shape_count == self.shape_limit
+        self._starved = self.template_count == self.template_limit
         if self._starved:
             return 0
-        self._current = self.shape_count
+        self._current = self.template_count
         self._slots[slot + 1] = self._slots[slot]
         self._slots[slot] = tag | (self._current & 0xFFFFF)
-        self.shape_count += 1
+        self.template_count += 1
         return head
 
     @cython.cfunc
@@ -1170,7 +1170,7 @@ class Columns:
         """
         head: cython.Py_ssize_t
         shape: cython.p_uint
-        if index >= self.shape_count:
+        if index >= self.template_count:
             return 0
         shape = _record(self._shapes, index)
         if shape[_META] & _LANE != lane:
@@ -1457,14 +1457,14 @@ class Columns:
 # -- decoding ----------------------------------------------------------------------------------------------------
 
 
-class _Lender(Reader):
+class ZeroCopyReader(Reader):
     """Reads what fills the rest of a batch, the piece in a FRAGMENT, where it lies: it is copied when it is joined."""
 
     def rest(self) -> memoryview:  # type: ignore[override]  # a view has all that is asked of these bytes
         return memoryview(self.data)[self.skip(self.left()) : self.pos]
 
 
-class Whole(msgspec.Struct, frozen=True):
+class ReassembledMessage(msgspec.Struct, frozen=True):
     """What was joined from fragments, besides rows."""
 
     sn: int
@@ -1475,12 +1475,12 @@ class Whole(msgspec.Struct, frozen=True):
 
 @cython.final
 @cython.cclass
-class Cursor:
+class BatchDecoder:
     """A place in a buffer of batches, and the frame it is in.
 
     `limit` is the largest length a batch may announce: on a stream link the batch size less 2. The buffer is held
     and must not change while rows decoded from it are in use. `reliable` and `priority` are those of messages outside
-    of frames. If it `goes_on`, what is left at the end will be there again, with more behind it.
+    of frames. If it `is_partial_buffer`, what is left at the end will be there again, with more behind it.
     """
 
     data = cython.declare(object, visibility="readonly")
@@ -1537,7 +1537,7 @@ class Cursor:
         self.pos = pos
         self.in_frame = False
         self.sn = 0
-        self.awaits_rest = False
+        self.needs_more_data = False
         self._busy = False
         self._held = _as("B", data)
         self._data = _const_pointer8(self._held)
@@ -1562,7 +1562,7 @@ class Cursor:
         """That of the frame."""
         return Priority(self._lane & _PRIORITY)
 
-    def decode(self, columns: Columns) -> Outcome:
+    def decode(self, columns: PushColumns) -> StopReason:
         """Append rows to columns as far as possible, with the GIL released; why it stopped."""
         outcome: cython.int
         self._begin(columns)
@@ -1573,7 +1573,7 @@ class Cursor:
         return _OUTCOMES[outcome]
 
     @cython.cfunc
-    def _begin(self, columns: Columns) -> object:
+    def _begin(self, columns: PushColumns) -> object:
         """Have columns for this buffer alone, and keep other threads away."""
         if columns.data is not None and columns.data is not self.data:
             raise UsageError("these columns hold rows of another buffer: clear them first")
@@ -1599,7 +1599,7 @@ class Cursor:
         if not self._at_network_message():
             self.in_frame = False
             if self._data[self.pos] & 0x1F == _FRAGMENT:
-                reader = _Lender(self._held, self.pos, self.batch_end)
+                reader = ZeroCopyReader(self._held, self.pos, self.batch_end)
             message = read_transport_message(reader)
         elif self._bare:
             message = read_network_message(reader)
@@ -1612,7 +1612,7 @@ class Cursor:
         self.pos = reader.pos
         return message
 
-    def lenient_message(self) -> Message:
+    def read_message_leniently(self) -> Message:
         """Read the message here as `message` does, whatever extensions it has, and go on behind it.
 
         For a message that must not be processed: those behind it must be.
@@ -1635,14 +1635,14 @@ class Cursor:
         return self._piece_lane
 
     def join(
-        self, columns: Columns, sn: cython.uint, mask: cython.uint, marked: cython.bint, limit: cython.ulonglong
-    ) -> Whole | None:
+        self, columns: PushColumns, sn: cython.uint, mask: cython.uint, marked: cython.bint, limit: cython.ulonglong
+    ) -> ReassembledMessage | None:
         """Join the messages whose fragments are all here, append them as rows, and go on behind them; None if none is.
 
         The fragments follow each other in the lane of the first one, which has this number; if `marked`, the first of
         each message says so. What is in any way different, or larger than `limit`, is left to be read one by one. If
         nothing is wrong but that the rest of the first message is not here yet, and it is not a large one, the cursor
-        goes back to before its first batch, and `awaits_rest`, if it goes on.
+        goes back to before its first batch, and `needs_more_data`, if it goes on.
 
         The pieces are moved together where they lie: the buffer must be one that can be written to.
         """
@@ -1657,20 +1657,20 @@ class Cursor:
         self._busy = False
         columns._busy = False
         if self.pos == before:
-            self.awaits_rest = self._goes_on and outcome == _END and self._end - self.pos < _MOST_AWAITED
-            if self.awaits_rest:
+            self.needs_more_data = self._goes_on and outcome == _END and self._end - self.pos < _MOST_AWAITED
+            if self.needs_more_data:
                 self.pos -= self._prefix
                 self.batch_end = self.pos
             return None
         message = self._held[self._whole_start : self._whole_stop] if outcome == _MESSAGE else None
-        return Whole(self._whole_sn, message)
+        return ReassembledMessage(self._whole_sn, message)
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
     def _join(
         self,
-        columns: Columns,
+        columns: PushColumns,
         out: cython.p_uchar,
         sn: cython.uint,
         mask: cython.uint,
@@ -1765,7 +1765,7 @@ class Cursor:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _is_row(self, columns: Columns, lane: cython.uint) -> cython.bint:
+    def _is_row(self, columns: PushColumns, lane: cython.uint) -> cython.bint:
         """Append the message that was joined, if it is a row and nothing else."""
         row: cython.Py_ssize_t = columns.row_count
         behind: cython.Py_ssize_t = self.pos
@@ -1822,7 +1822,7 @@ class Cursor:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _decode(self, columns: Columns) -> cython.int:
+    def _decode(self, columns: PushColumns) -> cython.int:
         outcome: cython.int = _GO_ON
         while outcome == _GO_ON:
             outcome = self._decode_message(columns) if self.pos < self.batch_end else self._next_batch()
@@ -1858,7 +1858,7 @@ class Cursor:
     @cython.inline
     @cython.nogil
     @cython.exceptval(check=False)
-    def _decode_message(self, columns: Columns) -> cython.int:
+    def _decode_message(self, columns: PushColumns) -> cython.int:
         number: cython.int = self._data[self.pos] & 0x1F
         if number == _PUSH and (self.in_frame or self._bare):
             return self._decode_rows(columns)
@@ -1872,7 +1872,7 @@ class Cursor:
     @cython.inline
     @cython.nogil
     @cython.exceptval(check=False)
-    def _enter_frame(self, columns: Columns) -> cython.int:
+    def _enter_frame(self, columns: PushColumns) -> cython.int:
         pos: cython.Py_ssize_t
         self.in_frame = False
         if columns.frame_count == columns.frame_limit:
@@ -1889,7 +1889,7 @@ class Cursor:
     @cython.inline
     @cython.nogil
     @cython.exceptval(check=False)
-    def _note_frame(self, columns: Columns, flags: cython.uint) -> cython.void:
+    def _note_frame(self, columns: PushColumns, flags: cython.uint) -> cython.void:
         columns._frame_sns[columns.frame_count] = self.sn
         columns._frame_lanes[columns.frame_count] = self._lane | flags
         columns._frame_rows[columns.frame_count] = columns.row_count
@@ -1928,7 +1928,7 @@ class Cursor:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _decode_rows(self, columns: Columns) -> cython.int:
+    def _decode_rows(self, columns: PushColumns) -> cython.int:
         """Append the PUSH messages from here to the end of the batch, or up to one that must stop it."""
         data: cython.p_const_uchar = self._data
         end: cython.Py_ssize_t = self.batch_end
@@ -1976,7 +1976,7 @@ class Cursor:
     @cython.inline
     @cython.nogil
     @cython.exceptval(check=False)
-    def _why_stopped(self, columns: Columns) -> cython.int:
+    def _why_stopped(self, columns: PushColumns) -> cython.int:
         if self.pos == self.batch_end:
             return _GO_ON
         if self._data[self.pos] & 0x1F != _PUSH:
@@ -1986,7 +1986,7 @@ class Cursor:
 
 # -- passing on --------------------------------------------------------------------------------------------------
 
-EXPRESS = 0x10
+LANE_EXPRESS = 0x10
 """A bit of the lane of rows that are passed on, each in a batch of its own."""
 NO_LANE = 0xFF
 """The lane of rows that do not go there."""
@@ -1995,11 +1995,11 @@ _NO_LANE = cython.declare(cython.const_int, 0xFF)
 
 @cython.final
 @cython.cclass
-class Relay:
+class RowForwarder:
     """Rows on their way to one neighbour, each behind a new head, and how far that has come; good as long as its rows.
 
-    For each shape there is a lane, priority and reliability as in `Columns.frame_lane` and EXPRESS, or NO_LANE, and the
-    head: all that stands before the body. The body is copied, with the timestamp that `Columns.stamp` noted for it, if
+    For each shape there is a lane, priority and reliability as in `PushColumns.frame_lane` and EXPRESS, or NO_LANE, and the
+    head: all that stands before the body. The body is copied, with the timestamp that `PushColumns.assign_timestamps` noted for it, if
     any, which is of the clock of `zid`.
     """
 
@@ -2010,7 +2010,7 @@ class Relay:
     _row: cython.Py_ssize_t
     _stop: cython.Py_ssize_t
     _until: cython.Py_ssize_t  # the rows up to here were measured
-    _columns: Columns
+    _columns: PushColumns
     _held: tuple[memoryview, ...]
     _lanes: cython.p_const_uchar
     _heads: cython.p_const_uchar
@@ -2020,7 +2020,7 @@ class Relay:
 
     def __init__(
         self,
-        columns: Columns,
+        columns: PushColumns,
         start: cython.Py_ssize_t,
         stop: cython.Py_ssize_t,
         lanes: bytes,
@@ -2044,7 +2044,7 @@ class Relay:
         self._stop = stop
         self._go(start)
 
-    def measure(self, room: cython.Py_ssize_t) -> int:
+    def measure(self, uninitialized_bytes: cython.Py_ssize_t) -> int:
         """How many bytes the next rows of one lane have: the first, and as many more as have room with it."""
         self._check_rows()
         total: cython.Py_ssize_t = self.size
@@ -2055,7 +2055,7 @@ class Relay:
             lane = self._lanes[self._columns._row_shapes[row]]
             if lane == self.lane:
                 size = self._size_of(self._columns, row)
-                if total + size > room:
+                if total + size > uninitialized_bytes:
                     break
                 total += size
             elif lane != _NO_LANE:
@@ -2110,7 +2110,7 @@ class Relay:
     @cython.inline
     @cython.nogil
     @cython.exceptval(check=False)
-    def _size_of(self, columns: Columns, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def _size_of(self, columns: PushColumns, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
         number: cython.Py_ssize_t = columns._row_shapes[row]
         shape: cython.p_uint = _record(columns._shapes, number)
         size: cython.Py_ssize_t = self._bounds[number + 1] - self._bounds[number] + 1 + shape[_TAIL]
@@ -2125,7 +2125,7 @@ class Relay:
     @cython.nogil
     @cython.exceptval(check=False)
     def _write(
-        self, columns: Columns, row: cython.Py_ssize_t, out: cython.p_uchar, at: cython.Py_ssize_t
+        self, columns: PushColumns, row: cython.Py_ssize_t, out: cython.p_uchar, at: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
         number: cython.Py_ssize_t = columns._row_shapes[row]
         shape: cython.p_uint = _record(columns._shapes, number)
@@ -2154,13 +2154,13 @@ def _number(value: int | Numbers) -> Numbers:
 
 @cython.final
 @cython.cclass
-class Rows:
-    """Messages to be written, column by column, and how far an `Encoder` has come with them.
+class OutgoingRows:
+    """Messages to be written, column by column, and how far an `BatchEncoder` has come with them.
 
     `key` is one wire expression for all, or the whole key of each row. A DEL has no payload and no encoding. `qos` has
     one byte for each row, as on the wire; `timestamp` is NTP64, 0 for none; `encoding` has what `Encoding.write` makes,
     nothing for the default; ids are as on the wire, the least byte first. A column that is the same for all rows is a
-    plain value or `Spans.constant`. Texts are not looked at: that they are UTF-8 is for the caller, or Arrow, to know.
+    plain value or `BinaryColumn.constant`. Texts are not looked at: that they are UTF-8 is for the caller, or Arrow, to know.
     """
 
     count = cython.declare(cython.Py_ssize_t, visibility="readonly")
@@ -2169,13 +2169,13 @@ class Rows:
     _busy: cython.bint
     _memory: tuple[memoryview, ...]
     _is_fixed: cython.bint
-    _fixed: Spans
-    _key: Spans
-    _payload: Spans
-    _timestamp_id: Spans
-    _encoding: Spans
-    _attachment: Spans
-    _zid: Spans
+    _fixed: BinaryColumn
+    _key: BinaryColumn
+    _payload: BinaryColumn
+    _timestamp_id: BinaryColumn
+    _encoding: BinaryColumn
+    _attachment: BinaryColumn
+    _zid: BinaryColumn
     _header: cython.int
     _scope: cython.uint
     _stamped: cython.bint
@@ -2195,16 +2195,16 @@ class Rows:
     def __init__(
         self,
         count: cython.Py_ssize_t,
-        key: WireExpr | Spans,
-        payload: Spans | None = None,
+        key: WireExpr | BinaryColumn,
+        payload: BinaryColumn | None = None,
         *,
-        kind: Kind | Buffer = Kind.PUT,
+        kind: RowKind | Buffer = RowKind.PUT,
         qos: QoS | Buffer = QoS.DEFAULT,
         timestamp: Numbers | None = None,
-        timestamp_id: Spans | None = None,
-        encoding: Spans | None = None,
-        attachment: Spans | None = None,
-        source_zid: Spans | None = None,
+        timestamp_id: BinaryColumn | None = None,
+        encoding: BinaryColumn | None = None,
+        attachment: BinaryColumn | None = None,
+        source_zid: BinaryColumn | None = None,
         source_eid: int | Numbers = 0,
         source_sn: int | Numbers = 0,
     ) -> None:
@@ -2213,21 +2213,21 @@ class Rows:
         self.count = count
         self.row = 0
         self._busy = False
-        self._payload = payload or Spans.constant(None)
-        self._timestamp_id = timestamp_id or Spans.constant(None)
-        self._encoding = encoding or Spans.constant(None)
-        self._attachment = attachment or Spans.constant(None)
-        self._zid = source_zid or Spans.constant(None)
+        self._payload = payload or BinaryColumn.constant(None)
+        self._timestamp_id = timestamp_id or BinaryColumn.constant(None)
+        self._encoding = encoding or BinaryColumn.constant(None)
+        self._attachment = attachment or BinaryColumn.constant(None)
+        self._zid = source_zid or BinaryColumn.constant(None)
         self._stamped = timestamp is not None
         self._sourced = source_zid is not None
         self._attached = attachment is not None
         self._encoded = encoding is not None
-        self._kind_step = not isinstance(kind, Kind)
+        self._kind_step = not isinstance(kind, RowKind)
         self._qos_step = not isinstance(qos, QoS)
         self._eid_step = not isinstance(source_eid, int)
         self._sn_step = not isinstance(source_sn, int)
         self._memory = (
-            _as("B", bytes([kind]) if isinstance(kind, Kind) else kind),
+            _as("B", bytes([kind]) if isinstance(kind, RowKind) else kind),
             _as("B", bytes([qos.to_wire()]) if isinstance(qos, QoS) else qos),
             _as("Q", b"" if timestamp is None else timestamp),
             _as("I", _number(source_eid)),
@@ -2241,20 +2241,20 @@ class Rows:
         self._eids = _const_pointer32(self._memory[3])
         self._sns = _const_pointer32(self._memory[4])
 
-    def _set_key(self, key: WireExpr | Spans) -> None:
+    def _set_key(self, key: WireExpr | BinaryColumn) -> None:
         """With one key and one QoS for all rows, everything up to the body is the same, and written once, here."""
-        self._is_fixed = not (isinstance(key, Spans) or self._qos_step)
-        if isinstance(key, Spans):
+        self._is_fixed = not (isinstance(key, BinaryColumn) or self._qos_step)
+        if isinstance(key, BinaryColumn):
             self._key = key
             self._scope = 0
             self._header = _PUSH | 0x40
             return
         qos = QoS.DEFAULT if self._qos_step else QoS.from_wire(0, self._memory[1][0])
         fixed = encode(Push(wire_expr=key, qos=qos, body=Del()))
-        self._key = Spans.constant(key.suffix.encode())
+        self._key = BinaryColumn.constant(key.suffix.encode())
         self._scope = key.scope
         self._header = _PUSH | (0x40 if key.by_sender else 0)
-        self._fixed = Spans.constant(fixed[: len(fixed) - 1])
+        self._fixed = BinaryColumn.constant(fixed[: len(fixed) - 1])
 
     def _check_sizes(self) -> None:
         """Refuse columns shorter than the rows they are for: the encoder relies on it."""
@@ -2265,7 +2265,7 @@ class Rows:
         if min(sizes, default=self.count) < self.count:
             raise UsageError(f"a column of {min(sizes)} for {self.count} rows")
 
-    def rewind(self) -> None:
+    def reset(self) -> None:
         """Start again with the first row, for another link."""
         _check_idle(self._busy)
         self.row = 0
@@ -2277,11 +2277,11 @@ class Rows:
             raise IndexError(f"row {self.row} of {self.count}")
         self.row += 1
 
-    def parts(self, row: cython.Py_ssize_t) -> tuple[bytes, memoryview | None]:
+    def head_and_payload(self, row: cython.Py_ssize_t) -> tuple[bytes, memoryview | None]:
         """The message of a row as its bytes, and a payload to put behind them with its length, where it lies."""
         if not 0 <= row < self.count:
             raise IndexError(f"row {row} of {self.count}")
-        head = Encoder().head(self, row)
+        head = BatchEncoder().head(self, row)
         if head is None:
             return encode(self.push(row)), None
         return head, None if self._kinds[row * self._kind_step] else self._payload.view(row)
@@ -2324,7 +2324,7 @@ def _id(raw: bytes | None) -> ZenohId:
 
 @cython.final
 @cython.cclass
-class Encoder:
+class BatchEncoder:
     """One lane on its way out: writes rows into batches of frames, under sequence numbers that it counts.
 
     `limit` is the largest length a batch may have: on a stream link the batch size less 2. `priority` is DATA on
@@ -2378,7 +2378,7 @@ class Encoder:
         self._prefix = (2, 4, 0)[framing]
         self._lane = int(priority) | (_RELIABLE if reliable else 0)
 
-    def encode(self, rows: Rows, out: bytearray | memoryview) -> Outcome:
+    def encode(self, rows: OutgoingRows, out: bytearray | memoryview) -> StopReason:
         """Write batches from the start of `out`, with the GIL released, moving `rows.row`; why it stopped.
 
         A new batch is begun only where a largest one has room. Framing.BATCH writes one batch at a time.
@@ -2401,7 +2401,7 @@ class Encoder:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _encode(self, rows: Rows, out: cython.p_uchar, size: cython.Py_ssize_t) -> cython.int:
+    def _encode(self, rows: OutgoingRows, out: cython.p_uchar, size: cython.Py_ssize_t) -> cython.int:
         at: cython.Py_ssize_t = 0
         start: cython.Py_ssize_t
         stop: cython.Py_ssize_t
@@ -2455,7 +2455,7 @@ class Encoder:
     @cython.nogil
     @cython.exceptval(check=False)
     def _fill(
-        self, rows: Rows, out: cython.p_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+        self, rows: OutgoingRows, out: cython.p_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
         """Write rows as long as they fit; the position behind the last."""
         row: cython.Py_ssize_t = rows.row
@@ -2473,14 +2473,14 @@ class Encoder:
         rows.row = row
         return at
 
-    def head(self, rows: Rows, row: cython.Py_ssize_t) -> bytes | None:
+    def head(self, rows: OutgoingRows, row: cython.Py_ssize_t) -> bytes | None:
         """A row up to the length of its payload; None if only the object codec can write it, or say what is wrong."""
         size: cython.longlong = self._measure_key(rows, row) + self._measure_body(rows, row)
         if size >= _NEVER:
             return None
         if not self._del:
             size -= _z_size(self._payload) + self._payload
-        head = room(size)
+        head = uninitialized_bytes(size)
         out: cython.p_uchar = _pointer8(memoryview(head))
         self._write_body(rows, row, out, self._write_key(rows, row, out, 0))
         return bytes(head)
@@ -2491,7 +2491,7 @@ class Encoder:
     @cython.inline
     @cython.nogil
     @cython.exceptval(check=False)
-    def _measure_key(self, rows: Rows, row: cython.Py_ssize_t) -> cython.longlong:
+    def _measure_key(self, rows: OutgoingRows, row: cython.Py_ssize_t) -> cython.longlong:
         quality: cython.int
         size: cython.Py_ssize_t
         if rows._is_fixed:
@@ -2509,7 +2509,7 @@ class Encoder:
     @cython.inline
     @cython.nogil
     @cython.exceptval(check=False)
-    def _measure_body(self, rows: Rows, row: cython.Py_ssize_t) -> cython.longlong:
+    def _measure_body(self, rows: OutgoingRows, row: cython.Py_ssize_t) -> cython.longlong:
         size: cython.longlong = 1
         self._del = rows._kinds[row * rows._kind_step] != 0
         self._stamp = 0
@@ -2533,7 +2533,7 @@ class Encoder:
     @cython.inline
     @cython.nogil
     @cython.exceptval(check=False)
-    def _measure_value(self, rows: Rows, row: cython.Py_ssize_t) -> cython.longlong:
+    def _measure_value(self, rows: OutgoingRows, row: cython.Py_ssize_t) -> cython.longlong:
         """Encoding and payload."""
         self._encoding = rows._encoding._length(row) if rows._encoded else -1
         self._payload = rows._payload._length(row)
@@ -2550,7 +2550,7 @@ class Encoder:
     @cython.nogil
     @cython.exceptval(check=False)
     def _write_key(
-        self, rows: Rows, row: cython.Py_ssize_t, out: cython.p_uchar, at: cython.Py_ssize_t
+        self, rows: OutgoingRows, row: cython.Py_ssize_t, out: cython.p_uchar, at: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
         """Everything before the body."""
         start: cython.Py_ssize_t = at
@@ -2574,7 +2574,7 @@ class Encoder:
     @cython.nogil
     @cython.exceptval(check=False)
     def _write_body(
-        self, rows: Rows, row: cython.Py_ssize_t, out: cython.p_uchar, at: cython.Py_ssize_t
+        self, rows: OutgoingRows, row: cython.Py_ssize_t, out: cython.p_uchar, at: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
         """Everything before the payload and its length."""
         start: cython.Py_ssize_t = at
@@ -2603,7 +2603,7 @@ class Encoder:
     @cython.nogil
     @cython.exceptval(check=False)
     def _write_source(
-        self, rows: Rows, row: cython.Py_ssize_t, out: cython.p_uchar, at: cython.Py_ssize_t
+        self, rows: OutgoingRows, row: cython.Py_ssize_t, out: cython.p_uchar, at: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
         out[at] = 0x41 | (0x80 if self._attachment >= 0 else 0)
         out[at + 1] = self._source  # at most 27
@@ -2617,7 +2617,7 @@ class Encoder:
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _id_size(ids: Spans, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def _id_size(ids: BinaryColumn, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """The size of a node id, -1 if there is none, -2 if it is not one in its shortest form."""
     size: cython.Py_ssize_t = ids._length(row)
     if size == -1:

@@ -14,7 +14,7 @@ from typing import Any
 import cython
 import msgspec
 
-from zenspark.wire.columns import Cursor
+from zenspark.wire.columns import BatchDecoder
 from zenspark.wire.declare import Message
 from zenspark.wire.messages import Put, Reply, Request, Response, ResponseFinal
 
@@ -36,7 +36,7 @@ class Repeats:
     def __init__(self) -> None:
         self._known = {}
 
-    def read(self, cursor: Cursor) -> Message:
+    def read(self, cursor: BatchDecoder) -> Message:
         """Read the message at a cursor, and go on behind it."""
         if not cursor.in_frame:
             return cursor.message()
@@ -50,7 +50,7 @@ class Repeats:
         return self._learn(cursor, start)
 
     @cython.cfunc
-    def _learn(self, cursor: Cursor, start: cython.Py_ssize_t) -> Message:
+    def _learn(self, cursor: BatchDecoder, start: cython.Py_ssize_t) -> Message:
         message = cursor.message()
         stop: cython.Py_ssize_t = cursor.pos
         if isinstance(message, Request | Response | ResponseFinal) and stop - start <= LONGEST:

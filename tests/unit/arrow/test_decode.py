@@ -28,7 +28,7 @@ from zenspark.arrow.decode import (
 )
 from zenspark.transport.receiver import PushRun
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import Columns, Cursor, Framing, Outcome, Shape, Spans
+from zenspark.wire.columns import PushColumns, BatchDecoder, Framing, StopReason, PushTemplate, BinaryColumn
 from zenspark.wire.messages import Del, Frame, Push, Put
 from zenspark.wire.values import (
     Congestion,
@@ -58,15 +58,15 @@ FULL = Push(
 REMOVAL = Push(wire_expr=WireExpr(0, "d"), body=Del(attachment=b"why"))
 
 
-def decoded(*messages: Push, reliable: bool = True) -> Columns:
+def decoded(*messages: Push, reliable: bool = True) -> PushColumns:
     raw = encode(Frame(reliable=reliable, sn=5, msgs=messages))
-    columns = Columns(len(messages) or 1)
-    assert Cursor(len(raw).to_bytes(2, "little") + raw).decode(columns) is Outcome.END
+    columns = PushColumns(len(messages) or 1)
+    assert BatchDecoder(len(raw).to_bytes(2, "little") + raw).decode(columns) is StopReason.END
     return columns
 
 
-def keys_of(columns: Columns) -> list[str | None]:
-    return [columns.shape_at(index).wire_expr.suffix for index in range(columns.shape_count)]
+def keys_of(columns: PushColumns) -> list[str | None]:
+    return [columns.template_at(index).wire_expr.suffix for index in range(columns.template_count)]
 
 
 def batch(*messages: Push, reliable: bool = True) -> pa.RecordBatch:
@@ -152,13 +152,13 @@ def test_more_rows_than_are_made_at_once() -> None:
     messages = [PLAIN] * (MAX_CACHED_ROWS + 1)
     raw = b"".join(encode(message) for message in messages)
     head = encode(Frame(reliable=True, sn=5))
-    columns = Columns(len(messages))
+    columns = PushColumns(len(messages))
     data = b""
     step = len(raw) // len(messages) * 4000
     for start in range(0, len(raw), step):
         chunk = head + raw[start : start + step]
         data += len(chunk).to_bytes(2, "little") + chunk
-    assert Cursor(data).decode(columns) is Outcome.END
+    assert BatchDecoder(data).decode(columns) is StopReason.END
     found = concat_chunks(
         [chunk_from_rows(PushRun(columns, 0, len(columns)), keys_of(columns), "feed", 0, TemplateCache())]
     )
@@ -191,8 +191,8 @@ def test_a_piece_is_split_where_one_likes() -> None:
 def test_later_reads_do_not_change_copied_rows() -> None:
     raw = encode(Frame(reliable=True, sn=5, msgs=(PLAIN,)))
     buffer = bytearray(len(raw).to_bytes(2, "little") + raw)
-    columns = Columns(1)
-    Cursor(buffer).decode(columns)
+    columns = PushColumns(1)
+    BatchDecoder(buffer).decode(columns)
     kept = chunk_from_rows(PushRun(columns, 0, 1), ["a/b"], "feed", 0, TemplateCache())
     columns.clear()
     buffer[-1:] = b"X"
@@ -200,8 +200,8 @@ def test_later_reads_do_not_change_copied_rows() -> None:
 
 
 def joined(message: Push) -> PushRun:
-    columns = Columns(1)
-    assert Cursor(bytearray(encode(message)), Framing.MESSAGE).decode(columns) is Outcome.END
+    columns = PushColumns(1)
+    assert BatchDecoder(bytearray(encode(message)), Framing.MESSAGE).decode(columns) is StopReason.END
     return PushRun(columns, 0, 1, owns_buffer=True)
 
 
@@ -223,7 +223,7 @@ def filled(pool: ArenaPool) -> None:
     """Adds the same until there is a new arena."""
     arena = pool.arena
     while pool.arena is arena:
-        pool.add(Spans.from_offsets(bytes(4096), array("i", [0, 4096])))
+        pool.add(BinaryColumn.from_offsets(bytes(4096), array("i", [0, 4096])))
 
 
 @pytest.mark.parametrize("payload", [b"1", b"1" * LARGE])
@@ -294,7 +294,7 @@ def test_arena_size_follows_the_payload_rate(monkeypatch: pytest.MonkeyPatch) ->
     assert sizes[9:11] == [MAX_ARENA_BYTES] * 2
     assert sizes[11:] == [max(MAX_ARENA_BYTES >> step, MIN_ARENA_BYTES) for step in range(1, 10)]
     size = MAX_ARENA_BYTES * 2
-    assert pool.add(Spans.from_offsets(bytes(size), array("i", [0, size]))) == size
+    assert pool.add(BinaryColumn.from_offsets(bytes(size), array("i", [0, size]))) == size
 
 
 def test_a_payload_that_lasts_stays_where_it_is() -> None:
@@ -341,13 +341,13 @@ def test_shapes_are_remembered_but_not_without_end(monkeypatch: pytest.MonkeyPat
 def test_a_new_key_needs_no_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
     """What differs in anything but the key is still told apart."""
     decoded_shapes = []
-    real = PushRun.shape_at
+    real = PushRun.template_at
 
-    def shape_at(self: PushRun, index: int) -> Shape:
+    def template_at(self: PushRun, index: int) -> PushTemplate:
         decoded_shapes.append(index)
         return real(self, index)
 
-    monkeypatch.setattr(PushRun, "shape_at", shape_at)
+    monkeypatch.setattr(PushRun, "template_at", shape_at)
     memory = TemplateCache()
     for key in ("a", "b/c", "é"):
         expr = WireExpr(0, key)

@@ -19,7 +19,7 @@ from zenspark.transport.receiver import PushRun
 from zenspark.types.sample import sample_from_push
 from zenspark.types.timestamps import Timestamp as ApiTimestamp
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import Columns, Cursor
+from zenspark.wire.columns import PushColumns, BatchDecoder
 from zenspark.wire.messages import Del, Frame, Push, Put
 from zenspark.wire.values import SourceInfo, Timestamp, WireExpr, ZenohId
 
@@ -42,8 +42,8 @@ def pushes(*numbers: int) -> PushRun:
 
 def pushes_of(*payloads: bytes) -> PushRun:
     raw = encode(Frame(reliable=True, sn=1, msgs=tuple(map(push, payloads))))
-    columns = Columns(len(payloads))
-    Cursor(len(raw).to_bytes(2, "little") + raw).decode(columns)
+    columns = PushColumns(len(payloads))
+    BatchDecoder(len(raw).to_bytes(2, "little") + raw).decode(columns)
     return PushRun(columns, 0, len(columns))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from zenspark.clock import HybridClock, ntp64_from_ns
 from zenspark.router.timestamping import TimestampPolicy
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
+from zenspark.wire.columns import PushColumns, BatchDecoder, Framing, StopReason
 from zenspark.wire.declare import replace
 from zenspark.wire.messages import Del, Frame, Push, Put
 from zenspark.wire.values import Timestamp, WireExpr, ZenohId
@@ -74,10 +74,10 @@ def test_deletions_are_left_as_they_are() -> None:
     assert timestamp_policy().timestamp(deletion) is deletion
 
 
-def columns_of(*pushes: Push) -> Columns:
-    columns = Columns(16)
+def columns_of(*pushes: Push) -> PushColumns:
+    columns = PushColumns(16)
     content = encode(Frame(reliable=True, sn=1, msgs=pushes))
-    assert Cursor(content, Framing.BATCH).decode(columns) is Outcome.END
+    assert BatchDecoder(content, Framing.BATCH).decode(columns) is StopReason.END
     return columns
 
 
@@ -86,7 +86,7 @@ def test_rows_are_stamped_one_after_the_other_and_after_all_that_was_seen() -> N
     ahead = Timestamp(ntp64_from_ns(NOW + 100_000_000), OTHER)
     deletion = Push(wire_expr=WireExpr(0, "a"), body=Del())
     columns = columns_of(push(), deletion, push(ahead), push())
-    assert clock.timestamp_rows(columns, 0, 4, b"\1" * columns.shape_count)
+    assert clock.timestamp_rows(columns, 0, 4, b"\1" * columns.template_count)
     first, deleted, kept, last = columns.timestamp
     assert (deleted, kept) == (0, ahead.ntp64)
     assert ahead.ntp64 < first < last

@@ -22,7 +22,7 @@ from zenspark.transport.counters import LossReason
 from zenspark.transport.handshake import Acceptor, Capabilities, Initiator
 from zenspark.transport.receiver import Closed, MessageReceived, MessageRejected, PushRun
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import Columns
+from zenspark.wire.columns import PushColumns
 from zenspark.wire.messages import (
     Close,
     Declare,
@@ -221,7 +221,7 @@ class TestFragments:
         found = []
         for event in bob.receive(len(data), 0.0):
             assert isinstance(event, PushRun)
-            shape = event.columns.shape_at(0)
+            shape = event.columns.template_at(0)
             found.append((event.columns.push(0), shape.reliable, shape.priority))
         assert found == [(push(b"z" * 300), reliable, priority)]
 
@@ -398,7 +398,7 @@ def test_empty_batches_are_ignored(name: str) -> None:
 
 
 def test_columns_may_be_small_and_shared() -> None:
-    shared = Columns(4)
+    shared = PushColumns(4)
     alice = Connection(Initiator(ALICE, Capabilities()), 0.0, columns=shared)
     bob = Connection(Acceptor(BOB, Capabilities(), b"key", 7), 0.0, columns=shared)
     shake_hands(alice, bob)

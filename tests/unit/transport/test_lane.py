@@ -14,7 +14,7 @@ from zenspark.transport.lane import (
     next_sn,
 )
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import Columns, Cursor, Outcome
+from zenspark.wire.columns import PushColumns, BatchDecoder, StopReason
 from zenspark.wire.messages import Fragment, Frame, Push, Put, ResponseFinal
 from zenspark.wire.values import Resolution, WireExpr
 
@@ -173,10 +173,10 @@ def test_pieces_make_the_message_again(data: bytes, size: int, sn: int) -> None:
 # -- messages that are whole in a buffer ---
 
 
-def at_fragments(*pieces: Fragment) -> Cursor:
+def at_fragments(*pieces: Fragment) -> BatchDecoder:
     batches = [encode(one) for one in pieces]
-    cursor = Cursor(bytearray(b"".join(len(one).to_bytes(2, "little") + one for one in batches)))
-    assert cursor.decode(Columns(1)) is Outcome.MESSAGE
+    cursor = BatchDecoder(bytearray(b"".join(len(one).to_bytes(2, "little") + one for one in batches)))
+    assert cursor.decode(PushColumns(1)) is StopReason.MESSAGE
     return cursor
 
 
@@ -186,7 +186,7 @@ def pieces_of(message: Push, sn: int) -> list[Fragment]:
 
 
 def test_complete_fragments_are_joined_at_once(lane: ReceivingLane) -> None:
-    columns = Columns(4)
+    columns = PushColumns(4)
     whole = lane.join(at_fragments(*pieces_of(PUSH, 0), *pieces_of(PUSH, 2)), columns)
     assert whole is not None
     assert [columns.push(row) for row in range(len(columns))] == [PUSH, PUSH]
@@ -195,20 +195,20 @@ def test_complete_fragments_are_joined_at_once(lane: ReceivingLane) -> None:
 
 
 def test_takes_nothing_in_one_go_behind_a_gap_or_a_message_that_was_begun(lane: ReceivingLane) -> None:
-    assert lane.join(at_fragments(*pieces_of(PUSH, 1)), Columns(1)) is None
+    assert lane.join(at_fragments(*pieces_of(PUSH, 1)), PushColumns(1)) is None
     lane.receive(piece(0, b"begun", first=True))
-    assert lane.join(at_fragments(*pieces_of(PUSH, 1)), Columns(1)) is None
+    assert lane.join(at_fragments(*pieces_of(PUSH, 1)), PushColumns(1)) is None
     assert lane.defragmenter.pending == 1
 
 
 def test_takes_nothing_in_one_go_before_it_has_begun() -> None:
     lane = ReceivingLane(None, Defragmenter(MASK, patch=1))
-    assert lane.join(at_fragments(*pieces_of(PUSH, 0)), Columns(1)) is None
+    assert lane.join(at_fragments(*pieces_of(PUSH, 0)), PushColumns(1)) is None
 
 
 def test_what_was_taken_in_one_go_ends_what_was_lost_before(lane: ReceivingLane) -> None:
     assert lane.receive(piece(0, b"late")) == [ReassemblyAborted(1, 4, "first fragment missing")]
-    assert lane.join(at_fragments(*pieces_of(PUSH, 1)), Columns(1)) is not None
+    assert lane.join(at_fragments(*pieces_of(PUSH, 1)), PushColumns(1)) is not None
     assert lane.receive(piece(3, b"late")) == [ReassemblyAborted(1, 4, "first fragment missing")]
 
 
@@ -254,7 +254,7 @@ def test_the_number_that_eclipse_zenoh_leaves_unused_behind_fragments_is_not_mis
 
 
 def test_unused_number_behind_joined_fragments_is_not_a_gap(lane: ReceivingLane) -> None:
-    assert lane.join(at_fragments(*pieces_of(PUSH, 0)), Columns(1)) is not None
+    assert lane.join(at_fragments(*pieces_of(PUSH, 0)), PushColumns(1)) is not None
     assert lane.accept_frame(3)
     assert lost(lane) == {}
 

@@ -22,7 +22,7 @@ from zenspark.transport.multicast import (
     MemberRefused,
 )
 from zenspark.wire.codec import decode_transport, encode
-from zenspark.wire.columns import Columns
+from zenspark.wire.columns import PushColumns
 from zenspark.wire.declare import replace
 from zenspark.wire.messages import (
     Close,
@@ -453,6 +453,6 @@ class TestBadBytes:
 
 def test_more_from_a_stranger_than_the_columns_hold_is_passed_over() -> None:
     node = Node(1)
-    node.group = GroupSession(Identity(ZenohId(1), WhatAmI.PEER), GroupSettings(), 0.0, columns=Columns(2))
+    node.group = GroupSession(Identity(ZenohId(1), WhatAmI.PEER), GroupSettings(), 0.0, columns=PushColumns(2))
     node.receive(STRANGER, frame(*[push()] * 9) + encode(JOIN) + frame(*[push()] * 9), 0.0)
     assert len(node.messages) == 9

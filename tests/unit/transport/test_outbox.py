@@ -12,7 +12,7 @@ from zenspark.transport.framing import decompress
 from zenspark.transport.outbox import DONE, FULL, REFUSED, Outbox, vle
 from zenspark.wire.buffer import Writer
 from zenspark.wire.codec import decode_bare_batch, decode_batch, decode_network, encode
-from zenspark.wire.columns import NO_LANE, Columns, Cursor, Framing, Kind, Outcome, Relay, Rows, Spans
+from zenspark.wire.columns import NO_LANE, PushColumns, BatchDecoder, Framing, RowKind, StopReason, RowForwarder, OutgoingRows, BinaryColumn
 from zenspark.wire.messages import Del, Fragment, Frame, Push, Put, ResponseFinal, TransportMessage
 from zenspark.wire.values import Priority, QoS, WireExpr
 
@@ -184,12 +184,12 @@ def test_low_latency_messages_go_bare_and_at_once() -> None:
 ROOM = 1 << 18
 
 
-def rows_of(payloads: list[bytes], qos: QoS = QoS.DEFAULT) -> Rows:
+def rows_of(payloads: list[bytes], qos: QoS = QoS.DEFAULT) -> OutgoingRows:
     offsets = array("i", [0, *accumulate(map(len, payloads))])
-    return Rows(len(payloads), WireExpr(1), Spans.from_offsets(b"".join(payloads), offsets), qos=qos)
+    return OutgoingRows(len(payloads), WireExpr(1), BinaryColumn.from_offsets(b"".join(payloads), offsets), qos=qos)
 
 
-def extended(outbox: Outbox, rows: Rows, priority: int = 5, reliable: bool = True, room: int = ROOM) -> list[bytes]:
+def extended(outbox: Outbox, rows: OutgoingRows, priority: int = 5, reliable: bool = True, room: int = ROOM) -> list[bytes]:
     """Everything there is to send once all rows are in it, as a stream carries it."""
     found = []
     while rows.row < rows.count:
@@ -279,7 +279,7 @@ def test_low_latency_rows_go_bare_until_the_room_is_used_up() -> None:
 
 def test_removals_go_bare_too() -> None:
     outbox = Outbox(2048, 0, MASK, qos=False, low_latency=True)
-    outbox.append_rows(5, True, Rows(1, WireExpr(1), None, kind=Kind.DEL))
+    outbox.append_rows(5, True, OutgoingRows(1, WireExpr(1), None, kind=RowKind.DEL))
     (batch,) = outbox.pop_all()
     assert decode_bare_batch(bytes(batch[4:])) == (Push(wire_expr=WireExpr(1), body=Del()),)
 
@@ -360,15 +360,15 @@ def test_lockfree_append_only_while_allowed() -> None:
 # -- rows that are passed on
 
 
-def relay_of(*pushes: Push, reliable: bool = True) -> Relay:
+def relay_of(*pushes: Push, reliable: bool = True) -> RowForwarder:
     """Rows that go on as they are, in the lanes they name; those under the key `kept` do not."""
-    columns = Columns(64)
+    columns = PushColumns(64)
     content = encode(Frame(reliable=reliable, sn=1, msgs=pushes))
-    assert Cursor(content, Framing.BATCH).decode(columns) is Outcome.END
-    shapes = [columns.shape_at(index) for index in range(columns.shape_count)]
+    assert BatchDecoder(content, Framing.BATCH).decode(columns) is StopReason.END
+    shapes = [columns.template_at(index) for index in range(columns.template_count)]
     lanes = [NO_LANE if shape.wire_expr.suffix == "kept" else shape.qos.priority | 8 * reliable for shape in shapes]
     heads = [encode(Push(wire_expr=shape.wire_expr, qos=shape.qos, body=Del()))[:-1] for shape in shapes]
-    return Relay(columns, 0, len(columns), bytes(lanes), heads, b"\1")
+    return RowForwarder(columns, 0, len(columns), bytes(lanes), heads, b"\1")
 
 
 def of(payload: bytes, priority: Priority = Priority.DATA, key: str = "k") -> Push:

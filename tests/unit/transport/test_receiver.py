@@ -16,7 +16,7 @@ from zenspark.transport.receiver import (
     ReceiverEvent,
 )
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import Columns, Cursor, Framing
+from zenspark.wire.columns import PushColumns, BatchDecoder, Framing
 from zenspark.wire.messages import (
     Close,
     Declare,
@@ -55,7 +55,7 @@ def frame(*messages: NetworkMessage, sn: int, priority: Priority = Priority.DATA
 
 @pytest.fixture
 def receiver() -> FrameReceiver:
-    return FrameReceiver(LaneParameters(qos=True, sn_mask=0x7F, patch=1, first=FIRST, message_limit=100), Columns(8))
+    return FrameReceiver(LaneParameters(qos=True, sn_mask=0x7F, patch=1, first=FIRST, message_limit=100), PushColumns(8))
 
 
 def receive_all(
@@ -63,7 +63,7 @@ def receive_all(
 ) -> list[ReceiverEvent]:
     """What the bytes mean, with publications as messages."""
     events: list[ReceiverEvent] = []
-    for event in receiver.events(Cursor(data, framing, limit)):
+    for event in receiver.events(BatchDecoder(data, framing, limit)):
         if isinstance(event, PushRun):
             events += [MessageReceived(event.columns.push(row), True) for row in range(event.start, event.stop)]
         else:
@@ -135,7 +135,7 @@ def test_frames_and_fragments_share_their_numbers(receiver: FrameReceiver, toget
 def test_messages_whose_pieces_came_together_are_rows_together(receiver: FrameReceiver) -> None:
     messages = [push(b"1" * 40), push(b"2"), push(b"3" * 50)]
     data = stream(*[piece for number, one in enumerate(messages) for piece in in_pieces(one, 50 + 2 * number)])
-    (event,) = [(event.start, event.stop) for event in receiver.events(Cursor(data)) if isinstance(event, PushRun)]
+    (event,) = [(event.start, event.stop) for event in receiver.events(BatchDecoder(data)) if isinstance(event, PushRun)]
     assert event == (0, 3)
     again = stream(*in_pieces(messages[0], 50), *in_pieces(messages[0], 56))
     assert receive_all(receiver, again, Framing.STREAM) == [MessageReceived(messages[0], True)]
@@ -159,7 +159,7 @@ def test_messages_whose_pieces_came_together_are_met_in_order(receiver: FrameRec
 
 def test_a_message_that_is_not_all_here_is_left_where_it_is(receiver: FrameReceiver) -> None:
     data = stream(*in_pieces(push(b"1"), 50), *in_pieces(push(b"2" * 40), 52))
-    cursor = Cursor(data[:-1], goes_on=True)
+    cursor = BatchDecoder(data[:-1], is_partial_buffer=True)
     assert [event.stop for event in receiver.events(cursor) if isinstance(event, PushRun)] == [1]
     assert receive_all(receiver, data[cursor.pos :], Framing.STREAM) == [MessageReceived(push(b"2" * 40), True)]
 
@@ -173,7 +173,7 @@ def test_a_batch_longer_than_agreed_is_not_waited_for(receiver: FrameReceiver, f
 
 def test_priorities_must_have_been_announced() -> None:
     receiver = FrameReceiver(
-        LaneParameters(qos=False, sn_mask=0x7F, patch=1, first=FIRST, message_limit=100), Columns(8)
+        LaneParameters(qos=False, sn_mask=0x7F, patch=1, first=FIRST, message_limit=100), PushColumns(8)
     )
     with pytest.raises(ProtocolError, match="priority"):
         receive_all(receiver, frame(push(), sn=10, priority=Priority.REAL_TIME))
@@ -185,12 +185,12 @@ def test_template_includes_the_local_clock_id() -> None:
         Push(wire_expr=WireExpr(0, "a"), body=Del()),
     )
     raw = encode(Frame(reliable=True, sn=5, msgs=(put, deletion)))
-    columns = Columns(2)
-    Cursor(len(raw).to_bytes(2, "little") + raw).decode(columns)
+    columns = PushColumns(2)
+    BatchDecoder(len(raw).to_bytes(2, "little") + raw).decode(columns)
     plain = PushRun(columns, 0, 2)
-    assert plain.shape_at(0) == columns.shape_at(0)
+    assert plain.template_at(0) == columns.template_at(0)
     stamped = PushRun(columns, 0, 2, timestamped_by=ZenohId(7))
-    assert [stamped.shape_at(index).timestamp_id for index in range(2)] == [ZenohId(7), None]
+    assert [stamped.template_at(index).timestamp_id for index in range(2)] == [ZenohId(7), None]
 
 
 SHARED = Push(wire_expr=WireExpr(0, "demo/k"), body=Put(shm=True, payload=b"\x00"))

@@ -16,16 +16,16 @@ from zenspark.wire.codec import decode_network, encode
 from zenspark.wire.columns import (
     ABSENT,
     NO_LANE,
-    Columns,
-    Cursor,
-    Encoder,
+    PushColumns,
+    BatchDecoder,
+    BatchEncoder,
     Framing,
-    Kind,
-    Outcome,
-    Relay,
-    Rows,
-    Shape,
-    Spans,
+    RowKind,
+    StopReason,
+    RowForwarder,
+    OutgoingRows,
+    PushTemplate,
+    BinaryColumn,
 )
 from zenspark.wire.declare import Message, replace
 from zenspark.wire.messages import Close, Del, Fragment, Frame, KeepAlive, NetworkMessage, Push, Put, ResponseFinal
@@ -66,13 +66,13 @@ def batch(*messages: Message, width: int = 2) -> bytes:
     return len(content).to_bytes(width, "little") + content
 
 
-def decoded(data: bytes, columns: Columns | None = None) -> tuple[Columns, Cursor, Outcome]:
-    columns = Columns(64) if columns is None else columns
-    cursor = Cursor(data)
+def decoded(data: bytes, columns: PushColumns | None = None) -> tuple[PushColumns, BatchDecoder, StopReason]:
+    columns = PushColumns(64) if columns is None else columns
+    cursor = BatchDecoder(data)
     return columns, cursor, cursor.decode(columns)
 
 
-def pushes(columns: Columns) -> list[Push]:
+def pushes(columns: PushColumns) -> list[Push]:
     return [columns.push(row) for row in range(len(columns))]
 
 
@@ -120,18 +120,18 @@ DEL = Push(
 )
 def test_a_row_is_the_message_that_was_sent(push: Push) -> None:
     columns, cursor, outcome = decoded(batch(frame(push, push)))
-    assert outcome is Outcome.END
+    assert outcome is StopReason.END
     assert pushes(columns) == [push, push]
-    assert columns.shape_count == 1
+    assert columns.template_count == 1
     assert cursor.pos == cursor.batch_end == len(cursor.data)
 
 
 def test_a_shape_tells_what_its_rows_share() -> None:
     message = replace(FULL_PUT, qos=QoS.REQUEST, node_id=3)
     columns, _, _ = decoded(batch(frame(message, put(), reliable=False, priority=Priority.BACKGROUND)))
-    assert list(columns.shape) == [0, 1]
-    assert columns.shape_at(0) == Shape(
-        kind=Kind.PUT,
+    assert list(columns.template_index) == [0, 1]
+    assert columns.template_at(0) == PushTemplate(
+        kind=RowKind.PUT,
         wire_expr=message.wire_expr,
         qos=QoS.REQUEST,
         node_id=3,
@@ -142,8 +142,8 @@ def test_a_shape_tells_what_its_rows_share() -> None:
         source=EntityId(ROUTER, 70_000),
         has_attachment=True,
     )
-    assert columns.shape_at(1).source is None
-    assert columns.shape_at(1).timestamp_id is None
+    assert columns.template_at(1).source is None
+    assert columns.template_at(1).timestamp_id is None
 
 
 def test_rows_with_clock_number_and_attachment_of_their_own_share_a_shape() -> None:
@@ -157,7 +157,7 @@ def test_rows_with_clock_number_and_attachment_of_their_own_share_a_shape() -> N
         for size, ntp64, number in [(8, 1 << 62, 1), (0, (1 << 64) - 1, 2), (8, 5, 3), (300, 0, 127)]
     ]
     columns, _, _ = decoded(batch(frame(*sent)))
-    assert columns.shape_count == 1
+    assert columns.template_count == 1
     assert pushes(columns) == sent
     assert list(columns.timestamp) == [1 << 62, (1 << 64) - 1, 5, 0]
     assert list(columns.source_sns()) == [1, 2, 3, 127]
@@ -181,20 +181,20 @@ def test_whatever_else_differs_makes_another_shape(other: Push) -> None:
     first = put(timestamp=Timestamp(1, ROUTER), source_info=SourceInfo(ROUTER, 1, 3), attachment=b"1")
     columns, _, _ = decoded(batch(frame(first, other, first)))
     assert pushes(columns) == [first, other, first]
-    assert list(columns.shape) == [0, 1, 0]
+    assert list(columns.template_index) == [0, 1, 0]
 
 
 def test_alternating_keys_are_found_again() -> None:
     sent = [put(key=WireExpr(0, f"fleet/robot{number % 10}/lidar/points")) for number in range(40)]
     columns, _, _ = decoded(batch(frame(*sent)))
-    assert columns.shape_count == 10
+    assert columns.template_count == 10
     assert pushes(columns) == sent
 
 
 def test_the_lane_is_part_of_the_shape() -> None:
     columns, _, _ = decoded(batch(frame(put()), frame(put(), reliable=False), frame(put()), frame(put(), sn=8)))
-    assert [columns.shape_at(index).reliable for index in columns.shape] == [True, False, True, True]
-    assert list(columns.shape) == [0, 1, 0, 0]
+    assert [columns.template_at(index).reliable for index in columns.template_index] == [True, False, True, True]
+    assert list(columns.template_index) == [0, 1, 0, 0]
 
 
 # -- frames and batches ---
@@ -216,7 +216,7 @@ def test_frames_are_ranges_of_rows() -> None:
 def test_the_last_priority_of_a_frame_counts() -> None:
     data = bytes.fromhex("0a00" + "a507" + "b100" + "31fe00" + "5d0202")
     columns, cursor, outcome = decoded(data)
-    assert outcome is Outcome.END
+    assert outcome is StopReason.END
     assert list(columns.frame_lane) == [6 | 8]
     assert pushes(columns) == [Push(wire_expr=WireExpr(2), body=Del())]
     assert not cursor.in_frame
@@ -224,7 +224,7 @@ def test_the_last_priority_of_a_frame_counts() -> None:
 
 def test_empty_batches_are_ignored() -> None:
     columns, cursor, outcome = decoded(bytes(2) + batch(frame(put())) + bytes(4) + batch(frame(put())))
-    assert outcome is Outcome.END
+    assert outcome is StopReason.END
     assert len(columns) == 2
     assert cursor.pos == len(cursor.data)
 
@@ -233,7 +233,7 @@ def test_an_unfinished_batch_is_left() -> None:
     first, second = batch(frame(put())), batch(frame(put(b"x"), put(b"y")))
     for cut in range(len(second)):
         columns, cursor, outcome = decoded(first + second[:cut])
-        assert outcome is Outcome.END
+        assert outcome is StopReason.END
         assert len(columns) == 1
         assert cursor.pos == cursor.batch_end == len(first)
 
@@ -242,60 +242,60 @@ def test_an_unfinished_batch_is_left() -> None:
 def test_an_oversized_batch_is_refused_before_it_is_there(framing: Framing, width: int) -> None:
     first = (10).to_bytes(width, "little") + bytes(10)
     data = (0).to_bytes(width, "little") + (11).to_bytes(width, "little")
-    columns = Columns(4)
-    assert Cursor(first[:width], framing, limit=10).decode(columns) is Outcome.END
+    columns = PushColumns(4)
+    assert BatchDecoder(first[:width], framing, limit=10).decode(columns) is StopReason.END
     columns.clear()
-    cursor = Cursor(data, framing, limit=10)
-    assert cursor.decode(columns) is Outcome.OVERSIZED
+    cursor = BatchDecoder(data, framing, limit=10)
+    assert cursor.decode(columns) is StopReason.OVERSIZED
     assert cursor.pos == width
-    assert cursor.decode(columns) is Outcome.OVERSIZED
+    assert cursor.decode(columns) is StopReason.OVERSIZED
 
 
 def test_low_latency_batches_hold_bare_messages() -> None:
     data = batch(put(b"1"), put(b"2"), KeepAlive(), put(b"3"), width=4) + batch(ResponseFinal(request_id=1), width=4)
-    columns = Columns(8)
-    cursor = Cursor(data, Framing.BARE)
-    assert cursor.decode(columns) is Outcome.MESSAGE
+    columns = PushColumns(8)
+    cursor = BatchDecoder(data, Framing.BARE)
+    assert cursor.decode(columns) is StopReason.MESSAGE
     assert pushes(columns) == [put(b"1"), put(b"2")]
     assert cursor.message() == KeepAlive()
-    assert cursor.decode(columns) is Outcome.MESSAGE
+    assert cursor.decode(columns) is StopReason.MESSAGE
     assert pushes(columns) == [put(b"1"), put(b"2"), put(b"3")]
     assert cursor.message() == ResponseFinal(request_id=1)
-    assert cursor.decode(columns) is Outcome.END
+    assert cursor.decode(columns) is StopReason.END
     assert columns.frame_count == 0
-    assert columns.shape_at(0).reliable
-    assert columns.shape_at(0).priority is Priority.DATA
+    assert columns.template_at(0).reliable
+    assert columns.template_at(0).priority is Priority.DATA
 
 
 def test_a_batch_may_come_without_a_length_inside_a_larger_buffer() -> None:
     content = encode(frame(put(), put()))
     data = bytearray(b"\xff" * 3 + content + b"\xff" * 3)
-    columns = Columns(8)
-    cursor = Cursor(data, Framing.BATCH, pos=3, end=3 + len(content))
-    assert cursor.decode(columns) is Outcome.END
+    columns = PushColumns(8)
+    cursor = BatchDecoder(data, Framing.BATCH, pos=3, end=3 + len(content))
+    assert cursor.decode(columns) is StopReason.END
     assert pushes(columns) == [put(), put()]
-    assert Cursor(b"", Framing.BATCH).decode(Columns(1)) is Outcome.END
+    assert BatchDecoder(b"", Framing.BATCH).decode(PushColumns(1)) is StopReason.END
 
 
 @pytest.mark.parametrize("reliable", [True, False])
 def test_a_message_may_come_alone_with_the_lane_it_is_told(reliable: bool) -> None:
-    cursor, columns = Cursor(encode(put()), Framing.MESSAGE, reliable=reliable, priority=Priority.REAL_TIME), Columns(2)
-    assert cursor.decode(columns) is Outcome.END
+    cursor, columns = BatchDecoder(encode(put()), Framing.MESSAGE, reliable=reliable, priority=Priority.REAL_TIME), PushColumns(2)
+    assert cursor.decode(columns) is StopReason.END
     assert pushes(columns) == [put()]
-    assert (columns.shape_at(0).reliable, columns.shape_at(0).priority) == (reliable, Priority.REAL_TIME)
+    assert (columns.template_at(0).reliable, columns.template_at(0).priority) == (reliable, Priority.REAL_TIME)
     assert columns.frame_count == 0
 
 
 def test_nothing_is_written_as_a_message_alone() -> None:
     with pytest.raises(UsageError, match="alone"):
-        Encoder(Framing.MESSAGE)
+        BatchEncoder(Framing.MESSAGE)
 
 
 def test_the_piece_in_a_fragment_stays_where_it_is() -> None:
     piece = Fragment(more=True, reliable=True, sn=3, first=True, payload=b"part")
     data = bytearray(batch(piece))
-    cursor = Cursor(data)
-    assert cursor.decode(Columns(1)) is Outcome.MESSAGE
+    cursor = BatchDecoder(data)
+    assert cursor.decode(PushColumns(1)) is StopReason.MESSAGE
     message = cursor.message()
     assert message == piece
     data[-1:] = b"k"
@@ -321,10 +321,10 @@ def pieces(
     ]
 
 
-def at_fragment(*messages: Message, missing: int = 0, limit: int = 0xFFFF, goes_on: bool = True) -> Cursor:
+def at_fragment(*messages: Message, missing: int = 0, limit: int = 0xFFFF, goes_on: bool = True) -> BatchDecoder:
     data = bytearray(b"".join(batch(one) for one in messages))
-    cursor = Cursor(data[: len(data) - missing], limit=limit, goes_on=goes_on)
-    assert cursor.decode(Columns(1)) is Outcome.MESSAGE
+    cursor = BatchDecoder(data[: len(data) - missing], limit=limit, is_partial_buffer=goes_on)
+    assert cursor.decode(PushColumns(1)) is StopReason.MESSAGE
     return cursor
 
 
@@ -339,24 +339,24 @@ def test_fragments_are_joined_where_they_lie(priority: Priority, reliable: bool,
         for number, (one, places) in enumerate(zip(messages, cuts, strict=True))
         for piece in pieces(encode(one), (126, 0, 5)[number], places, priority=priority, reliable=reliable)
     ]
-    cursor, columns = at_fragment(*cut, frame(put())), Columns(8)
+    cursor, columns = at_fragment(*cut, frame(put())), PushColumns(8)
     assert cursor.fragment_lane() == priority | 8 * reliable
     whole = cursor.join(columns, 126, 0x7F, marked, 1000)
     assert whole is not None
     assert (whole.sn, whole.message) == (5, None)
     assert pushes(columns) == messages
-    assert {(columns.shape_at(one).reliable, columns.shape_at(one).priority) for one in columns.shape} == {
+    assert {(columns.template_at(one).reliable, columns.template_at(one).priority) for one in columns.template_index} == {
         (reliable, priority)
     }
     columns.clear()
-    assert cursor.decode(columns) is Outcome.END
+    assert cursor.decode(columns) is StopReason.END
     assert pushes(columns) == [put()]
 
 
 @pytest.mark.parametrize("last", [encode(ResponseFinal(request_id=3)), encode(put()) * 2, encode(put()) + b"\0", b""])
 def test_a_joined_message_that_is_no_row_is_handed_over_behind_the_rows(last: bytes) -> None:
     cut = [*pieces(encode(put())), *pieces(last, 2, (1,) if last else ()), *pieces(encode(put()), 4)]
-    cursor, columns = at_fragment(*cut), Columns(8)
+    cursor, columns = at_fragment(*cut), PushColumns(8)
     whole = cursor.join(columns, 0, 0x7F, True, 1000)
     assert whole is not None
     assert whole.message is not None
@@ -366,7 +366,7 @@ def test_a_joined_message_that_is_no_row_is_handed_over_behind_the_rows(last: by
 
 
 def test_as_many_messages_are_joined_as_there_is_room_for() -> None:
-    cursor, columns = at_fragment(*[piece for sn in (0, 2, 4) for piece in pieces(encode(put()), sn)]), Columns(2)
+    cursor, columns = at_fragment(*[piece for sn in (0, 2, 4) for piece in pieces(encode(put()), sn)]), PushColumns(2)
     for sn, rows in ((0, 2), (4, 1)):
         assert cursor.join(columns, sn, 0x7F, True, 1000) is not None
         assert pushes(columns) == [put()] * rows
@@ -377,14 +377,14 @@ def test_as_many_messages_are_joined_as_there_is_room_for() -> None:
 @pytest.mark.parametrize("missing", [1, 12, 14, 16, 17])
 def test_the_rest_of_a_message_is_awaited(missing: int) -> None:
     begun = pieces(encode(put()), 2)
-    cursor, columns = at_fragment(*pieces(encode(put())), *begun, missing=missing), Columns(8)
+    cursor, columns = at_fragment(*pieces(encode(put())), *begun, missing=missing), PushColumns(8)
     assert cursor.join(columns, 0, 0x7F, True, 1000) is not None
-    assert not cursor.awaits_rest
+    assert not cursor.needs_more_data
     place = cursor.pos
     columns.clear()
-    if cursor.decode(columns) is Outcome.MESSAGE:
+    if cursor.decode(columns) is StopReason.MESSAGE:
         assert cursor.join(columns, 2, 0x7F, True, 1000) is None
-        assert cursor.awaits_rest
+        assert cursor.needs_more_data
     assert cursor.pos == cursor.batch_end == place
     assert not len(columns)
 
@@ -392,9 +392,9 @@ def test_the_rest_of_a_message_is_awaited(missing: int) -> None:
 @pytest.mark.parametrize(("size", "goes_on"), [(360_000, True), (120_000, False)])
 def test_the_rest_of_a_large_message_is_not_awaited_nor_that_which_does_not_come(size: int, goes_on: bool) -> None:
     cut = pieces(bytes(size), cut=tuple(range(60_000, size, 60_000)))
-    cursor = at_fragment(*cut[:-1], goes_on=goes_on)
-    assert cursor.join(Columns(1), 0, 0x7F, True, 1 << 20) is None
-    assert not cursor.awaits_rest
+    cursor = at_fragment(*cut[:-1], is_partial_buffer=goes_on)
+    assert cursor.join(PushColumns(1), 0, 0x7F, True, 1 << 20) is None
+    assert not cursor.needs_more_data
     assert cursor.message() == cut[0]
 
 
@@ -419,16 +419,16 @@ RAW = encode(put())
 def test_fragments_in_which_anything_differs_are_left(cut: list[Message]) -> None:
     cursor = at_fragment(*cut, limit=1500)
     place = cursor.pos
-    assert cursor.join(Columns(1), 0, 0x7F, True, 1000) is None
-    assert not cursor.awaits_rest
+    assert cursor.join(PushColumns(1), 0, 0x7F, True, 1000) is None
+    assert not cursor.needs_more_data
     assert cursor.message() == cut[0]
     assert cursor.pos > place
 
 
 def test_a_batch_that_is_too_large_ends_what_is_joined() -> None:
     cursor = at_fragment(*pieces(RAW), frame(put(bytes(2000))), limit=1500)
-    assert cursor.join(Columns(1), 0, 0x7F, True, 1000) is not None
-    assert cursor.decode(Columns(1)) is Outcome.OVERSIZED
+    assert cursor.join(PushColumns(1), 0, 0x7F, True, 1000) is not None
+    assert cursor.decode(PushColumns(1)) is StopReason.OVERSIZED
 
 
 @pytest.mark.parametrize(
@@ -442,28 +442,28 @@ def test_a_batch_that_is_too_large_ends_what_is_joined() -> None:
     ],
 )
 def test_other_messages_are_no_fragments_to_join(content: bytes) -> None:
-    cursor = Cursor(bytearray(len(content).to_bytes(2, "little") + content))
+    cursor = BatchDecoder(bytearray(len(content).to_bytes(2, "little") + content))
     assert cursor.fragment_lane() == -1
-    assert cursor.decode(Columns(1)) is Outcome.MESSAGE
+    assert cursor.decode(PushColumns(1)) is StopReason.MESSAGE
     assert cursor.fragment_lane() == -1
-    assert cursor.join(Columns(1), 0, 0x7F, True, 1000) is None
+    assert cursor.join(PushColumns(1), 0, 0x7F, True, 1000) is None
 
 
 def test_fragments_are_joined_only_on_a_stream_that_can_be_written_to() -> None:
     data = b"".join(batch(one) for one in pieces(RAW))
-    cursor = Cursor(data)
-    cursor.decode(Columns(1))
+    cursor = BatchDecoder(data)
+    cursor.decode(PushColumns(1))
     assert cursor.fragment_lane() >= 0
-    assert cursor.join(Columns(1), 0, 0x7F, True, 1000) is None
-    assert Cursor(bytearray(data[2:]), Framing.BATCH).fragment_lane() == -1
+    assert cursor.join(PushColumns(1), 0, 0x7F, True, 1000) is None
+    assert BatchDecoder(bytearray(data[2:]), Framing.BATCH).fragment_lane() == -1
 
 
 def test_what_else_is_in_a_message_is_copied() -> None:
     data = bytearray(
         batch(frame(Push(wire_expr=KEY, exts=(Extension(0x2F, 7),), body=Put(payload=b"", attachment=b"a"))))
     )
-    cursor = Cursor(data)
-    assert cursor.decode(Columns(1)) is Outcome.MESSAGE
+    cursor = BatchDecoder(data)
+    assert cursor.decode(PushColumns(1)) is StopReason.MESSAGE
     message = cursor.message()
     assert isinstance(message, Push)
     assert isinstance(message.body, Put)
@@ -471,8 +471,8 @@ def test_what_else_is_in_a_message_is_copied() -> None:
 
 
 def test_a_bare_frame_header_in_a_low_latency_batch_is_for_the_codec() -> None:
-    cursor = Cursor(batch(frame(put()), width=4), Framing.BARE)
-    assert cursor.decode(Columns(1)) is Outcome.MESSAGE
+    cursor = BatchDecoder(batch(frame(put()), width=4), Framing.BARE)
+    assert cursor.decode(PushColumns(1)) is StopReason.MESSAGE
     assert cursor.message() == frame(put())
 
 
@@ -483,14 +483,14 @@ def test_other_messages_keep_their_place() -> None:
     other = ResponseFinal(request_id=9)
     data = batch(frame(put(b"1"), other, put(b"2"), sn=3), KeepAlive(), frame(put(b"3"), sn=4))
     columns, cursor, outcome = decoded(data)
-    assert outcome is Outcome.MESSAGE
+    assert outcome is StopReason.MESSAGE
     assert pushes(columns) == [put(b"1")]
     assert (cursor.in_frame, cursor.sn) == (True, 3)
     assert cursor.message() == other
-    assert cursor.decode(columns) is Outcome.MESSAGE
+    assert cursor.decode(columns) is StopReason.MESSAGE
     assert not cursor.in_frame
     assert cursor.message() == KeepAlive()
-    assert cursor.decode(columns) is Outcome.END
+    assert cursor.decode(columns) is StopReason.END
     assert pushes(columns) == [put(b"1"), put(b"2"), put(b"3")]
     assert list(columns.frame_row) == [0, 2]
 
@@ -499,7 +499,7 @@ def test_a_frame_that_goes_on_after_clear_says_so() -> None:
     columns, cursor, _ = decoded(batch(frame(put(b"1"), ResponseFinal(request_id=9), put(b"2"), sn=3)))
     cursor.message()
     columns.clear()
-    assert cursor.decode(columns) is Outcome.END
+    assert cursor.decode(columns) is StopReason.END
     assert pushes(columns) == [put(b"2")]
     assert list(columns.frame_sn) == [3]
     assert list(columns.frame_lane) == [5 | 8 | 16]
@@ -518,80 +518,80 @@ def test_a_frame_that_goes_on_after_clear_says_so() -> None:
 )
 def test_what_has_no_column_is_for_the_codec(push: Push) -> None:
     columns, cursor, outcome = decoded(batch(frame(put(), push, put())))
-    assert outcome is Outcome.MESSAGE
+    assert outcome is StopReason.MESSAGE
     assert cursor.message() == push
-    assert cursor.decode(columns) is Outcome.END
+    assert cursor.decode(columns) is StopReason.END
     assert pushes(columns) == [put(), put()]
 
 
 def test_a_frame_with_an_unknown_extension_is_read_whole() -> None:
     strange = replace(frame(put(), put()), exts=(Extension(0x07),))
     columns, cursor, outcome = decoded(batch(strange, frame(put())))
-    assert outcome is Outcome.MESSAGE
+    assert outcome is StopReason.MESSAGE
     assert cursor.message() == strange
-    assert cursor.decode(columns) is Outcome.END
+    assert cursor.decode(columns) is StopReason.END
     assert pushes(columns) == [put()]
 
 
 def test_full_columns_are_drained_and_filled_again() -> None:
     sent = [put(bytes([number])) for number in range(10)]
-    columns, cursor, outcome = decoded(batch(frame(*sent, sn=3)) + batch(frame(*sent, sn=4)), Columns(3))
+    columns, cursor, outcome = decoded(batch(frame(*sent, sn=3)) + batch(frame(*sent, sn=4)), PushColumns(3))
     got = pushes(columns)
-    while outcome is Outcome.FULL:
+    while outcome is StopReason.FULL:
         assert len(columns) == 3
         columns.clear()
         outcome = cursor.decode(columns)
         got += pushes(columns)
-    assert outcome is Outcome.END
+    assert outcome is StopReason.END
     assert got == sent * 2
 
 
 def test_shapes_and_frames_can_be_full_too() -> None:
     data = batch(frame(put(), put(), put(key=WireExpr(1)), put()), frame(put(), sn=8), frame(sn=9))
-    columns, cursor, outcome = decoded(data, Columns(8, shapes=1, frames=2))
-    assert (outcome, len(columns)) == (Outcome.FULL, 2)
-    assert cursor.decode(columns) is Outcome.FULL
+    columns, cursor, outcome = decoded(data, PushColumns(8, shapes=1, frames=2))
+    assert (outcome, len(columns)) == (StopReason.FULL, 2)
+    assert cursor.decode(columns) is StopReason.FULL
     columns.clear()
-    assert cursor.decode(columns) is Outcome.FULL
+    assert cursor.decode(columns) is StopReason.FULL
     assert pushes(columns) == [put(key=WireExpr(1))]
     columns.clear()
-    assert cursor.decode(columns) is Outcome.FULL
+    assert cursor.decode(columns) is StopReason.FULL
     assert pushes(columns) == [put(), put()]
     assert list(columns.frame_lane) == [5 | 8 | 16, 5 | 8]
     columns.clear()
-    assert cursor.decode(columns) is Outcome.END
+    assert cursor.decode(columns) is StopReason.END
     assert list(columns.frame_sn) == [9]
 
 
 def test_a_malformed_message_is_not_taken_for_want_of_room() -> None:
     content = encode(frame(put())) + encode(put(key=WireExpr(1)))[:-1]
-    columns, cursor, outcome = decoded(len(content).to_bytes(2, "little") + content, Columns(8, shapes=1))
-    assert outcome is Outcome.FULL
+    columns, cursor, outcome = decoded(len(content).to_bytes(2, "little") + content, PushColumns(8, shapes=1))
+    assert outcome is StopReason.FULL
     columns.clear()
-    assert cursor.decode(columns) is Outcome.MESSAGE
+    assert cursor.decode(columns) is StopReason.MESSAGE
     with pytest.raises(DecodeError):
         cursor.message()
 
 
 def test_columns_belong_to_one_buffer_at_a_time() -> None:
     columns, _, _ = decoded(batch(frame(put())))
-    other = Cursor(batch(frame(put(), put())))
+    other = BatchDecoder(batch(frame(put(), put())))
     with pytest.raises(UsageError, match="another buffer"):
         other.decode(columns)
     columns.clear()
-    assert other.decode(columns) is Outcome.END
+    assert other.decode(columns) is StopReason.END
     assert columns.data is other.data
     assert len(columns) == 2
 
 
 def test_old_guesses_at_shapes_do_no_harm() -> None:
-    columns = Columns(8)
+    columns = PushColumns(8)
     for text in ("aa", "bb", "aa"):
         columns.clear()
         sent = [put(key=WireExpr(0, text)), put(key=WireExpr(0, "cc")), put(key=WireExpr(0, text))]
-        Cursor(batch(frame(*sent))).decode(columns)
+        BatchDecoder(batch(frame(*sent))).decode(columns)
         assert pushes(columns) == sent
-        assert columns.shape_count == 2
+        assert columns.template_count == 2
 
 
 def test_there_is_no_message_between_batches() -> None:
@@ -602,8 +602,8 @@ def test_there_is_no_message_between_batches() -> None:
 
 def test_memory_in_use_stays_in_place() -> None:
     data = bytearray(batch(frame(put(source_info=SourceInfo(ROUTER, 1, 5)))))
-    columns = Columns(1)
-    Cursor(data).decode(columns)
+    columns = PushColumns(1)
+    BatchDecoder(data).decode(columns)
     with pytest.raises(BufferError):
         data.clear()
     assert list(columns.source_sns()) == [5]
@@ -682,7 +682,7 @@ def test_malformed_bytes_are_refused_in_the_words_of_the_codec(hexes: str, probl
     data = len(content).to_bytes(2, "little") + content
     for before, after in ((b"", b""), (good, good)):
         columns, cursor, outcome = decoded(before + data + after)
-        assert outcome is Outcome.MESSAGE
+        assert outcome is StopReason.MESSAGE
         start = cursor.pos
         with pytest.raises(DecodeError) as caught:
             cursor.message()
@@ -698,7 +698,7 @@ def test_a_message_cut_off_anywhere_after_one_like_it_is_refused(push: Push) -> 
     for cut in range(1, len(whole)):
         content = encode(frame(push)) + whole[:cut]
         columns, cursor, outcome = decoded(len(content).to_bytes(2, "little") + content)
-        assert outcome is Outcome.MESSAGE
+        assert outcome is StopReason.MESSAGE
         assert pushes(columns) == [push]
         with pytest.raises(DecodeError):
             cursor.message()
@@ -736,10 +736,10 @@ def test_unusual_spellings_mean_the_same(hexes: str, push: Push) -> None:
     content = bytes.fromhex("2507" + hexes * 2)
     columns, cursor, outcome = decoded(len(content).to_bytes(2, "little") + content)
     by_codec: list[Message] = []
-    while outcome is Outcome.MESSAGE:
+    while outcome is StopReason.MESSAGE:
         by_codec.append(cursor.message())
         outcome = cursor.decode(columns)
-    assert outcome is Outcome.END
+    assert outcome is StopReason.END
     assert [*by_codec, *pushes(columns)] == [push, push]
     assert passed_on(columns) == [replace(one, wire_expr=ALIAS, node_id=0, qos=QoS.DECLARE) for one in pushes(columns)]
 
@@ -751,8 +751,8 @@ def test_unusual_spellings_mean_the_same(hexes: str, push: Push) -> None:
 def test_utf_8_is_taken(text: str) -> None:
     key = bytes.fromhex(text).decode()
     columns, _, outcome = decoded(batch(frame(put(key=WireExpr(0, key)))))
-    assert outcome is Outcome.END
-    assert columns.shape_at(0).wire_expr.suffix == key
+    assert outcome is StopReason.END
+    assert columns.template_at(0).wire_expr.suffix == key
 
 
 @pytest.mark.parametrize(
@@ -763,7 +763,7 @@ def test_what_is_not_utf_8_is_for_the_codec_to_refuse(text: str) -> None:
     raw = bytes.fromhex(text)
     content = bytes([0x25, 7, 0x7D, 0, len(raw)]) + raw + bytes([1, 0])
     _, cursor, outcome = decoded(len(content).to_bytes(2, "little") + content)
-    assert outcome is Outcome.MESSAGE
+    assert outcome is StopReason.MESSAGE
     with pytest.raises(DecodeError, match="expected UTF-8 text"):
         cursor.message()
 
@@ -777,13 +777,13 @@ STREAMS = Path(__file__).parents[2] / "vectors" / "streams"
 @pytest.mark.parametrize("side", ["c2s", "s2c"])
 def test_captured_conversations_write_back_to_the_same_bytes(name: str, side: str) -> None:
     data = (STREAMS / f"{name}.{side}.bin").read_bytes()
-    columns, cursor, outcome = decoded(data, Columns(512))
-    while outcome is Outcome.MESSAGE:
+    columns, cursor, outcome = decoded(data, PushColumns(512))
+    while outcome is StopReason.MESSAGE:
         before = cursor.pos
         message = cursor.message()
         assert encode(message) == data[before : cursor.pos]
         outcome = cursor.decode(columns)
-    assert outcome is Outcome.END
+    assert outcome is StopReason.END
     assert cursor.pos == len(data)
     for row in range(len(columns)):
         stop = columns.payload_stop[row]
@@ -797,27 +797,27 @@ def test_captured_conversations_write_back_to_the_same_bytes(name: str, side: st
 def test_pieces_are_gathered_as_arrow_lays_them_out() -> None:
     sent = [put(b"abc"), Push(wire_expr=KEY, body=Del()), put(b"", attachment=b""), put(b"x" * 20, attachment=b"att")]
     columns, _, _ = decoded(batch(frame(*sent)))
-    payloads = columns.payloads().gather()
+    payloads = columns.payloads().pack()
     assert list(payloads.offsets) == [0, 3, 3, 3, 23]
     assert payloads.offsets.format == "i"
     assert payloads.data == b"abc" + b"x" * 20
     assert payloads.validity == bytearray([0b1101])
     assert payloads.null_count == 1
-    attachments = columns.attachments().gather()
+    attachments = columns.attachments().pack()
     assert bytes(attachments.data) == b"att"
     assert attachments.null_count == 2
     assert attachments.validity == bytearray([0b1100])
-    suffixes = columns.suffixes().gather()
+    suffixes = columns.suffixes().pack()
     assert suffixes.data == b"demo/k" * 4
     assert suffixes.validity is None
     assert list(columns.source_sns()) == [0] * 4
 
 
 def test_no_rows_make_no_pieces() -> None:
-    columns = Columns(1)
+    columns = PushColumns(1)
     assert len(columns) == 0
     for spans in (columns.payloads(), columns.attachments(), columns.suffixes()):
-        assert list(spans.gather().offsets) == [0]
+        assert list(spans.pack().offsets) == [0]
     assert list(columns.source_sns()) == []
 
 
@@ -828,43 +828,43 @@ def test_pieces_of_any_size_are_copied(sizes: Iterable[int]) -> None:
     for piece in pieces:
         offsets.append(offsets[-1] + len(piece))
     data = b"".join(pieces)
-    backwards = Spans(data, array("I", offsets[-2::-1]), array("I", offsets[:0:-1])).gather()
+    backwards = BinaryColumn(data, array("I", offsets[-2::-1]), array("I", offsets[:0:-1])).pack()
     assert backwards.data == b"".join(reversed(pieces))
-    assert Spans.from_offsets(data, offsets).gather().data == data
+    assert BinaryColumn.from_offsets(data, offsets).pack().data == data
 
 
 def test_pieces_are_copied_behind_others_where_there_is_room() -> None:
-    spans = Spans(b"abcdef", array("I", [4, 0]), array("I", [6, 3]))
+    spans = BinaryColumn(b"abcdef", array("I", [4, 0]), array("I", [6, 3]))
     assert spans.measure() == 5
     offsets, data = array("i", [2, 0, 0, 7]), memoryview(bytearray(8))
-    assert spans.gather_behind(offsets, data) == 5
+    assert spans.append_to(offsets, data) == 5
     assert (list(offsets), bytes(data)) == ([2, 4, 7, 7], b"\0\0efabc\0")
-    assert spans.gather_behind(memoryview(offsets)[2:], data) == -1  # one row has no offset
-    assert spans.gather_behind(offsets, data[:6]) == -1
+    assert spans.append_to(memoryview(offsets)[2:], data) == -1  # one row has no offset
+    assert spans.append_to(offsets, data[:6]) == -1
     assert bytes(data) == b"\0\0efabc\0"
 
 
 def test_absent_pieces_are_not_copied_behind_others() -> None:
     offsets, data = array("i", [0, 0, 0]), memoryview(bytearray(8))
-    assert Spans(b"abc", array("I", [0, ABSENT]), array("I", [3, ABSENT])).gather_behind(offsets, data) == -1
+    assert BinaryColumn(b"abc", array("I", [0, ABSENT]), array("I", [3, ABSENT])).append_to(offsets, data) == -1
     assert bytes(data) == bytes(8)
-    outside = Spans(b"abc", array("I", [2]), array("I", [4]))
-    for use in (outside.measure, lambda: outside.gather_behind(offsets, data)):
+    outside = BinaryColumn(b"abc", array("I", [2]), array("I", [4]))
+    for use in (outside.measure, lambda: outside.append_to(offsets, data)):
         with pytest.raises(UsageError, match="row 0 points outside of 3 bytes"):
             use()
 
 
 def test_validity_counts_bits_from_where_it_is_told() -> None:
     offsets = array("i", [0, 1, 2, 3])
-    spans = Spans.from_offsets(b"abc", offsets, validity=bytes([0b01010000, 1]), first_bit=6)
+    spans = BinaryColumn.from_offsets(b"abc", offsets, validity=bytes([0b01010000, 1]), first_bit=6)
     assert [spans.value(row) for row in range(3)] == [b"a", None, b"c"]
-    assert bytes(spans.gather().data) == b"ac"
+    assert bytes(spans.pack().data) == b"ac"
     with pytest.raises(UsageError, match="too few for 3 bits from bit 14 on"):
-        Spans.from_offsets(b"abc", offsets, validity=bytes(2), first_bit=14)
+        BinaryColumn.from_offsets(b"abc", offsets, validity=bytes(2), first_bit=14)
 
 
 def test_spans_stay_inside_their_buffer() -> None:
-    spans = Spans(b"abc", array("I", [0, 2, 3, ABSENT, 1]), array("I", [3, 1, 4, 0, 1]))
+    spans = BinaryColumn(b"abc", array("I", [0, 2, 3, ABSENT, 1]), array("I", [3, 1, 4, 0, 1]))
     assert spans.value(0) == b"abc"
     assert spans.value(3) is None
     assert spans.value(4) == b""
@@ -875,22 +875,22 @@ def test_spans_stay_inside_their_buffer() -> None:
         with pytest.raises(IndexError):
             spans.value(row)
     with pytest.raises(UsageError, match="row 1 points outside of 3 bytes"):
-        spans.gather()
+        spans.pack()
     with pytest.raises(UsageError, match="1 starts, but 2 stops"):
-        Spans(b"", array("I", [0]), array("I", [0, 0]))
+        BinaryColumn(b"", array("I", [0]), array("I", [0, 0]))
 
 
 def test_a_gathered_column_ends_at_2_gib() -> None:
     size = 1 << 26
-    spans = Spans(bytes(size), array("I", [0] * 32), array("I", [size] * 32))
+    spans = BinaryColumn(bytes(size), array("I", [0] * 32), array("I", [size] * 32))
     with pytest.raises(UsageError, match=r"row 31 .* is 2 GiB behind the first"):
-        spans.gather()
+        spans.pack()
 
 
 def test_constant_spans_are_the_same_everywhere() -> None:
-    assert Spans.constant(b"x").value(1000) == b"x"
-    assert Spans.constant(None).value(5) is None
-    assert Spans.constant(b"x").is_constant
+    assert BinaryColumn.constant(b"x").value(1000) == b"x"
+    assert BinaryColumn.constant(None).value(5) is None
+    assert BinaryColumn.constant(b"x").is_constant
 
 
 # -- arguments ---
@@ -902,19 +902,19 @@ def test_rows_and_shapes_are_counted_from_zero() -> None:
         with pytest.raises(IndexError):
             columns.push(number)
         with pytest.raises(IndexError):
-            columns.shape_at(number)
+            columns.template_at(number)
 
 
 @pytest.mark.parametrize("sizes", [(0, 1, 1), (1, -1, 1), (1, 1, -1)])
 def test_columns_need_room(sizes: tuple[int, int, int]) -> None:
     with pytest.raises(UsageError, match="no room"):
-        Columns(*sizes)
+        PushColumns(*sizes)
 
 
 @pytest.mark.parametrize(("pos", "end"), [(-1, 2), (2, 1), (0, 4)])
 def test_a_cursor_stays_inside_its_buffer(pos: int, end: int) -> None:
     with pytest.raises(IndexError):
-        Cursor(b"abc", pos=pos, end=end)
+        BatchDecoder(b"abc", pos=pos, end=end)
 
 
 def test_a_buffer_ends_before_4_gib(tmp_path: Path) -> None:
@@ -922,31 +922,31 @@ def test_a_buffer_ends_before_4_gib(tmp_path: Path) -> None:
         file.truncate(1 << 32)
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
             with pytest.raises(UsageError, match="32 bits"):
-                Cursor(view)
+                BatchDecoder(view)
             del view
 
 
 # -- writing ---
 
 
-def spans_of(pieces: Iterable[bytes | None]) -> Spans:
+def spans_of(pieces: Iterable[bytes | None]) -> BinaryColumn:
     data = bytearray()
     starts, stops = array("I"), array("I")
     for piece in pieces:
         starts.append(ABSENT if piece is None else len(data))
         data += piece or b""
         stops.append(len(data))
-    return Spans(data, starts, stops)
+    return BinaryColumn(data, starts, stops)
 
 
 def wire(encoding: Encoding) -> bytes:
     return encode(put(b"", encoding=encoding))[len(encode(put(b""))) - 1 : -1]
 
 
-def written(rows: Rows, encoder: Encoder | None = None) -> bytes:
+def written(rows: OutgoingRows, encoder: BatchEncoder | None = None) -> bytes:
     out = bytearray(1 << 17)
-    encoder = encoder or Encoder()
-    assert encoder.encode(rows, out) is Outcome.END
+    encoder = encoder or BatchEncoder()
+    assert encoder.encode(rows, out) is StopReason.END
     assert rows.row == rows.count
     return bytes(out[: encoder.written])
 
@@ -954,21 +954,21 @@ def written(rows: Rows, encoder: Encoder | None = None) -> bytes:
 def test_a_schema_that_is_not_text_is_kept() -> None:
     sent = put(encoding=Encoding(4, "\udcffA"))
     columns, _, outcome = decoded(batch(frame(sent)))
-    assert outcome is Outcome.END
+    assert outcome is StopReason.END
     assert pushes(columns) == [sent]
 
 
 def test_rows_with_one_key_become_a_frame() -> None:
-    rows = Rows(3, WireExpr(2), spans_of([b"a", b"", b"c" * 300]))
+    rows = OutgoingRows(3, WireExpr(2), spans_of([b"a", b"", b"c" * 300]))
     sent = [put(payload, WireExpr(2)) for payload in (b"a", b"", b"c" * 300)]
-    assert written(rows, Encoder(sn=9)) == batch(frame(*sent, sn=9))
+    assert written(rows, BatchEncoder(sn=9)) == batch(frame(*sent, sn=9))
     assert [rows.push(row) for row in range(3)] == sent
 
 
 def test_every_column_is_written_as_the_codec_would() -> None:
     encodings = [Encoding(4), Encoding.BYTES, Encoding(0xFFFF, "schema")]
     ids = [b"\xa3\xa2\xa1\xa0", b"\x01", CLOCK.to_bytes()]
-    rows = Rows(
+    rows = OutgoingRows(
         3,
         spans_of([b"demo/a", "é".encode(), b"k" * 200]),
         spans_of([b"payload", None, b"x" * 130]),
@@ -1008,14 +1008,14 @@ def test_every_column_is_written_as_the_codec_would() -> None:
 @pytest.mark.parametrize("qos", [QoS.DEFAULT, QoS.REQUEST, bytes([0x0D])])
 @pytest.mark.parametrize("key", [KEY, WireExpr(300, "", Mapping.RECEIVER), WireExpr(1, "x" * 200)])
 def test_plain_values_are_the_same_for_all_rows(key: WireExpr, qos: QoS | bytes) -> None:
-    rows = Rows(
+    rows = OutgoingRows(
         1,
         key,
-        Spans.constant(b"x"),
-        kind=Kind.PUT,
+        BinaryColumn.constant(b"x"),
+        kind=RowKind.PUT,
         qos=qos,
-        encoding=Spans.constant(b"\0"),
-        source_zid=Spans.constant(b"\x07"),
+        encoding=BinaryColumn.constant(b"\0"),
+        source_zid=BinaryColumn.constant(b"\x07"),
         source_eid=3,
         source_sn=4,
     )
@@ -1027,47 +1027,47 @@ def test_plain_values_are_the_same_for_all_rows(key: WireExpr, qos: QoS | bytes)
 
 def test_a_row_in_parts_is_its_head_and_its_payload_where_it_lies() -> None:
     payloads = bytearray(b"onetwo")
-    rows = Rows(
+    rows = OutgoingRows(
         3,
         WireExpr(1),
-        Spans.from_offsets(payloads, array("i", [0, 3, 6, 6]), b"\x03"),
+        BinaryColumn.from_offsets(payloads, array("i", [0, 3, 6, 6]), b"\x03"),
         kind=bytes([0, 0, 1]),
-        attachment=Spans.constant(b"more"),
+        attachment=BinaryColumn.constant(b"more"),
     )
     for row, payload in enumerate((b"one", b"two")):
-        head, lent = rows.parts(row)
+        head, lent = rows.head_and_payload(row)
         assert bytes(lent or b"") == payload
         assert isinstance(lent, memoryview)
         assert lent.obj is payloads
         assert head + bytes([3]) + payload == encode(rows.push(row))
-    assert rows.parts(2) == (encode(rows.push(2)), None)
+    assert rows.head_and_payload(2) == (encode(rows.push(2)), None)
     with pytest.raises(IndexError):
-        rows.parts(3)
+        rows.head_and_payload(3)
 
 
 def test_a_row_in_parts_that_only_the_object_codec_can_write() -> None:
-    rows = Rows(2, WireExpr(1), spans_of([b"x", None]), source_zid=Spans.constant(b"\7\0"))
-    assert rows.parts(0) == (encode(rows.push(0)), None)
+    rows = OutgoingRows(2, WireExpr(1), spans_of([b"x", None]), source_zid=BinaryColumn.constant(b"\7\0"))
+    assert rows.head_and_payload(0) == (encode(rows.push(0)), None)
     with pytest.raises(UsageError, match="row 1 is a PUT without a payload"):
-        rows.parts(1)
+        rows.head_and_payload(1)
 
 
 def test_deletions_need_no_payload() -> None:
-    rows = Rows(2, spans_of([b"a", b""]), kind=Kind.DEL, encoding=Spans.constant(b"\x08"))
+    rows = OutgoingRows(2, spans_of([b"a", b""]), kind=RowKind.DEL, encoding=BinaryColumn.constant(b"\x08"))
     sent = [Push(wire_expr=WireExpr(0, key), body=Del()) for key in ("a", "")]
     assert written(rows) == batch(frame(*sent, sn=0))
 
 
 def test_frames_tell_their_lane() -> None:
-    encoder = Encoder(reliable=False, priority=Priority.CONTROL, sn=300)
+    encoder = BatchEncoder(reliable=False, priority=Priority.CONTROL, sn=300)
     expected = batch(frame(put(b""), sn=300, reliable=False, priority=Priority.CONTROL))
-    assert written(Rows(1, KEY, Spans.constant(b"")), encoder) == expected
+    assert written(OutgoingRows(1, KEY, BinaryColumn.constant(b"")), encoder) == expected
 
 
 def test_batches_are_filled_to_the_last_byte_and_counted() -> None:
     message = put(b"x" * 8, WireExpr(2))
-    rows = Rows(5, WireExpr(2), Spans.constant(b"x" * 8))
-    encoder = Encoder(limit=len(encode(frame(message, message, sn=0x7F))), sn=0x7E, mask=0x7F)
+    rows = OutgoingRows(5, WireExpr(2), BinaryColumn.constant(b"x" * 8))
+    encoder = BatchEncoder(limit=len(encode(frame(message, message, sn=0x7F))), sn=0x7E, mask=0x7F)
     expected = [frame(message, message, sn=0x7E), frame(message, message, sn=0x7F), frame(message, sn=0)]
     assert written(rows, encoder) == b"".join(map(batch, expected))
     assert encoder.sn == 1
@@ -1075,140 +1075,140 @@ def test_batches_are_filled_to_the_last_byte_and_counted() -> None:
 
 def test_low_latency_batches_are_written_without_frames() -> None:
     message = put(b"x" * 8, WireExpr(2))
-    rows = Rows(3, WireExpr(2), Spans.constant(b"x" * 8))
-    encoder = Encoder(Framing.BARE, limit=2 * len(encode(message)))
+    rows = OutgoingRows(3, WireExpr(2), BinaryColumn.constant(b"x" * 8))
+    encoder = BatchEncoder(Framing.BARE, limit=2 * len(encode(message)))
     assert written(rows, encoder) == batch(message, message, width=4) + batch(message, width=4)
     assert encoder.sn == 0
 
 
 def test_batches_without_a_length_are_written_one_by_one() -> None:
     message = put(b"x" * 8, WireExpr(2))
-    rows = Rows(3, WireExpr(2), Spans.constant(b"x" * 8))
-    encoder = Encoder(Framing.BATCH, limit=26)
+    rows = OutgoingRows(3, WireExpr(2), BinaryColumn.constant(b"x" * 8))
+    encoder = BatchEncoder(Framing.BATCH, limit=26)
     out = bytearray(100)
-    assert encoder.encode(rows, out) is Outcome.FULL
+    assert encoder.encode(rows, out) is StopReason.FULL
     assert out[: encoder.written] == encode(frame(message, message, sn=0))
-    assert encoder.encode(rows, out) is Outcome.END
+    assert encoder.encode(rows, out) is StopReason.END
     assert out[: encoder.written] == encode(frame(message, sn=1))
 
 
 def test_a_full_buffer_is_sent_and_filled_again() -> None:
     message = put(b"x" * 8, WireExpr(2))
-    rows = Rows(8, WireExpr(2), Spans.constant(b"x" * 8))
-    encoder = Encoder(limit=26)
+    rows = OutgoingRows(8, WireExpr(2), BinaryColumn.constant(b"x" * 8))
+    encoder = BatchEncoder(limit=26)
     out = bytearray(2 * 28 + 27)
-    assert encoder.encode(rows, memoryview(out)) is Outcome.FULL
+    assert encoder.encode(rows, memoryview(out)) is StopReason.FULL
     assert (rows.row, encoder.written) == (4, 2 * 28)
     sent = bytes(out[: encoder.written])
-    assert encoder.encode(rows, out) is Outcome.END
+    assert encoder.encode(rows, out) is StopReason.END
     sent += out[: encoder.written]
     assert sent == b"".join(batch(frame(message, message, sn=sn)) for sn in range(4))
 
 
 def test_a_row_too_large_for_a_batch_is_left_to_be_cut_into_fragments() -> None:
-    rows = Rows(3, WireExpr(2), spans_of([b"a", b"b" * 30, b"c"]))
-    encoder = Encoder(limit=30)
+    rows = OutgoingRows(3, WireExpr(2), spans_of([b"a", b"b" * 30, b"c"]))
+    encoder = BatchEncoder(limit=30)
     out = bytearray(64)
-    assert encoder.encode(rows, out) is Outcome.MESSAGE
+    assert encoder.encode(rows, out) is StopReason.MESSAGE
     assert out[: encoder.written] == batch(frame(put(b"a", WireExpr(2)), sn=0))
     assert (rows.row, encoder.sn) == (1, 1)
-    assert encoder.encode(rows, out) is Outcome.MESSAGE
+    assert encoder.encode(rows, out) is StopReason.MESSAGE
     assert encoder.written == 0
     assert rows.push(1) == put(b"b" * 30, WireExpr(2))
     rows.skip()
     encoder.sn = 3
-    assert encoder.encode(rows, out) is Outcome.END
+    assert encoder.encode(rows, out) is StopReason.END
     assert out[: encoder.written] == batch(frame(put(b"c", WireExpr(2)), sn=3))
     with pytest.raises(IndexError):
         rows.skip()
-    rows.rewind()
+    rows.reset()
     assert rows.row == 0
 
 
-OUTSIDE = Spans(b"", array("I", [1]), array("I", [2]))
-PAYLOAD = Spans.constant(b"x")
+OUTSIDE = BinaryColumn(b"", array("I", [1]), array("I", [2]))
+PAYLOAD = BinaryColumn.constant(b"x")
 
 
 @pytest.mark.parametrize(
     ("rows", "problem"),
     [
-        (Rows(1, WireExpr(2)), "row 0 is a PUT without a payload"),
-        (Rows(1, WireExpr(2), spans_of([None])), "row 0 is a PUT without a payload"),
-        (Rows(1, WireExpr(2), OUTSIDE), "row 0 points outside of 0 bytes"),
-        (Rows(1, OUTSIDE, PAYLOAD), "row 0 points outside of 0 bytes"),
-        (Rows(1, Spans.constant(b"k" * 65_536), PAYLOAD), "65536 bytes do not fit a 16-bit length"),
-        (Rows(1, KEY, PAYLOAD, attachment=OUTSIDE), "row 0 points outside of 0 bytes"),
-        (Rows(1, KEY, PAYLOAD, encoding=OUTSIDE), "row 0 points outside of 0 bytes"),
-        (Rows(1, KEY, PAYLOAD, source_zid=OUTSIDE), "row 0 points outside of 0 bytes"),
-        (Rows(1, KEY, PAYLOAD, source_zid=spans_of([b""])), "0 is not a node id of 1 to 128 bits"),
-        (Rows(1, KEY, PAYLOAD, source_zid=spans_of([b"\x01" * 17])), "is not a node id of 1 to 128 bits"),
+        (OutgoingRows(1, WireExpr(2)), "row 0 is a PUT without a payload"),
+        (OutgoingRows(1, WireExpr(2), spans_of([None])), "row 0 is a PUT without a payload"),
+        (OutgoingRows(1, WireExpr(2), OUTSIDE), "row 0 points outside of 0 bytes"),
+        (OutgoingRows(1, OUTSIDE, PAYLOAD), "row 0 points outside of 0 bytes"),
+        (OutgoingRows(1, BinaryColumn.constant(b"k" * 65_536), PAYLOAD), "65536 bytes do not fit a 16-bit length"),
+        (OutgoingRows(1, KEY, PAYLOAD, attachment=OUTSIDE), "row 0 points outside of 0 bytes"),
+        (OutgoingRows(1, KEY, PAYLOAD, encoding=OUTSIDE), "row 0 points outside of 0 bytes"),
+        (OutgoingRows(1, KEY, PAYLOAD, source_zid=OUTSIDE), "row 0 points outside of 0 bytes"),
+        (OutgoingRows(1, KEY, PAYLOAD, source_zid=spans_of([b""])), "0 is not a node id of 1 to 128 bits"),
+        (OutgoingRows(1, KEY, PAYLOAD, source_zid=spans_of([b"\x01" * 17])), "is not a node id of 1 to 128 bits"),
         (
-            Rows(1, KEY, PAYLOAD, timestamp=array("Q", [1]), timestamp_id=spans_of([None])),
+            OutgoingRows(1, KEY, PAYLOAD, timestamp=array("Q", [1]), timestamp_id=spans_of([None])),
             "0 is not a node id of 1 to 128 bits",
         ),
     ],
 )
-def test_a_row_that_is_not_valid_is_refused_by_name(rows: Rows, problem: str) -> None:
-    encoder = Encoder()
+def test_a_row_that_is_not_valid_is_refused_by_name(rows: OutgoingRows, problem: str) -> None:
+    encoder = BatchEncoder()
     out = bytearray(1 << 17)
-    assert encoder.encode(rows, out) is Outcome.MESSAGE
+    assert encoder.encode(rows, out) is StopReason.MESSAGE
     assert encoder.written == 0
     with pytest.raises((UsageError, EncodeError), match=problem):
         encode(rows.push(0))
 
 
 def test_an_id_that_is_longer_than_need_be_is_written_by_the_codec() -> None:
-    rows = Rows(1, KEY, PAYLOAD, source_zid=spans_of([b"\x07\x00"]))
-    assert Encoder().encode(rows, bytearray(1 << 17)) is Outcome.MESSAGE
+    rows = OutgoingRows(1, KEY, PAYLOAD, source_zid=spans_of([b"\x07\x00"]))
+    assert BatchEncoder().encode(rows, bytearray(1 << 17)) is StopReason.MESSAGE
     assert rows.push(0) == put(b"x", source_info=SourceInfo(ZenohId(7), 0, 0))
 
 
 def test_columns_must_be_as_long_as_the_rows() -> None:
     with pytest.raises(UsageError, match="a column of 1 for 2 rows"):
-        Rows(2, KEY, spans_of([b"x"]))
+        OutgoingRows(2, KEY, spans_of([b"x"]))
     with pytest.raises(UsageError, match="a column of 1 for 2 rows"):
-        Rows(2, KEY, PAYLOAD, kind=bytes(1))
+        OutgoingRows(2, KEY, PAYLOAD, kind=bytes(1))
     with pytest.raises(UsageError, match="go together"):
-        Rows(1, KEY, PAYLOAD, timestamp=bytes(8))
+        OutgoingRows(1, KEY, PAYLOAD, timestamp=bytes(8))
     with pytest.raises(UsageError, match="need a count"):
-        Rows(-1, KEY, PAYLOAD)
+        OutgoingRows(-1, KEY, PAYLOAD)
     with pytest.raises(EncodeError, match="70000 does not fit 16 bits"):
-        Rows(1, WireExpr(70_000), PAYLOAD)
+        OutgoingRows(1, WireExpr(70_000), PAYLOAD)
     for row in (-1, 1):
         with pytest.raises(IndexError):
-            Rows(1, KEY, PAYLOAD).push(row)
+            OutgoingRows(1, KEY, PAYLOAD).push(row)
 
 
 def test_an_encoder_needs_room_for_a_batch() -> None:
     with pytest.raises(UsageError, match="no room for a batch of 102"):
-        Encoder(limit=100).encode(Rows(0, KEY), bytearray(101))
+        BatchEncoder(limit=100).encode(OutgoingRows(0, KEY), bytearray(101))
     for limit in (15, 65_536):
         with pytest.raises(UsageError, match="a batch can have 16 to 65535 bytes"):
-            Encoder(limit=limit)
-    assert Encoder(Framing.BARE, limit=65_536).limit == 65_536
+            BatchEncoder(limit=limit)
+    assert BatchEncoder(Framing.BARE, limit=65_536).limit == 65_536
 
 
 def test_an_encoder_writes_only_where_it_may() -> None:
     with pytest.raises((BufferError, TypeError, ValueError)):
-        Encoder(limit=16).encode(Rows(1, KEY, PAYLOAD), memoryview(bytes(100)))
-    assert written(Rows(0, KEY)) == b""
+        BatchEncoder(limit=16).encode(OutgoingRows(1, KEY, PAYLOAD), memoryview(bytes(100)))
+    assert written(OutgoingRows(0, KEY)) == b""
 
 
 def test_close_ends_a_batch_for_columns_too() -> None:
     columns, cursor, outcome = decoded(batch(frame(put()), Close(session=False, reason=0)))
-    assert outcome is Outcome.MESSAGE
+    assert outcome is StopReason.MESSAGE
     assert cursor.message() == Close(session=False, reason=0)
-    assert cursor.decode(columns) is Outcome.END
+    assert cursor.decode(columns) is StopReason.END
 
 
 @pytest.mark.parametrize("push", [put(), put(encoding=Encoding(4)), stamped(7), FULL_PUT, DEL])
 def test_a_shape_is_recognised_in_another_buffer(push: Push) -> None:
     first, _, _ = decoded(batch(frame(push)))
     later, _, _ = decoded(batch(frame(put(b"", WireExpr(9)), push)))
-    assert first.signature(0) == later.signature(1)
-    assert first.signature(0) != later.signature(0)
+    assert first.template_key(0) == later.template_key(1)
+    assert first.template_key(0) != later.template_key(0)
     with pytest.raises(IndexError, match="shape 1 of 1"):
-        first.signature(1)
+        first.template_key(1)
 
 
 @pytest.mark.parametrize(
@@ -1226,7 +1226,7 @@ def test_a_shape_is_recognised_in_another_buffer(push: Push) -> None:
 )
 def test_shapes_that_differ_are_told_apart(one: Push, other: Push) -> None:
     columns, _, _ = decoded(batch(frame(one, other)))
-    assert columns.signature(0) != columns.signature(1)
+    assert columns.template_key(0) != columns.template_key(1)
 
 
 # -- passing on
@@ -1235,12 +1235,12 @@ ALIAS = WireExpr(9, "", Mapping.RECEIVER)
 HEAD = encode(Push(wire_expr=ALIAS, qos=QoS.DECLARE, body=Del()))[:-1]
 
 
-def relay(columns: Columns, start: int = 0, stop: int = -1) -> Relay:
-    count = columns.shape_count
-    return Relay(columns, start, len(columns) if stop < 0 else stop, bytes([13]) * count, [HEAD] * count, b"\x05\x06")
+def relay(columns: PushColumns, start: int = 0, stop: int = -1) -> RowForwarder:
+    count = columns.template_count
+    return RowForwarder(columns, start, len(columns) if stop < 0 else stop, bytes([13]) * count, [HEAD] * count, b"\x05\x06")
 
 
-def passed_on(columns: Columns) -> list[NetworkMessage]:
+def passed_on(columns: PushColumns) -> list[NetworkMessage]:
     """The messages of all rows behind another head."""
     rows, found = relay(columns), []
     while rows.lane >= 0:
@@ -1276,10 +1276,10 @@ def test_a_row_goes_on_behind_another_head(push: Push) -> None:
 def test_timestamps_are_added_where_they_were_noted() -> None:
     messages = (put(b"a"), stamped(7), put(b"b"), Push(wire_expr=KEY, body=Del()), put(b"c", WireExpr(0, "other")))
     columns, *_ = decoded(batch(frame(*messages)))
-    wanted = bytes(columns.shape_at(index).wire_expr == KEY for index in range(columns.shape_count))
-    assert columns.stamps(0, 5, wanted) == (7, 2)
-    assert columns.stamps(2, 5, wanted) == (0, 1)
-    columns.stamp(0, 5, wanted, 1 << 63)
+    wanted = bytes(columns.template_at(index).wire_expr == KEY for index in range(columns.template_count))
+    assert columns.timestamp_summary(0, 5, wanted) == (7, 2)
+    assert columns.timestamp_summary(2, 5, wanted) == (0, 1)
+    columns.assign_timestamps(0, 5, wanted, 1 << 63)
     stamps = [push.body.timestamp for push in passed_on(columns) if isinstance(push, Push)]
     own = ZenohId(0x0605)
     assert stamps == [Timestamp(1 << 63, own), Timestamp(7, ROUTER), Timestamp((1 << 63) + 1, own), None, None]
@@ -1289,8 +1289,8 @@ def test_timestamps_are_added_where_they_were_noted() -> None:
 def test_rows_of_one_lane_are_written_together_as_far_as_there_is_room() -> None:
     keys = ["a", "a", "skipped", "a", "b", "a"]
     columns, *_ = decoded(batch(frame(*(put(key.encode(), WireExpr(0, key)) for key in keys))))
-    lanes = bytes({"a": 13, "b": 5, "skipped": NO_LANE}[columns.shape_at(at).wire_expr.suffix] for at in range(3))
-    rows = Relay(columns, 0, 6, lanes, [HEAD] * 3, b"\1")
+    lanes = bytes({"a": 13, "b": 5, "skipped": NO_LANE}[columns.template_at(at).wire_expr.suffix] for at in range(3))
+    rows = RowForwarder(columns, 0, 6, lanes, [HEAD] * 3, b"\1")
     size = rows.size
     found = []
     for room, count in ((2 * size, 2), (1000, 1), (0, 1), (1000, 1)):
@@ -1309,11 +1309,11 @@ def test_what_is_passed_on_is_checked_first() -> None:
     columns, *_ = decoded(batch(frame(put(), put())))
     for start, stop in ((-1, 1), (2, 1), (0, 3)):
         with pytest.raises(IndexError):
-            Relay(columns, start, stop, b"\5", [HEAD], b"\1")
+            RowForwarder(columns, start, stop, b"\5", [HEAD], b"\1")
     with pytest.raises(UsageError, match="2 marks for 1 shapes"):
-        Relay(columns, 0, 2, b"\5\5", [HEAD, HEAD], b"\1")
+        RowForwarder(columns, 0, 2, b"\5\5", [HEAD, HEAD], b"\1")
     with pytest.raises(UsageError, match="2 heads for 1 shapes"):
-        Relay(columns, 0, 2, b"\5", [HEAD, HEAD], b"\1")
+        RowForwarder(columns, 0, 2, b"\5", [HEAD, HEAD], b"\1")
     with pytest.raises(IndexError):
         columns.node_id(1)
     rows = relay(columns)

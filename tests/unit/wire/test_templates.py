@@ -11,7 +11,7 @@ from zenspark.errors import DecodeError
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
+from zenspark.wire.columns import PushColumns, BatchDecoder, Framing, StopReason
 from zenspark.wire.declare import Message, replace
 from zenspark.wire.templates import LONGEST, Repeats
 
@@ -30,8 +30,8 @@ NUMBERS = [0, 127, 128, (1 << 28) - 1, 1 << 28, (1 << 32) - 1]
 
 def read_all(repeats: Repeats, batch: bytes) -> list[Message]:
     """All messages of one batch, none of which is a publication."""
-    cursor, columns, found = Cursor(batch, Framing.BATCH), Columns(16), []
-    while cursor.decode(columns) is Outcome.MESSAGE:
+    cursor, columns, found = BatchDecoder(batch, Framing.BATCH), PushColumns(16), []
+    while cursor.decode(columns) is StopReason.MESSAGE:
         found.append(repeats.read(cursor))
         columns.clear()
     return found
@@ -86,11 +86,11 @@ def test_what_is_cut_off_is_an_error_as_ever() -> None:
 
 
 def test_a_cursor_moves_within_its_batch_only() -> None:
-    cursor = Cursor(framed(encode(REQUEST)), Framing.BATCH)
-    cursor.decode(Columns(16))
+    cursor = BatchDecoder(framed(encode(REQUEST)), Framing.BATCH)
+    cursor.decode(PushColumns(16))
     cursor.skip(cursor.pos)
     for pos in (cursor.pos - 1, cursor.batch_end + 1):
         with pytest.raises(IndexError):
             cursor.skip(pos)
     cursor.skip(cursor.batch_end)
-    assert cursor.decode(Columns(16)) is Outcome.END
+    assert cursor.decode(PushColumns(16)) is StopReason.END

@@ -95,7 +95,7 @@ class RelayBackpressure:
         self, source: LinkDriver, target: LinkDriver, plan: PeerPlan, pushes: PushRun
     ) -> int | None:
         """Return the first row with BlockFirst, unless one of this source was forwarded already."""
-        shapes = pushes.columns.shape
+        shapes = pushes.columns.template_index
         rows = range(pushes.start, pushes.stop) if plan.block_first else ()
         first = next((row for row in rows if shapes[row] in plan.block_first), None)
         if first is None or self._may_drop(source, target, Congestion.BLOCK_FIRST):
@@ -173,4 +173,4 @@ def _count_droppable(plan: PeerPlan, pushes: PushRun) -> int:
     shapes = {index for index, lane in enumerate(plan.lanes) if lane != plan.blocking[index]}
     if len(shapes) == len(plan.lanes):
         return pushes.stop - pushes.start
-    return sum(map(shapes.__contains__, pushes.columns.shape[pushes.start : pushes.stop])) if shapes else 0
+    return sum(map(shapes.__contains__, pushes.columns.template_index[pushes.start : pushes.stop])) if shapes else 0

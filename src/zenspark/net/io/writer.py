@@ -33,7 +33,7 @@ from zenspark.net.links.base import Link
 from zenspark.net.loop.event_loop import EventLoop, in_callback
 from zenspark.transport.outbox import GIL_ATOMIC, Outbox
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import EXPRESS, Relay, Rows
+from zenspark.wire.columns import LANE_EXPRESS, RowForwarder, OutgoingRows
 from zenspark.wire.declare import replace
 from zenspark.wire.messages import NetworkMessage
 from zenspark.wire.values import Congestion, QoS
@@ -208,7 +208,7 @@ class LinkWriter(ABC):
             self._is_over_backlog = True
             self.loop.call_soon(partial(self._close_unresponsive, f"backlog of {self._backlog} bytes"))
 
-    def forward_rows(self, rows: Relay) -> None:
+    def forward_rows(self, rows: RowForwarder) -> None:
         """Send forwarded rows; in the loop, which writes them at the end of its turn."""
         outbox = self.connection.outbox
         if outbox is None:
@@ -216,7 +216,7 @@ class LinkWriter(ABC):
         with self._lock:
             batches = 0
             while rows.lane >= 0 and not self._closed:
-                is_express = rows.lane & EXPRESS
+                is_express = rows.lane & LANE_EXPRESS
                 if is_express:
                     self._write(outbox.pop_all())
                 try:
@@ -288,7 +288,7 @@ class LinkWriter(ABC):
             GIL_ATOMIC and self._flush_due and not (self._unsent or self._has_unflushed or self._closed)
         )
 
-    def publish_rows(self, rows: Rows, qos: QoS, reliable: bool) -> bool:
+    def publish_rows(self, rows: OutgoingRows, qos: QoS, reliable: bool) -> bool:
         """Send rows in batches of their own, written at once; False if rows were dropped, which are the last ones.
 
         Each express row has a batch of its own.
@@ -305,7 +305,7 @@ class LinkWriter(ABC):
                 self._has_unflushed = False
                 self._write(outbox.pop_all())
                 if qos.express:
-                    outbox.append(qos.priority, reliable, *rows.parts(rows.row))
+                    outbox.append(qos.priority, reliable, *rows.head_and_payload(rows.row))
                     rows.skip()
                 else:
                     chunk = self._chunk_buffer() if self.link.is_streamed else None

@@ -25,7 +25,7 @@ from zenspark.router.linkstate.gossip import GossipProtocol
 from zenspark.router.router import Router
 from zenspark.router.routing.forwarding import ForwardingPlan, ForwardingPlanner, plans_by_peer
 from zenspark.transport.receiver import MessageReceived, MessageRejected, PushRun
-from zenspark.wire.columns import Relay
+from zenspark.wire.columns import RowForwarder
 from zenspark.wire.declare import replace
 from zenspark.wire.messages import (
     Declare,
@@ -102,7 +102,7 @@ class Dispatcher:
     def _route_individually(self, source: Face, pushes: PushRun) -> None:
         columns = pushes.columns
         for row in range(pushes.start, pushes.stop):
-            self.route(source, columns.push(row), columns.shape_at(columns.shape[row]).reliable)
+            self.route(source, columns.push(row), columns.template_at(columns.template_index[row]).reliable)
 
     def _forward(self, source: Face, pushes: PushRun, plans: list[ForwardingPlan]) -> None:
         source_driver = self.faces.driver(source)
@@ -111,7 +111,7 @@ class Dispatcher:
             driver = self.faces.driver(target)
             if driver is not None:
                 for start, stop, lanes in self.backpressure.select_rows(source_driver, driver, plan, pushes):
-                    driver.forward_rows(Relay(pushes.columns, start, stop, lanes, plan.heads, self._zid))
+                    driver.forward_rows(RowForwarder(pushes.columns, start, stop, lanes, plan.heads, self._zid))
 
     def reject(self, source: Face, rejected: MessageRejected) -> None:
         """Reply to a message that must not be processed, so that its sender does not wait for a reply."""

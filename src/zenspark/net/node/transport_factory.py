@@ -13,7 +13,7 @@ from zenspark.transport.connection import MAX_ROWS_PER_EVENT, Connection
 from zenspark.transport.handshake import Acceptor, Capabilities, Identity, Initiator
 from zenspark.transport.multicast import GroupSession, GroupSettings
 from zenspark.transport.reassembly import ReassemblyPool
-from zenspark.wire.columns import Columns
+from zenspark.wire.columns import PushColumns
 from zenspark.wire.values import ZenohId
 
 
@@ -28,7 +28,7 @@ class TransportFactory:
         self.limits = limits
         self.groups = groups
         self._router = router
-        self._columns = Columns(MAX_ROWS_PER_EVENT)
+        self._columns = PushColumns(MAX_ROWS_PER_EVENT)
         self._pool = ReassemblyPool(limits.session_reassembly, limits.total_reassembly)
         self._cookie_key = secrets.token_bytes(32)
 

@@ -15,7 +15,7 @@ from zenspark.router.linkstate.network import SELF
 from zenspark.router.router import Router
 from zenspark.router.routing.template_cache import FaceTemplateCache, FaceTemplates, TemplateKey
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import EXPRESS, NO_LANE, Columns
+from zenspark.wire.columns import LANE_EXPRESS, NO_LANE, PushColumns
 from zenspark.wire.messages import Del, Push
 from zenspark.wire.values import Congestion, QoS
 
@@ -87,7 +87,7 @@ class ForwardingPlanner:
         self._version = -1
         """Version of the routes that the cached plans were made from."""
 
-    def plans(self, face: Face, columns: Columns, start: int, stop: int) -> list[ForwardingPlan] | None:
+    def plans(self, face: Face, columns: PushColumns, start: int, stop: int) -> list[ForwardingPlan] | None:
         """Plans for rows of a face, by template; adds timestamps if configured. None: receive the rows one by one."""
         plans = None if face.ingress is not None or face.is_duplicate_member else self._lookup(face, columns)
         timestamping = self._router.timestamping
@@ -96,7 +96,7 @@ class ForwardingPlanner:
         selected = bytes([plan.is_local or bool(plan.next_hops) for plan in plans])
         return plans if timestamping.timestamp_rows(columns, start, stop, selected) else None
 
-    def _lookup(self, face: Face, columns: Columns) -> list[ForwardingPlan] | None:
+    def _lookup(self, face: Face, columns: PushColumns) -> list[ForwardingPlan] | None:
         if self._version != self._router.routes.version:
             # all plans at once: the plans of two faces that have left would keep each other, and both faces, alive
             self._cache.clear()
@@ -104,8 +104,8 @@ class ForwardingPlanner:
         cached = self._cache.for_face(face, face.key_mapping_version)
         is_router = face.region is Region.ROUTER
         plans = []
-        for index in range(columns.shape_count):
-            cache_key = template_key = columns.signature(index)
+        for index in range(columns.template_count):
+            cache_key = template_key = columns.template_key(index)
             if is_router:  # its psid of a router may have been reassigned
                 cache_key = (self._router.tree(face, columns.node_id(index)), *template_key)
             plan = cached.get(cache_key)
@@ -117,7 +117,7 @@ class ForwardingPlanner:
         return plans
 
     def _make_plan(
-        self, face: Face, cached: FaceTemplates[ForwardingPlan], columns: Columns, index: int, template_key: TemplateKey
+        self, face: Face, cached: FaceTemplates[ForwardingPlan], columns: PushColumns, index: int, template_key: TemplateKey
     ) -> ForwardingPlan:
         template = cached.template(face, columns, index, template_key)
         shape, key, tree = template.shape, template.key(template_key), self._router.tree(face, template.shape.node_id)
@@ -132,7 +132,7 @@ class ForwardingPlanner:
                 [_make_next_hop(target, key or "", shape.qos, tree) for target in targets if target is not self._local]
             ),
             key if self._local in targets else None,
-            shape.qos.priority | (RELIABLE if shape.reliable else 0) | (EXPRESS if shape.qos.express else 0),
+            shape.qos.priority | (RELIABLE if shape.reliable else 0) | (LANE_EXPRESS if shape.qos.express else 0),
             shape.qos.congestion,
         )
 

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from zenspark.router.face import Face
-from zenspark.wire.columns import Columns, Shape
+from zenspark.wire.columns import PushColumns, PushTemplate
 
 T = TypeVar("T")
 
@@ -18,13 +18,13 @@ MAX_CACHED_KEY_BYTES = 16 << 20
 """Bytes in the keys of cached templates per face: long keys must not fill the memory either."""
 
 TemplateKey = tuple[object, ...]
-"""Identity of a row template, see `Columns.signature`: its third part is the suffix of the key."""
+"""Identity of a row template, see `PushColumns.template_key`: its third part is the suffix of the key."""
 
 
 class PrefixTemplate(NamedTuple):
     """Common part of row templates that differ only in the suffix of their keys."""
 
-    shape: Shape
+    shape: PushTemplate
     """One of these templates, decoded."""
     prefix: str | None
     """Key before the suffix; None if its key id is unknown."""
@@ -47,12 +47,12 @@ class FaceTemplates(dict[TemplateKey, T]):
         self.bytes = 0
         self.templates: dict[TemplateKey, PrefixTemplate] = {}
 
-    def template(self, face: Face, columns: Columns, index: int, template_key: TemplateKey) -> PrefixTemplate:
+    def template(self, face: Face, columns: PushColumns, index: int, template_key: TemplateKey) -> PrefixTemplate:
         """Common part of a template and others: on ever new keys there are few, and decoding one is slow."""
         prefix_key = (*template_key[:2], *template_key[3:])
         cached = self.templates.get(prefix_key)
         if cached is None:
-            shape = columns.shape_at(index)
+            shape = columns.template_at(index)
             prefix = face.resolve(msgspec.structs.replace(shape.wire_expr, suffix=""))
             cached = self.templates[prefix_key] = PrefixTemplate(shape, prefix)
         return cached

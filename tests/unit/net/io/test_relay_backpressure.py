@@ -22,7 +22,7 @@ from zenspark.net.node.limits import NodeLimits
 from zenspark.router.routing.forwarding import PeerPlan
 from zenspark.transport.receiver import PushRun
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import NO_LANE, Columns, Cursor, Framing, Outcome
+from zenspark.wire.columns import NO_LANE, PushColumns, BatchDecoder, Framing, StopReason
 from zenspark.wire.messages import (
     Declare,
     DeclareToken,
@@ -122,11 +122,11 @@ SHAPES = {"a": Congestion.DROP, "b": Congestion.BLOCK, "c": Congestion.DROP}
 )
 def test_of_rows_together_those_are_counted_that_may_be_dropped(keys: str, wanted: str, dropped: int) -> None:
     messages = tuple(Push(wire_expr=WireExpr(0, key), qos=qos(SHAPES[key]), body=Put(payload=b"")) for key in keys)
-    columns = Columns(16)
-    assert Cursor(encode(Frame(reliable=True, sn=0, msgs=messages)), Framing.BATCH).decode(columns) is Outcome.END
-    share = PeerPlan.empty(columns.shape_count)
-    for index in range(columns.shape_count):
-        shape = columns.shape_at(index)
+    columns = PushColumns(16)
+    assert BatchDecoder(encode(Frame(reliable=True, sn=0, msgs=messages)), Framing.BATCH).decode(columns) is StopReason.END
+    share = PeerPlan.empty(columns.template_count)
+    for index in range(columns.template_count):
+        shape = columns.template_at(index)
         if shape.wire_expr.suffix in wanted:
             share.lanes[index] = 13
             share.blocking[index] = 13 if shape.qos.congestion is Congestion.BLOCK else NO_LANE
@@ -164,12 +164,12 @@ def test_of_rows_with_block_first_the_first_waits(keys: str, passed: list[str], 
 
 def rows_of(keys: str) -> tuple[PushRun, PeerPlan]:
     """A row for each key, treated as the key says, and the share of a neighbour that wants all of them."""
-    columns = Columns(16)
+    columns = PushColumns(16)
     messages = tuple(Push(wire_expr=WireExpr(0, key), qos=qos(ROWS[key]), body=Put(payload=b"")) for key in keys)
-    assert Cursor(encode(Frame(reliable=True, sn=0, msgs=messages)), Framing.BATCH).decode(columns) is Outcome.END
-    share = PeerPlan.empty(columns.shape_count)
-    for index in range(columns.shape_count):
-        congestion = columns.shape_at(index).qos.congestion
+    assert BatchDecoder(encode(Frame(reliable=True, sn=0, msgs=messages)), Framing.BATCH).decode(columns) is StopReason.END
+    share = PeerPlan.empty(columns.template_count)
+    for index in range(columns.template_count):
+        congestion = columns.template_at(index).qos.congestion
         share.lanes[index] = 13
         if congestion is Congestion.BLOCK:
             share.blocking[index] = 13
@@ -180,7 +180,7 @@ def rows_of(keys: str) -> tuple[PushRun, PeerPlan]:
 
 def going(holding: Any, source: Tiny, target: Tiny, share: PeerPlan, pushes: PushRun) -> list[int]:  # noqa: ANN401
     """The rows that go on."""
-    shapes, parts = pushes.columns.shape, holding.select_rows(source, target, share, pushes)
+    shapes, parts = pushes.columns.template_index, holding.select_rows(source, target, share, pushes)
     return [row for start, stop, lanes in parts for row in range(start, stop) if lanes[shapes[row]] != NO_LANE]
 
 

@@ -23,7 +23,7 @@ from zenspark.net.io.writer import nonblocking
 from zenspark.net.links.base import pair
 from zenspark.transport.handshake import Capabilities
 from zenspark.wire.codec import decode_batch, encode
-from zenspark.wire.columns import EXPRESS, Columns, Cursor, Framing, Outcome, Relay, Rows, Spans
+from zenspark.wire.columns import LANE_EXPRESS, PushColumns, BatchDecoder, Framing, StopReason, RowForwarder, OutgoingRows, BinaryColumn
 from zenspark.wire.messages import Del, Frame, Push
 from zenspark.wire.values import Congestion, Priority, QoS, WireExpr, ZenohId
 
@@ -185,14 +185,14 @@ def test_so_is_each_of_many_express_rows() -> None:
 
 def test_so_is_each_of_the_express_rows_that_are_passed_on() -> None:
     messages = [push(b"%d" % number, qos(express=number in (2, 3))) for number in range(6)]
-    columns = Columns(8)
+    columns = PushColumns(8)
     batch = encode(Frame(reliable=True, sn=0, msgs=tuple(messages)))
-    assert Cursor(batch, Framing.BATCH).decode(columns) is Outcome.END
-    shapes = [columns.shape_at(index) for index in range(columns.shape_count)]
-    lanes = bytes(13 | (EXPRESS if shape.qos.express else 0) for shape in shapes)
+    assert BatchDecoder(batch, Framing.BATCH).decode(columns) is StopReason.END
+    shapes = [columns.template_at(index) for index in range(columns.template_count)]
+    lanes = bytes(13 | (LANE_EXPRESS if shape.qos.express else 0) for shape in shapes)
     heads = [encode(Push(wire_expr=shape.wire_expr, qos=shape.qos, body=Del()))[:-1] for shape in shapes]
     with busy() as (alice, bob, link):
-        alice.driver.forward_rows(Relay(columns, 0, 6, lanes, heads, b"\1"))
+        alice.driver.forward_rows(RowForwarder(columns, 0, 6, lanes, heads, b"\1"))
         assert batches_of(link) == [[b"0", b"1"], [b"2"], [b"3"]]
         alice.driver.flush_and_wait()
         assert batches_of(link)[3:] == [[b"4", b"5"]]
@@ -244,9 +244,9 @@ def test_what_another_thread_says_is_written_when_it_has_said_all() -> None:
 # -- rows ----------------------------------------------------------------------------------------------------------
 
 
-def rows_of(payloads: list[bytes]) -> Rows:
+def rows_of(payloads: list[bytes]) -> OutgoingRows:
     offsets = array("i", [0, *accumulate(map(len, payloads))])
-    return Rows(len(payloads), WireExpr(0, KEY), Spans.from_offsets(b"".join(payloads), offsets))
+    return OutgoingRows(len(payloads), WireExpr(0, KEY), BinaryColumn.from_offsets(b"".join(payloads), offsets))
 
 
 MANY = [b"%d" % number * (number % 50) for number in range(30_000)]
@@ -527,12 +527,12 @@ def test_what_is_too_large_to_be_said_is_counted() -> None:
 # -- passing on
 
 
-def rows_to_pass_on(*payloads: bytes) -> tuple[Columns, Relay]:
-    columns = Columns(16)
+def rows_to_pass_on(*payloads: bytes) -> tuple[PushColumns, RowForwarder]:
+    columns = PushColumns(16)
     content = encode(Frame(reliable=True, sn=1, msgs=tuple(push(payload) for payload in payloads)))
-    assert Cursor(content, Framing.BATCH).decode(columns) is Outcome.END
+    assert BatchDecoder(content, Framing.BATCH).decode(columns) is StopReason.END
     head = encode(Push(wire_expr=WireExpr(0, KEY), qos=qos(), body=Del()))[:-1]
-    return columns, Relay(columns, 0, len(payloads), bytes([13]), [head], b"\1")
+    return columns, RowForwarder(columns, 0, len(payloads), bytes([13]), [head], b"\1")
 
 
 @pytest.mark.parametrize("low_latency", [False, True])
@@ -588,14 +588,14 @@ def test_what_the_loop_says_to_a_peer_that_does_not_read_is_bounded() -> None:
 
 def test_what_is_relayed_to_a_peer_that_does_not_read_is_bounded() -> None:
     """Short publications whose key takes long words to say: they are many more bytes than came in."""
-    columns = Columns(1 << 15)
+    columns = PushColumns(1 << 15)
     pushes = tuple(push(b"x") for _ in range(2000))
     frame = encode(Frame(reliable=True, sn=0, msgs=pushes))
-    assert Cursor(frame, Framing.BATCH).decode(columns) is Outcome.END
+    assert BatchDecoder(frame, Framing.BATCH).decode(columns) is StopReason.END
     head = encode(Push(wire_expr=WireExpr(0, "k" * 10_000), qos=qos(), body=Del()))[:-1]
     with deaf(BOUNDED) as (alice, _):
-        lanes = bytes([Priority.DATA | 8]) * columns.shape_count
-        relay = Relay(columns, 0, len(pushes), lanes, [head] * columns.shape_count, bytes(1))
+        lanes = bytes([Priority.DATA | 8]) * columns.template_count
+        relay = RowForwarder(columns, 0, len(pushes), lanes, [head] * columns.template_count, bytes(1))
         alice.in_loop(lambda: alice.driver.forward_rows(relay))
         assert alice.wait_closed().reason is CloseReason.UNRESPONSIVE
         assert relay.lane >= 0, "the rest was not even written"

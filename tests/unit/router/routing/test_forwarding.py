@@ -15,7 +15,7 @@ from zenspark.router.router import Router, RouterPolicy
 from zenspark.router.routing.forwarding import ForwardingPlan, ForwardingPlanner, plans_by_peer
 from zenspark.router.timestamping import TimestampPolicy
 from zenspark.wire.codec import decode_network, encode, encode_link_states
-from zenspark.wire.columns import EXPRESS, NO_LANE, Columns, Cursor, Outcome, Relay
+from zenspark.wire.columns import LANE_EXPRESS, NO_LANE, PushColumns, BatchDecoder, StopReason, RowForwarder
 from zenspark.wire.messages import (
     Declare,
     DeclareKeyexpr,
@@ -38,10 +38,10 @@ def push(key: str | WireExpr = "a/b", qos: QoS = QoS.DEFAULT, node_id: int = 0, 
     return Push(wire_expr=expr, qos=qos, node_id=node_id, body=Put(payload=b"x", timestamp=stamp))
 
 
-def columns_of(*pushes: Push, reliable: bool = True) -> Columns:
-    columns = Columns(64)
+def columns_of(*pushes: Push, reliable: bool = True) -> PushColumns:
+    columns = PushColumns(64)
     content = encode(Frame(reliable=reliable, sn=1, msgs=pushes))
-    assert Cursor(len(content).to_bytes(2, "little") + content).decode(columns) is Outcome.END
+    assert BatchDecoder(len(content).to_bytes(2, "little") + content).decode(columns) is StopReason.END
     assert len(columns) == len(pushes)
     return columns
 
@@ -129,7 +129,7 @@ def test_the_lane_is_that_of_the_message_and_its_frame() -> None:
     found = place.forwarding.plans(place.source, columns_of(push(qos=urgent), reliable=False), 0, 1)
     assert found is not None
     course = found[0]
-    assert course.lane == Priority.REAL_TIME | EXPRESS
+    assert course.lane == Priority.REAL_TIME | LANE_EXPRESS
     assert course.congestion is Congestion.DROP
     course = place.course(push(qos=QoS(Priority.DATA, Congestion.BLOCK)))
     assert course.lane == Priority.DATA | 0x08
@@ -253,7 +253,7 @@ def test_plans_are_split_by_peer_and_template() -> None:
         assert list(share.lanes) == [first, second, NO_LANE, first]
         assert list(share.blocking) == [NO_LANE, NO_LANE, NO_LANE, first]
         columns = columns_of(*messages)
-        relay = Relay(columns, 0, 4, bytes(share.lanes), share.heads, OWN.to_bytes())
+        relay = RowForwarder(columns, 0, 4, bytes(share.lanes), share.heads, OWN.to_bytes())
         assert decode_network(relay.message()) == messages[0 if first == 13 else 1]
 
 
