@@ -29,7 +29,15 @@ from bench.compare import Result
 from bench.running import parser, report
 from zenspark.wire.buffer import Writer
 from zenspark.wire.codec import decode_batch, encode
-from zenspark.wire.columns import ABSENT, PushColumns, BatchDecoder, BatchEncoder, StopReason, OutgoingRows, BinaryColumn
+from zenspark.wire.columns import (
+    ABSENT,
+    PushColumns,
+    BatchDecoder,
+    BatchEncoder,
+    StopReason,
+    OutgoingRows,
+    BinaryColumn,
+)
 from zenspark.wire.messages import Frame, Push, Put
 from zenspark.wire.values import Congestion, Encoding, QoS, SourceInfo, Timestamp, WireExpr, ZenohId
 

@@ -31,7 +31,9 @@ def rows(pushes: PushRun) -> list[Event]:
     """Publications as messages."""
     columns = pushes.columns
     numbers = range(pushes.start, pushes.stop)
-    return [MessageReceived(columns.push(row), columns.template_at(columns.template_index[row]).reliable) for row in numbers]
+    return [
+        MessageReceived(columns.push(row), columns.template_at(columns.template_index[row]).reliable) for row in numbers
+    ]
 
 
 def written(connection: Connection) -> bytes:
@@ -69,7 +71,9 @@ def shake_hands(alice: Connection, bob: Connection, cut: int = 0) -> list[Event]
     raise AssertionError("the handshake does not end")
 
 
-def opened_pair(ours: Capabilities | None = None, theirs: Capabilities | None = None, cut: int = 0) -> tuple[Connection, Connection]:
+def opened_pair(
+    ours: Capabilities | None = None, theirs: Capabilities | None = None, cut: int = 0
+) -> tuple[Connection, Connection]:
     """Two connections with an open session between them."""
     alice = Connection(Initiator(ALICE, ours or Capabilities()), 0.0)
     bob = Connection(Acceptor(BOB, theirs or Capabilities(), b"key", 7), 0.0)

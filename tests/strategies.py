@@ -231,7 +231,9 @@ def _messages(draw: st.DrawFn, cls: type[Message]) -> Message:
             continue
         if choices.has_room(field, drawn) and choices.is_present(field):
             codec = field.codec
-            drawn[field.name] = draw(CALLED[codec.name](drawn) if isinstance(codec, FunctionCodec) else _field(cls, field))
+            drawn[field.name] = draw(
+                CALLED[codec.name](drawn) if isinstance(codec, FunctionCodec) else _field(cls, field)
+            )
         else:
             drawn[field.name] = field.default
     return cls(**drawn)

@@ -133,7 +133,9 @@ def test_others_may_not_be_routers_but_clients(subject: dict[str, list[str]]) ->
             assert not router.info.routers_zid()
 
 
-@pytest.mark.parametrize(("whatami", "oam_id"), [(WhatAmI.ROUTER, NetworkOam.LINK_STATE), (WhatAmI.PEER, RELAY_STATE_OAM_ID)])
+@pytest.mark.parametrize(
+    ("whatami", "oam_id"), [(WhatAmI.ROUTER, NetworkOam.LINK_STATE), (WhatAmI.PEER, RELAY_STATE_OAM_ID)]
+)
 def test_invented_nodes_keep_nobody_waiting(router: Session, whatami: WhatAmI, oam_id: int) -> None:
     """700 of them that all know each other, then changes of one link, each of which was 2.8 s of work."""
     states = partial(states_in, oam_id)

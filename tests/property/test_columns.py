@@ -15,7 +15,17 @@ from zenspark.errors import DecodeError
 from zenspark.transport.outbox import vle
 from zenspark.wire import codec
 from zenspark.wire.buffer import Reader, Writer
-from zenspark.wire.columns import ABSENT, PushColumns, BatchDecoder, BatchEncoder, Framing, RowKind, StopReason, OutgoingRows, BinaryColumn
+from zenspark.wire.columns import (
+    ABSENT,
+    PushColumns,
+    BatchDecoder,
+    BatchEncoder,
+    Framing,
+    RowKind,
+    StopReason,
+    OutgoingRows,
+    BinaryColumn,
+)
 from zenspark.wire.declare import Message, replace
 from zenspark.wire.messages import Del, Frame, KeepAlive, NetworkMessage, Push, Put
 from zenspark.wire.values import Encoding, Priority, QoS, WireExpr

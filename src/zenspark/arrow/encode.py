@@ -199,7 +199,9 @@ def _binary_column(array: pa.Array) -> BinaryColumn:
     validity, offsets, data = array.buffers()
     bounds = memoryview(offsets).cast("B").cast("I")[array.offset : array.offset + len(array) + 1]
     bits = None if validity is None else memoryview(validity)
-    return BinaryColumn.from_offsets(b"" if data is None else memoryview(data), bounds, bits, array.offset if bits else 0)
+    return BinaryColumn.from_offsets(
+        b"" if data is None else memoryview(data), bounds, bits, array.offset if bits else 0
+    )
 
 
 def _dictionary_lookup(name: str, array: pa.Array, convert: Callable[[str], bytes | None]) -> BinaryColumn:

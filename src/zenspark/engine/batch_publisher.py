@@ -150,7 +150,9 @@ class BatchPublisher:
         driver.publish_rows(rows, run.qos, run.reliable)
         return int(rows.count) - int(rows.row)
 
-    def _send_individually(self, rows: OutgoingRows, reliable: bool, driver: LinkDriver, interceptor: Interceptor) -> int:
+    def _send_individually(
+        self, rows: OutgoingRows, reliable: bool, driver: LinkDriver, interceptor: Interceptor
+    ) -> int:
         """Send row by row, each through the egress interceptor."""
         dropped = 0
         for row in range(rows.count):

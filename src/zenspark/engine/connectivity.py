@@ -129,7 +129,9 @@ class Connectivity:
         if settings.open.return_conditions.connect_scouted and self._connectors:
             connectors, delay = self._connectors, settings.scouting.delay / 1000
             self._node.wait(lambda: all(connector.is_open or connector.is_over for connector in connectors), delay)
-            self._node.wait(lambda: not any(connector.is_in_handshake for connector in connectors), HANDSHAKE_GRACE_SECONDS)
+            self._node.wait(
+                lambda: not any(connector.is_in_handshake for connector in connectors), HANDSHAKE_GRACE_SECONDS
+            )
         elif settings.open.return_conditions.connect_scouted and settings.scouting.multicast.enabled:
             self._wait_for_scouted(settings.scouting.delay / 1000)
 

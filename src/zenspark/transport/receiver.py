@@ -20,7 +20,15 @@ from zenspark.transport.lane import Defragmenter, Reassembled, ReceivingLane
 from zenspark.transport.reassembly import ReassemblyPool, ReassemblyShare
 from zenspark.wire.buffer import LenientReader
 from zenspark.wire.codec import decode_network, read_network_message
-from zenspark.wire.columns import PushColumns, BatchDecoder, Framing, RowKind, StopReason, PushTemplate, ReassembledMessage
+from zenspark.wire.columns import (
+    PushColumns,
+    BatchDecoder,
+    Framing,
+    RowKind,
+    StopReason,
+    PushTemplate,
+    ReassembledMessage,
+)
 from zenspark.wire.declare import Message
 from zenspark.wire.messages import Close, Fragment, Frame, Join, NetworkMessage, Reply
 from zenspark.wire.templates import Repeats

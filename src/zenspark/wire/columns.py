@@ -615,7 +615,9 @@ class BinaryColumn:
         return spans
 
     @staticmethod
-    def from_offsets(data: Buffer, offsets: Numbers, validity: Buffer | None = None, first_bit: int = 0) -> BinaryColumn:
+    def from_offsets(
+        data: Buffer, offsets: Numbers, validity: Buffer | None = None, first_bit: int = 0
+    ) -> BinaryColumn:
         """Arrow's layout: each piece stops where the next starts."""
         bounds = _as("I", offsets)
         return BinaryColumn(data, bounds[: len(bounds) - 1], bounds[1:], validity, first_bit)
@@ -999,7 +1001,9 @@ class PushColumns:
                 newest = max(newest, self._timestamps[row])
         return newest, missing
 
-    def assign_timestamps(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, wanted: bytes, first: cython.ulonglong) -> None:
+    def assign_timestamps(
+        self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, wanted: bytes, first: cython.ulonglong
+    ) -> None:
         """Note timestamps for the rows that `timestamp_summary` found to have none, one after the other: a `RowForwarder` adds them."""
         self._check(start, stop, wanted)
         marks: cython.p_const_uchar = _const_pointer8(memoryview(wanted))
@@ -2270,7 +2274,7 @@ class OutgoingRows:
         _check_idle(self._busy)
         self.row = 0
 
-    def skip(self) -> None:
+    def advance(self) -> None:
         """Step over a row that was sent by other means."""
         _check_idle(self._busy)
         if self.row >= self.count:

@@ -12,7 +12,17 @@ from zenspark.transport.framing import decompress
 from zenspark.transport.outbox import DONE, FULL, REFUSED, Outbox, vle
 from zenspark.wire.buffer import Writer
 from zenspark.wire.codec import decode_bare_batch, decode_batch, decode_network, encode
-from zenspark.wire.columns import NO_LANE, PushColumns, BatchDecoder, Framing, RowKind, StopReason, RowForwarder, OutgoingRows, BinaryColumn
+from zenspark.wire.columns import (
+    NO_LANE,
+    PushColumns,
+    BatchDecoder,
+    Framing,
+    RowKind,
+    StopReason,
+    RowForwarder,
+    OutgoingRows,
+    BinaryColumn,
+)
 from zenspark.wire.messages import Del, Fragment, Frame, Push, Put, ResponseFinal, TransportMessage
 from zenspark.wire.values import Priority, QoS, WireExpr
 
@@ -189,7 +199,9 @@ def rows_of(payloads: list[bytes], qos: QoS = QoS.DEFAULT) -> OutgoingRows:
     return OutgoingRows(len(payloads), WireExpr(1), BinaryColumn.from_offsets(b"".join(payloads), offsets), qos=qos)
 
 
-def extended(outbox: Outbox, rows: OutgoingRows, priority: int = 5, reliable: bool = True, room: int = ROOM) -> list[bytes]:
+def extended(
+    outbox: Outbox, rows: OutgoingRows, priority: int = 5, reliable: bool = True, room: int = ROOM
+) -> list[bytes]:
     """Everything there is to send once all rows are in it, as a stream carries it."""
     found = []
     while rows.row < rows.count:

@@ -55,7 +55,9 @@ def frame(*messages: NetworkMessage, sn: int, priority: Priority = Priority.DATA
 
 @pytest.fixture
 def receiver() -> FrameReceiver:
-    return FrameReceiver(LaneParameters(qos=True, sn_mask=0x7F, patch=1, first=FIRST, message_limit=100), PushColumns(8))
+    return FrameReceiver(
+        LaneParameters(qos=True, sn_mask=0x7F, patch=1, first=FIRST, message_limit=100), PushColumns(8)
+    )
 
 
 def receive_all(
@@ -135,7 +137,9 @@ def test_frames_and_fragments_share_their_numbers(receiver: FrameReceiver, toget
 def test_messages_whose_pieces_came_together_are_rows_together(receiver: FrameReceiver) -> None:
     messages = [push(b"1" * 40), push(b"2"), push(b"3" * 50)]
     data = stream(*[piece for number, one in enumerate(messages) for piece in in_pieces(one, 50 + 2 * number)])
-    (event,) = [(event.start, event.stop) for event in receiver.events(BatchDecoder(data)) if isinstance(event, PushRun)]
+    (event,) = [
+        (event.start, event.stop) for event in receiver.events(BatchDecoder(data)) if isinstance(event, PushRun)
+    ]
     assert event == (0, 3)
     again = stream(*in_pieces(messages[0], 50), *in_pieces(messages[0], 56))
     assert receive_all(receiver, again, Framing.STREAM) == [MessageReceived(messages[0], True)]

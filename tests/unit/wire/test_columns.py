@@ -16,16 +16,16 @@ from zenspark.wire.codec import decode_network, encode
 from zenspark.wire.columns import (
     ABSENT,
     NO_LANE,
-    PushColumns,
     BatchDecoder,
     BatchEncoder,
+    BinaryColumn,
     Framing,
+    OutgoingRows,
+    PushColumns,
+    PushTemplate,
+    RowForwarder,
     RowKind,
     StopReason,
-    RowForwarder,
-    OutgoingRows,
-    PushTemplate,
-    BinaryColumn,
 )
 from zenspark.wire.declare import Message, replace
 from zenspark.wire.messages import Close, Del, Fragment, Frame, KeepAlive, NetworkMessage, Push, Put, ResponseFinal
@@ -222,7 +222,7 @@ def test_the_last_priority_of_a_frame_counts() -> None:
     assert not cursor.in_frame
 
 
-def test_empty_batches_are_ignored() -> None:
+def test_empty_batches_are_passed_over() -> None:
     columns, cursor, outcome = decoded(bytes(2) + batch(frame(put())) + bytes(4) + batch(frame(put())))
     assert outcome is StopReason.END
     assert len(columns) == 2
@@ -279,7 +279,10 @@ def test_a_batch_may_come_without_a_length_inside_a_larger_buffer() -> None:
 
 @pytest.mark.parametrize("reliable", [True, False])
 def test_a_message_may_come_alone_with_the_lane_it_is_told(reliable: bool) -> None:
-    cursor, columns = BatchDecoder(encode(put()), Framing.MESSAGE, reliable=reliable, priority=Priority.REAL_TIME), PushColumns(2)
+    cursor, columns = (
+        BatchDecoder(encode(put()), Framing.MESSAGE, reliable=reliable, priority=Priority.REAL_TIME),
+        PushColumns(2),
+    )
     assert cursor.decode(columns) is StopReason.END
     assert pushes(columns) == [put()]
     assert (columns.template_at(0).reliable, columns.template_at(0).priority) == (reliable, Priority.REAL_TIME)
@@ -345,9 +348,9 @@ def test_fragments_are_joined_where_they_lie(priority: Priority, reliable: bool,
     assert whole is not None
     assert (whole.sn, whole.message) == (5, None)
     assert pushes(columns) == messages
-    assert {(columns.template_at(one).reliable, columns.template_at(one).priority) for one in columns.template_index} == {
-        (reliable, priority)
-    }
+    assert {
+        (columns.template_at(one).reliable, columns.template_at(one).priority) for one in columns.template_index
+    } == {(reliable, priority)}
     columns.clear()
     assert cursor.decode(columns) is StopReason.END
     assert pushes(columns) == [put()]
@@ -1115,12 +1118,12 @@ def test_a_row_too_large_for_a_batch_is_left_to_be_cut_into_fragments() -> None:
     assert encoder.encode(rows, out) is StopReason.MESSAGE
     assert encoder.written == 0
     assert rows.push(1) == put(b"b" * 30, WireExpr(2))
-    rows.skip()
+    rows.advance()
     encoder.sn = 3
     assert encoder.encode(rows, out) is StopReason.END
     assert out[: encoder.written] == batch(frame(put(b"c", WireExpr(2)), sn=3))
     with pytest.raises(IndexError):
-        rows.skip()
+        rows.advance()
     rows.reset()
     assert rows.row == 0
 
@@ -1136,7 +1139,10 @@ PAYLOAD = BinaryColumn.constant(b"x")
         (OutgoingRows(1, WireExpr(2), spans_of([None])), "row 0 is a PUT without a payload"),
         (OutgoingRows(1, WireExpr(2), OUTSIDE), "row 0 points outside of 0 bytes"),
         (OutgoingRows(1, OUTSIDE, PAYLOAD), "row 0 points outside of 0 bytes"),
-        (OutgoingRows(1, BinaryColumn.constant(b"k" * 65_536), PAYLOAD), "65536 bytes do not fit a 16-bit length"),
+        (
+            OutgoingRows(1, BinaryColumn.constant(b"k" * 65_536), PAYLOAD),
+            "65536 bytes are more than a 16-bit length can say",
+        ),
         (OutgoingRows(1, KEY, PAYLOAD, attachment=OUTSIDE), "row 0 points outside of 0 bytes"),
         (OutgoingRows(1, KEY, PAYLOAD, encoding=OUTSIDE), "row 0 points outside of 0 bytes"),
         (OutgoingRows(1, KEY, PAYLOAD, source_zid=OUTSIDE), "row 0 points outside of 0 bytes"),
@@ -1237,7 +1243,9 @@ HEAD = encode(Push(wire_expr=ALIAS, qos=QoS.DECLARE, body=Del()))[:-1]
 
 def relay(columns: PushColumns, start: int = 0, stop: int = -1) -> RowForwarder:
     count = columns.template_count
-    return RowForwarder(columns, start, len(columns) if stop < 0 else stop, bytes([13]) * count, [HEAD] * count, b"\x05\x06")
+    return RowForwarder(
+        columns, start, len(columns) if stop < 0 else stop, bytes([13]) * count, [HEAD] * count, b"\x05\x06"
+    )
 
 
 def passed_on(columns: PushColumns) -> list[NetworkMessage]:

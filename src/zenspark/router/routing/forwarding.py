@@ -117,7 +117,12 @@ class ForwardingPlanner:
         return plans
 
     def _make_plan(
-        self, face: Face, cached: FaceTemplates[ForwardingPlan], columns: PushColumns, index: int, template_key: TemplateKey
+        self,
+        face: Face,
+        cached: FaceTemplates[ForwardingPlan],
+        columns: PushColumns,
+        index: int,
+        template_key: TemplateKey,
     ) -> ForwardingPlan:
         template = cached.template(face, columns, index, template_key)
         shape, key, tree = template.shape, template.key(template_key), self._router.tree(face, template.shape.node_id)

@@ -123,7 +123,9 @@ SHAPES = {"a": Congestion.DROP, "b": Congestion.BLOCK, "c": Congestion.DROP}
 def test_of_rows_together_those_are_counted_that_may_be_dropped(keys: str, wanted: str, dropped: int) -> None:
     messages = tuple(Push(wire_expr=WireExpr(0, key), qos=qos(SHAPES[key]), body=Put(payload=b"")) for key in keys)
     columns = PushColumns(16)
-    assert BatchDecoder(encode(Frame(reliable=True, sn=0, msgs=messages)), Framing.BATCH).decode(columns) is StopReason.END
+    assert (
+        BatchDecoder(encode(Frame(reliable=True, sn=0, msgs=messages)), Framing.BATCH).decode(columns) is StopReason.END
+    )
     share = PeerPlan.empty(columns.template_count)
     for index in range(columns.template_count):
         shape = columns.template_at(index)
@@ -166,7 +168,9 @@ def rows_of(keys: str) -> tuple[PushRun, PeerPlan]:
     """A row for each key, treated as the key says, and the share of a neighbour that wants all of them."""
     columns = PushColumns(16)
     messages = tuple(Push(wire_expr=WireExpr(0, key), qos=qos(ROWS[key]), body=Put(payload=b"")) for key in keys)
-    assert BatchDecoder(encode(Frame(reliable=True, sn=0, msgs=messages)), Framing.BATCH).decode(columns) is StopReason.END
+    assert (
+        BatchDecoder(encode(Frame(reliable=True, sn=0, msgs=messages)), Framing.BATCH).decode(columns) is StopReason.END
+    )
     share = PeerPlan.empty(columns.template_count)
     for index in range(columns.template_count):
         congestion = columns.template_at(index).qos.congestion

@@ -23,7 +23,16 @@ from zenspark.net.io.writer import nonblocking
 from zenspark.net.links.base import pair
 from zenspark.transport.handshake import Capabilities
 from zenspark.wire.codec import decode_batch, encode
-from zenspark.wire.columns import LANE_EXPRESS, PushColumns, BatchDecoder, Framing, StopReason, RowForwarder, OutgoingRows, BinaryColumn
+from zenspark.wire.columns import (
+    LANE_EXPRESS,
+    PushColumns,
+    BatchDecoder,
+    Framing,
+    StopReason,
+    RowForwarder,
+    OutgoingRows,
+    BinaryColumn,
+)
 from zenspark.wire.messages import Del, Frame, Push
 from zenspark.wire.values import Congestion, Priority, QoS, WireExpr, ZenohId
 
