@@ -77,7 +77,7 @@ $(LINKED): $(INSTALLED) pyproject.toml setup.py
 	@ZENSPARK_PURE=1 $(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(COMPILED): $(LINKED) $(wildcard src/zenspark/*/*.py src/zenspark/*/*/*.py src/zenspark/*/*/*.pxd)
+$(COMPILED): $(LINKED) $(foreach ext,py pxd,$(wildcard src/zenspark/*/*.$(ext) src/zenspark/*/*/*.$(ext)))
 	@echo "build: compiled modules"
 	@mkdir -p build
 	@$(BIN)/python setup.py --quiet build_ext --inplace

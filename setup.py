@@ -26,7 +26,14 @@ COMPILED = [
     "zenspark/transport/outbox.py",
     "zenspark/wire/buffer.py",
     "zenspark/wire/codec.py",
-    "zenspark/wire/columns.py",
+    "zenspark/wire/_bytes.py",
+    "zenspark/wire/columns/binary.py",
+    "zenspark/wire/columns/decoder.py",
+    "zenspark/wire/columns/encoder.py",
+    "zenspark/wire/columns/forwarder.py",
+    "zenspark/wire/columns/fragments.py",
+    "zenspark/wire/columns/memory.py",
+    "zenspark/wire/columns/table.py",
     "zenspark/wire/templates.py",
 ]
 

@@ -9,7 +9,7 @@ messages counts as one call. The last results are ratios: how many times longer 
 
 A good answer: compiled, 2 µs for small messages and 5 µs for one with everything in it; no more for 1 KiB of payload
 than for 8 bytes, because payloads are copied once and not looked at; for the frame of 100 less than 100 times a PUSH;
-interpreted 2 to 8 times longer. What must be faster makes no object of each message: that is `wire/columns.py`.
+interpreted 2 to 8 times longer. What must be faster makes no object of each message: that is `wire/columns`.
 """
 
 from __future__ import annotations

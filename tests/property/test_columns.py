@@ -392,7 +392,7 @@ def test_columns_are_written_as_the_codec_writes_their_messages(
         if outcome is StopReason.END:
             break
         if outcome is StopReason.MESSAGE:
-            rows.skip()
+            rows.advance()
     assert rows.row == len(pushes)
 
 

@@ -17,7 +17,7 @@ import msgspec
 from zenspark.errors import LimitExceeded
 from zenspark.transport.counters import LossReason, ReceiveCounters
 from zenspark.transport.reassembly import ReassemblyPool, ReassemblyShare
-from zenspark.wire.columns import PushColumns, BatchDecoder, ReassembledMessage
+from zenspark.wire.columns import BatchDecoder, PushColumns, ReassembledMessage, join_fragments
 from zenspark.wire.messages import Fragment, Frame, NetworkMessage
 
 MAX_MESSAGE_BYTES = 1 << 30
@@ -118,7 +118,7 @@ class Defragmenter:
         """
         if self._fragments:
             return None
-        whole: ReassembledMessage | None = cursor.join(columns, sn, self.mask, self.has_first_markers, self.limit)
+        whole: ReassembledMessage | None = join_fragments(cursor, columns, sn, self.mask, self.has_first_markers, self.limit)
         if whole is not None:
             self._is_loss_reported = False
         return whole

@@ -265,11 +265,11 @@ class Outbox:
         head, payload = rows.head_and_payload(rows.row)
         size: cython.Py_ssize_t = len(head) + (0 if payload is None else len(payload))
         if len(out) - at >= self._fragmented_size(size):
-            rows.skip()
+            rows.advance()
             return self._write_fragments(lane, reliable, head, payload, out, at)
         if at == 0:  # will never fit
             self._fragment(lane, reliable, head, payload)
-            rows.skip()
+            rows.advance()
         return 0
 
     @cython.cfunc
@@ -279,7 +279,7 @@ class Outbox:
         while rows.row < rows.count and written <= size:
             head, payload = rows.head_and_payload(rows.row)
             self._append_bare(head, payload)
-            rows.skip()
+            rows.advance()
             written += len(head) + (0 if payload is None else len(payload))
 
     @cython.cfunc

@@ -28,6 +28,7 @@ from zenspark.wire.columns import (
     StopReason,
     PushTemplate,
     ReassembledMessage,
+    fragment_lane,
 )
 from zenspark.wire.declare import Message
 from zenspark.wire.messages import Close, Fragment, Frame, Join, NetworkMessage, Reply
@@ -146,7 +147,7 @@ class FrameReceiver:
 
     def _receive_message(self, cursor: BatchDecoder) -> Iterator[ReceiverEvent]:
         """Events of a message that is no row, or of fragments."""
-        number = cursor.fragment_lane()
+        number = fragment_lane(cursor)
         if number >= 0:
             whole = self._lane_by_bits(number).join(cursor, self._columns)
             if whole is not None:

@@ -306,7 +306,7 @@ class LinkWriter(ABC):
                 self._write(outbox.pop_all())
                 if qos.express:
                     outbox.append(qos.priority, reliable, *rows.head_and_payload(rows.row))
-                    rows.skip()
+                    rows.advance()
                 else:
                     chunk = self._chunk_buffer() if self.link.is_streamed else None
                     outbox.append_rows(qos.priority, reliable, rows, chunk)
