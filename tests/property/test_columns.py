@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests import strategies
 from tests.strategies import examples
 from zenspark.errors import DecodeError
-from zenspark.transport.outbox import vle
 from zenspark.wire import codec
+from zenspark.wire._bytes import encode_vle
 from zenspark.wire.buffer import Reader, Writer
 from zenspark.wire.columns import (
     ABSENT,
@@ -405,7 +405,7 @@ def test_what_is_written_from_columns_is_read_into_columns(pushes: list[Any], pr
     assert encoder.encode(rows, out) is StopReason.END
     for row, push in enumerate(pushes):
         head, payload = rows.head_and_payload(row)
-        assert head + (b"" if payload is None else vle(len(payload)) + bytes(payload)) == codec.encode(push)
+        assert head + (b"" if payload is None else encode_vle(len(payload)) + bytes(payload)) == codec.encode(push)
     columns = PushColumns(len(pushes))
     assert BatchDecoder(out, Framing.STREAM, 4000, 0, encoder.written).decode(columns) is StopReason.END
     assert [columns.push(row) for row in range(len(columns))] == pushes

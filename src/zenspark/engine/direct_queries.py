@@ -28,25 +28,23 @@ from zenspark.net.node.node import Node
 from zenspark.router.face import Face, Region
 from zenspark.router.limits import is_key_expression
 from zenspark.router.queries.handler import TOO_MANY_QUERIES_TEXT, make_timeout_response, query_timeout_seconds
-from zenspark.transport.outbox import vle
 from zenspark.types.arguments import INFINITY
 from zenspark.types.enums import ConsolidationMode, Locality
 from zenspark.types.ids import EntityGlobalId
 from zenspark.types.sample import Reply, Sample, SampleHeader
 from zenspark.wire import messages
 from zenspark.wire import values as wire
-from zenspark.wire.codec import encode
 from zenspark.wire.declare import replace
+from zenspark.wire.templates import MessageTemplate
 
 
 class DirectTarget(msgspec.Struct, eq=False, frozen=True):
-    """A neighbour that a query is sent to, and the encoded REQUEST before and after its request id."""
+    """A neighbour that a query is sent to, and the REQUEST as it is encoded for it."""
 
     face: Face
     driver: LinkDriver
     key_mapping_version: int
-    header: bytes
-    tail: bytes
+    request: MessageTemplate
 
 
 class DirectRoute(msgspec.Struct, eq=False, frozen=True):
@@ -140,14 +138,13 @@ class ReplyTemplate(msgspec.Struct, eq=False, frozen=True):
 
 
 class ResponseTemplate(msgspec.Struct, eq=False, frozen=True):
-    """An encoded RESPONSE before and after its request id, up to its payload, and the fields it was made from."""
+    """A RESPONSE encoded up to its payload, and the fields it was made from."""
 
     key: str
     responder: wire.EntityId | None
     qos: wire.QoS
     encoding: wire.Encoding
-    header: bytes
-    tail: bytes
+    response: MessageTemplate
 
 
 class DirectReplyHandle:
@@ -210,7 +207,7 @@ class DirectReplyHandle:
         put = _put_without_metadata(body)
         if put is not None:  # the timestamp of a value, if any, is in its body
             template = self._direct.response_template(key, responder, qos, put.encoding)
-            self._driver.send_encoded(template.header + vle(self._request_id) + template.tail, put.payload, qos)
+            self._driver.send_encoded(template.response.with_id(self._request_id), put.payload, qos)
         else:
             response = messages.Response(
                 request_id=self._request_id,
@@ -233,8 +230,8 @@ class DirectReplyHandle:
                 return
             self._is_finished = True
             self._direct.remove(self._face, self)
-            header, tail = self._direct.final_template(self._final_qos)
-            self._driver.send_encoded(header + vle(self._request_id) + tail, None, self._final_qos)
+            final = self._direct.final_template(self._final_qos)
+            self._driver.send_encoded(final.with_id(self._request_id), None, self._final_qos)
         self._timer.cancel()
         self._flush()
 
@@ -276,8 +273,8 @@ class DirectQueries:
         """The queries of this session that a neighbour has not finished, by request id."""
         self._accepted: dict[Face, set[DirectReplyHandle]] = {}
         """The queries of each neighbour that this session has not finished."""
-        self._response_template = ResponseTemplate("", None, wire.QoS.DEFAULT, wire.Encoding.BYTES, b"", b"")
-        self._final = (wire.QoS.DEFAULT, *_split_at_request_id(messages.ResponseFinal(request_id=0)))
+        self._response_template: ResponseTemplate | None = None
+        self._final = wire.QoS.DEFAULT, MessageTemplate(messages.ResponseFinal(request_id=0))
         self._request_template: RequestTemplate | None = None
         self._reply_template: ReplyTemplate | None = None
 
@@ -313,7 +310,7 @@ class DirectQueries:
             return None
         request = query.request(0, face.to_wire_expr(key))
         request = replace(request, qos=request.qos.for_patch(driver.patch))
-        return DirectTarget(face, driver, face.key_mapping_version, *_split_at_request_id(request))
+        return DirectTarget(face, driver, face.key_mapping_version, MessageTemplate(request))
 
     def _direct_driver(self, face: Face) -> LinkDriver | None:
         """Return the driver of a neighbour's link; None if interceptors or a multicast group need the router."""
@@ -333,7 +330,7 @@ class DirectQueries:
             if event_log.is_enabled():
                 expr = target.face.to_wire_expr(str(query.key_expr))
                 event_log.log_sent(target.face, query.request(request_id, expr))
-            target.driver.send_encoded(target.header + vle(request_id) + target.tail, None, query.qos)
+            target.driver.send_encoded(target.request.with_id(request_id), None, query.qos)
         return [target.driver for target in route.targets]
 
     def _pending_on(self, face: Face) -> dict[int, tuple[ReplyCollector, wire.QoS]]:
@@ -428,20 +425,25 @@ class DirectQueries:
     ) -> ResponseTemplate:
         """Return the encoded RESPONSE up to its payload; cached for consecutive equal ones."""
         last = self._response_template
-        if key != last.key or responder != last.responder or qos != last.qos or encoding != last.encoding:
+        if (
+            last is None
+            or key != last.key
+            or responder != last.responder
+            or qos != last.qos
+            or encoding != last.encoding
+        ):
             body = messages.Reply(body=messages.Put(encoding=encoding, payload=b""))
             expr = wire.WireExpr(0, key)
             response = messages.Response(request_id=0, wire_expr=expr, qos=qos, responder=responder, body=body)
-            header, tail = _split_at_request_id(response)
-            tail = tail[:-1]  # without the length of the empty payload
-            last = self._response_template = ResponseTemplate(key, responder, qos, encoding, header, tail)
+            template = MessageTemplate(response, ends_at_payload=True)
+            last = self._response_template = ResponseTemplate(key, responder, qos, encoding, template)
         return last
 
-    def final_template(self, qos: wire.QoS) -> tuple[bytes, bytes]:
-        """Return the encoded RESPONSE_FINAL before and after its request id."""
+    def final_template(self, qos: wire.QoS) -> MessageTemplate:
+        """Return the RESPONSE_FINAL as it is encoded but for its request id."""
         if qos != self._final[0]:
-            self._final = (qos, *_split_at_request_id(messages.ResponseFinal(request_id=0, qos=qos)))
-        return self._final[1:]
+            self._final = qos, MessageTemplate(messages.ResponseFinal(request_id=0, qos=qos))
+        return self._final[1]
 
 
 def _reply_too_many_queries(face: Face, query: QueryRequest, collector: ReplyCollector) -> None:
@@ -449,12 +451,6 @@ def _reply_too_many_queries(face: Face, query: QueryRequest, collector: ReplyCol
     error = messages.Err(payload=TOO_MANY_QUERIES_TEXT)
     collector.add(make_reply(str(query.key_expr), error, wire.EntityId(face.zid, 0), query.qos))
     collector.source_finished()
-
-
-def _split_at_request_id(message: messages.NetworkMessage) -> tuple[bytes, bytes]:
-    """Return the encoded message before and after its request id, which must be 0 and so one byte."""
-    encoded = encode(message)
-    return encoded[:1], encoded[2:]
 
 
 def _templatable_put(response: messages.Response) -> messages.Put | None:

@@ -30,6 +30,7 @@ from zenspark.wire import values as wire
 from zenspark.wire.codec import encode
 from zenspark.wire.declare import replace
 from zenspark.wire.messages import Declare, Del, Push, Put
+from zenspark.wire.templates import push_head
 
 
 class PublishSettings(msgspec.Struct, frozen=True):
@@ -139,7 +140,6 @@ class CachedPublisher:
         """Find the targets and encode their headers again: routes or subscribers have changed."""
         self._runtime.check_open()
         node, settings = self._runtime.node, self._settings
-        body = Put(encoding=settings.encoding, payload=b"")
         with node.lock:
             self._seen_routes, self._seen_subscriptions = self._routes.version, self._subscriptions.version
             subscribers = self._subscriptions.route(str(self._key_expr), True)
@@ -150,8 +150,8 @@ class CachedPublisher:
             for driver, expr, _ in targets:
                 outbox = driver.connection.outbox
                 assert outbox is not None, "only links with an open session are targets"
-                encoded = encode(Push(wire_expr=expr, qos=settings.qos.for_patch(driver.patch), body=body))
-                headers.append((driver, outbox, encoded[: len(encoded) - 1]))  # without the length of the empty payload
+                head = push_head(expr, settings.qos.for_patch(driver.patch), settings.encoding)
+                headers.append((driver, outbox, head))
             self._headers = headers
 
     @cython.cfunc

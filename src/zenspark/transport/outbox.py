@@ -19,11 +19,15 @@ import cython
 
 from zenspark.errors import LimitExceeded
 from zenspark.transport.framing import compress
-from zenspark.wire.columns import LANE_EXPRESS, BatchEncoder, Framing, StopReason, RowForwarder, OutgoingRows
+from zenspark.wire._bytes import encode_vle
+from zenspark.wire.columns import BatchEncoder, Framing, OutgoingRows, RowForwarder, StopReason
 from zenspark.wire.values import Priority
 
 if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
     from cython.cimports.cpython.bytearray import PyByteArray_Resize
+else:
+    from zenspark.wire._bytes import append_vle
+    from zenspark.wire.columns import LANE_EXPRESS, LANE_PRIORITY, LANE_RELIABLE
 
 FRAME, FRAGMENT = 0x05, 0x06
 RELIABLE, MORE, Z = 0x20, 0x40, 0x80
@@ -40,24 +44,6 @@ REFUSED, DONE, FULL = 0, 1, 2
 """Results of `try_append_lockfree`."""
 FRAME_HEADER_RESERVE: cython.Py_ssize_t = 16
 """Bytes reserved for a length prefix, a compression byte, and a header with sequence number and extensions."""
-
-
-def vle(value: cython.ulonglong) -> bytes:
-    """Encode a variable-length integer."""
-    out = bytearray()
-    _write_vle(out, value)
-    return bytes(out)
-
-
-@cython.cfunc
-@cython.inline
-def _write_vle(out: bytearray, value: cython.ulonglong) -> cython.void:
-    count: cython.int = 0
-    while value > 0x7F and count < 8:
-        out.append(cython.cast(cython.uchar, 0x80 | (value & 0x7F)))
-        value >>= 7
-        count += 1
-    out.append(cython.cast(cython.uchar, value))
 
 
 @cython.cfunc
@@ -182,7 +168,7 @@ class Outbox:
             batch = lane.batch
         batch += head
         if payload is not None:
-            _write_vle(batch, length)
+            append_vle(batch, length)
             batch += payload
         return full
 
@@ -238,12 +224,12 @@ class Outbox:
 
     def append_forwarded(self, rows: RowForwarder) -> None:
         """Append the next rows that are forwarded, as if each was appended; call again while there are rows left."""
-        reliable: cython.bint = rows.lane >> 3 & 1
+        reliable: cython.bint = rows.lane & LANE_RELIABLE != 0
         self.lockfree_append_allowed = False  # not atomic
         if self._low_latency:
             self._append_bare(bytes(rows.message()), None)
             return
-        lane: SendingLane = self._lanes[rows.lane & 7 if self._qos else DEFAULT_PRIORITY]
+        lane: SendingLane = self._lanes[rows.lane & LANE_PRIORITY if self._qos else DEFAULT_PRIORITY]
         if len(lane.batch) + rows.size > self._capacity:
             self._close(lane)
             if rows.size > self._capacity:
@@ -284,7 +270,7 @@ class Outbox:
 
     @cython.cfunc
     def _join_payload(self, head: bytes, payload: Payload | None) -> bytes:
-        return head if payload is None else b"".join((head, vle(len(payload)), payload))
+        return head if payload is None else b"".join((head, encode_vle(len(payload)), payload))
 
     @cython.cfunc
     def _append_bare(self, head: bytes, payload: Payload | None) -> cython.bint:
@@ -315,7 +301,7 @@ class Outbox:
         lane.sn[reliable] = (sn + 1) & self._mask
         named: cython.bint = self._qos and lane.priority != DEFAULT_PRIORITY
         out.append(cython.cast(cython.uchar, header | (Z if named or first else 0)))
-        _write_vle(out, sn)
+        append_vle(out, sn)
         if named:
             out.append(cython.cast(cython.uchar, QOS_EXT | (Z if first else 0)))
             out.append(cython.cast(cython.uchar, lane.priority))
@@ -354,7 +340,7 @@ class Outbox:
         at: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
         """Write the fragments of a message, each behind its length, from position `at`; returns where they end."""
-        first = head if payload is None else head + vle(len(payload))
+        first = head if payload is None else head + encode_vle(len(payload))
         rest = memoryview(b"" if payload is None else payload).cast("B")
         before: cython.Py_ssize_t = len(first)
         size: cython.Py_ssize_t = before + len(rest)

@@ -21,6 +21,9 @@ from zenspark.transport.reassembly import ReassemblyPool, ReassemblyShare
 from zenspark.wire.buffer import LenientReader
 from zenspark.wire.codec import decode_network, read_network_message
 from zenspark.wire.columns import (
+    LANE_CONTINUED,
+    LANE_PRIORITY,
+    LANE_RELIABLE,
     PushColumns,
     BatchDecoder,
     Framing,
@@ -32,11 +35,8 @@ from zenspark.wire.columns import (
 )
 from zenspark.wire.declare import Message
 from zenspark.wire.messages import Close, Fragment, Frame, Join, NetworkMessage, Reply
-from zenspark.wire.templates import Repeats
+from zenspark.wire.templates import TemplateDecoder
 from zenspark.wire.values import NextSns, Priority, ZenohId
-
-RELIABLE, CONTINUED = 0x08, 0x10
-"""Bits of a frame's lane in the columns."""
 
 
 class MessageReceived(msgspec.Struct, frozen=True):
@@ -113,7 +113,7 @@ class FrameReceiver:
         self._lanes: dict[tuple[Priority, bool], ReceivingLane] = {}
         self._lanes_by_bits: dict[int, ReceivingLane] = {}
         """The lanes by their lane bits in the columns."""
-        self._template_decoder = Repeats()
+        self._template_decoder = TemplateDecoder()
         self._frame_accepted = True  # whether the current frame is new, not a repetition
 
     def end(self) -> None:
@@ -151,7 +151,7 @@ class FrameReceiver:
         if number >= 0:
             whole = self._lane_by_bits(number).join(cursor, self._columns)
             if whole is not None:
-                yield from self._reassembled_events(whole, bool(number & RELIABLE))
+                yield from self._reassembled_events(whole, bool(number & LANE_RELIABLE))
                 return
             self._columns.clear()
             if cursor.needs_more_data:
@@ -201,14 +201,14 @@ class FrameReceiver:
 
     def _accept_frame(self, lane: int, sn: int) -> None:
         """Begin a frame; a frame continued in the next buffer keeps its state."""
-        if not lane & CONTINUED:
+        if not lane & LANE_CONTINUED:
             self._frame_accepted = self._lane_by_bits(lane).accept_frame(sn)
 
     def _lane_by_bits(self, number: int) -> ReceivingLane:
         """Lane by its bits in the columns."""
         lane = self._lanes_by_bits.get(number)
         if lane is None:
-            lane = self._lanes_by_bits[number] = self._lane(Priority(number & 0x07), bool(number & RELIABLE))
+            lane = self._lanes_by_bits[number] = self._lane(Priority(number & LANE_PRIORITY), bool(number & LANE_RELIABLE))
         return lane
 
     def _lane(self, priority: Priority, reliable: bool) -> ReceivingLane:

@@ -12,6 +12,9 @@ import cython
 
 from zenspark.errors import DecodeError, EncodeError, UnknownExtension
 
+if not cython.compiled:
+    from zenspark.wire._bytes import append_vle, read_vle64, vle_size_at
+
 
 def _short(wanted: str, position: int, found: int) -> DecodeError:
     return DecodeError(wanted, position, f"{found} before the end" if found else "the end")
@@ -62,25 +65,14 @@ class Reader:
     def z(self, bits: cython.int) -> cython.ulonglong:
         """Read a variable-length integer of at most `bits` bits; non-minimal encodings are accepted."""
         start: cython.Py_ssize_t = self.pos
-        pos: cython.Py_ssize_t = start
-        value: cython.ulonglong = 0
-        shift: cython.int = 0
-        byte: cython.ulonglong
-        while True:
-            if pos >= self.end:
-                raise _short("an integer", start, pos - start)
-            byte = self._view[pos]
-            pos += 1
-            if shift == 56:  # the ninth byte carries eight bits and no continuation
-                value |= byte << 56
-                break
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                break
-            shift += 7
+        data: cython.p_const_uchar = cython.address(self._view[0]) if cython.compiled else self._view
+        size: cython.Py_ssize_t = vle_size_at(data, start, self.end)
+        if size == 0:
+            raise _short("an integer", start, self.end - start)
+        value: cython.ulonglong = read_vle64(data, start, size)
         if bits < 64 and value >> bits:
             raise DecodeError(f"an integer of at most {bits} bits", start, str(value))
-        self.pos = pos
+        self.pos = start + size
         return value
 
     def take(self, length: cython.ulonglong) -> bytes:
@@ -171,7 +163,7 @@ class Writer:
 
     def z(self, value: object, bits: cython.int, field: str) -> None:
         """Write a variable-length integer in its shortest form."""
-        self._vle(self._integer(value, bits, field))
+        append_vle(self.data, self._integer(value, bits, field))
 
     @cython.cfunc
     @cython.inline
@@ -182,19 +174,9 @@ class Writer:
             raise EncodeError(f"{value} does not fit {bits} bits", field)
         return value
 
-    @cython.cfunc
-    @cython.inline
-    def _vle(self, value: cython.ulonglong) -> cython.void:
-        count: cython.int = 0
-        while value > 0x7F and count < 8:
-            self.data.append(cython.cast(cython.uchar, 0x80 | (value & 0x7F)))
-            value >>= 7
-            count += 1
-        self.data.append(cython.cast(cython.uchar, value))  # a ninth byte carries all eight bits
-
     def blob(self, value: object, bits: cython.int, field: str) -> None:
         """Write a length, then the bytes."""
-        self._vle(self._length(value, bits, field))
+        append_vle(self.data, self._length(value, bits, field))
         self.data += value
 
     def raw(self, value: object, field: str) -> None:
@@ -244,6 +226,6 @@ class Writer:
         if length < 0x80:
             self.data[start - 1] = length
             return
-        head = Writer()
-        head._vle(length)
-        self.data[start - 1 : start] = head.data
+        head = bytearray()
+        append_vle(head, length)
+        self.data[start - 1 : start] = head

@@ -1,9 +1,14 @@
 # cython: language_level=3, freethreading_compatible=True
-"""Repeats: questions and answers that differ from the last one of their kind in their number and payload only.
+"""Templates: encoded messages that differ from an earlier one in request id and payload only.
 
-Who asks the same again and again is answered the same way, so the bytes between number and payload are those of the
-message before, and what they mean is known. Anything else is read by the object codec, and remembered for the next.
-Compiled, because it stands for the codec where somebody waits for an answer.
+The encoder side makes the bytes around these two once and fills in the rest for each message: `push_header`,
+`push_head` and `MessageTemplate`. The decoder side, `TemplateDecoder`, compares the bytes of a REQUEST or RESPONSE with
+those of the last message of its kind, and calls the object codec only if they differ. Outside of `wire` no module cuts
+bytes out of encoded messages. Compiled, because a querier waits for the result.
+
+What the cuts rely on: the request id is the first field, behind the header byte; the payload of a PUT is the last
+field, behind its length; the body of a PUSH is its last field, and a DEL without fields is one byte. The unit tests
+compare every template with `encode` for all fields.
 """
 
 from __future__ import annotations
@@ -14,107 +19,123 @@ from typing import Any
 import cython
 import msgspec
 
-from zenspark.wire.columns import BatchDecoder
+from zenspark.wire.codec import encode
 from zenspark.wire.declare import Message
-from zenspark.wire.messages import Put, Reply, Request, Response, ResponseFinal
+from zenspark.wire.messages import Del, Push, Put, Reply, Request, Response, ResponseFinal
+from zenspark.wire.values import Encoding, QoS, WireExpr
 
-Numbered = Request | Response | ResponseFinal
-"""The messages that begin with a number."""
+if not cython.compiled:
+    from zenspark.wire._bytes import append_vle, read_vle32, starts_with, vle_size
+    from zenspark.wire.columns.decoder import BatchDecoder
 
-LONGEST = 1024
-"""Bytes that are remembered at most: in a long message it is not the reading that takes time."""
+WithId = Request | Response | ResponseFinal
+"""The messages whose first field is a request id."""
+
+MAX_TEMPLATE_BYTES = 1024
+"""The largest message that `TemplateDecoder` keeps: in a longer one decoding the header is not what takes time."""
 
 replace: Callable[..., Any] = msgspec.structs.replace
 
 
-@cython.cclass
-class Repeats:
-    """What was read last, by the first byte of a message."""
+def push_header(wire_expr: WireExpr, qos: QoS, node_id: int = 0) -> bytes:
+    """Encode a PUSH up to its body."""
+    whole: bytes = encode(Push(wire_expr=wire_expr, qos=qos, node_id=node_id, body=Del()))
+    return whole[: len(whole) - 1]
 
-    _known: dict[int, tuple[bytes, Any, bool]]
+
+def push_head(wire_expr: WireExpr, qos: QoS, encoding: Encoding) -> bytes:
+    """Encode a PUSH with a PUT up to the length of its payload."""
+    whole: bytes = encode(Push(wire_expr=wire_expr, qos=qos, body=Put(encoding=encoding, payload=b"")))
+    return whole[: len(whole) - 1]
+
+
+@cython.cclass
+class MessageTemplate:
+    """An encoded message without its request id; if it `ends_at_payload`, also without its empty payload and length."""
+
+    _header: bytes
+    _rest: bytes
+
+    def __init__(self, message: WithId, ends_at_payload: bool = False) -> None:
+        whole: bytes = encode(replace(message, request_id=0))
+        self._header = whole[:1]
+        self._rest = whole[2 : len(whole) - (1 if ends_at_payload else 0)]
+
+    def with_id(self, request_id: cython.ulonglong) -> bytes:
+        """Return the bytes of the message with a request id."""
+        out = bytearray(self._header)
+        append_vle(out, request_id)
+        out += self._rest
+        return bytes(out)
+
+
+@cython.cclass
+class TemplateDecoder:
+    """Decodes messages of one peer, and keeps the last REQUEST, RESPONSE and RESPONSE_FINAL by their header byte."""
+
+    _templates: dict[int, tuple[bytes, Any, bool]]
 
     def __init__(self) -> None:
-        self._known = {}
+        self._templates = {}
 
-    def read(self, cursor: BatchDecoder) -> Message:
-        """Read the message at a cursor, and go on behind it."""
-        if not cursor.in_frame:
-            return cursor.message()
-        start: cython.Py_ssize_t = cursor.pos
-        known = self._known.get(cursor.data[start])
-        if known is not None:
-            message, stop = _read_as(known, cursor.data, start, cursor.batch_end)
+    def read(self, decoder: BatchDecoder) -> Message:
+        """Read the message at the position of a decoder, and move the decoder behind it."""
+        if not decoder.in_frame:
+            return decoder.message()
+        start: cython.Py_ssize_t = decoder.pos
+        template = self._templates.get(decoder._data[start])
+        if template is not None:
+            message, stop = _match_template(template, decoder._data, start, decoder.batch_end)
             if message is not None:
-                cursor.skip(stop)
+                decoder.skip(stop)
                 return message
-        return self._learn(cursor, start)
+        return self._read_new(decoder, start)
 
     @cython.cfunc
-    def _learn(self, cursor: BatchDecoder, start: cython.Py_ssize_t) -> Message:
-        message = cursor.message()
-        stop: cython.Py_ssize_t = cursor.pos
-        if isinstance(message, Request | Response | ResponseFinal) and stop - start <= LONGEST:
-            data = bytes(cursor.data[start:stop])
-            known = _known_from(data, message)
-            if _read_as(known, data, 0, len(data))[0] == message:  # what is spelled in an unusual way is not
-                self._known[data[0]] = known
+    def _read_new(self, decoder: BatchDecoder, start: cython.Py_ssize_t) -> Message:
+        """Read a message with the object codec, and make it the template of its kind."""
+        message = decoder.message()
+        stop: cython.Py_ssize_t = decoder.pos
+        if isinstance(message, Request | Response | ResponseFinal) and stop - start <= MAX_TEMPLATE_BYTES:
+            data = bytes(decoder.data[start:stop])
+            template = _make_template(data, message)
+            if _match_template(template, data, 0, len(data))[0] == message:  # not if an integer has an unusual spelling
+                self._templates[data[0]] = template
         return message
 
 
 @cython.cfunc
-def _known_from(data: bytes, message: Numbered) -> tuple[bytes, Any, bool]:
-    """The bytes behind the number and before the payload, the message without both, and whether there is a payload."""
-    start: cython.Py_ssize_t = 1 + _width(message.request_id)
+def _make_template(data: bytes, message: WithId) -> tuple[bytes, Any, bool]:
+    """Return the bytes between request id and payload, the message without both, and whether it has a payload."""
+    start: cython.Py_ssize_t = 1 + vle_size(message.request_id)
     if isinstance(message, Response) and isinstance(message.body, Reply) and isinstance(message.body.body, Put):
         size: cython.Py_ssize_t = len(message.body.body.payload)
         put = replace(message.body.body, payload=b"")
         empty = replace(message, body=replace(message.body, body=put))
-        return data[start : len(data) - size - _width(size)], empty, True
+        return data[start : len(data) - size - vle_size(size)], empty, True
     return data[start:], message, False
 
 
 @cython.cfunc
-def _width(number: cython.ulonglong) -> cython.Py_ssize_t:
-    """How many bytes a number takes."""
-    width: cython.Py_ssize_t = 1
-    while number > 0x7F:
-        number >>= 7
-        width += 1
-    return width
-
-
-@cython.cfunc
-def _read_as(
-    known: tuple[bytes, Any, bool],
-    data: bytes | bytearray | memoryview,
-    pos: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-) -> tuple[Numbered | None, int]:
-    """A message like one that is known, and where it ends; None if it is not like that."""
-    rest, like, has_payload = known
-    number, pos = _number_at(data, pos + 1, end)
-    stop: cython.Py_ssize_t = pos + len(rest)
-    if number < 0 or stop > end or data[pos:stop] != rest:
+def _match_template(
+    template: tuple[bytes, Any, bool], data: cython.p_const_uchar, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> tuple[WithId | None, int]:
+    """Decode the message at `pos` if it equals a template: the message and where it ends; (None, 0) if it differs."""
+    rest: bytes
+    rest, message, has_payload = template
+    stop: cython.Py_ssize_t
+    number: cython.ulonglong = read_vle32(data, pos + 1, end)
+    pos += 1 + (number & 15)
+    if number == 0 or not starts_with(data, pos, end, rest, len(rest)):
         return None, 0
+    stop = pos + len(rest)
     if not has_payload:
-        return replace(like, request_id=number), stop
-    size, stop = _number_at(data, stop, end)
-    if size < 0 or stop + size > end:
+        return replace(message, request_id=number >> 4), stop
+    size: cython.ulonglong = read_vle32(data, stop, end)
+    stop += size & 15
+    if size == 0 or size >> 4 > cython.cast(cython.ulonglong, end - stop):
         return None, 0
-    put = replace(like.body.body, payload=bytes(data[stop : stop + size]))
-    return replace(like, request_id=number, body=replace(like.body, body=put)), stop + size
-
-
-@cython.cfunc
-def _number_at(data: bytes | bytearray | memoryview, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> tuple[int, int]:
-    """A number of up to four bytes, and where it ends; -1 if it is none."""
-    value: cython.long = 0
-    shift: cython.int = 0
-    while pos < end and shift < 28:
-        byte: cython.long = data[pos]
-        pos += 1
-        value |= (byte & 0x7F) << shift
-        if byte <= 0x7F:
-            return value, pos
-        shift += 7
-    return -1, pos
+    pos = stop
+    stop += size >> 4
+    put = replace(message.body.body, payload=bytes(data[pos:stop]))
+    return replace(message, request_id=number >> 4, body=replace(message.body, body=put)), stop

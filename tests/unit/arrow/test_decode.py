@@ -347,7 +347,7 @@ def test_a_new_key_needs_no_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
         decoded_shapes.append(index)
         return real(self, index)
 
-    monkeypatch.setattr(PushRun, "template_at", shape_at)
+    monkeypatch.setattr(PushRun, "template_at", template_at)
     memory = TemplateCache()
     for key in ("a", "b/c", "é"):
         expr = WireExpr(0, key)

@@ -9,7 +9,8 @@ import pytest
 
 from zenspark.errors import LimitExceeded
 from zenspark.transport.framing import decompress
-from zenspark.transport.outbox import DONE, FULL, REFUSED, Outbox, vle
+from zenspark.transport.outbox import DONE, FULL, REFUSED, Outbox
+from zenspark.wire._bytes import encode_vle
 from zenspark.wire.buffer import Writer
 from zenspark.wire.codec import decode_bare_batch, decode_batch, decode_network, encode
 from zenspark.wire.columns import (
@@ -57,7 +58,7 @@ def test_messages_share_a_frame_and_a_batch() -> None:
 def test_a_payload_is_put_behind_its_head() -> None:
     outbox = Outbox(65535, 0, MASK)
     whole = message(b"z" * 300)
-    head = whole[: -300 - len(vle(300))]
+    head = whole[: -300 - len(encode_vle(300))]
     outbox.append(5, True, head, b"z" * 300)
     outbox.append(5, True, head, memoryview(b"z" * 300))
     outbox.append(5, True, whole)
@@ -349,7 +350,7 @@ def test_without_priorities_rows_have_one_lane_too() -> None:
 def test_lengths_are_the_codec_s(value: int) -> None:
     out = Writer()
     out.z(value, 64, "value")
-    assert vle(value) == bytes(out.data)
+    assert encode_vle(value) == bytes(out.data)
 
 
 def test_lockfree_append_only_while_allowed() -> None:

@@ -1,4 +1,4 @@
-"""Messages that are like the one before are read as the codec reads them."""
+"""Templates are encoded and decoded as the object codec does it, whatever the fields are."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from tests import strategies
 from zenspark.errors import DecodeError
 from zenspark.wire import messages
 from zenspark.wire import values as wire
+from zenspark.wire._bytes import encode_vle
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import PushColumns, BatchDecoder, Framing, StopReason
 from zenspark.wire.declare import Message, replace
-from zenspark.wire.templates import LONGEST, Repeats
+from zenspark.wire.templates import MAX_TEMPLATE_BYTES, MessageTemplate, TemplateDecoder, push_head, push_header
 
 REQUEST = messages.Request(
     request_id=7, wire_expr=wire.WireExpr(0, "a/b"), timeout_ms=10_000, body=messages.Query(parameters="x=1")
@@ -28,7 +29,7 @@ FINAL = messages.ResponseFinal(request_id=7)
 NUMBERS = [0, 127, 128, (1 << 28) - 1, 1 << 28, (1 << 32) - 1]
 
 
-def read_all(repeats: Repeats, batch: bytes) -> list[Message]:
+def read_all(repeats: TemplateDecoder, batch: bytes) -> list[Message]:
     """All messages of one batch, none of which is a publication."""
     cursor, columns, found = BatchDecoder(batch, Framing.BATCH), PushColumns(16), []
     while cursor.decode(columns) is StopReason.MESSAGE:
@@ -44,42 +45,42 @@ def framed(*told: bytes) -> bytes:
 @pytest.mark.parametrize("message", [REQUEST, RESPONSE, GONE, ERROR, FINAL])
 def test_only_the_number_differs(message: messages.NetworkMessage) -> None:
     told = [replace(message, request_id=number) for number in [*NUMBERS, *NUMBERS]]
-    assert read_all(Repeats(), framed(*map(encode, told))) == told
+    assert read_all(TemplateDecoder(), framed(*map(encode, told))) == told
 
 
-@pytest.mark.parametrize("size", [0, 1, 127, 128, LONGEST, 20_000])
+@pytest.mark.parametrize("size", [0, 1, 127, 128, MAX_TEMPLATE_BYTES, 20_000])
 def test_only_the_payload_differs(size: int) -> None:
     other = replace(RESPONSE, body=replace(REPLY, body=messages.Put(payload=bytes(size), encoding=wire.Encoding(5))))
     told = [RESPONSE, other, RESPONSE, replace(other, request_id=8), other]
-    assert read_all(Repeats(), framed(*map(encode, told))) == told
+    assert read_all(TemplateDecoder(), framed(*map(encode, told))) == told
 
 
 @strategies.examples(50)
 @given(st.lists(strategies.messages(messages.Request) | strategies.messages(messages.Response), max_size=4))
 def test_whatever_comes_in_between(told: list[messages.NetworkMessage]) -> None:
     again = [*told, *told, FINAL, *reversed(told), REQUEST, RESPONSE]
-    assert read_all(Repeats(), framed(*map(encode, again))) == again
+    assert read_all(TemplateDecoder(), framed(*map(encode, again))) == again
 
 
 def test_other_messages_are_left_alone() -> None:
     interest = messages.Interest(id=1, mode=wire.InterestMode.FINAL)
     told = [interest, REQUEST, interest]
     batch = framed(*map(encode, told)) + encode(messages.KeepAlive()) + framed(encode(REQUEST))
-    assert read_all(Repeats(), batch) == [*told, messages.KeepAlive(), REQUEST]
+    assert read_all(TemplateDecoder(), batch) == [*told, messages.KeepAlive(), REQUEST]
 
 
 def test_an_unusual_spelling_is_not_taken_for_the_usual_one() -> None:
     """A length may have more bytes than it needs."""
     usual = encode(RESPONSE)
     unusual = usual[:-9] + b"\x88\x00" + usual[-8:]
-    assert read_all(Repeats(), framed(unusual, usual, unusual, usual)) == [RESPONSE] * 4
+    assert read_all(TemplateDecoder(), framed(unusual, usual, unusual, usual)) == [RESPONSE] * 4
 
 
 def test_what_is_cut_off_is_an_error_as_ever() -> None:
     for told in (REQUEST, RESPONSE):
         whole = encode(told)
         for stop in range(1, len(whole)):
-            repeats = Repeats()
+            repeats = TemplateDecoder()
             read_all(repeats, framed(whole))
             with pytest.raises(DecodeError):
                 read_all(repeats, framed(whole, whole[:stop]))
@@ -94,3 +95,50 @@ def test_a_cursor_moves_within_its_batch_only() -> None:
             cursor.skip(pos)
     cursor.skip(cursor.batch_end)
     assert cursor.decode(PushColumns(16)) is StopReason.END
+
+
+# -- encoding ---
+
+NUMBERED = (
+    strategies.messages(messages.Request)
+    | strategies.messages(messages.Response)
+    | strategies.messages(messages.ResponseFinal)
+)
+
+
+@given(NUMBERED)
+def test_a_template_with_an_id_is_the_message(
+    message: messages.Request | messages.Response | messages.ResponseFinal,
+) -> None:
+    template = MessageTemplate(message)
+    for number in (message.request_id, *NUMBERS):
+        assert template.with_id(number) == encode(replace(message, request_id=number))
+
+
+@given(strategies.messages(messages.Response), strategies.messages(messages.Reply), strategies.messages(messages.Put))
+def test_a_template_that_ends_at_its_payload_takes_any_payload(
+    response: messages.Response, reply: messages.Reply, put: messages.Put
+) -> None:
+    def with_payload(payload: bytes) -> messages.Response:
+        return replace(response, body=replace(reply, body=replace(put, shm=False, payload=payload)))
+
+    template = MessageTemplate(with_payload(b""), ends_at_payload=True)
+    for payload in (b"", b"x", bytes(127), bytes(128), put.payload):
+        head = template.with_id(response.request_id)
+        assert head + encode_vle(len(payload)) + payload == encode(with_payload(payload))
+
+
+@given(strategies.messages(messages.Push))
+def test_a_push_is_its_header_and_its_body(push: messages.Push) -> None:
+    bare = messages.Push(wire_expr=push.wire_expr, qos=push.qos, node_id=push.node_id, body=push.body)
+    like = messages.Push(wire_expr=wire.WireExpr(1), body=push.body)
+    body = encode(like).removeprefix(push_header(like.wire_expr, like.qos))
+    assert push_header(push.wire_expr, push.qos, push.node_id) + body == encode(bare)
+
+
+@given(strategies.messages(messages.Push), strategies.messages(messages.Put))
+def test_a_put_is_its_head_and_its_payload(push: messages.Push, put: messages.Put) -> None:
+    bare = messages.Put(encoding=put.encoding, payload=put.payload)
+    head = push_head(push.wire_expr, push.qos, put.encoding)
+    whole = encode(messages.Push(wire_expr=push.wire_expr, qos=push.qos, body=bare))
+    assert head + encode_vle(len(put.payload)) + put.payload == whole

@@ -14,13 +14,9 @@ from zenspark.router.face import Face, Region
 from zenspark.router.linkstate.network import SELF
 from zenspark.router.router import Router
 from zenspark.router.routing.template_cache import FaceTemplateCache, FaceTemplates, TemplateKey
-from zenspark.wire.codec import encode
-from zenspark.wire.columns import LANE_EXPRESS, NO_LANE, PushColumns
-from zenspark.wire.messages import Del, Push
+from zenspark.wire.columns import NO_LANE, PushColumns, lane_of
+from zenspark.wire.templates import push_header
 from zenspark.wire.values import Congestion, QoS
-
-RELIABLE = 0x08
-"""Reliability bit of a lane in the columns."""
 
 
 class NextHop(msgspec.Struct, frozen=True, eq=False):
@@ -137,7 +133,7 @@ class ForwardingPlanner:
                 [_make_next_hop(target, key or "", shape.qos, tree) for target in targets if target is not self._local]
             ),
             key if self._local in targets else None,
-            shape.qos.priority | (RELIABLE if shape.reliable else 0) | (LANE_EXPRESS if shape.qos.express else 0),
+            lane_of(shape.qos.priority, shape.reliable, shape.qos.express),
             shape.qos.congestion,
         )
 
@@ -145,8 +141,7 @@ class ForwardingPlanner:
 def _make_next_hop(target: Face, key: str, qos: QoS, tree: int) -> NextHop:
     node_id = tree if target.region is Region.ROUTER else SELF
     written = qos.for_patch(target.patch)
-    whole = encode(Push(wire_expr=target.to_wire_expr(key), qos=written, node_id=node_id, body=Del()))
-    return NextHop(target, whole[:-1], target.key_mapping_version)
+    return NextHop(target, push_header(target.to_wire_expr(key), written, node_id), target.key_mapping_version)
 
 
 def plans_by_peer(plans: Sequence[ForwardingPlan]) -> Iterable[tuple[Face, PeerPlan]]:
