@@ -151,8 +151,8 @@ class OutgoingRows:
         """Raise UsageError if a column has fewer values than there are rows: the encoder does not check that."""
         steps = (self._kind_step, self._qos_step, self._stamped, self._eid_step, self._sn_step)
         sizes = [len(column) for column, step in zip(self._memory, steps, strict=True) if step]
-        spans = (self._key, self._payload, self._timestamp_id, self._encoding, self._attachment, self._zid)
-        sizes += [column.count for column in spans if not column.is_constant]
+        columns = (self._key, self._payload, self._timestamp_id, self._encoding, self._attachment, self._zid)
+        sizes += [column.count for column in columns if not column.is_constant]
         if min(sizes, default=self.count) < self.count:
             raise UsageError(f"a column of {min(sizes)} for {self.count} rows")
 
