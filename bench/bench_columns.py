@@ -227,7 +227,7 @@ class Measurement:
         bytearray(self.traffic.stream)
 
     def gather(self) -> None:
-        self.columns.payloads().gather()
+        self.columns.payloads().pack()
 
 
 def seconds_each(work: Callable[[], None]) -> float:

@@ -151,6 +151,9 @@ cdef inline Py_ssize_t write_vle(unsigned char* out, Py_ssize_t at, unsigned lon
 
 
 cdef inline int append_vle(bytearray out, unsigned long long value) except -1:
+    if value < 0x80:
+        out.append(<unsigned char> value)
+        return 0
     cdef Py_ssize_t at = PyByteArray_GET_SIZE(out)
     PyByteArray_Resize(out, at + vle_size(value))
     write_vle(<unsigned char*> PyByteArray_AS_STRING(out), at, value)

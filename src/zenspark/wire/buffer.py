@@ -66,6 +66,9 @@ class Reader:
         """Read a variable-length integer of at most `bits` bits; non-minimal encodings are accepted."""
         start: cython.Py_ssize_t = self.pos
         data: cython.p_const_uchar = cython.address(self._view[0]) if cython.compiled else self._view
+        if start < self.end and data[start] < 0x80 and bits > 6:  # one byte, as most integers have
+            self.pos = start + 1
+            return data[start]
         size: cython.Py_ssize_t = vle_size_at(data, start, self.end)
         if size == 0:
             raise _short("an integer", start, self.end - start)
