@@ -218,7 +218,7 @@ class Recorder(Heard):
     def receive_push_run(self, face: Face, pushes: PushRun, keys: list[str | None]) -> None:
         columns = pushes.columns
         for row in range(pushes.start, pushes.stop):
-            if keys[columns.shape[row]] is not None:
+            if keys[columns.template_index[row]] is not None:
                 self.note(columns.push(row))
 
     def opened(self, face: Face, neighbour: Neighbour) -> None:
