@@ -7,13 +7,14 @@ The table is passive: `BatchDecoder` appends to it, `RowForwarder` reads it, and
 from __future__ import annotations
 
 from collections.abc import MutableSequence
+from typing import Any
 
 import cython
 
 from zenspark.errors import UsageError
 from zenspark.wire.columns.binary import BinaryColumn
 from zenspark.wire.columns.layout import PushTemplate, RowKind
-from zenspark.wire.columns.memory import Buffer, uninitialized_bytes, zeros
+from zenspark.wire.columns.memory import uninitialized_bytes, zeros
 from zenspark.wire.messages import Del, Push, Put
 from zenspark.wire.values import (
     Encoding,
@@ -113,7 +114,7 @@ class PushColumns:
     def clear(self) -> None:
         """Remove all rows, templates and frames, and release the buffer they refer to."""
         check_idle(self._busy)
-        self.data: Buffer | None = None
+        self.data: Any = None  # a Buffer while there are rows
         self._view = memoryview(b"")
         self._data = const_pointer8(self._view)
         self.row_count = 0
