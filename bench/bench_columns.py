@@ -31,12 +31,12 @@ from zenspark.wire.buffer import Writer
 from zenspark.wire.codec import decode_batch, encode
 from zenspark.wire.columns import (
     ABSENT,
-    PushColumns,
     BatchDecoder,
     BatchEncoder,
-    StopReason,
-    OutgoingRows,
     BinaryColumn,
+    OutgoingRows,
+    PushColumns,
+    StopReason,
 )
 from zenspark.wire.messages import Frame, Push, Put
 from zenspark.wire.values import Congestion, Encoding, QoS, SourceInfo, Timestamp, WireExpr, ZenohId

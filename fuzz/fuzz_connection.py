@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import msgspec
 
 from fuzz.harness import run
-from zenspark.transport.connection import SessionRequested, Connection, Event, Send, ConnectionState
-from zenspark.transport.handshake import Acceptor, Identity, Capabilities, Initiator
+from zenspark.transport.connection import Connection, ConnectionState, Event, Send, SessionRequested
+from zenspark.transport.handshake import Acceptor, Capabilities, Identity, Initiator
 from zenspark.transport.receiver import Closed, PushRun
 from zenspark.wire.declare import Message
 from zenspark.wire.values import WhatAmI, ZenohId

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from fuzz.harness import run
 from zenspark.capture.conversation import Conversation, Event, Ignored, Truncated, follow
-from zenspark.capture.direction import InvalidBytes, LostMessage, CapturedMessage, Side
+from zenspark.capture.direction import CapturedMessage, InvalidBytes, LostMessage, Side
 
 
 def told(event: Event) -> tuple[object, ...]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from zenspark.transport.connection import Send
 from zenspark.transport.handshake import Identity
-from zenspark.transport.multicast import JoinDue, GroupSession, GroupEvent, MemberEvent, GroupSettings
-from zenspark.transport.receiver import Closed, PushRun, MessageReceived
+from zenspark.transport.multicast import GroupEvent, GroupSession, GroupSettings, JoinDue, MemberEvent
+from zenspark.transport.receiver import Closed, MessageReceived, PushRun
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import NetworkMessage
 from zenspark.wire.values import Priority, WhatAmI, ZenohId

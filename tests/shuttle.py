@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from zenspark.transport.connection import PeerIdentified, SessionRequested, Connection, Event, Send, ConnectionState
-from zenspark.transport.handshake import Acceptor, Identity, Capabilities, Opened, Initiator
-from zenspark.transport.receiver import Closed, PushRun, MessageReceived
+from zenspark.transport.connection import Connection, ConnectionState, Event, PeerIdentified, Send, SessionRequested
+from zenspark.transport.handshake import Acceptor, Capabilities, Identity, Initiator, Opened
+from zenspark.transport.receiver import Closed, MessageReceived, PushRun
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import NetworkMessage
 from zenspark.wire.values import WhatAmI, ZenohId

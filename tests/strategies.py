@@ -19,16 +19,16 @@ from hypothesis.strategies import SearchStrategy
 from zenspark.wire import messages as declarations
 from zenspark.wire.codec_generator import collect_messages
 from zenspark.wire.declare import (
-    FunctionCodec,
     EnumCodec,
-    ValueCodec,
-    WireField,
+    FieldCodec,
+    FunctionCodec,
     IntCodec,
     ListCodec,
     Message,
     PrefixedCodec,
     RemainderCodec,
-    FieldCodec,
+    ValueCodec,
+    WireField,
     fields_of,
 )
 from zenspark.wire.values import (

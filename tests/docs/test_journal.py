@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from zenspark.cli.record import loss_of
+from zenspark.cli.record import format_loss
 from zenspark.errors import JournalError
 from zenspark.journal import Policy, State, Status
 from zenspark.journal.failures import write_failure
@@ -55,7 +55,7 @@ def test_the_messages_are_those_that_are_logged(caplog: pytest.LogCaptureFixture
     for record in caplog.records:
         assert f"\n{record.getMessage()}\n" in PAGE
     status = Status(State.STOPPED, 0, 0, 0.0, 0, 0, 3850, None, None, outage.dropped)
-    assert f"\nzenspark record: {loss_of(status)}\n" in PAGE
+    assert f"\nzenspark record: {format_loss(status)}\n" in PAGE
 
 
 def test_the_format_is_as_it_says() -> None:

@@ -17,7 +17,7 @@ import pytest
 import zenspark
 from tests.interop.reference import eventually, unused
 from tests.unit.net.ends import free_group
-from zenspark.net.links.interfaces import interface_named
+from zenspark.net.links.interfaces import find_interface
 
 zenoh = pytest.importorskip("zenoh")
 
@@ -167,7 +167,7 @@ def test_a_client_tells_of_itself_too() -> None:
 
 def test_members_of_a_group_are_sessions_too() -> None:
     found = {}
-    interface = interface_named("127.0.0.1").name
+    interface = find_interface("127.0.0.1").name
     for name, api in API.items():
         group = f"udp/{free_group()}#iface={interface}"
         with (

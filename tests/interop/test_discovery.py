@@ -10,13 +10,13 @@ from tests.interop.reference import eventually, ours, reference, unused
 from tests.unit.net.ends import free_group
 from zenspark.api.open import open as open_session
 from zenspark.api.session import Session
-from zenspark.net.links.interfaces import interface_named
+from zenspark.net.links.interfaces import find_interface
 
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.skipif(find_spec("zenoh") is None, reason="eclipse-zenoh is not installed"),
 ]
-LO = interface_named("127.0.0.1").name
+LO = find_interface("127.0.0.1").name
 HERE = ["tcp/127.0.0.1:0"]
 
 

@@ -30,7 +30,7 @@ from zenspark.net.links.multicast import join
 from zenspark.net.links.udp import UdpListener
 from zenspark.net.node.scouting import Responder, Scouter, ScoutingSettings, open_responders
 from zenspark.transport.framing import Deframer, LengthPrefix
-from zenspark.transport.handshake import Acceptor, Identity, Capabilities, Opened, Initiator
+from zenspark.transport.handshake import Acceptor, Capabilities, Identity, Initiator, Opened
 from zenspark.wire.codec import decode_transport, encode
 from zenspark.wire.messages import InitSyn, Join, TransportMessage
 from zenspark.wire.values import Locator, Roles, WhatAmI, ZenohId

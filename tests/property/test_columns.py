@@ -17,14 +17,14 @@ from zenspark.wire._bytes import encode_vle
 from zenspark.wire.buffer import Reader, Writer
 from zenspark.wire.columns import (
     ABSENT,
-    PushColumns,
     BatchDecoder,
     BatchEncoder,
+    BinaryColumn,
     Framing,
+    OutgoingRows,
+    PushColumns,
     RowKind,
     StopReason,
-    OutgoingRows,
-    BinaryColumn,
 )
 from zenspark.wire.declare import Message, replace
 from zenspark.wire.messages import Del, Frame, KeepAlive, NetworkMessage, Push, Put

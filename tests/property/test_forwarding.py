@@ -22,7 +22,7 @@ from zenspark.transport.framing import decompress
 from zenspark.transport.outbox import Outbox
 from zenspark.transport.receiver import FrameReceiver, LaneParameters, MessageReceived, PushRun
 from zenspark.wire.codec import encode, encode_link_states
-from zenspark.wire.columns import PushColumns, BatchDecoder, Framing, StopReason, RowForwarder
+from zenspark.wire.columns import BatchDecoder, Framing, PushColumns, RowForwarder, StopReason
 from zenspark.wire.declare import replace
 from zenspark.wire.messages import (
     Declare,

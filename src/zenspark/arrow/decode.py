@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from zenspark.arrow.schema import SCHEMA, UTC
 from zenspark.transport.receiver import PushRun
-from zenspark.wire.columns import PushColumns, RowKind, PushTemplate, BinaryColumn, uninitialized_bytes
+from zenspark.wire.columns import BinaryColumn, PushColumns, PushTemplate, RowKind, uninitialized_bytes
 from zenspark.wire.values import Encoding, EntityId, QoS, ZenohId
 
 MAX_CACHED_ROWS = 65536

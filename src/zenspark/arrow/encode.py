@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from zenspark.arrow.schema import SCHEMA
 from zenspark.errors import RowError, UsageError, ZError
 from zenspark.wire.buffer import Writer
-from zenspark.wire.columns import RowKind, OutgoingRows, BinaryColumn
+from zenspark.wire.columns import BinaryColumn, OutgoingRows, RowKind
 from zenspark.wire.values import Congestion, Encoding, Priority, QoS, WireExpr, ZenohId
 
 QOS_COLUMNS = ("priority", "congestion", "express", "reliable")

@@ -47,5 +47,5 @@ class TimestampPolicy:
         if newest and not self.clock.observe(newest, now):
             return False
         if missing:
-            columns.stamp(start, stop, selected, self.clock.timestamp_summary(missing, now).start)
+            columns.assign_timestamps(start, stop, selected, self.clock.stamps(missing, now).start)
         return True

@@ -24,7 +24,7 @@ from zenspark.transport.outbox import Outbox
 from zenspark.transport.reassembly import ReassemblyPool
 from zenspark.transport.receiver import Closed, FrameReceiver, LaneParameters, MessageReceived, MessageRejected, PushRun
 from zenspark.wire.codec import decode_transport, encode
-from zenspark.wire.columns import PushColumns, BatchDecoder, Framing
+from zenspark.wire.columns import BatchDecoder, Framing, PushColumns
 from zenspark.wire.messages import Close, Join, KeepAlive, OpenSyn, TransportMessage
 from zenspark.wire.values import NextSns, Priority, ZenohId
 

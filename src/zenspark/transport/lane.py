@@ -118,7 +118,9 @@ class Defragmenter:
         """
         if self._fragments:
             return None
-        whole: ReassembledMessage | None = join_fragments(cursor, columns, sn, self.mask, self.has_first_markers, self.limit)
+        whole: ReassembledMessage | None = join_fragments(
+            cursor, columns, sn, self.mask, self.has_first_markers, self.limit
+        )
         if whole is not None:
             self._is_loss_reported = False
         return whole

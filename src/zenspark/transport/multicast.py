@@ -29,7 +29,7 @@ from zenspark.transport.outbox import Outbox
 from zenspark.transport.reassembly import ReassemblyPool
 from zenspark.transport.receiver import Closed, FrameReceiver, LaneParameters, MessageReceived, MessageRejected, PushRun
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import PushColumns, BatchDecoder, Framing, StopReason
+from zenspark.wire.columns import BatchDecoder, Framing, PushColumns, StopReason
 from zenspark.wire.messages import Close, Join, KeepAlive, TransportMessage
 from zenspark.wire.values import PROTOCOL_VERSION, NextSns, Priority, Resolution, WhatAmI
 

@@ -24,13 +24,13 @@ from zenspark.wire.columns import (
     LANE_CONTINUED,
     LANE_PRIORITY,
     LANE_RELIABLE,
-    PushColumns,
     BatchDecoder,
     Framing,
-    RowKind,
-    StopReason,
+    PushColumns,
     PushTemplate,
     ReassembledMessage,
+    RowKind,
+    StopReason,
     fragment_lane,
 )
 from zenspark.wire.declare import Message
@@ -208,7 +208,9 @@ class FrameReceiver:
         """Lane by its bits in the columns."""
         lane = self._lanes_by_bits.get(number)
         if lane is None:
-            lane = self._lanes_by_bits[number] = self._lane(Priority(number & LANE_PRIORITY), bool(number & LANE_RELIABLE))
+            lane = self._lanes_by_bits[number] = self._lane(
+                Priority(number & LANE_PRIORITY), bool(number & LANE_RELIABLE)
+            )
         return lane
 
     def _lane(self, priority: Priority, reliable: bool) -> ReceivingLane:

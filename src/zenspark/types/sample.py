@@ -226,7 +226,7 @@ def samples_from_rows(pushes: PushRun, headers: list[SampleHeader | None], attac
     starts: cython.const[cython.uint][::1] = columns.payload_start  # type: ignore[valid-type]
     stops: cython.const[cython.uint][::1] = columns.payload_stop  # type: ignore[valid-type]
     stamps: cython.const[cython.ulonglong][::1] = columns.timestamp  # type: ignore[valid-type]
-    shapes: cython.const[cython.uint][::1] = columns.shape  # type: ignore[valid-type]
+    shapes: cython.const[cython.uint][::1] = columns.template_index  # type: ignore[valid-type]
     attachments = columns.attachments() if attached else None
     sns = columns.source_sns() if any(header is not None and header.source is not None for header in headers) else None
     found = []

@@ -28,7 +28,7 @@ from zenspark.arrow.decode import (
 )
 from zenspark.transport.receiver import PushRun
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import PushColumns, BatchDecoder, Framing, StopReason, PushTemplate, BinaryColumn
+from zenspark.wire.columns import BatchDecoder, BinaryColumn, Framing, PushColumns, PushTemplate, StopReason
 from zenspark.wire.messages import Del, Frame, Push, Put
 from zenspark.wire.values import (
     Congestion,

@@ -19,7 +19,7 @@ from zenspark.transport.receiver import PushRun
 from zenspark.types.sample import sample_from_push
 from zenspark.types.timestamps import Timestamp as ApiTimestamp
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import PushColumns, BatchDecoder
+from zenspark.wire.columns import BatchDecoder, PushColumns
 from zenspark.wire.messages import Del, Frame, Push, Put
 from zenspark.wire.values import SourceInfo, Timestamp, WireExpr, ZenohId
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from zenspark.clock import HybridClock, ntp64_from_ns
 from zenspark.router.timestamping import TimestampPolicy
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import PushColumns, BatchDecoder, Framing, StopReason
+from zenspark.wire.columns import BatchDecoder, Framing, PushColumns, StopReason
 from zenspark.wire.declare import replace
 from zenspark.wire.messages import Del, Frame, Push, Put
 from zenspark.wire.values import Timestamp, WireExpr, ZenohId

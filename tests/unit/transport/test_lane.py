@@ -14,7 +14,7 @@ from zenspark.transport.lane import (
     next_sn,
 )
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import PushColumns, BatchDecoder, StopReason
+from zenspark.wire.columns import BatchDecoder, PushColumns, StopReason
 from zenspark.wire.messages import Fragment, Frame, Push, Put, ResponseFinal
 from zenspark.wire.values import Resolution, WireExpr
 

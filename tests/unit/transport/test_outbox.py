@@ -15,14 +15,14 @@ from zenspark.wire.buffer import Writer
 from zenspark.wire.codec import decode_bare_batch, decode_batch, decode_network, encode
 from zenspark.wire.columns import (
     NO_LANE,
-    PushColumns,
     BatchDecoder,
+    BinaryColumn,
     Framing,
+    OutgoingRows,
+    PushColumns,
+    RowForwarder,
     RowKind,
     StopReason,
-    RowForwarder,
-    OutgoingRows,
-    BinaryColumn,
 )
 from zenspark.wire.messages import Del, Fragment, Frame, Push, Put, ResponseFinal, TransportMessage
 from zenspark.wire.values import Priority, QoS, WireExpr

@@ -16,7 +16,7 @@ from zenspark.transport.receiver import (
     ReceiverEvent,
 )
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import PushColumns, BatchDecoder, Framing
+from zenspark.wire.columns import BatchDecoder, Framing, PushColumns
 from zenspark.wire.messages import (
     Close,
     Declare,

@@ -33,7 +33,7 @@ from zenspark.net.links.base import Link
 from zenspark.net.loop.event_loop import EventLoop, in_callback
 from zenspark.transport.outbox import GIL_ATOMIC, Outbox
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import LANE_EXPRESS, RowForwarder, OutgoingRows
+from zenspark.wire.columns import LANE_EXPRESS, OutgoingRows, RowForwarder
 from zenspark.wire.declare import replace
 from zenspark.wire.messages import NetworkMessage
 from zenspark.wire.values import Congestion, QoS

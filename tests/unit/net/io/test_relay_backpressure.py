@@ -22,7 +22,7 @@ from zenspark.net.node.limits import NodeLimits
 from zenspark.router.routing.forwarding import PeerPlan
 from zenspark.transport.receiver import PushRun
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import NO_LANE, PushColumns, BatchDecoder, Framing, StopReason
+from zenspark.wire.columns import NO_LANE, BatchDecoder, Framing, PushColumns, StopReason
 from zenspark.wire.messages import (
     Declare,
     DeclareToken,

@@ -25,13 +25,13 @@ from zenspark.transport.handshake import Capabilities
 from zenspark.wire.codec import decode_batch, encode
 from zenspark.wire.columns import (
     LANE_EXPRESS,
-    PushColumns,
     BatchDecoder,
-    Framing,
-    StopReason,
-    RowForwarder,
-    OutgoingRows,
     BinaryColumn,
+    Framing,
+    OutgoingRows,
+    PushColumns,
+    RowForwarder,
+    StopReason,
 )
 from zenspark.wire.messages import Del, Frame, Push
 from zenspark.wire.values import Congestion, Priority, QoS, WireExpr, ZenohId

@@ -15,7 +15,7 @@ from zenspark.router.router import Router, RouterPolicy
 from zenspark.router.routing.forwarding import ForwardingPlan, ForwardingPlanner, plans_by_peer
 from zenspark.router.timestamping import TimestampPolicy
 from zenspark.wire.codec import decode_network, encode, encode_link_states
-from zenspark.wire.columns import LANE_EXPRESS, NO_LANE, PushColumns, BatchDecoder, StopReason, RowForwarder
+from zenspark.wire.columns import LANE_EXPRESS, NO_LANE, BatchDecoder, PushColumns, RowForwarder, StopReason
 from zenspark.wire.messages import (
     Declare,
     DeclareKeyexpr,
