@@ -51,15 +51,15 @@ def payloads(cache: PublisherCache, parameters: str) -> str:
         ("_max=1;_time=[..now(-2s)]", "3"),
     ],
 )
-def test_what_is_asked_for(parameters: str, expected: str) -> None:
+def test_cache_selects_by_sn_time_and_max(parameters: str, expected: str) -> None:
     assert payloads(cache_of(6), parameters) == expected
 
 
-def test_the_oldest_is_forgotten() -> None:
+def test_cache_drops_the_oldest_sample() -> None:
     assert payloads(cache_of(6, size=2), "") == "45"
 
 
-def test_what_has_no_number_is_in_no_range_of_numbers() -> None:
+def test_cache_range_excludes_samples_without_number() -> None:
     cache = PublisherCache(KeyExpr("a"), 3)
     cache.add(Put(payload=b"x"))
     cache.add(Del())
@@ -67,7 +67,7 @@ def test_what_has_no_number_is_in_no_range_of_numbers() -> None:
     assert len(cache.wanted(Parameters("_time=[now()..]"))) == 2
 
 
-def test_it_answers_queries() -> None:
+def test_cache_replies_to_queries() -> None:
     cache = cache_of(3)
     cache.add(Del(source_info=SourceInfo(ZID, 1, 3)))
     with pair("peer", "peer") as (one, other):
