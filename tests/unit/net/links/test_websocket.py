@@ -258,7 +258,7 @@ def test_who_pings_and_does_not_read_is_cut_off(client: RawClient, link: Link) -
                 client.flush()
             assert link.recv_into(memoryview(bytearray(MAX_MTU))) == WOULD_BLOCK
 
-    with pytest.raises(LinkError, match=r"does not read the answers|WebSocket: "):
+    with pytest.raises(LinkError, match=r"does not read the pongs|WebSocket: "):
         take_pings()
 
 
