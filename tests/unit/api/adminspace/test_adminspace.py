@@ -60,8 +60,8 @@ def test_admin_space_write_is_rejected_and_logged(write: bool, why: str, caplog:
         client.put(f"@/{router.zid()}/router/config/metadata", "1")
         client.delete(f"@/{router.zid()}/router/config/metadata")
         until(lambda: caplog.text.count(why) == 2)
-    assert f"@/{router.zid()}/router/config/metadata is not written" in caplog.text
-    assert f"@/{router.zid()}/router/config/metadata is not deleted" in caplog.text
+    assert f"rejected put of admin space @/{router.zid()}/router/config/metadata" in caplog.text
+    assert f"rejected delete of admin space @/{router.zid()}/router/config/metadata" in caplog.text
 
 
 def test_admin_space_is_outside_of_the_namespace() -> None:
