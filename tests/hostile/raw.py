@@ -16,8 +16,8 @@ from typing import Self
 from tests.waiting import PATIENCE
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.transport.connection import Connection, Event, Send
-from zenspark.transport.handshake import Identity, Capabilities, Opened, Initiator
-from zenspark.transport.receiver import Closed, PushRun, MessageReceived
+from zenspark.transport.handshake import Capabilities, Identity, Initiator, Opened
+from zenspark.transport.receiver import Closed, MessageReceived, PushRun
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import Frame, NetworkMessage, TransportMessage
 from zenspark.wire.values import WhatAmI, ZenohId

@@ -113,7 +113,9 @@ def test_replies_to_an_asker_that_never_reads() -> None:
     with attacked() as target, RawPeer(target.locator) as deaf, RawPeer(target.locator) as answerer:
         assert answerer.send(Declare(body=DeclareQueryable(id=1, wire_expr=KEY, info=COMPLETE)))
         numbers, body = count(1), Reply(body=Put(payload=bytes(20_000)))
-        until(lambda: deaf.send(Request(request_id=next(numbers), wire_expr=KEY, body=Query())) and has_request(answerer))
+        until(
+            lambda: deaf.send(Request(request_id=next(numbers), wire_expr=KEY, body=Query())) and has_request(answerer)
+        )
 
         def chunk() -> tuple[list[NetworkMessage], int]:
             deaf.send(*(Request(request_id=next(numbers), wire_expr=KEY, body=Query()) for _ in range(20)), timeout=0.1)
