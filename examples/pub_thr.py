@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("-l", "--listen", metavar="ENDPOINT", action="append", help="listen here (repeatable)")
     parser.add_argument("-c", "--config", metavar="FILE", help="configuration to start from")
     parser.add_argument("--cfg", metavar="KEY:VALUE", action="append", default=[], help="set one key (repeatable)")
-    parser.add_argument("--no-multicast-scouting", action="store_true", help="look for nobody by multicast")
+    parser.add_argument("--no-multicast-scouting", action="store_true", help="do not scout by multicast")
     args = parser.parse_args()
     zenoh.init_log_from_env_or("error")
     config = zenoh.Config.from_file(args.config) if args.config else zenoh.Config()

@@ -1,4 +1,4 @@
-"""Ask the same question again and again, with a querier made once."""
+"""Send queries with a querier that is declared once."""
 
 import argparse
 import contextlib
@@ -11,10 +11,10 @@ import zenspark as zenoh
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-s", "--selector", default="demo/example/**", help="keys to ask for, and ?parameters")
+    parser.add_argument("-s", "--selector", default="demo/example/**", help="keys to query, and ?parameters")
     parser.add_argument("-p", "--payload", default="Querier from Python!", help="value to send with the query")
     targets = ["BEST_MATCHING", "ALL", "ALL_COMPLETE"]
-    parser.add_argument("-t", "--target", choices=targets, default="BEST_MATCHING", help="which queryables to ask")
+    parser.add_argument("-t", "--target", choices=targets, default="BEST_MATCHING", help="which queryables to query")
     parser.add_argument("-o", "--timeout", type=float, default=10.0, help="seconds to wait for replies")
     parser.add_argument("-n", "--iter", type=int, help="end after so many queries")
     parser.add_argument("--interval", type=float, default=1.0, help="seconds between two queries")
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("-l", "--listen", metavar="ENDPOINT", action="append", help="listen here (repeatable)")
     parser.add_argument("-c", "--config", metavar="FILE", help="configuration to start from")
     parser.add_argument("--cfg", metavar="KEY:VALUE", action="append", default=[], help="set one key (repeatable)")
-    parser.add_argument("--no-multicast-scouting", action="store_true", help="look for nobody by multicast")
+    parser.add_argument("--no-multicast-scouting", action="store_true", help="do not scout by multicast")
     args = parser.parse_args()
     zenoh.init_log_from_env_or("error")
     config = zenoh.Config.from_file(args.config) if args.config else zenoh.Config()

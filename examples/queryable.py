@@ -12,14 +12,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-k", "--key", default="demo/example/zenspark-queryable", help="key to answer for")
     parser.add_argument("-p", "--payload", default="Queryable from Python!", help="value to answer with")
-    parser.add_argument("--complete", action="store_true", help="say that no other node knows more")
+    parser.add_argument("--complete", action="store_true", help="declare the queryable complete")
     parser.add_argument("-n", "--iter", type=int, help="end after so many queries")
     parser.add_argument("-m", "--mode", choices=["peer", "client", "router"], help="role of this node")
     parser.add_argument("-e", "--connect", metavar="ENDPOINT", action="append", help="connect here (repeatable)")
     parser.add_argument("-l", "--listen", metavar="ENDPOINT", action="append", help="listen here (repeatable)")
     parser.add_argument("-c", "--config", metavar="FILE", help="configuration to start from")
     parser.add_argument("--cfg", metavar="KEY:VALUE", action="append", default=[], help="set one key (repeatable)")
-    parser.add_argument("--no-multicast-scouting", action="store_true", help="look for nobody by multicast")
+    parser.add_argument("--no-multicast-scouting", action="store_true", help="do not scout by multicast")
     args = parser.parse_args()
     zenoh.init_log_from_env_or("error")
     config = zenoh.Config.from_file(args.config) if args.config else zenoh.Config()
@@ -39,8 +39,8 @@ def main() -> None:
             print("Press CTRL-C to quit...")
             for query in itertools.islice(queryable, args.iter):
                 with query:
-                    asked = "" if query.payload is None else f" with payload '{query.payload.to_string()}'"
-                    print(f">> [Queryable] Received Query '{query.selector}'{asked}")
+                    payload = "" if query.payload is None else f" with payload '{query.payload.to_string()}'"
+                    print(f">> [Queryable] Received Query '{query.selector}'{payload}")
                     print(f">> [Queryable] Responding ('{args.key}': '{args.payload}')")
                     query.reply(args.key, args.payload)
 

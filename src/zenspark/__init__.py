@@ -1,6 +1,7 @@
-"""zenspark speaks Zenoh and lands it in Spark. `import zenspark as zenoh` runs scripts written for eclipse-zenoh.
+"""A Zenoh node in Python, and a pipeline from Zenoh to Spark.
 
-The names below are loaded when they are first used, so that importing the package costs nothing.
+`import zenspark as zenoh` runs scripts written for eclipse-zenoh. The names below are loaded when they are
+first used, so that importing the package costs nothing.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Chooses between the two builds of the compiled modules, and tells which one is running.
+"""Chooses between the two builds of the compiled modules, compiled and interpreted.
 
 Some modules exist twice in one directory: `buffer.py`, and beside it the extension module compiled from it.
 Python prefers the extension. With `ZENSPARK_PURE=1` in the environment the package puts `SourceFinder` before
@@ -31,13 +31,17 @@ class SourceFinder:
 
 
 def choose_build(environment: Mapping[str, str]) -> None:
-    """Makes every later import below `zenspark` read the `.py`, if the environment asks for that."""
+    """Makes every later import below `zenspark` read the `.py`, if the environment has `ZENSPARK_PURE=1`.
+
+    Args:
+        environment: The environment variables.
+    """
     if environment.get("ZENSPARK_PURE") == "1" and SourceFinder not in sys.meta_path:
         sys.meta_path.insert(0, SourceFinder)
 
 
 def build_kind() -> Literal["compiled", "interpreted"]:
-    """Tells which build of zenspark this process runs."""
+    """Return which build of zenspark this process runs: "compiled" or "interpreted"."""
     if SourceFinder in sys.meta_path:
         return "interpreted"
     return "compiled" if has_extensions(os.path.dirname(__file__)) else "interpreted"

@@ -1,4 +1,4 @@
-"""`install_as_zenoh`: libraries that say `import zenoh` get zenspark, without a change to them."""
+"""`install_as_zenoh`: libraries that import zenoh get zenspark, without a change to them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,16 @@ MODULES = ("", ".aio", ".ext", ".handlers", ".shm", ".zenoh")
 
 
 def install_as_zenoh() -> None:
-    """Have every later `import zenoh` in this process mean zenspark; a second call changes nothing.
+    """Make every later `import zenoh` in this process import zenspark; a second call changes nothing.
 
     It must come before anything imports zenoh: names that were imported already would stay those of eclipse-zenoh.
+
+    Raises:
+        UsageError: zenoh was imported already.
+
+    Example:
+        >>> zenspark.install_as_zenoh()
+        >>> import zenoh
     """
     aliases = {f"zenoh{name}": import_module(f"zenspark{name}") for name in MODULES}
     foreign = [name for name in sys.modules if name.split(".")[0] == "zenoh" and name not in aliases]

@@ -1,4 +1,4 @@
-"""`zenspark.shm`: shared memory is not offered, and every name of it says so."""
+"""`zenspark.shm`: shared memory is not supported, and every name raises an error that explains it."""
 
 from zenspark.api.shm import NAMES, __getattr__
 

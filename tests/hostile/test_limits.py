@@ -55,7 +55,7 @@ def router() -> Iterator[Session]:
         yield session
 
 
-def test_silent_connections_keep_nobody_out(router: Session) -> None:
+def test_flood_of_silent_connections_does_not_block_honest_peers(router: Session) -> None:
     there = Endpoint.parse(address(router)).host_port
     silent: list[socket.socket] = []
     try:
@@ -115,7 +115,7 @@ def test_unfinished_messages_take_bounded_memory_and_large_ones_still_arrive() -
         until(lambda: not pool.used)
 
 
-def test_those_who_are_accepted_may_be_routers() -> None:
+def test_accepted_identities_may_be_routers() -> None:
     accept = [{"addresses": ["127.0.0.0/8"]}]
     with (
         listening("router", routing__router__accept=accept) as router,
@@ -136,7 +136,7 @@ def test_others_may_not_be_routers_but_clients(subject: dict[str, list[str]]) ->
 @pytest.mark.parametrize(
     ("whatami", "oam_id"), [(WhatAmI.ROUTER, NetworkOam.LINK_STATE), (WhatAmI.PEER, RELAY_STATE_OAM_ID)]
 )
-def test_invented_nodes_keep_nobody_waiting(router: Session, whatami: WhatAmI, oam_id: int) -> None:
+def test_forged_nodes_do_not_block_routing(router: Session, whatami: WhatAmI, oam_id: int) -> None:
     """700 of them that all know each other, then changes of one link, each of which was 2.8 s of work."""
     states = partial(states_in, oam_id)
     with RawPeer(address(router), whatami=whatami, relays=whatami is WhatAmI.PEER) as liar:

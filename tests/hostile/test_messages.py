@@ -26,7 +26,7 @@ MAX_GROWTH_MIB = 64
 
 
 @pytest.mark.interop
-def test_hostile_messages_of_every_kind_hurt_nobody() -> None:
+def test_hostile_messages_do_not_affect_other_peers() -> None:
     with router() as process, honest_clients(process.locator) as clients:
         started = time.monotonic()
         with Noise(process.locator, SEED) as noise:

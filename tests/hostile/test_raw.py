@@ -21,7 +21,7 @@ def test_a_raw_peer_publishes_and_receives() -> None:
         until(lambda: not session.info.transports())
 
 
-def test_a_raw_peer_hears_that_its_session_ends() -> None:
+def test_raw_peer_receives_close() -> None:
     with listening("router") as session:
         peer = RawPeer(address(session))
         session.close()

@@ -105,7 +105,7 @@ def client_settings(locator: str) -> dict[str, object]:
 
 
 @pytest.mark.interop
-def test_a_router_that_stood_still_keeps_the_neighbours_that_spoke_meanwhile() -> None:
+def test_router_keeps_its_neighbours_after_a_stall() -> None:
     with (
         router(transport__link__tx__lease="60000") as stopped,
         eclipse_client(stopped.locator) as foreign,

@@ -135,7 +135,7 @@ def test_a_queryable_sees_how_it_is_asked(ends: Ends) -> None:
 
 
 @pytest.mark.parametrize("package", [zenspark, zenoh], ids=["ours asks", "theirs asks"])
-def test_a_queryable_prefers_a_consolidation(ends: Ends, package: Any) -> None:  # noqa: ANN401
+def test_consolidation_preferred_by_the_queryable_applies_with_auto(ends: Ends, package: Any) -> None:  # noqa: ANN401
     """QU-56, RE-50: our querier follows what REPLY says if it has chosen nothing; eclipse-zenoh's takes the newest."""
     seen: list[object] = []
 

@@ -28,7 +28,7 @@ import zenoh.shm
 """
 
 
-def test_every_import_of_a_library_means_zenspark() -> None:
+def test_install_as_zenoh_redirects_imports_of_a_library() -> None:
     program = f"""
 import zenspark
 zenspark.install_as_zenoh()
@@ -45,7 +45,7 @@ print(zenoh.__name__, zenspark.__spec__.name)
 
 
 @pytest.mark.parametrize("name", ["zenoh", "zenoh.ext", "zenoh.zenoh", "zenoh.other"])
-def test_what_is_imported_already_stays(name: str) -> None:
+def test_install_as_zenoh_after_import_of_zenoh_raises(name: str) -> None:
     """Also when only a part of it is."""
     program = f"""
         import sys, types, zenspark

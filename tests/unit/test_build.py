@@ -57,7 +57,7 @@ def test_goes_first_and_only_once(finders: list[object]) -> None:
 
 
 @pytest.mark.parametrize("environment", [{}, {"ZENSPARK_PURE": "0"}])
-def test_stays_away_unless_asked_for(finders: list[object], environment: dict[str, str]) -> None:
+def test_source_finder_is_not_installed_by_default(finders: list[object], environment: dict[str, str]) -> None:
     choose_build(environment)
     assert SourceFinder not in finders
 

@@ -20,7 +20,7 @@ def document(
     Args:
         wrapper: The function to document.
         method: The synchronous method.
-        form: Sentences that say what to await, and what happens when the task is cancelled.
+        form: Sentences about what to await, and what happens when the task is cancelled.
         example: Lines of Python.
         result: What it returns, if that is not what the method returns.
     """

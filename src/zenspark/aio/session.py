@@ -174,7 +174,7 @@ class Session:
         """Return the liveliness tokens of this session: declare, query and watch them."""
         return Liveliness(self._readiness, self._sync.liveliness())
 
-    # -- publish, receive, ask
+    # -- publish, receive, query
 
     def _send_target(self, args: tuple[object, ...], options: dict[str, Any]) -> SendTarget:
         """Return congestion control and key of a publication; the key is its first argument."""

@@ -28,7 +28,7 @@ from zenspark.wire import messages
 from zenspark.wire import values as wire
 
 MAX_PARAMETERS_BYTES = 0xFFFF
-"""Bytes the parameters of a query may have: their length has 16 bits. Longer ones of others are read all the same."""
+"""Most bytes of the parameters of a query: their length has 16 bits. Longer ones of other nodes are decoded."""
 
 
 def make_query_request(
@@ -51,7 +51,7 @@ def make_query_request(
     source_info: SourceInfo | None = None,
     timestamp_instrumentation: TimestampInstrumentation | None = None,
 ) -> QueryRequest:
-    """What a query asks for, from what users say."""
+    """Make a query request from the arguments of `get`."""
     parameters = selector.parameters
     chosen = _consolidation_mode(consolidation)
     any_key = (
@@ -83,7 +83,7 @@ def make_query_request(
 
 
 def _validate_parameters(parameters: str) -> str:
-    """Parameters, if their length can be written in 16 bits."""
+    """Return parameters, if their length can be encoded in 16 bits."""
     size = len(parameters.encode())
     if size > MAX_PARAMETERS_BYTES:
         raise UsageError(f"the parameters of a query have {size} bytes, more than {MAX_PARAMETERS_BYTES}")
@@ -127,7 +127,7 @@ def _consolidation_mode(consolidation: ConsolidationMode | QueryConsolidation | 
 
 
 def _resolve_consolidation(mode: ConsolidationMode, parameters: Parameters) -> ConsolidationMode:
-    """What AUTO means for replies that prefer nothing."""
+    """Return the mode that AUTO stands for, for replies without a preference."""
     if mode is ConsolidationMode.AUTO:
         return ConsolidationMode.NONE if "_time" in parameters else ConsolidationMode.LATEST
     return mode

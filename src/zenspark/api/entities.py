@@ -566,7 +566,7 @@ class Querier(MatchingEntity):
         key_expr: KeyExpr,
         matching: MatchingTracker,
         accept: ReplyKeyExpr,
-        question: Callable[..., QueryRequest],
+        make_request: Callable[..., QueryRequest],
     ) -> None:
         """Declare it.
 
@@ -575,13 +575,13 @@ class Querier(MatchingEntity):
             key_expr: Keys to query.
             matching: What tracks whether there are matching queryables.
             accept: Whether replies may be on keys that do not match the query.
-            question: Makes a request with the settings of the querier from what one query adds to them.
+            make_request: Makes a request with the settings of the querier from what one query adds to them.
         """
         super().__init__(runtime, key_expr, matching)
         self._accept = accept
-        self._question = question
-        self._plain = question(Selector(key_expr, Parameters()))
-        """What is asked when nothing is said about it."""
+        self._make_request = make_request
+        self._default_request = make_request(Selector(key_expr, Parameters()))
+        """The request of `get` without arguments."""
 
     @property
     def accept_replies(self) -> ReplyKeyExpr:
@@ -642,9 +642,9 @@ class Querier(MatchingEntity):
         """
         self._check_open()
         extras = (parameters, payload, encoding, attachment, source_info, timestamp_instrumentation, timestamp)
-        question = self._plain
+        request = self._default_request
         if any(extra is not None for extra in extras):
-            question = self._question(
+            request = self._make_request(
                 Selector(self._key_expr, Parameters.of(parameters)),
                 payload=payload,
                 encoding=encoding,
@@ -653,19 +653,19 @@ class Querier(MatchingEntity):
                 timestamp_instrumentation=timestamp_instrumentation,
                 timestamp=timestamp,
             )
-        return start_query(self._runtime, question, handler, cancellation_token)
+        return start_query(self._runtime, request, handler, cancellation_token)
 
 
 def start_query(
-    runtime: SessionRuntime, question: QueryRequest, handler: object, token: CancellationToken | None
+    runtime: SessionRuntime, request: QueryRequest, handler: object, token: CancellationToken | None
 ) -> Any:  # noqa: ANN401 - as above
     """Send a query. Returns the channel of replies, or the object that was given with a callback."""
     runtime.check_open()
     if token is None:
         attached = runtime.bind_handler(handler)
-        runtime.queries.start(question, attached.sink)
+        runtime.queries.start(request, attached.sink)
         return attached.handler
     cancelling = QueryCancellation(runtime, token, handler)
     attached = runtime.bind_handler(cancelling.handler)
-    cancelling.watch(runtime.queries.start(question, attached.sink))
+    cancelling.watch(runtime.queries.start(request, attached.sink))
     return attached.handler

@@ -1,7 +1,7 @@
-"""Guests: clients that use a session from outside Zenoh, by HTTP. Access control applies to them as to neighbours.
+"""Access control of HTTP clients, which use a session from outside Zenoh: it applies to them as to neighbours.
 
-A guest has no zid, user or certificate: subjects name it by the interface it came in by, or by the link protocol
-`http`. What it sends is `ingress`, what it is sent is `egress`; keys are those that neighbours see.
+An HTTP client has no zid, user or certificate: subjects name it by the interface it connected to, or by the link
+protocol `http`. What it sends is `ingress`, what it receives is `egress`; keys are those that neighbours see.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from zenspark.router.interceptors.rules import Action, Flow, PeerAttributes
 PROTOCOL = "http"
 
 
-class Guest:
+class HttpClient:
     """One client, and what it may do."""
 
     def __init__(self, session: Session, local_address: str) -> None:
@@ -23,6 +23,6 @@ class Guest:
             None, interface_names_with(local_address) if self._node.has_access_control else (), PROTOCOL
         )
 
-    def may(self, flow: Flow, action: Action, key: str) -> bool:
-        """Whether access control lets it do that to a key, or be sent it."""
+    def is_allowed(self, flow: Flow, action: Action, key: str) -> bool:
+        """Return whether access control allows an action on a key, by the client or towards it."""
         return self._node.allows(self._party, flow, action, self._namespace.outward(key))

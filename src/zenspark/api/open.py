@@ -36,7 +36,7 @@ from zenspark.wire import values as wire
 logger = logging.getLogger("zenspark.api")
 
 RESOLUTIONS = {"8bit": 0x08, "16bit": 0x09, "32bit": 0x0A}
-"""How large sequence numbers get, as it stands in INIT: protocol.md section 1.7."""
+"""Resolution of sequence numbers, as INIT encodes it: protocol.md section 1.7."""
 
 
 class SessionLifecycle:
@@ -102,7 +102,7 @@ class SessionOpener:
 
     def __init__(self, config: Config | None, timestamp_callback: TimestampCallback | None) -> None:
         self._settings = (Config() if config is None else require_type(Config, config)).settings()
-        node = _node(self._settings)
+        node = _make_node(self._settings)
         logger.info("Using ZID: %s", node.identity.zid)
         self._runtime = SessionRuntime(node, self._settings, timestamp_callback)
         self._reach = Connectivity(node, self._settings)
@@ -153,7 +153,7 @@ def open(config: Config | None = None, *, timestamp_callback: TimestampCallback 
     return SessionOpener(config, timestamp_callback).finish()
 
 
-def _node(settings: Settings) -> Node:
+def _make_node(settings: Settings) -> Node:
     whatami = wire.WhatAmI[settings.mode.upper()]
     zid = None if settings.id is None else wire.ZenohId.parse(settings.id)
     unicast = settings.transport.unicast
@@ -175,13 +175,19 @@ def _node(settings: Settings) -> Node:
         ),
     )
     own = make_identity(zid, whatami)
-    told = settings.scouting.gossip
-    gossip = GossipProtocol(own.zid, whatami, parse_roles(told.target), told.multihop) if told.enabled else None
-    policy, rules, interception = _policy(settings, own.zid), _rules(settings), make_interceptor_config(settings)
-    return Node(own, _offer(settings), limits, policy, gossip, rules, interception)
+    scouting = settings.scouting.gossip
+    gossip = (
+        GossipProtocol(own.zid, whatami, parse_roles(scouting.target), scouting.multihop) if scouting.enabled else None
+    )
+    policy, rules, interception = (
+        _make_policy(settings, own.zid),
+        _make_group_settings(settings),
+        make_interceptor_config(settings),
+    )
+    return Node(own, _make_capabilities(settings), limits, policy, gossip, rules, interception)
 
 
-def _policy(settings: Settings, zid: wire.ZenohId) -> RouterPolicy:
+def _make_policy(settings: Settings, zid: wire.ZenohId) -> RouterPolicy:
     timestamping = settings.timestamping
     stamping = TimestampPolicy(zid, HybridClock(), time.time_ns, timestamping.drop_future_timestamp)
     weights = settings.routing.router.linkstate.transport_weights
@@ -201,11 +207,11 @@ def _policy(settings: Settings, zid: wire.ZenohId) -> RouterPolicy:
 
 
 def _relays(settings: Settings) -> bool:
-    """Whether this node passes on messages for others; not where few may be routers, for every relay acts as one."""
+    """Return whether this node relays; not where routers are restricted, since every relay acts as one."""
     return settings.routing.peers == "relay" and settings.routing.router.accept is None and settings.mode != "client"
 
 
-def _offer(settings: Settings) -> Capabilities:
+def _make_capabilities(settings: Settings) -> Capabilities:
     transport = settings.transport
     login = transport.auth.usrpwd
     credentials = None
@@ -225,8 +231,8 @@ def _offer(settings: Settings) -> Capabilities:
     )
 
 
-def _rules(settings: Settings) -> GroupSettings:
-    """How this node speaks in multicast groups."""
+def _make_group_settings(settings: Settings) -> GroupSettings:
+    """Make the settings of multicast groups."""
     multicast, link = settings.transport.multicast, settings.transport.link
     return GroupSettings(
         resolution=RESOLUTIONS[link.tx.sequence_number_resolution],

@@ -548,7 +548,7 @@ class Session:
         )
         return Queryable(self._runtime, key, to_bool(complete), origin, self._runtime.bind_handler(handler))
 
-    # -- ask
+    # -- query
 
     @overload
     def get(
@@ -635,7 +635,7 @@ class Session:
         self._runtime.check_open()
         chosen = Selector.of(selector)
         self._runtime.validate_key(chosen.key_expr)
-        question = make_query_request(
+        request = make_query_request(
             self._runtime,
             chosen,
             timeout=to_timeout(timeout, self._query_timeout, endless=True),
@@ -654,7 +654,7 @@ class Session:
             budget=budget,
             timestamp=timestamp,
         )
-        return start_query(self._runtime, question, handler, cancellation_token)
+        return start_query(self._runtime, request, handler, cancellation_token)
 
     def declare_querier(
         self,
@@ -706,7 +706,7 @@ class Session:
         self._runtime.check_open()
         self._runtime.wait_for_links()
         key = self._runtime.validate_key(key_expr)
-        question = partial(
+        request = partial(
             make_query_request,
             self._runtime,
             timeout=to_timeout(timeout, self._query_timeout, endless=True),
@@ -731,5 +731,5 @@ class Session:
             key,
             matching,
             require_type_or_default(ReplyKeyExpr, accept_replies, ReplyKeyExpr.DEFAULT),
-            question,
+            request,
         )

@@ -1,4 +1,4 @@
-"""What users find as `zenspark.shm`: shared memory is not offered, and every name of it says so."""
+"""Names of `zenspark.shm`: shared memory is not supported, and every name raises an error that explains it."""
 
 from __future__ import annotations
 

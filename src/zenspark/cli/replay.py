@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 
-from zenspark.api.flush_barrier import Fence
+from zenspark.api.flush_barrier import FlushBarrier
 from zenspark.api.log_filter import init_log_from_env_or
 from zenspark.api.open import open as open_session
 from zenspark.api.session import Session
@@ -55,7 +55,7 @@ def run(arguments: list[str]) -> int:
             node_flags.print_node_banner(session, Screen(), [("replays", given.source)])
             if given.wait:
                 _wait(session, replay.remapping)
-            fence = Fence(session, _where(session, given))
+            fence = FlushBarrier(session, _where(session, given))
             for report in replay.run(session, batches):
                 status.show(report)
             _finish(session, fence, is_client=config.get_json("mode") == '"client"')
@@ -118,7 +118,7 @@ def _where(session: Session, given: argparse.Namespace) -> str:
     return ", ".join(given.connect or ()) or f"node {session.zid()}"
 
 
-def _finish(session: Session, fence: Fence, *, is_client: bool) -> None:
+def _finish(session: Session, fence: FlushBarrier, *, is_client: bool) -> None:
     """Wait until the neighbours have received everything; a peer may lose one neighbour while others remain."""
     try:
         fence.wait(FLUSH_SECONDS)

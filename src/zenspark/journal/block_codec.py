@@ -93,8 +93,8 @@ def encode_chunks(chunks: Sequence[RowChunk]) -> pa.RecordBatch:
     sn = rows.where_set("source_zid", rows.sn)
     found["source_sn"] = None if sn is None else sn.cast(pa.int64())
     found["received_at"] = rows.received_at
-    there = {name: array for name, array in found.items() if array is not None and array.null_count < rows.rows}
-    return _build_batch(there, SCHEMA, rows.rows)
+    present = {name: array for name, array in found.items() if array is not None and array.null_count < rows.rows}
+    return _build_batch(present, SCHEMA, rows.rows)
 
 
 def has_value(values: tuple[Value, ...]) -> bool:
@@ -194,8 +194,8 @@ def decode_columns(
     found["recorder"] = _constant_column(TEXT_TYPE, recorder, rows, text_type)
     found["offset"] = pc.add(_row_numbers(rows), first)
     columns = [
-        found[each.name] if each.name in found else _constant_column(each.type, None, rows, text_type)
-        for each in schema
+        found[field.name] if field.name in found else _constant_column(field.type, None, rows, text_type)
+        for field in schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=with_text_type(schema, text_type))
 
@@ -203,7 +203,7 @@ def decode_columns(
 @lru_cache(maxsize=16)
 def with_text_type(schema: pa.Schema, text_type: pa.DataType) -> pa.Schema:
     """Replace the type of text columns in a schema, by TEXT_TYPE or DICTIONARY_TYPE."""
-    return pa.schema([each.with_type(text_type) if each.type == TEXT_TYPE else each for each in schema])
+    return pa.schema([field.with_type(text_type) if field.type == TEXT_TYPE else field for field in schema])
 
 
 def _decode_array(array: pa.Array, text_type: pa.DataType) -> pa.Array:

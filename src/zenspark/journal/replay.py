@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from zenspark.api.flush_barrier import FENCE_KEY
+from zenspark.api.flush_barrier import FLUSH_BARRIER_KEY
 from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA
 from zenspark.engine.matching import has_match
@@ -176,7 +176,7 @@ class SubscriberMatcher:
     def __enter__(self) -> Self:
         # a client gets declarations of subscribers because it has a publisher, and all current ones before any reply
         self._publisher = self._session.declare_publisher("**")
-        for _ in self._session.get(FENCE_KEY, priority=Priority.BACKGROUND):
+        for _ in self._session.get(FLUSH_BARRIER_KEY, priority=Priority.BACKGROUND):
             pass
         return self
 

@@ -465,8 +465,8 @@ def _checkpoint_actions(table: pa.Table, name: str) -> list[Action]:
         return []
     column = table[name].combine_chunks()
     found = column.filter(column.is_valid())
-    names = [each.name for each in column.type if each.name not in ("stats_parsed", "partitionValues_parsed")]
-    columns = [found.field(each).to_pylist() for each in names]
+    names = [field.name for field in column.type if field.name not in ("stats_parsed", "partitionValues_parsed")]
+    columns = [found.field(name).to_pylist() for name in names]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 

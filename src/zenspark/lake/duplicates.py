@@ -85,26 +85,26 @@ def match_duplicates(new: SampleIdentities, ingested: SampleIdentities | None) -
     duplicates: DuplicateOffsets = {}
     names = sorted(pc.unique(new.recorder).to_pylist())
     for place, name in enumerate(names):
-        own = pc.equal(new.recorder, name)
+        is_of_recorder = pc.equal(new.recorder, name)
         before = pc.is_in(new.recorder, pa.array(names[:place], pa.string()))
         others = [_filter_identities(new, before)]
         if ingested is not None:
             others.append(_filter_identities(ingested, pc.not_equal(ingested.recorder, name)))
-        dropped = _is_among(_filter_identities(new, own), others)
+        dropped = _is_among(_filter_identities(new, is_of_recorder), others)
         if pc.any(dropped).as_py():
-            offsets = _filter_identities(new, own).offset.filter(dropped).to_numpy()
+            offsets = _filter_identities(new, is_of_recorder).offset.filter(dropped).to_numpy()
             duplicates[name] = np.sort(offsets)
     return duplicates
 
 
-def _is_among(own: SampleIdentities, others: Iterable[SampleIdentities]) -> pa.Array:
-    found = pa.array(np.zeros(len(own.recorder), bool))
+def _is_among(samples: SampleIdentities, others: Iterable[SampleIdentities]) -> pa.Array:
+    mask = pa.array(np.zeros(len(samples.recorder), bool))
     for other in others:
-        for mine, theirs in ((own.by_stamp, other.by_stamp), (own.by_source, other.by_source)):
-            known = pc.drop_null(theirs)
+        for identities, candidates in ((samples.by_stamp, other.by_stamp), (samples.by_source, other.by_source)):
+            known = pc.drop_null(candidates)
             if len(known):
-                found = pc.or_(found, pc.and_(pc.is_valid(mine), pc.is_in(mine, known)))
-    return found
+                mask = pc.or_(mask, pc.and_(pc.is_valid(identities), pc.is_in(identities, known)))
+    return mask
 
 
 def _filter_identities(known: SampleIdentities, mask: pa.Array) -> SampleIdentities:

@@ -74,10 +74,10 @@ def error_cause(error: BaseException) -> str:
     """The cause of an error in one line, without a stack and without the names of exception classes."""
     chain = list(_error_chain(error))
     found = (
-        _first_text(_local_message(each) for each in chain)
-        or _first_text(_match_known_failure(str(each)) for each in chain)
+        _first_text(_local_message(link) for link in chain)
+        or _first_text(_match_known_failure(str(link)) for link in chain)
         or _innermost_exception(str(error))
-        or (JAVA_ENDED if any(_is_lost_connection(each) for each in chain) else None)
+        or (JAVA_ENDED if any(_is_lost_connection(link) for link in chain) else None)
     )
     return _shorten(found or f"{type(error).__name__}: {str(error) or 'no details'}")
 
@@ -88,8 +88,8 @@ def start_cause(log: str) -> str | None:
     return _shorten(found[-1]["text"]) if found else None
 
 
-def _first_text(found: Iterable[str | None]) -> str | None:
-    return next((each for each in found if each), None)
+def _first_text(texts: Iterable[str | None]) -> str | None:
+    return next((text for text in texts if text), None)
 
 
 def _error_chain(error: BaseException) -> Iterator[BaseException]:
@@ -134,11 +134,11 @@ def _match_known_failure(text: str) -> str | None:
 
 def _innermost_exception(text: str) -> str | None:
     """The last exception quoted in a text that does not wrap another one."""
-    found = [each for each in _LINE.finditer(text) if _CLASSES.search(each["kind"])]
-    own = [each for each in found if not _WRAPPERS.match(each["kind"])]
-    if not own:
-        return found[-1]["text"] if found else None
-    last = own[-1]
+    matches = [match for match in _LINE.finditer(text) if _CLASSES.search(match["kind"])]
+    causes = [match for match in matches if not _WRAPPERS.match(match["kind"])]
+    if not causes:
+        return matches[-1]["text"] if matches else None
+    last = causes[-1]
     return last["text"] if last["kind"].startswith("zenspark.") else _prefix_class_name(last["kind"], last["text"])
 
 

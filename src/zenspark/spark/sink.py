@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from zenspark.api.flush_barrier import Fence
+from zenspark.api.flush_barrier import FlushBarrier
 from zenspark.api.log_filter import try_init_log_from_env
 from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA
@@ -147,7 +147,7 @@ class PublishingSession:
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
         self._session: Session = connect_session(options)
-        self._fence = Fence(self._session, ", ".join(options.connect + options.listen) or options.config or "")
+        self._fence = FlushBarrier(self._session, ", ".join(options.connect + options.listen) or options.config or "")
 
     def __enter__(self) -> Self:
         return self

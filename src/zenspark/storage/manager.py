@@ -46,21 +46,22 @@ class StorageManager:
 
     def start(self) -> Self:
         """Start the recorders, then the storages and the admin space."""
-        for journal in dict.fromkeys(each.journal for each in self.settings if each.record):
-            keys = [key for each in self.settings if each.record and each.journal == journal for key in each.key_exprs]
+        recorded = [settings for settings in self.settings if settings.record]
+        for journal in dict.fromkeys(settings.journal for settings in recorded):
+            keys = [key for settings in recorded if settings.journal == journal for key in settings.key_exprs]
             writer = JournalWriter(journal, self._policy)
             self._writers.append(writer)
             self.recorders[journal] = Recorder(self._session, keys, writer)
             self.recorders[journal].start()
-        for each in self.settings:
-            self.storages[each.name] = Storage(
+        for settings in self.settings:
+            self.storages[settings.name] = Storage(
                 self._session,
-                each.key_exprs,
-                None if each.lake is None else self._open_lake(each.lake),
-                [each.journal],
-                complete=each.complete,
-                strip_prefix=each.strip_prefix,
-                lifespan=each.lifespan,
+                settings.key_exprs,
+                None if settings.lake is None else self._open_lake(settings.lake),
+                [settings.journal],
+                complete=settings.complete,
+                strip_prefix=settings.strip_prefix,
+                lifespan=settings.lifespan,
             ).start()
         self._admin = self._session.declare_queryable(f"{self._root}/**", self._on_query)
         return self
@@ -94,12 +95,12 @@ class StorageManager:
                     query.reply(key, msgspec.json.encode(value), encoding=Encoding.APPLICATION_JSON)
 
     def _documents(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
+        documents: dict[str, Any] = {
             f"{self._root}/version": __version__,
             f"{self._root}/volumes/{BACKEND}": {"backend": BACKEND},
         }
-        for each in self.settings:
-            volume = {"id": BACKEND, "lake": each.lake, "journal": str(each.journal)}
-            status = self.storages[each.name].status()
-            found[f"{self._root}/storages/{each.name}"] = {**status, "volume": volume}
-        return found
+        for settings in self.settings:
+            volume = {"id": BACKEND, "lake": settings.lake, "journal": str(settings.journal)}
+            status = self.storages[settings.name].status()
+            documents[f"{self._root}/storages/{settings.name}"] = {**status, "volume": volume}
+        return documents

@@ -2,7 +2,7 @@
 
 Paths are key expressions, and the part after `?` is the parameters of a query; documents.py has the responses. Each
 connection has its own thread. As with zenohd, pages of any origin are allowed. Unlike in zenohd, access control applies
-to requests and responses of HTTP clients (`Guest`).
+to requests and responses of HTTP clients (`HttpClient`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Self
 from urllib.parse import unquote
 
 from zenspark import __version__
-from zenspark.api.http_clients import Guest
+from zenspark.api.http_clients import HttpClient
 from zenspark.api.session import Session
 from zenspark.errors import LinkError, UsageError, ZError
 from zenspark.handlers.handler import Callback
@@ -210,7 +210,7 @@ class _Handler(BaseHTTPRequestHandler):
 
         def send_event(sample: Sample) -> None:
             action: Action = "put" if sample.kind is SampleKind.PUT else "delete"
-            if not guest.may("egress", action, str(sample.key_expr)):
+            if not guest.is_allowed("egress", action, str(sample.key_expr)):
                 return
             header_sent.wait()
             try:
@@ -239,17 +239,17 @@ class _Handler(BaseHTTPRequestHandler):
     # --- access control
 
     @cached_property
-    def _guest(self) -> Guest:
-        return Guest(self.server.session, self.connection.getsockname()[0])
+    def _guest(self) -> HttpClient:
+        return HttpClient(self.server.session, self.connection.getsockname()[0])
 
     def _check(self, action: Action, key: KeyExpr) -> None:
         """Raise HttpError if access control denies an action."""
-        if not self._guest.may("ingress", action, str(key)):
+        if not self._guest.is_allowed("ingress", action, str(key)):
             raise HttpError(HTTPStatus.FORBIDDEN, f"access control denies {action} on {str(key)!r}")
 
     def _may_receive(self, reply: Reply, selector: Selector) -> bool:
         key = selector.key_expr if reply.ok is None else reply.ok.key_expr
-        return self._guest.may("egress", "reply", str(key))
+        return self._guest.is_allowed("egress", "reply", str(key))
 
     # --- request parsing
 

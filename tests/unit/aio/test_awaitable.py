@@ -27,32 +27,32 @@ async def make() -> Thing:
 
 
 @in_loop
-async def test_it_can_be_awaited() -> None:
+async def test_pending_can_be_awaited() -> None:
     assert (await Pending(make())).moves == []
 
 
 @in_loop
-async def test_it_can_be_entered() -> None:
+async def test_pending_can_be_entered() -> None:
     async with Pending(make()) as thing:
         assert thing.moves == ["in"]
     assert thing.moves == ["in", "out"]
 
 
 @in_loop
-async def test_it_can_be_awaited_and_entered() -> None:
+async def test_awaited_object_can_be_entered() -> None:
     async with await Pending(make()) as thing:
         assert thing.moves == ["in"]
     assert thing.moves == ["in", "out"]
 
 
 @in_loop
-async def test_it_ends_when_the_block_raises() -> None:
+async def test_object_is_closed_when_the_block_raises() -> None:
     with pytest.raises(KeyError):
         async with Pending(make()) as thing:
             raise KeyError
     assert thing.moves == ["in", "out"]
 
 
-def test_forgetting_to_await_it_is_noticed() -> None:
+def test_pending_that_is_never_awaited_warns() -> None:
     with pytest.warns(RuntimeWarning, match="never awaited"):
         Pending(make())

@@ -64,7 +64,7 @@ async def test_items_come_in_order_from_another_thread() -> None:
 
 
 @in_loop
-async def test_a_task_waits_for_what_comes_later() -> None:
+async def test_recv_waits_for_a_later_item() -> None:
     inlet, channel = opened()
     task = asyncio.create_task(channel.recv())
     await turns()
@@ -74,7 +74,7 @@ async def test_a_task_waits_for_what_comes_later() -> None:
 
 
 @in_loop
-async def test_what_was_pushed_before_closing_is_received_and_then_no_more() -> None:
+async def test_closed_channel_delivers_pending_items_then_raises() -> None:
     inlet, channel = opened()
     inlet.push(1)
     inlet.close()
@@ -86,7 +86,7 @@ async def test_what_was_pushed_before_closing_is_received_and_then_no_more() -> 
 
 
 @in_loop
-async def test_closing_wakes_every_task_that_waits() -> None:
+async def test_close_wakes_all_waiting_tasks() -> None:
     inlet, channel = opened()
     tasks = [asyncio.create_task(channel.recv()) for _ in range(3)]
     await turns()
@@ -109,12 +109,12 @@ async def test_each_item_reaches_one_of_many_tasks() -> None:
 
 
 @in_loop
-async def test_nothing_yet_is_none() -> None:
+async def test_try_recv_of_an_empty_channel_is_none() -> None:
     assert opened()[1].try_recv() is None
 
 
 @in_loop
-async def test_a_timeout_ends_the_wait() -> None:
+async def test_recv_raises_after_its_timeout() -> None:
     inlet, channel = opened()
     with pytest.raises(ReceiveTimeout):
         await channel.recv(timeout=0.01)
@@ -139,7 +139,7 @@ def wakes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @in_loop
-async def test_a_burst_wakes_the_loop_once(wakes: list[str]) -> None:
+async def test_burst_of_items_schedules_one_wakeup(wakes: list[str]) -> None:
     inlet, channel = opened(FifoChannel(2000))
     task = asyncio.create_task(channel.recv())
     await turns()
@@ -155,7 +155,7 @@ async def test_a_burst_wakes_the_loop_once(wakes: list[str]) -> None:
 
 @pytest.mark.parametrize("way", ["recv", "recv with a timeout", "async for"])
 @in_loop
-async def test_other_tasks_get_their_turn_in_a_flood(way: str) -> None:
+async def test_receiver_yields_to_other_tasks_during_a_flood(way: str) -> None:
     inlet, channel = opened(FifoChannel(10 * MAX_ITEMS_PER_TURN))
     inlet.push_many(range(4 * MAX_ITEMS_PER_TURN))
     turned: list[int] = []
@@ -179,7 +179,7 @@ async def _note(turned: list[int]) -> None:
 
 
 @in_loop
-async def test_a_cancelled_task_takes_nothing() -> None:
+async def test_cancelled_recv_takes_no_item() -> None:
     inlet, channel = opened()
     task = asyncio.create_task(channel.recv())
     await turns()
@@ -191,7 +191,7 @@ async def test_a_cancelled_task_takes_nothing() -> None:
 
 
 @in_loop
-async def test_another_task_gets_what_a_cancelled_one_was_woken_for() -> None:
+async def test_item_of_a_cancelled_recv_reaches_another_task() -> None:
     inlet, channel = opened()
     first, second = (asyncio.create_task(channel.recv()) for _ in range(2))
     await turns()
@@ -201,7 +201,7 @@ async def test_another_task_gets_what_a_cancelled_one_was_woken_for() -> None:
 
 
 @in_loop
-async def test_waiting_with_short_timeouts_loses_nothing() -> None:
+async def test_recv_with_short_timeouts_loses_no_item() -> None:
     inlet, channel = opened(FifoChannel(10_000))
     count = 2000
 
@@ -227,7 +227,7 @@ async def test_waiting_with_short_timeouts_loses_nothing() -> None:
 
 
 @in_loop
-async def test_a_full_channel_asks_to_pause_and_a_half_empty_one_to_resume() -> None:
+async def test_full_channel_pauses_senders_and_half_empty_one_resumes() -> None:
     resumes = Resumes()
     inlet, channel = opened(FifoChannel(4), resumes)
     assert [inlet.push(number) for number in range(4)] == [True, True, True, False]
@@ -239,7 +239,7 @@ async def test_a_full_channel_asks_to_pause_and_a_half_empty_one_to_resume() -> 
 
 
 @in_loop
-async def test_a_ring_forgets_the_oldest_and_always_has_room() -> None:
+async def test_ring_channel_drops_the_oldest_and_never_pauses() -> None:
     inlet, channel = opened(RingChannel(2))
     assert all(inlet.push(number) for number in range(5))
     inlet.close()
@@ -250,7 +250,7 @@ async def test_a_ring_forgets_the_oldest_and_always_has_room() -> None:
 
 
 @in_loop
-async def test_coroutines_run_one_at_a_time_in_order() -> None:
+async def test_coroutine_callbacks_run_sequentially_in_order() -> None:
     running, most, seen, dropped = 0, 0, [], []
 
     async def on_item(item: int) -> None:
@@ -269,7 +269,7 @@ async def test_coroutines_run_one_at_a_time_in_order() -> None:
 
 
 @in_loop
-async def test_ordinary_functions_run_in_the_loop() -> None:
+async def test_plain_callbacks_run_in_the_event_loop() -> None:
     where: list[object] = []
     inlet = called(lambda _: where.append(threading.current_thread()))
     thread = threading.Thread(target=inlet.push, args=(1,))
@@ -281,7 +281,7 @@ async def test_ordinary_functions_run_in_the_loop() -> None:
 
 
 @in_loop
-async def test_a_slow_coroutine_slows_its_senders_down() -> None:
+async def test_slow_coroutine_callback_pauses_senders() -> None:
     resumes, go, seen = Resumes(), asyncio.Event(), []
 
     async def on_item(item: int) -> None:
@@ -300,7 +300,7 @@ async def test_a_slow_coroutine_slows_its_senders_down() -> None:
 
 
 @pytest.mark.parametrize("kind", ["function", "coroutine", "cancelled"])
-def test_one_that_fails_is_logged_and_called_again(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_callback_is_logged_and_called_again(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     seen: list[int] = []
 
     def fail(item: int) -> None:
@@ -336,7 +336,7 @@ class Question:
 
 
 @in_loop
-async def test_a_query_ends_with_the_coroutine_that_answers_it() -> None:
+async def test_query_is_dropped_when_its_coroutine_returns() -> None:
     go, question = asyncio.Event(), Question()
 
     async def answer(_: object) -> None:
@@ -358,7 +358,7 @@ class Outcome(BaseException):
 @pytest.mark.parametrize("error", [KeyError, Outcome])
 @pytest.mark.parametrize("is_coroutine", [True, False])
 @in_loop
-async def test_a_query_ends_when_its_callback_fails(is_coroutine: bool, error: type[BaseException]) -> None:
+async def test_query_is_dropped_when_its_callback_fails(is_coroutine: bool, error: type[BaseException]) -> None:
     question = Question()
 
     async def fail_later(_: object) -> None:
@@ -374,7 +374,7 @@ async def test_a_query_ends_when_its_callback_fails(is_coroutine: bool, error: t
 
 
 @in_loop
-async def test_an_ordinary_function_may_keep_a_query() -> None:
+async def test_query_kept_by_a_plain_callback_is_not_dropped() -> None:
     question, kept = Question(), list[object]()
     inlet = called(kept.append)
     inlet.push(question)
@@ -384,7 +384,7 @@ async def test_an_ordinary_function_may_keep_a_query() -> None:
     inlet.close()
 
 
-def test_the_end_of_the_loop_ends_callbacks_and_drops() -> None:
+def test_callbacks_end_and_are_dropped_with_the_event_loop() -> None:
     question, dropped = Question(), list[int]()
 
     async def forever(_: object) -> None:
@@ -412,7 +412,7 @@ async def test_drop_may_be_a_coroutine() -> None:
 
 
 @in_loop
-async def test_a_pair_gives_the_object_back() -> None:
+async def test_callback_and_object_pair_returns_the_object_as_handler() -> None:
     seen: list[int] = []
     attached = AsyncHandler((seen.append, "mine")).bind(lambda _: None)
     assert (attached.handler, attached.background) == ("mine", False)
@@ -422,13 +422,13 @@ async def test_a_pair_gives_the_object_back() -> None:
 
 
 @in_loop
-async def test_what_is_no_handler_is_refused() -> None:
+async def test_invalid_handler_is_rejected() -> None:
     with pytest.raises(ValueError, match="expected a channel"):
         AsyncHandler(7).bind(lambda _: None)
 
 
 @in_loop
-async def test_a_kind_of_handler_from_elsewhere_is_left_as_it_is() -> None:
+async def test_custom_handler_is_bound_unchanged() -> None:
     class Own:
         def bind(self, resume: Resume) -> BoundHandler:
             return made
@@ -450,7 +450,7 @@ async def test_a_kind_of_handler_from_elsewhere_is_left_as_it_is() -> None:
     ("args", "options"), [(("k", "named"), {}), (("k",), {"handler": "named"}), (("k", "named"), {"other": 1})]
 )
 @in_loop
-async def test_the_handler_is_found_by_place_and_by_name(args: tuple[object, ...], options: dict[str, Any]) -> None:
+async def test_handler_is_replaced_by_position_and_by_name(args: tuple[object, ...], options: dict[str, Any]) -> None:
     found_args, found_options = bind_async_handler(args, options, 1)
     inbox = found_args[1] if len(args) > 1 else found_options["handler"]
     assert isinstance(inbox, AsyncHandler)
@@ -468,7 +468,7 @@ def rows(inlet: DeliverySink[Any], count: int) -> None:
 
 @pytest.mark.parametrize("sizes", [[3, 3, 3, 3], [1, 11], [12], [5, 7]])
 @in_loop
-async def test_pieces_are_put_together_up_to_the_limit(sizes: list[int]) -> None:
+async def test_chunks_are_concatenated_up_to_max_rows(sizes: list[int]) -> None:
     inlet, channel = opened(ArrowBatches(max_rows=5, max_delay=60))
     for size in sizes:
         rows(inlet, size)
@@ -478,7 +478,7 @@ async def test_pieces_are_put_together_up_to_the_limit(sizes: list[int]) -> None
 
 
 @in_loop
-async def test_what_there_is_comes_after_the_delay() -> None:
+async def test_partial_batch_is_delivered_after_max_delay() -> None:
     inlet, channel = opened(ArrowBatches(max_rows=100, max_delay=0.01))
     task = asyncio.create_task(channel.recv())
     rows(inlet, 3)
@@ -486,7 +486,7 @@ async def test_what_there_is_comes_after_the_delay() -> None:
 
 
 @in_loop
-async def test_a_task_cancelled_while_rows_are_put_together_loses_none() -> None:
+async def test_recv_cancelled_while_concatenating_loses_no_rows() -> None:
     inlet, channel = opened(ArrowBatches(max_rows=10, max_delay=60))
     task = asyncio.create_task(channel.recv())
     rows(inlet, 3)
@@ -499,7 +499,7 @@ async def test_a_task_cancelled_while_rows_are_put_together_loses_none() -> None
 
 
 @in_loop
-async def test_rows_taken_and_not_handed_over_are_there_for_trying() -> None:
+async def test_try_recv_returns_rows_of_a_cancelled_recv() -> None:
     inlet, channel = opened(ArrowBatches(max_rows=10, max_delay=60))
     task = asyncio.create_task(channel.recv())
     rows(inlet, 3)
@@ -513,7 +513,7 @@ async def test_rows_taken_and_not_handed_over_are_there_for_trying() -> None:
 
 
 @in_loop
-async def test_trying_takes_what_another_task_is_putting_together() -> None:
+async def test_try_recv_takes_rows_another_recv_is_concatenating() -> None:
     inlet, channel = opened(ArrowBatches(max_rows=10, max_delay=0.05))
     task = asyncio.create_task(channel.recv())
     rows(inlet, 3)
@@ -527,7 +527,7 @@ async def test_trying_takes_what_another_task_is_putting_together() -> None:
 
 
 @in_loop
-async def test_two_tasks_share_rows_without_mixing_them_up() -> None:
+async def test_two_receivers_of_batches_get_disjoint_rows() -> None:
     inlet, channel = opened(ArrowBatches(max_rows=4, max_delay=60))
     tasks = [asyncio.create_task(channel.recv()) for _ in range(2)]
     await turns()
@@ -540,7 +540,7 @@ async def test_two_tasks_share_rows_without_mixing_them_up() -> None:
 # --- a loop that is gone
 
 
-def test_pushing_for_a_closed_loop_neither_fails_nor_waits() -> None:
+def test_push_after_the_loop_closed_does_not_raise() -> None:
     async def leave() -> tuple[DeliverySink[Any], Channel[Any]]:
         inlet, channel = opened(FifoChannel(2))
         return inlet, channel
@@ -550,7 +550,7 @@ def test_pushing_for_a_closed_loop_neither_fails_nor_waits() -> None:
     inlet.close()
 
 
-def test_a_callback_of_a_closed_loop_is_not_called() -> None:
+def test_callback_is_not_called_after_its_loop_closed() -> None:
     seen: list[Any] = []
 
     async def leave() -> DeliverySink[Any]:
@@ -563,7 +563,7 @@ def test_a_callback_of_a_closed_loop_is_not_called() -> None:
     assert seen == []
 
 
-def test_two_loops_in_two_threads_do_not_mix() -> None:
+def test_channels_of_two_event_loops_are_independent() -> None:
     inlets: dict[str, DeliverySink[Any]] = {}
     found: dict[str, list[Any]] = {}
 

@@ -30,7 +30,7 @@ def text(sample: Sample | None) -> str:
 
 
 @in_loop
-async def test_samples_come_by_iterating_and_by_recv(router: Session) -> None:
+async def test_subscriber_receives_by_iteration_and_recv(router: Session) -> None:
     async with client_of(router) as session, session.declare_subscriber("k/**") as subscriber:
         assert subscriber.key_expr == "k/**"
         assert isinstance(subscriber.handler, Channel)
@@ -52,7 +52,7 @@ async def test_samples_come_by_iterating_and_by_recv(router: Session) -> None:
 
 
 @in_loop
-async def test_a_burst_from_the_network_arrives_whole_through_a_small_channel(router: Session) -> None:
+async def test_burst_arrives_completely_through_a_small_channel(router: Session) -> None:
     count = 20_000
     async with client_of(router) as session, session.declare_subscriber("k", FifoChannel(10)) as subscriber:
         publisher = router.declare_publisher("k", congestion_control=CongestionControl.BLOCK)
@@ -73,7 +73,7 @@ async def test_a_burst_from_the_network_arrives_whole_through_a_small_channel(ro
 
 
 @in_loop
-async def test_cancelling_while_samples_come_loses_none(router: Session) -> None:
+async def test_cancelled_recv_loses_no_sample(router: Session) -> None:
     count = 3000
     async with client_of(router) as session, session.declare_subscriber("k", FifoChannel(100)) as subscriber:
         publisher = router.declare_publisher("k", congestion_control=CongestionControl.BLOCK)
@@ -99,7 +99,7 @@ async def test_cancelling_while_samples_come_loses_none(router: Session) -> None
 
 
 @in_loop
-async def test_a_coroutine_gets_the_samples(router: Session) -> None:
+async def test_coroutine_callback_receives_samples(router: Session) -> None:
     found: list[str] = []
 
     async def on_sample(sample: Sample) -> None:
@@ -120,7 +120,7 @@ async def test_a_coroutine_gets_the_samples(router: Session) -> None:
 
 
 @in_loop
-async def test_record_batches_come_by_iterating(router: Session) -> None:
+async def test_record_batches_are_received_by_iteration(router: Session) -> None:
     batches = ArrowBatches(max_rows=10, max_delay=60)
     async with client_of(router) as session, session.declare_subscriber("k", batches) as subscriber:
         publisher = router.declare_publisher("k")
@@ -137,7 +137,7 @@ async def test_record_batches_come_by_iterating(router: Session) -> None:
 
 
 @in_loop
-async def test_a_ring_keeps_the_newest() -> None:
+async def test_ring_channel_keeps_the_newest_samples() -> None:
     async with alone() as session, session.declare_subscriber("k", RingChannel(2)) as subscriber:
         for number in range(5):
             await session.put("k", str(number))
@@ -145,7 +145,7 @@ async def test_a_ring_keeps_the_newest() -> None:
 
 
 @in_loop
-async def test_undeclaring_ends_iterations_and_waits() -> None:
+async def test_undeclare_ends_iteration_and_recv() -> None:
     async with alone() as session:
         subscriber = await session.declare_subscriber("k")
         waits = asyncio.create_task(subscriber.recv())
@@ -166,7 +166,7 @@ async def test_undeclaring_ends_iterations_and_waits() -> None:
 
 
 @in_loop
-async def test_leaving_the_block_undeclares() -> None:
+async def test_end_of_async_with_undeclares() -> None:
     async with alone() as session:
         async with session.declare_subscriber("k") as subscriber:
             publisher = await session.declare_publisher("k")
@@ -177,7 +177,7 @@ async def test_leaving_the_block_undeclares() -> None:
 
 
 @in_loop
-async def test_one_nobody_holds_ends_but_not_while_somebody_iterates() -> None:
+async def test_unreferenced_subscriber_ends_unless_it_is_iterated() -> None:
     async with alone() as session:
         publisher = await session.declare_publisher("k")
         found: list[str] = []
@@ -202,7 +202,7 @@ async def test_one_nobody_holds_ends_but_not_while_somebody_iterates() -> None:
 
 
 @in_loop
-async def test_a_publisher_has_the_settings_it_was_given(router: Session) -> None:
+async def test_async_publisher_properties_are_its_arguments(router: Session) -> None:
     subscriber = router.declare_subscriber("k")
     async with client_of(router) as session:
         declared = session.declare_publisher(
@@ -230,7 +230,7 @@ async def test_a_publisher_has_the_settings_it_was_given(router: Session) -> Non
 
 
 @in_loop
-async def test_a_listener_hears_who_comes_and_goes() -> None:
+async def test_async_matching_listener_receives_changes() -> None:
     async with alone() as session:
         publisher = await session.declare_publisher("k")
         async with publisher.declare_matching_listener() as listener:
@@ -248,7 +248,7 @@ async def test_a_listener_hears_who_comes_and_goes() -> None:
 
 
 @in_loop
-async def test_a_queryable_answers_a_querier(router: Session) -> None:
+async def test_async_queryable_replies_to_a_querier(router: Session) -> None:
     async with client_of(router) as session, session.declare_queryable("k/*", complete=True) as queryable:
 
         async def answer() -> None:
@@ -266,7 +266,7 @@ async def test_a_queryable_answers_a_querier(router: Session) -> None:
 
 
 @in_loop
-async def test_a_coroutine_answers_and_the_query_ends_with_it(router: Session) -> None:
+async def test_coroutine_callback_replies_and_the_query_ends(router: Session) -> None:
     async def answer(query: aio.Query) -> None:
         await query.reply("k", "first")
         await asyncio.sleep(0)
@@ -283,7 +283,7 @@ async def test_a_coroutine_answers_and_the_query_ends_with_it(router: Session) -
 
 
 @in_loop
-async def test_a_querier_asks_again_and_again(router: Session) -> None:
+async def test_async_querier_sends_several_queries(router: Session) -> None:
     queryable = router.declare_queryable("k", lambda query: query.reply("k", query.parameters.get("n") or ""))
     async with client_of(router) as session:
         async with session.declare_querier("k", accept_replies=ReplyKeyExpr.MATCHING_QUERY) as querier:
@@ -301,7 +301,7 @@ async def test_a_querier_asks_again_and_again(router: Session) -> None:
 
 
 @in_loop
-async def test_tokens_are_seen_to_come_and_go(router: Session) -> None:
+async def test_async_liveliness_subscriber_receives_changes(router: Session) -> None:
     async with client_of(router) as session:
         async with session.liveliness().declare_subscriber("alive/*", history=True) as subscriber:
             token = router.liveliness().declare_token("alive/a")

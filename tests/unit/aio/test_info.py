@@ -8,7 +8,7 @@ from zenspark.types.enums import SampleKind
 
 
 @in_loop
-async def test_neighbours_are_known(router: Session) -> None:
+async def test_async_info_lists_neighbours(router: Session) -> None:
     async with client_of(router) as session:
         assert session.info.zid() == session.zid()
         assert session.info.routers_zid() == [router.zid()]
@@ -19,7 +19,7 @@ async def test_neighbours_are_known(router: Session) -> None:
 
 
 @in_loop
-async def test_listeners_hear_of_those_that_are_there_and_of_those_that_go(router: Session) -> None:
+async def test_async_event_listeners_receive_history_and_changes(router: Session) -> None:
     async with client_of(router) as session:
         links: list[SampleKind] = []
         await session.info.declare_link_events_listener(lambda event: links.append(event.kind), history=True)

@@ -24,7 +24,7 @@ async def asked(session: aio.Session) -> tuple[aio.Replies[Any], aio.Query]:
 
 
 @in_loop
-async def test_it_says_what_was_asked() -> None:
+async def test_async_query_has_the_properties_of_the_query() -> None:
     async with alone() as session:
         _replies, query = await asked(session)
         assert isinstance(query, aio.Query)
@@ -45,7 +45,7 @@ async def test_it_says_what_was_asked() -> None:
 
 
 @in_loop
-async def test_it_is_answered_in_three_ways() -> None:
+async def test_async_query_replies_with_value_deletion_and_error() -> None:
     async with alone() as session:
         replies, query = await asked(session)
         async with query:
@@ -60,7 +60,7 @@ async def test_it_is_answered_in_three_ways() -> None:
 
 @pytest.mark.parametrize("way", ["drop", "with", "async with", "forgotten"])
 @in_loop
-async def test_it_ends(way: str) -> None:
+async def test_async_query_ends_by_drop_block_and_garbage_collection(way: str) -> None:
     async with alone() as session:
         replies, query = await asked(session)
         await query.reply("k/a", "value")
@@ -80,7 +80,7 @@ async def test_it_ends(way: str) -> None:
 
 
 @in_loop
-async def test_a_dropped_one_refuses() -> None:
+async def test_dropped_async_query_rejects_replies() -> None:
     async with alone() as session:
         _replies, query = await asked(session)
         query.drop()

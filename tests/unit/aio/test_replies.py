@@ -27,7 +27,7 @@ async def silent(session: aio.Session) -> aio.Queryable[Any]:
 
 
 @in_loop
-async def test_iterating_ends_with_the_last_reply() -> None:
+async def test_iteration_of_replies_ends_with_the_last() -> None:
     async with alone() as session:
 
         async def answer(query: aio.Query) -> None:
@@ -41,7 +41,7 @@ async def test_iterating_ends_with_the_last_reply() -> None:
 
 
 @in_loop
-async def test_it_is_asked_once_however_it_is_begun() -> None:
+async def test_query_is_sent_once_however_replies_are_started() -> None:
     async with alone() as session, session.declare_queryable("k") as queryable:
         replies = session.get("k")
         assert replies.try_recv() is None
@@ -56,14 +56,14 @@ async def test_it_is_asked_once_however_it_is_begun() -> None:
 
 
 @in_loop
-async def test_forgetting_to_ask_is_noticed() -> None:
+async def test_replies_never_awaited_warn() -> None:
     async with alone() as session:
         with pytest.warns(RuntimeWarning, match="never awaited"):
             session.get("k")
 
 
 @in_loop
-async def test_cancelling_the_task_that_iterates_cancels_the_query() -> None:
+async def test_cancelled_iteration_cancels_the_query() -> None:
     async with alone() as session, session.declare_queryable("k"):
 
         async def iterate() -> None:
@@ -79,7 +79,7 @@ async def test_cancelling_the_task_that_iterates_cancels_the_query() -> None:
 
 
 @in_loop
-async def test_cancelling_the_task_in_the_body_of_its_loop_cancels_the_query() -> None:
+async def test_cancellation_in_the_loop_body_cancels_the_query() -> None:
     async with alone() as session:
 
         async def answer(query: aio.Query) -> None:
@@ -103,7 +103,7 @@ async def test_cancelling_the_task_in_the_body_of_its_loop_cancels_the_query() -
 
 
 @in_loop
-async def test_leaving_the_loop_or_forgetting_it_ends_the_query() -> None:
+async def test_unreferenced_replies_cancel_the_query() -> None:
     async with alone() as session, session.declare_queryable("k"):
         replies = await session.get("k", timeout=100)
         gone = weakref.ref(replies)
@@ -114,7 +114,7 @@ async def test_leaving_the_loop_or_forgetting_it_ends_the_query() -> None:
 
 
 @in_loop
-async def test_leaving_its_block_ends_the_query() -> None:
+async def test_end_of_async_with_cancels_the_query() -> None:
     async with alone() as session, session.declare_queryable("k"):
         async with session.get("k", timeout=100) as replies:
             assert in_flight(session) == 1
@@ -123,7 +123,7 @@ async def test_leaving_its_block_ends_the_query() -> None:
 
 
 @in_loop
-async def test_a_timeout_of_recv_leaves_the_query_alone() -> None:
+async def test_recv_timeout_does_not_cancel_the_query() -> None:
     async with alone() as session, session.declare_queryable("k") as queryable:
         replies = session.get("k", timeout=100)
         with pytest.raises(TimeoutError):
@@ -139,7 +139,7 @@ async def test_a_timeout_of_recv_leaves_the_query_alone() -> None:
 
 
 @in_loop
-async def test_one_cancelled_before_it_was_asked_is_not_asked() -> None:
+async def test_replies_cancelled_before_start_send_no_query() -> None:
     async with alone() as session, session.declare_queryable("k") as queryable:
         replies = session.get("k")
         replies.cancel()
@@ -149,7 +149,7 @@ async def test_one_cancelled_before_it_was_asked_is_not_asked() -> None:
 
 
 @in_loop
-async def test_a_token_of_the_user_ends_it_too() -> None:
+async def test_cancellation_token_of_the_user_ends_the_query() -> None:
     async with alone() as session, session.declare_queryable("k"):
         token = CancellationToken()
         one, other = [await session.get("k", timeout=100, cancellation_token=token) for _ in range(2)]
@@ -163,7 +163,7 @@ async def test_a_token_of_the_user_ends_it_too() -> None:
 
 
 @in_loop
-async def test_a_token_of_the_user_is_let_go_when_the_query_ends() -> None:
+async def test_cancellation_token_is_detached_when_the_query_ends() -> None:
     async with alone() as session:
         token = CancellationToken()
         assert [reply async for reply in session.get("k", cancellation_token=token)] == []
@@ -171,7 +171,7 @@ async def test_a_token_of_the_user_is_let_go_when_the_query_ends() -> None:
 
 
 @in_loop
-async def test_closing_the_session_ends_it() -> None:
+async def test_session_close_ends_replies() -> None:
     async with alone() as session, session.declare_queryable("k"):
         task = asyncio.create_task((await session.get("k", timeout=100)).recv())
         await turns()
@@ -181,7 +181,7 @@ async def test_closing_the_session_ends_it() -> None:
 
 
 @in_loop
-async def test_a_callback_gets_the_replies() -> None:
+async def test_callback_receives_replies() -> None:
     async with alone() as session:
         found: list[Reply] = []
 
@@ -202,7 +202,7 @@ async def test_a_callback_gets_the_replies() -> None:
 
 
 @in_loop
-async def test_tokens_are_asked_for_alike() -> None:
+async def test_async_liveliness_get_receives_tokens() -> None:
     async with alone() as session:
         async with session.liveliness().declare_token("alive/a"):
             found = [reply async for reply in session.liveliness().get("alive/*")]
@@ -211,7 +211,7 @@ async def test_tokens_are_asked_for_alike() -> None:
 
 
 @in_loop
-async def test_what_is_wrong_is_said_when_it_is_asked() -> None:
+async def test_invalid_arguments_of_get_raise_when_awaited() -> None:
     async with alone() as session:
         with pytest.raises(TypeError):
             await session.get("k", nonsense=1)  # type: ignore[call-overload]

@@ -13,13 +13,13 @@ from zenspark.errors import UsageError
 
 
 @in_loop
-async def test_what_it_returns_comes_to_the_loop() -> None:
+async def test_result_of_the_thread_is_awaited() -> None:
     here = threading.current_thread()
     assert await run_in_thread(threading.current_thread) is not here
 
 
 @in_loop
-async def test_what_it_raises_comes_to_the_loop() -> None:
+async def test_exception_of_the_thread_is_raised() -> None:
     def fail() -> None:
         raise UsageError("no")
 
@@ -28,7 +28,7 @@ async def test_what_it_raises_comes_to_the_loop() -> None:
 
 
 @in_loop
-async def test_whoever_is_cancelled_leaves_at_once_and_the_work_goes_on() -> None:
+async def test_cancelled_task_returns_at_once_and_the_thread_goes_on() -> None:
     go, done = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -43,7 +43,7 @@ async def test_whoever_is_cancelled_leaves_at_once_and_the_work_goes_on() -> Non
     await until(done.is_set)
 
 
-def test_nothing_happens_to_a_loop_that_is_closed(recwarn: pytest.WarningsRecorder) -> None:
+def test_result_for_a_closed_loop_is_discarded(recwarn: pytest.WarningsRecorder) -> None:
     go, seen = threading.Event(), []
 
     async def leave() -> None:

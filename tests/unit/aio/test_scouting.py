@@ -27,7 +27,7 @@ def found_by_multicast() -> Config:
 
 
 @in_loop
-async def test_nodes_are_found_by_iterating() -> None:
+async def test_async_scout_finds_nodes_by_iteration() -> None:
     config = found_by_multicast()
     async with aio.open(config) as session, aio.scout(what="peer", config=config) as scout:
         async for hello in scout:
@@ -38,7 +38,7 @@ async def test_nodes_are_found_by_iterating() -> None:
 
 
 @in_loop
-async def test_stopping_ends_whoever_waits() -> None:
+async def test_stop_ends_waiting_receivers_of_a_scout() -> None:
     scout = await aio.scout(config=found_by_multicast())
     waits = asyncio.create_task(_all(scout))
     await turns()
@@ -52,7 +52,7 @@ async def _all(scout: aio.Scout[Any]) -> list[Hello]:
 
 
 @in_loop
-async def test_a_coroutine_is_told() -> None:
+async def test_coroutine_callback_receives_nodes() -> None:
     config, found = found_by_multicast(), list[Hello]()
 
     async def on_hello(hello: Hello) -> None:

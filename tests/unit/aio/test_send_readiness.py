@@ -98,7 +98,7 @@ class Stuck:
 
 
 @in_loop
-async def test_a_task_that_needs_room_waits_in_another_thread_and_loses_nothing(
+async def test_put_to_a_backlogged_link_waits_in_a_thread_and_loses_nothing(
     router: Session, waiting: set[threading.Thread]
 ) -> None:
     async with stuck(router) as state:
@@ -110,7 +110,7 @@ async def test_a_task_that_needs_room_waits_in_another_thread_and_loses_nothing(
 
 
 @in_loop
-async def test_a_put_that_is_cancelled_while_it_waits_was_not_made(router: Session) -> None:
+async def test_put_cancelled_while_waiting_is_not_sent(router: Session) -> None:
     async with stuck(router) as state:
         sent = state.sent
         state.task.cancel()
@@ -121,7 +121,7 @@ async def test_a_put_that_is_cancelled_while_it_waits_was_not_made(router: Sessi
 
 
 @in_loop
-async def test_many_tasks_share_one_thread_that_waits(router: Session, waiting: set[threading.Thread]) -> None:
+async def test_tasks_waiting_for_one_link_share_a_thread(router: Session, waiting: set[threading.Thread]) -> None:
     async with stuck(router) as state:
         tasks = [asyncio.create_task(state.session.put("k", LARGE, congestion_control=BLOCK)) for _ in range(100)]
         await until(lambda: state.session._readiness._waits)
@@ -135,7 +135,7 @@ async def test_many_tasks_share_one_thread_that_waits(router: Session, waiting: 
 
 
 @in_loop
-async def test_other_links_do_not_wait_for_one_that_is_behind() -> None:
+async def test_put_to_other_links_does_not_wait_for_a_backlogged_one() -> None:
     with listening("peer") as peer:
         async with stuck(peer, "peer") as state:
             node = state.session._sync._runtime.node
@@ -146,7 +146,7 @@ async def test_other_links_do_not_wait_for_one_that_is_behind() -> None:
 
 
 @in_loop
-async def test_what_may_be_dropped_is_dropped(router: Session) -> None:
+async def test_droppable_put_to_a_backlogged_link_is_dropped(router: Session) -> None:
     async with stuck(router) as state:
         for _ in range(200):  # more than fits into the buffers of any socket
             await state.session.put("k", DROPPED.to_bytes(4, "big") + LARGE, congestion_control=CongestionControl.DROP)
@@ -156,7 +156,7 @@ async def test_what_may_be_dropped_is_dropped(router: Session) -> None:
 
 
 @in_loop
-async def test_a_query_and_a_token_wait_for_room_or_do_not_need_it(router: Session) -> None:
+async def test_query_waits_for_a_backlogged_link_and_token_does_not(router: Session) -> None:
     async with stuck(router) as state:
         task = asyncio.create_task(_all(state.session.get("q", timeout=5)))
         async with state.session.liveliness().declare_token("alive"):
@@ -171,7 +171,7 @@ async def _all(replies: aio.Replies[Any]) -> list[object]:
 
 
 @in_loop
-async def test_closing_ends_a_wait_for_room(router: Session) -> None:
+async def test_close_ends_a_put_that_waits(router: Session) -> None:
     async with stuck(router, transport__link__tx__queue__congestion_control__block__wait_before_close=100_000) as state:
         await state.session.close()
         with pytest.raises(SessionClosed):
@@ -179,14 +179,14 @@ async def test_closing_ends_a_wait_for_room(router: Session) -> None:
 
 
 @in_loop
-async def test_a_peer_that_takes_nothing_is_given_up(router: Session) -> None:
+async def test_unresponsive_peer_is_disconnected(router: Session) -> None:
     async with stuck(router, transport__link__tx__queue__congestion_control__block__wait_before_close=100_000) as state:
         state.is_enough = True
         await state.task
 
 
 @in_loop
-async def test_there_is_no_thread_while_there_is_room(router: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_thread_is_started_without_backlog(router: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     subscriber = router.declare_subscriber("k", FifoChannel(10_000))
     async with client_of(router) as session:
         monkeypatch.setattr("zenspark.aio.send_readiness.run_in_thread", None)
@@ -197,7 +197,7 @@ async def test_there_is_no_thread_while_there_is_room(router: Session, monkeypat
 
 
 @in_loop
-async def test_other_tasks_get_their_turn_while_one_speaks_on(router: Session) -> None:
+async def test_sender_yields_to_other_tasks(router: Session) -> None:
     turned = []
 
     async def note() -> None:
@@ -212,9 +212,7 @@ async def test_other_tasks_get_their_turn_while_one_speaks_on(router: Session) -
 
 
 @in_loop
-async def test_record_batches_are_put_without_making_the_loop_wait(
-    router: Session, waiting: set[threading.Thread]
-) -> None:
+async def test_put_batch_does_not_block_the_event_loop(router: Session, waiting: set[threading.Thread]) -> None:
     count = 50
     batch = pa.RecordBatch.from_pylist([{"key": "k", "payload": str(row).encode() + LARGE} for row in range(count)])
     subscriber = router.declare_subscriber("k", FifoChannel(1))
@@ -234,11 +232,11 @@ async def test_record_batches_are_put_without_making_the_loop_wait(
     assert threading.current_thread() not in waiting
 
 
-def test_haste_ends_with_its_block() -> None:
+def test_nonblocking_mode_ends_with_its_block() -> None:
     with nonblocking:
         assert nonblocking.on
     assert not nonblocking.on
 
 
-def test_arguments_are_those_of_the_synchronous_method() -> None:
+def test_async_put_has_the_signature_of_the_synchronous_one() -> None:
     assert inspect.signature(aio.Session.put) == inspect.signature(Session.put)

@@ -26,7 +26,7 @@ from zenspark.types import query
 from zenspark.types.sample import Sample
 
 
-def test_the_package_has_it() -> None:
+def test_package_exports_aio_lazily() -> None:
     assert lazily is aio
 
 
@@ -48,7 +48,7 @@ def test_the_package_has_it() -> None:
         (aio.Scout, scouting.Scout),
     ],
 )
-def test_every_name_and_argument_is_there(ours: type, sync: type) -> None:
+def test_async_classes_have_the_methods_and_parameters_of_the_synchronous_ones(ours: type, sync: type) -> None:
     for name, member in inspect.getmembers(sync):
         if name.startswith("_"):
             continue
@@ -59,7 +59,7 @@ def test_every_name_and_argument_is_there(ours: type, sync: type) -> None:
             assert isinstance(mine, property), name
 
 
-def test_the_functions_have_the_same_arguments() -> None:
+def test_async_functions_have_the_parameters_of_the_synchronous_ones() -> None:
     assert list(inspect.signature(aio.open).parameters) == list(inspect.signature(open.open).parameters)
     assert list(inspect.signature(aio.scout).parameters) == list(inspect.signature(scouting.scout).parameters)
 
@@ -78,7 +78,7 @@ async def test_opening_can_be_awaited_or_entered() -> None:
 
 
 @in_loop
-async def test_what_cannot_be_opened_says_so() -> None:
+async def test_open_failure_raises_when_awaited() -> None:
     with pytest.raises(ZError):
         async with aio.open(config("client", (), ["tcp/127.0.0.1:1"], connect__timeout_ms=50)):
             pass
@@ -99,7 +99,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[open.SessionLifecycle]:
 
 
 @in_loop
-async def test_an_opening_that_is_cancelled_ends_although_nobody_answers(ended: list[open.SessionLifecycle]) -> None:
+async def test_cancelled_open_stops_while_connecting(ended: list[open.SessionLifecycle]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         there = f"tcp/127.0.0.1:{nobody.getsockname()[1]}"
         task = asyncio.create_task(_opened(config("client", (), [there], connect__timeout_ms=-1)))
@@ -114,7 +114,7 @@ async def test_an_opening_that_is_cancelled_ends_although_nobody_answers(ended: 
 
 
 @in_loop
-async def test_a_session_that_comes_too_late_is_closed(
+async def test_session_opened_after_cancellation_is_closed(
     monkeypatch: pytest.MonkeyPatch, ended: list[open.SessionLifecycle]
 ) -> None:
     go, finish = threading.Event(), open.SessionOpener.finish
@@ -138,7 +138,7 @@ async def _opened(settings: Config) -> aio.Session:
 
 
 @in_loop
-async def test_a_cancelled_close_closes_all_the_same() -> None:
+async def test_cancelled_close_still_closes_the_session() -> None:
     async with alone() as session:
         task = asyncio.create_task(session.close())
         await turns(1)
@@ -148,7 +148,7 @@ async def test_a_cancelled_close_closes_all_the_same() -> None:
 
 
 @in_loop
-async def test_a_callback_can_close_its_session() -> None:
+async def test_async_callback_can_close_its_session() -> None:
     session, closed = await aio.open(config("peer")), asyncio.Event()
 
     async def on_sample(_: Sample) -> None:
@@ -161,7 +161,7 @@ async def test_a_callback_can_close_its_session() -> None:
 
 
 @in_loop
-async def test_closing_ends_whatever_was_declared() -> None:
+async def test_async_close_ends_all_entities() -> None:
     async with alone() as session:
         subscriber = await session.declare_subscriber("k")
         queryable = await session.declare_queryable("k")
@@ -179,7 +179,7 @@ async def _count(receiver: aio.Subscriber[Any] | aio.Queryable[Any] | aio.Matchi
 
 
 @in_loop
-async def test_one_nobody_holds_is_closed() -> None:
+async def test_unreferenced_async_session_closes() -> None:
     session = await aio.open(config("peer"))
     runtime = session._sync._runtime
     del session
@@ -188,7 +188,7 @@ async def test_one_nobody_holds_is_closed() -> None:
 
 
 @in_loop
-async def test_values_are_written_and_removed(router: Session) -> None:
+async def test_async_put_and_delete_are_received(router: Session) -> None:
     subscriber = router.declare_subscriber("k/**")
     async with client_of(router) as session:
         key = await session.declare_keyexpr("k/a")
@@ -202,7 +202,7 @@ async def test_values_are_written_and_removed(router: Session) -> None:
 
 
 @in_loop
-async def test_undeclaring_takes_what_was_declared() -> None:
+async def test_async_session_undeclare_ends_entities() -> None:
     async with alone() as session:
         publisher = await session.declare_publisher("k")
         subscriber = await session.declare_subscriber("k")
@@ -213,7 +213,7 @@ async def test_undeclaring_takes_what_was_declared() -> None:
 
 
 @in_loop
-async def test_bad_keys_are_refused() -> None:
+async def test_async_invalid_key_expression_is_rejected() -> None:
     async with alone() as session:
         with pytest.raises(ZError):
             await session.put("a//b", "v")
@@ -221,7 +221,7 @@ async def test_bad_keys_are_refused() -> None:
             await session.declare_subscriber("/a")
 
 
-def test_a_loop_closed_while_its_session_lives_holds_nobody_up(router: Session) -> None:
+def test_closed_event_loop_does_not_block_its_session(router: Session) -> None:
     kept: list[object] = []
 
     async def leave() -> aio.Session:
@@ -240,7 +240,7 @@ def test_a_loop_closed_while_its_session_lives_holds_nobody_up(router: Session) 
     wait_until(lambda: not router.info.transports())
 
 
-def test_two_loops_in_two_threads_talk_to_each_other(router: Session) -> None:
+def test_sessions_of_two_event_loops_exchange_samples(router: Session) -> None:
     found: list[str] = []
     ready = threading.Event()
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import zenspark.api.open
 from tests.waiting import until
 from zenspark.api.session import Session
 from zenspark.config.config import Config
 
-"""Seconds after which a test fails instead of waiting on."""
+PAIRS = [("router", "client"), ("peer", "client"), ("peer", "peer"), ("router", "peer")]
+"""Modes of two connected sessions: that of the listener, and that of the other."""
 
 
 def config(mode: str, listen: Iterable[str] = (), connect: Iterable[str] = (), **others: object) -> Config:
@@ -56,3 +58,8 @@ def pair(listener: str, caller: str) -> Iterator[tuple[Session, Session]]:
     """Two sessions, joined: the one that listens and the one that called."""
     with listening(listener) as one, connected(caller, one) as other:
         yield one, other
+
+
+def replies_of(found: Iterable[Any]) -> list[str]:
+    """Return the key of each reply, or its error."""
+    return [str(reply.ok.key_expr) if reply.ok else "error " + reply.err.payload.to_string() for reply in found]

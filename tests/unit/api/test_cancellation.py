@@ -8,7 +8,7 @@ from zenspark.api.cancellation import CancellationToken
 from zenspark.errors import ZError
 
 
-def test_it_stops_what_it_was_given() -> None:
+def test_cancel_calls_attached_functions() -> None:
     token = CancellationToken()
     stopped: list[str] = []
     token.attach(lambda: stopped.append("one"))
@@ -21,7 +21,7 @@ def test_it_stops_what_it_was_given() -> None:
     assert token.is_cancelled
 
 
-def test_what_ended_by_itself_is_not_stopped() -> None:
+def test_detached_function_is_not_called_on_cancel() -> None:
     token = CancellationToken()
     stopped: list[str] = []
 
@@ -35,7 +35,7 @@ def test_what_ended_by_itself_is_not_stopped() -> None:
     assert stopped == []
 
 
-def test_what_comes_too_late_is_stopped_at_once() -> None:
+def test_attach_after_cancel_calls_at_once() -> None:
     token = CancellationToken()
     token.cancel()
     stopped: list[str] = []

@@ -32,7 +32,7 @@ DECLARE: dict[str, Callable[[Session], Entity]] = {
 
 
 @pytest.mark.parametrize("kind", DECLARE)
-def test_one_nobody_holds_ends(peer: Session, kind: str) -> None:
+def test_unreferenced_entity_ends(peer: Session, kind: str) -> None:
     before = len(peer._runtime.entities)
     entity = DECLARE[kind](peer)
     gone = weakref.ref(entity)
@@ -43,7 +43,7 @@ def test_one_nobody_holds_ends(peer: Session, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", DECLARE)
-def test_undeclared_it_is_of_no_use(peer: Session, kind: str) -> None:
+def test_use_of_an_undeclared_entity_raises(peer: Session, kind: str) -> None:
     with DECLARE[kind](peer) as entity:
         assert entity.id.zid == peer.zid()
     for use in (entity.undeclare, lambda: entity.id, entity.__enter__):
@@ -51,7 +51,7 @@ def test_undeclared_it_is_of_no_use(peer: Session, kind: str) -> None:
             use()
 
 
-def test_it_may_be_undeclared_inside_its_block(peer: Session) -> None:
+def test_undeclare_inside_the_with_block_is_allowed(peer: Session) -> None:
     with peer.declare_subscriber("a") as subscriber:
         subscriber.undeclare()
     for use in (subscriber.recv, subscriber.try_recv, subscriber.__iter__, lambda: subscriber.key_expr):
@@ -59,7 +59,7 @@ def test_it_may_be_undeclared_inside_its_block(peer: Session) -> None:
             use()
 
 
-def test_callbacks_live_on_when_their_objects_are_gone(peer: Session) -> None:
+def test_unreferenced_entity_with_callback_stays(peer: Session) -> None:
     found: list[object] = []
     dropped = threading.Event()
     peer.declare_subscriber("a", Callback(found.append, dropped.set))
@@ -89,7 +89,7 @@ def test_a_pair_of_callback_and_object_ends_with_its_subscriber(peer: Session) -
     assert dropped.wait(PATIENCE)
 
 
-def test_an_object_like_a_channel_is_received_from(peer: Session) -> None:
+def test_recv_uses_a_custom_handler_with_recv(peer: Session) -> None:
     class Last:
         def __init__(self) -> None:
             self.item: Any = None
@@ -108,7 +108,7 @@ def test_an_object_like_a_channel_is_received_from(peer: Session) -> None:
     assert receiver.recv().payload == receiver.try_recv().payload == b"1"
 
 
-def test_channels_have_a_timeout_and_an_end(peer: Session) -> None:
+def test_recv_raises_after_timeout_and_after_close(peer: Session) -> None:
     subscriber = peer.declare_subscriber("a")
     with pytest.raises(ReceiveTimeout):
         subscriber.recv(timeout=0.01)
@@ -127,7 +127,7 @@ def test_a_liveliness_subscriber_is_a_subscriber(peer: Session) -> None:
     assert subscriber.key_expr == "a/*"
 
 
-def test_own_tokens_are_seen(peer: Session) -> None:
+def test_tokens_of_the_same_session_are_delivered(peer: Session) -> None:
     with peer.liveliness().declare_subscriber("a") as subscriber, peer.liveliness().declare_token("a"):
         assert subscriber.recv(PATIENCE).key_expr == "a"
 

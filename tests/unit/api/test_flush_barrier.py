@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.api.sessions import connected, listening
 from tests.waiting import PATIENCE, until
-from zenspark.api.flush_barrier import FENCE_KEY, Fence
+from zenspark.api.flush_barrier import FLUSH_BARRIER_KEY, FlushBarrier
 from zenspark.errors import LinkError
 from zenspark.handlers.handler import FifoChannel
 from zenspark.types.enums import CongestionControl
@@ -14,7 +14,7 @@ from zenspark.types.query import Query
 def test_the_fence_waits_until_the_neighbour_has_everything() -> None:
     with listening("router") as router, connected("client", router) as client:
         subscriber = router.declare_subscriber("a", FifoChannel(1))
-        fence = Fence(client, "there")
+        fence = FlushBarrier(client, "there")
         for _ in range(1000):
             client.put("a", b"x" * 100, congestion_control=CongestionControl.BLOCK)
         with pytest.raises(LinkError, match="no answer"):
@@ -26,7 +26,7 @@ def test_the_fence_waits_until_the_neighbour_has_everything() -> None:
 
 def test_a_neighbour_that_was_lost_is_an_error() -> None:
     with listening("router") as router, connected("client", router) as client:
-        fence = Fence(client, "there")
+        fence = FlushBarrier(client, "there")
         router.close()
         until(lambda: fence.losses)
         with pytest.raises(LinkError, match="there: the connection was lost: what was published may not have arrived"):
@@ -36,6 +36,6 @@ def test_a_neighbour_that_was_lost_is_an_error() -> None:
 def test_a_neighbour_that_does_not_answer_is_an_error() -> None:
     held: list[Query] = []
     with listening("router") as router, connected("client", router) as client:
-        router.declare_queryable(FENCE_KEY, held.append)
+        router.declare_queryable(FLUSH_BARRIER_KEY, held.append)
         with pytest.raises(LinkError, match=r"there: no answer within 0\.1 s: what was published may not have arrived"):
-            Fence(client, "there").wait(0.1)
+            FlushBarrier(client, "there").wait(0.1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.api.sessions import config
-from zenspark.api.http_clients import Guest
+from zenspark.api.http_clients import HttpClient
 from zenspark.api.open import open
 
 RULE = {"id": "r", "permission": "deny", "key_exprs": ["shut/**"], "messages": ["put"], "flows": ["ingress"]}
@@ -23,11 +23,11 @@ def control(subject: dict[str, object], default: str = "allow", **changes: objec
 
 def test_without_access_control_a_guest_may_do_anything() -> None:
     with open(config("router")) as session:
-        assert Guest(session, "127.0.0.1").may("ingress", "put", "shut/a")
+        assert HttpClient(session, "127.0.0.1").is_allowed("ingress", "put", "shut/a")
     with open(
         config("router", low_pass_filter=[{"messages": ["put"], "key_exprs": ["a"], "size_limit": 1}])
     ) as session:
-        assert Guest(session, "127.0.0.1").may("ingress", "put", "shut/a")
+        assert HttpClient(session, "127.0.0.1").is_allowed("ingress", "put", "shut/a")
 
 
 @pytest.mark.parametrize(
@@ -44,22 +44,22 @@ def test_without_access_control_a_guest_may_do_anything() -> None:
 )
 def test_subjects_name_a_guest_by_how_it_came(subject: dict[str, object], is_meant: bool) -> None:
     with open(config("router", id="a1", access_control=control(subject))) as session:
-        guest = Guest(session, "127.0.0.1")
-        assert guest.may("ingress", "put", "shut/a") is not is_meant
-        assert guest.may("egress", "put", "shut/a")
-        assert guest.may("ingress", "query", "shut/a")
-        assert guest.may("ingress", "put", "open/a")
+        guest = HttpClient(session, "127.0.0.1")
+        assert guest.is_allowed("ingress", "put", "shut/a") is not is_meant
+        assert guest.is_allowed("egress", "put", "shut/a")
+        assert guest.is_allowed("ingress", "query", "shut/a")
+        assert guest.is_allowed("ingress", "put", "open/a")
 
 
 def test_what_is_not_allowed_is_denied() -> None:
     allowed = control({"link_protocols": ["http"]}, default="deny", permission="allow")
     with open(config("router", access_control=allowed)) as session:
-        guest = Guest(session, "127.0.0.1")
-        assert guest.may("ingress", "put", "shut/a")
-        assert not guest.may("ingress", "put", "open/a")
-        assert not guest.may("egress", "reply", "shut/a")
+        guest = HttpClient(session, "127.0.0.1")
+        assert guest.is_allowed("ingress", "put", "shut/a")
+        assert not guest.is_allowed("ingress", "put", "open/a")
+        assert not guest.is_allowed("egress", "reply", "shut/a")
 
 
 def test_keys_are_those_that_neighbours_see() -> None:
     with open(config("router", namespace="shut", access_control=control({}))) as session:
-        assert not Guest(session, "127.0.0.1").may("ingress", "put", "a")
+        assert not HttpClient(session, "127.0.0.1").is_allowed("ingress", "put", "a")

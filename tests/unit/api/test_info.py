@@ -35,7 +35,7 @@ def test_neighbours(router: Session, client: Session) -> None:
     assert (link.is_streamed, link.reliability) == (True, Reliability.RELIABLE)
 
 
-def test_events_come_as_neighbours_come_and_go(router: Session, client: Session) -> None:
+def test_transport_and_link_events_of_neighbours(router: Session, client: Session) -> None:
     before = dict(router._runtime.transport_listeners)
     transports = router.info.declare_transport_events_listener(history=True)
     links = router.info.declare_link_events_listener()
@@ -53,7 +53,7 @@ def test_events_come_as_neighbours_come_and_go(router: Session, client: Session)
     assert router._runtime.transport_listeners == before
 
 
-def test_callbacks_hear_of_events_without_being_held(router: Session) -> None:
+def test_unreferenced_event_listener_with_callback_stays(router: Session) -> None:
     found: list[TransportEvent] = []
     router.info.declare_transport_events_listener(found.append)
     with connected("client", router):
@@ -80,12 +80,12 @@ def test_listener_without_a_kind_of_event_is_abstract() -> None:
     assert not inspect.isabstract(LinkEventsListener)
 
 
-def test_it_knows_where_others_reach_it(router: Session, client: Session) -> None:
+def test_locators_are_the_listening_addresses(router: Session, client: Session) -> None:
     assert router.info.locators() == [address(router)]
     assert client.info.locators() == []
 
 
-def test_what_nodes_declared_is_known(router: Session, client: Session) -> None:
+def test_declarations_list_entities_of_other_nodes(router: Session, client: Session) -> None:
     assert router.info.declarations() == []
     with client.declare_subscriber("a/*"), client.declare_queryable("q"), client.liveliness().declare_token("t"):
         until(lambda: len(router.info.declarations()) == 3)
@@ -99,14 +99,14 @@ def test_what_nodes_declared_is_known(router: Session, client: Session) -> None:
     until(lambda: not router.info.declarations())
 
 
-def test_routers_declare_too(router: Session) -> None:
+def test_declarations_list_entities_behind_routers(router: Session) -> None:
     with connected("router", router) as other, other.declare_subscriber("far/away"):
         until(lambda: router.info.declarations())
         (found,) = router.info.declarations()
         assert (found.key, found.zid, found.whatami) == ("far/away", other.zid(), WhatAmI.ROUTER)
 
 
-def test_neighbours_come_and_go_with_their_links(router: Session) -> None:
+def test_neighbour_events_have_transport_and_link(router: Session) -> None:
     listener = router.info.declare_neighbour_events_listener(history=True)
     with connected("client", router) as client:
         event = listener.recv(PATIENCE)
@@ -115,7 +115,7 @@ def test_neighbours_come_and_go_with_their_links(router: Session) -> None:
     listener.undeclare()
 
 
-def test_what_neighbours_send_is_counted_and_kept_when_they_leave(router: Session, client: Session) -> None:
+def test_link_counters_count_received_messages_and_remain_after_disconnection(router: Session, client: Session) -> None:
     (before,) = router.info.link_counters()
     assert (before.zid, before.lost, before.dropped) == (client.zid(), {}, {})
     subscriber = router.declare_subscriber("demo/**")
@@ -137,7 +137,7 @@ def test_what_neighbours_send_is_counted_and_kept_when_they_leave(router: Sessio
     assert (after[zid].lost, after[zid].dropped) == ({}, {})
 
 
-def test_what_is_dropped_is_counted_for_the_neighbour(router: Session, client: Session) -> None:
+def test_link_counters_count_dropped_messages(router: Session, client: Session) -> None:
     with client.declare_subscriber("demo/**", FifoChannel(1)), router.declare_publisher("demo/a") as publisher:
         until(lambda: publisher.matching_status.matching)
 

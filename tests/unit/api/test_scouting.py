@@ -61,7 +61,7 @@ def config(settings: ScoutingSettings) -> Config:
 
 
 @pytest.mark.usefixtures("node")
-def test_a_node_is_found_once(settings: ScoutingSettings) -> None:
+def test_scout_delivers_a_node_once(settings: ScoutingSettings) -> None:
     with scout(config=config(settings)) as search:
         hello = search.recv(timeout=5)
         assert (hello.whatami, str(hello.zid), hello.locators) == (WhatAmI.ROUTER, "a0a1", ["tcp/127.0.0.1:7447"])
@@ -70,13 +70,13 @@ def test_a_node_is_found_once(settings: ScoutingSettings) -> None:
 
 
 @pytest.mark.usefixtures("node")
-def test_other_roles_are_not_looked_for(settings: ScoutingSettings) -> None:
+def test_scout_delivers_only_the_given_roles(settings: ScoutingSettings) -> None:
     with scout(what="peer|client", config=config(settings)) as search, pytest.raises(ReceiveTimeout):
         search.recv(timeout=0.1)
 
 
 @pytest.mark.usefixtures("node")
-def test_a_callback_gets_what_is_found(settings: ScoutingSettings) -> None:
+def test_callback_receives_scouted_nodes(settings: ScoutingSettings) -> None:
     found: list[Hello] = []
     came = threading.Event()
 
@@ -93,7 +93,7 @@ def test_a_callback_gets_what_is_found(settings: ScoutingSettings) -> None:
     search.stop()
 
 
-def test_nobody_holding_it_ends_it(settings: ScoutingSettings) -> None:
+def test_unreferenced_scout_stops(settings: ScoutingSettings) -> None:
     handler = scout(config=config(settings)).handler
     with pytest.raises(ZError):
         handler.recv(timeout=5)

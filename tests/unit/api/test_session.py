@@ -7,14 +7,14 @@ import math
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from tests.unit.api.sessions import address, config, connected, listening, pair
+from tests.unit.api.sessions import PAIRS, address, config, connected, listening, pair, replies_of
 from tests.waiting import PATIENCE, until
 from zenspark.api.cancellation import CancellationToken
 from zenspark.api.open import open
@@ -47,19 +47,12 @@ from zenspark.wire import messages
 from zenspark.wire import values as wire
 from zenspark.wire.declare import replace
 
-PAIRS = [("router", "client"), ("peer", "client"), ("peer", "peer"), ("router", "peer")]
-
-
-def replies_of(found: Iterable[Any]) -> list[str]:
-    return [str(reply.ok.key_expr) if reply.ok else "error " + reply.err.payload.to_string() for reply in found]
-
-
 # --- publish and subscribe ---
 
 
 @pytest.mark.parametrize(("listener", "caller"), PAIRS)
 @pytest.mark.parametrize("size", [0, 1, 70_000, 3_000_000])
-def test_a_value_goes_both_ways(listener: str, caller: str, size: int) -> None:
+def test_put_is_received_in_both_directions(listener: str, caller: str, size: int) -> None:
     payload = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
     with pair(listener, caller) as (one, other):
         for here, there in [(one, other), (other, one)]:
@@ -74,7 +67,7 @@ def test_a_value_goes_both_ways(listener: str, caller: str, size: int) -> None:
             assert sample.key_expr == "demo/a"
 
 
-def test_a_sample_has_all_that_was_put(router: Session, client: Session) -> None:
+def test_sample_has_payload_and_metadata_of_the_put(router: Session, client: Session) -> None:
     subscriber = router.declare_subscriber("demo/a")
     stamp = client.new_timestamp()
     source = SourceInfo(client.id, 7)
@@ -96,14 +89,14 @@ def test_a_sample_has_all_that_was_put(router: Session, client: Session) -> None
     assert sample.source_info == source
 
 
-def test_a_key_is_deleted(router: Session, client: Session) -> None:
+def test_delete_is_received_as_a_sample_of_kind_delete(router: Session, client: Session) -> None:
     subscriber = router.declare_subscriber("demo/a")
     client.delete("demo/a", attachment=b"why")
     sample = subscriber.recv(PATIENCE)
     assert (sample.kind, sample.payload, sample.attachment) == (SampleKind.DELETE, b"", b"why")
 
 
-def test_a_deletion_has_the_timestamp_it_is_given(router: Session, client: Session) -> None:
+def test_delete_has_the_given_timestamp(router: Session, client: Session) -> None:
     """PU-75: with the T flag of DEL."""
     subscriber = router.declare_subscriber("demo/a")
     stamp = client.new_timestamp()
@@ -111,7 +104,7 @@ def test_a_deletion_has_the_timestamp_it_is_given(router: Session, client: Sessi
     assert subscriber.recv(PATIENCE).timestamp == stamp
 
 
-def test_own_subscribers_hear_unless_told_otherwise(peer: Session) -> None:
+def test_local_subscriber_receives_unless_locality_excludes_it(peer: Session) -> None:
     local = peer.declare_subscriber("a", allowed_origin=Locality.SESSION_LOCAL)
     remote = peer.declare_subscriber("a", allowed_origin=Locality.REMOTE)
     both = peer.declare_subscriber("a")
@@ -133,7 +126,7 @@ def test_localities_over_the_network(router: Session, client: Session) -> None:
     assert local.try_recv() is None
 
 
-def test_every_priority_keeps_its_order(router: Session, client: Session) -> None:
+def test_samples_of_one_priority_arrive_in_order(router: Session, client: Session) -> None:
     subscriber = router.declare_subscriber("demo/*", FifoChannel(100_000))
     for number in range(200):
         for priority in Priority.__members__.values():
@@ -149,7 +142,7 @@ def test_every_priority_keeps_its_order(router: Session, client: Session) -> Non
     assert all(numbers == sorted(numbers) for numbers in found.values())
 
 
-def test_a_slow_reader_loses_nothing(router: Session, client: Session) -> None:
+def test_slow_receiver_loses_no_sample_with_block(router: Session, client: Session) -> None:
     subscriber = router.declare_subscriber("demo/a", FifoChannel(10))
 
     def send() -> None:
@@ -163,14 +156,14 @@ def test_a_slow_reader_loses_nothing(router: Session, client: Session) -> None:
     assert found == list(range(5000))
 
 
-def test_a_ring_keeps_the_newest(peer: Session) -> None:
+def test_ring_channel_keeps_the_newest_samples(peer: Session) -> None:
     subscriber = peer.declare_subscriber("a", RingChannel(2))
     for number in range(5):
         peer.put("a", str(number))
     assert [subscriber.recv(PATIENCE).payload.to_string() for _ in range(2)] == ["3", "4"]
 
 
-def test_a_publisher_has_its_settings(peer: Session) -> None:
+def test_publisher_properties_are_its_arguments(peer: Session) -> None:
     publisher = peer.declare_publisher("a", encoding="text/plain", priority=Priority.DATA_LOW)
     assert (str(publisher.key_expr), str(publisher.encoding)) == ("a", "text/plain")
     assert publisher.priority is Priority.DATA_LOW
@@ -183,7 +176,7 @@ def test_a_publisher_has_its_settings(peer: Session) -> None:
     assert [str(sample.encoding) for sample in found] == ["text/plain", "application/json", "zenoh/bytes"]
 
 
-def test_ever_new_keys_do_not_fill_the_memory(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_publishers_are_limited(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zenspark.api.session.MAX_CACHED_PUBLISHERS", 10)
     for number in range(25):
         peer.put(f"a/{number}", b"")
@@ -191,7 +184,7 @@ def test_ever_new_keys_do_not_fill_the_memory(peer: Session, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("enabled", [False, True])
-def test_a_publisher_may_stamp_or_not_whatever_is_configured(enabled: bool) -> None:
+def test_timestamping_of_a_publisher_overrides_the_configuration(enabled: bool) -> None:
     """PU-71: values, removals and batches."""
     with listening("peer", timestamping__enabled=enabled) as peer:
         found = peer.declare_subscriber("k")
@@ -205,7 +198,7 @@ def test_a_publisher_may_stamp_or_not_whatever_is_configured(enabled: bool) -> N
             peer.declare_publisher("k", timestamping=1)  # type: ignore[arg-type]
 
 
-def test_timestamping_stamps_what_is_published() -> None:
+def test_timestamping_adds_timestamps_to_publications() -> None:
     with listening("peer", timestamping__enabled=True) as session:
         subscriber = session.declare_subscriber("a")
         before = session.new_timestamp()
@@ -219,7 +212,7 @@ def test_timestamping_stamps_what_is_published() -> None:
 
 
 @pytest.mark.parametrize(("listener", "caller"), PAIRS)
-def test_questions_go_both_ways(listener: str, caller: str) -> None:
+def test_get_receives_replies_in_both_directions(listener: str, caller: str) -> None:
     def answer(query: Query) -> None:
         with query:
             query.reply("q/a", query.payload or b"none", encoding="text/plain", attachment=query.attachment or b"")
@@ -243,26 +236,7 @@ def test_questions_go_both_ways(listener: str, caller: str) -> None:
             assert list(there.get("q/*", timeout=PATIENCE)) == []
 
 
-def test_a_question_without_a_value_has_none(peer: Session) -> None:
-    seen: list[object] = []
-
-    def answer(query: Query) -> None:
-        seen.append((query.payload, query.encoding, query.attachment, query.source_info))
-        seen.append((str(query.selector), query.accepts_replies()))
-
-    peer.declare_queryable("q", answer)
-    list(peer.get("q?a=1", timeout=PATIENCE))
-    assert seen == [(None, None, None, None), ("q?a=1", ReplyKeyExpr.MATCHING_QUERY)]
-
-
-def test_an_encoding_alone_makes_an_empty_value(peer: Session) -> None:
-    seen: list[object] = []
-    peer.declare_queryable("q", lambda query: seen.append((query.payload, query.encoding)))
-    list(peer.get("q", encoding="text/plain", timeout=PATIENCE))
-    assert seen == [(b"", Encoding.TEXT_PLAIN)]
-
-
-def test_a_handler_that_raises_still_ends_the_query(
+def test_query_ends_when_the_callback_raises(
     router: Session, client: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(query: Query) -> None:
@@ -275,7 +249,7 @@ def test_a_handler_that_raises_still_ends_the_query(
     assert "on purpose" in caplog.text
 
 
-def test_every_queryable_of_a_session_replies(router: Session, client: Session) -> None:
+def test_all_queryables_of_a_session_reply(router: Session, client: Session) -> None:
     """RE-77: each as an entity of its own."""
     offered = [router.declare_queryable("q", lambda query: query.reply("q", b"yes")) for _ in range(2)]
     until(lambda: client.declare_querier("q").matching_status)
@@ -285,7 +259,7 @@ def test_every_queryable_of_a_session_replies(router: Session, client: Session) 
         assert len(found) == 2
 
 
-def test_a_query_ends_with_the_last_neighbour_that_was_asked() -> None:
+def test_query_ends_when_the_last_queried_neighbour_finishes() -> None:
     """RE-78: past the router."""
     with listening("peer") as one, listening("peer") as two:
         held = [session.declare_queryable("q") for session in (one, two)]
@@ -339,7 +313,7 @@ def test_consolidation(peer: Session) -> None:
 
 @pytest.mark.parametrize("where", ["here", "direct", "routed"])
 @pytest.mark.parametrize("preferred", list(ConsolidationMode))
-def test_a_queryable_prefers_a_consolidation(where: str, preferred: ConsolidationMode) -> None:
+def test_consolidation_preferred_by_the_queryable_applies_with_auto(where: str, preferred: ConsolidationMode) -> None:
     """QU-56, RE-50: REPLY says what the queryable prefers, which counts if the querier has chosen nothing."""
     others: dict[str, object] = {"namespace": "n"} if where == "routed" else {}
     seen: list[ConsolidationMode] = []
@@ -370,7 +344,7 @@ def test_a_queryable_prefers_a_consolidation(where: str, preferred: Consolidatio
 
 
 @pytest.mark.parametrize("where", ["here", "direct", "routed"])
-def test_answers_tell_their_source(where: str) -> None:
+def test_replies_have_the_given_source_info(where: str) -> None:
     """RE-45, RE-66: SourceInfo of a value, a removal and an error; none unless told."""
     others: dict[str, object] = {"namespace": "n"} if where == "routed" else {}
     source = SourceInfo.from_wire(wire.SourceInfo(wire.ZenohId(3), 4, 5))
@@ -390,7 +364,7 @@ def test_answers_tell_their_source(where: str) -> None:
 
 @pytest.mark.parametrize("body", [messages.Put(payload=b"x"), messages.Del()], ids=["put", "del"])
 @pytest.mark.parametrize("stamps", [True, False])
-def test_the_timestamp_of_a_push_is_that_of_its_sample(body: messages.Put | messages.Del, stamps: bool) -> None:
+def test_timestamp_of_push_is_used_where_put_has_none(body: messages.Put | messages.Del, stamps: bool) -> None:
     """PU-72: where PUT or DEL has none; through a router that stamps and one that does not."""
     stamp = wire.Timestamp(7 << 32, wire.ZenohId(9))
     with (
@@ -408,7 +382,7 @@ def test_the_timestamp_of_a_push_is_that_of_its_sample(body: messages.Put | mess
             assert [subscriber.recv(PATIENCE).timestamp.to_wire() for _ in range(2)] == [stamp, own]
 
 
-def test_publications_have_their_timestamp_in_the_push_if_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timestamping_extension_puts_the_timestamp_into_the_push(monkeypatch: pytest.MonkeyPatch) -> None:
     """PU-72: an option of the session that publishes."""
     heard: list[wire.Timestamp | None] = []
     with listening("router") as router, connected("client", router, timestamping__extension=True) as sender:
@@ -430,7 +404,7 @@ def test_publications_have_their_timestamp_in_the_push_if_wanted(monkeypatch: py
 
 
 @pytest.mark.parametrize("where", ["here", "direct", "routed"])
-def test_requests_and_responses_have_timestamps(where: str) -> None:
+def test_query_and_error_reply_have_the_given_timestamp(where: str) -> None:
     """QU-18, RE-25: a queryable sees when it was asked; what a response tells counts where its value tells nothing."""
     others: dict[str, object] = {"namespace": "n"} if where == "routed" else {}
     with listening("router", **others) as router, connected("client", router, **others) as client:
@@ -450,7 +424,7 @@ def test_requests_and_responses_have_timestamps(where: str) -> None:
 
 
 @pytest.mark.parametrize("where", ["here", "direct", "routed"])
-def test_a_budget_ends_a_query(where: str) -> None:
+def test_query_ends_after_budget_responses(where: str) -> None:
     """QU-37, QU-76, RE-38: the querier tells its budget and accepts no more, without a RESPONSE_FINAL."""
     others: dict[str, object] = {"namespace": "n"} if where == "routed" else {}
     with listening("router", **others) as router, connected("client", router, **others) as client:
@@ -475,30 +449,8 @@ def test_a_budget_ends_a_query(where: str) -> None:
             client.get("q", budget=0)
 
 
-def test_parameters_have_a_length_of_16_bits(router: Session, client: Session) -> None:
-    """MR-229, QU-49: longer ones are refused where they are given, and read where they come."""
-    sizes: list[int] = []
-    router.declare_queryable("q", lambda query: sizes.append(len(str(query.parameters).encode())))
-    until(lambda: client.declare_querier("q").matching_status)
-    longest = "é" * (2**15 - 1) + "x"
-    assert list(client.get(f"q?{longest}", timeout=PATIENCE)) == []
-    querier = client.declare_querier("q")
-    refused: list[Callable[[], object]] = [
-        lambda: client.get(f"q?{longest}x"),
-        lambda: querier.get(parameters=f"{longest}x"),
-        lambda: client.get(f"q?{longest}", accept_replies=ReplyKeyExpr.ANY),
-    ]
-    for ask in refused:
-        with pytest.raises(UsageError, match="bytes, more than 65535"):
-            ask()
-    body = messages.Query(parameters="x" * 70_000)
-    with client._runtime.lock:
-        client._runtime.node.send_local(messages.Request(request_id=77, wire_expr=wire.WireExpr(0, "q"), body=body))
-    until(lambda: sizes == [65_535, 70_000])
-
-
 @pytest.mark.parametrize(("patch", "told"), [(0, CongestionControl.DROP), (1, CongestionControl.BLOCK_FIRST)])
-def test_block_first_is_told_to_neighbours_that_know_it(
+def test_block_first_is_sent_only_to_neighbours_with_patch_1(
     monkeypatch: pytest.MonkeyPatch, patch: int, told: CongestionControl
 ) -> None:
     """MR-124: flag F needs a session with patch 1; before, by publishers, queriers and routers, it is not set."""
@@ -529,7 +481,7 @@ def test_block_first_is_told_to_neighbours_that_know_it(
 
 
 @pytest.mark.parametrize(("meaning", "count"), [("covering", 0), ("declared", 1)])
-def test_a_router_may_ask_all_that_are_declared_complete(meaning: str, count: int) -> None:
+def test_all_complete_setting_decides_which_queryables_a_router_queries(meaning: str, count: int) -> None:
     """QU-34, RO-19."""
     with (
         listening("router", routing__router__all_complete=meaning) as router,
@@ -541,7 +493,7 @@ def test_a_router_may_ask_all_that_are_declared_complete(meaning: str, count: in
         assert len(list(asker.get("q/*", target=QueryTarget.ALL_COMPLETE, timeout=PATIENCE))) == count
 
 
-def test_replies_on_other_keys_must_be_asked_for(peer: Session) -> None:
+def test_reply_on_other_key_is_rejected_unless_accepted(peer: Session) -> None:
     refused: list[str] = []
 
     def answer(query: Query) -> None:
@@ -558,7 +510,7 @@ def test_replies_on_other_keys_must_be_asked_for(peer: Session) -> None:
     assert str(selector) == "q?a=1"
 
 
-def test_a_question_nobody_answers_times_out(router: Session, client: Session) -> None:
+def test_query_without_reply_times_out(router: Session, client: Session) -> None:
     held = router.declare_queryable("q")
     until(lambda: client.declare_querier("q").matching_status)
     found = client.get("q", timeout=0.05)
@@ -569,7 +521,7 @@ def test_a_question_nobody_answers_times_out(router: Session, client: Session) -
 
 
 @pytest.mark.parametrize("where", ["here", "direct", "routed"])
-def test_a_querier_may_wait_without_end(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_infinite_timeout_is_not_sent_and_starts_no_timer(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """QU-41: it sends no Timeout then, and nothing but the answers ends the query."""
     timers: list[object] = []
     others: dict[str, object] = {"namespace": "n"} if where == "routed" else {}
@@ -593,19 +545,7 @@ def test_a_querier_may_wait_without_end(where: str, monkeypatch: pytest.MonkeyPa
         assert not any(getattr(work, "func", None) == client._runtime.queries._finish for work in timers)
 
 
-def test_a_query_that_says_nothing_blocks_and_has_ten_seconds(router: Session, client: Session) -> None:
-    """MR-139, QU-42: what is written where the program gives neither."""
-    queries = router.declare_queryable("q")
-    until(lambda: client.declare_querier("q").matching_status)
-    for ask in (partial(client.get, "q"), client.declare_querier("q").get):
-        found = ask()
-        with queries.recv(PATIENCE) as query:
-            request = query._require_handle().request
-            assert (request.qos, request.timeout_ms) == (wire.QoS.REQUEST, 10_000)
-        assert list(found) == []
-
-
-def test_who_says_no_timeout_is_given_ten_seconds(router: Session, client: Session) -> None:
+def test_request_without_timeout_expires_after_ten_seconds_at_the_queryable(router: Session, client: Session) -> None:
     """QU-41: by the session that answers, if nobody else."""
     queries = router.declare_queryable("q")
     until(lambda: client.declare_querier("q").matching_status)
@@ -617,7 +557,7 @@ def test_who_says_no_timeout_is_given_ten_seconds(router: Session, client: Sessi
     assert list(found) == []
 
 
-def test_replies_to_a_callback_end_with_a_drop(router: Session, client: Session) -> None:
+def test_callback_of_get_is_dropped_after_the_last_reply(router: Session, client: Session) -> None:
     router.declare_queryable("q", lambda query: query.reply("q", b"yes"))
     found: list[object] = []
     over = threading.Event()
@@ -626,7 +566,7 @@ def test_replies_to_a_callback_end_with_a_drop(router: Session, client: Session)
     assert len(found) == 1
 
 
-def test_cancellation_ends_what_is_in_flight(router: Session, client: Session) -> None:
+def test_cancellation_ends_pending_queries(router: Session, client: Session) -> None:
     waiting = router.declare_queryable("q")
     token = CancellationToken()
     found = client.get("q", cancellation_token=token, timeout=PATIENCE)
@@ -640,7 +580,7 @@ def test_cancellation_ends_what_is_in_flight(router: Session, client: Session) -
     query.drop()
 
 
-def test_localities_of_questions(router: Session, client: Session) -> None:
+def test_allowed_destination_of_queries(router: Session, client: Session) -> None:
     router.declare_queryable("q", lambda query: query.reply("q", b"there"))
     client.declare_queryable("q", lambda query: query.reply("q", b"here"), allowed_origin=Locality.SESSION_LOCAL)
 
@@ -661,7 +601,7 @@ def test_localities_of_questions(router: Session, client: Session) -> None:
 
 
 @pytest.mark.parametrize("where", ["here", "there"])
-def test_replies_have_the_qos_of_the_query_or_their_own(router: Session, client: Session, where: str) -> None:
+def test_replies_have_the_qos_of_the_query_unless_given(router: Session, client: Session, where: str) -> None:
     def answer(query: Query) -> None:
         query.reply("q/1", b"")
         query.reply("q/2", b"", priority=Priority.BACKGROUND, congestion_control=CongestionControl.BLOCK_FIRST)
@@ -681,7 +621,7 @@ def test_replies_have_the_qos_of_the_query_or_their_own(router: Session, client:
     }
 
 
-def test_a_querier_asks_with_its_settings(peer: Session) -> None:
+def test_querier_queries_with_its_settings(peer: Session) -> None:
     seen: list[tuple[str, ReplyKeyExpr, object]] = []
 
     def answer(query: Query) -> None:
@@ -701,41 +641,10 @@ def test_a_querier_asks_with_its_settings(peer: Session) -> None:
 # --- liveliness ---
 
 
-@pytest.mark.parametrize(("listener", "caller"), PAIRS)
-def test_tokens_come_and_go(listener: str, caller: str) -> None:
-    with pair(listener, caller) as (one, other):
-        for here, there in [(one, other), (other, one)]:
-            token = here.liveliness().declare_token("live/first")
-            until(lambda: replies_of(there.liveliness().get("live/**")) == ["live/first"])  # noqa: B023 - at once
-            with (
-                there.liveliness().declare_subscriber("live/**", history=True) as old,
-                there.liveliness().declare_subscriber("live/**") as new,
-            ):
-                assert old.recv(PATIENCE).kind is SampleKind.PUT
-                second = here.liveliness().declare_token("live/second")
-                for subscriber in (old, new):
-                    sample = subscriber.recv(PATIENCE)
-                    assert (sample.key_expr, sample.kind, sample.payload) == ("live/second", SampleKind.PUT, b"")
-                second.undeclare()
-                sample = new.recv(PATIENCE)
-                assert (sample.key_expr, sample.kind) == ("live/second", SampleKind.DELETE)
-            token.undeclare()
-            until(lambda: replies_of(there.liveliness().get("live/**")) == [])  # noqa: B023 - at once
-
-
-def test_tokens_die_with_their_session(router: Session, client: Session) -> None:
-    with connected("client", router) as other:
-        token = other.liveliness().declare_token("live/a")
-        subscriber = client.liveliness().declare_subscriber("live/*", history=True)
-        assert subscriber.recv(PATIENCE).kind is SampleKind.PUT
-        assert token.id.zid == other.zid()
-    assert subscriber.recv(PATIENCE).kind is SampleKind.DELETE
-
-
 # --- matching ---
 
 
-def test_a_listener_hears_of_matching(router: Session, client: Session) -> None:
+def test_matching_listener_receives_changes(router: Session, client: Session) -> None:
     publisher = client.declare_publisher("demo/a")
     listener = publisher.declare_matching_listener()
     assert not publisher.matching_status
@@ -754,7 +663,7 @@ def test_a_listener_hears_of_matching(router: Session, client: Session) -> None:
     assert list(listener.handler) == []
 
 
-def test_only_complete_queryables_match_who_asks_for_those(router: Session, client: Session) -> None:
+def test_matching_status_of_all_complete_counts_complete_queryables_only(router: Session, client: Session) -> None:
     querier = client.declare_querier("q/a", target=QueryTarget.ALL_COMPLETE)
     other = client.declare_querier("q/a")
     router.declare_queryable("q/**", lambda _: None)
@@ -764,7 +673,7 @@ def test_only_complete_queryables_match_who_asks_for_those(router: Session, clie
     until(lambda: querier.matching_status)
 
 
-def test_a_new_publisher_knows_what_the_old_one_was_not_told(router: Session, client: Session) -> None:
+def test_matching_status_is_current_for_a_publisher_declared_later(router: Session, client: Session) -> None:
     first = client.declare_publisher("a")
     subscriber = router.declare_subscriber("a")
     until(lambda: first.matching_status)
@@ -780,7 +689,7 @@ def test_a_new_publisher_knows_what_the_old_one_was_not_told(router: Session, cl
 # --- life ---
 
 
-def test_it_closes_once_and_for_all(router: Session, client: Session) -> None:
+def test_closed_session_rejects_every_call(router: Session, client: Session) -> None:
     subscriber = client.declare_subscriber("a")
     publisher = client.declare_publisher("a")
     querier = client.declare_querier("a")
@@ -827,7 +736,7 @@ def test_what_was_published_before_closing_arrives(router: Session, client: Sess
     assert all(len(subscriber.recv(PATIENCE).payload) == 1_000_000 for _ in range(50))
 
 
-def test_a_session_nobody_holds_closes(router: Session) -> None:
+def test_unreferenced_session_closes(router: Session) -> None:
     session = connected("client", router)
     gone = weakref.ref(session)
     subscriber = session.declare_subscriber("a")
@@ -842,7 +751,7 @@ def test_a_session_nobody_holds_closes(router: Session) -> None:
 
 
 @pytest.mark.parametrize("indirect", [True, False])
-def test_everything_can_be_done_from_a_callback(router: Session, client: Session, indirect: bool) -> None:
+def test_session_methods_can_be_called_from_callbacks(router: Session, client: Session, indirect: bool) -> None:
     router.declare_queryable("q", lambda query: query.reply("q", b"yes"))
     echo = router.declare_subscriber("echo")
     done = threading.Event()
@@ -873,7 +782,7 @@ def test_everything_can_be_done_from_a_callback(router: Session, client: Session
     client.close()
 
 
-def test_a_direct_callback_holds_no_lock(peer: Session) -> None:
+def test_callback_runs_without_the_session_lock(peer: Session) -> None:
     """Whoever waits in one for a thread that uses the session must not wait for ever."""
     done = threading.Event()
 
@@ -889,7 +798,7 @@ def test_a_direct_callback_holds_no_lock(peer: Session) -> None:
     assert done.wait(PATIENCE)
 
 
-def test_many_threads_at_once(router: Session, client: Session) -> None:
+def test_session_is_thread_safe(router: Session, client: Session) -> None:
     subscriber = router.declare_subscriber("t/*", FifoChannel(100_000))
     router.declare_queryable("q", lambda query: query.reply("q", b"yes"))
     trouble: list[BaseException] = []
@@ -912,7 +821,7 @@ def test_many_threads_at_once(router: Session, client: Session) -> None:
     assert len([subscriber.recv(PATIENCE) for _ in range(400)]) == 400
 
 
-def test_declared_keys_are_keys(router: Session, client: Session) -> None:
+def test_declare_keyexpr_returns_a_key_expression(router: Session, client: Session) -> None:
     key = client.declare_keyexpr("demo/a")
     subscriber = router.declare_subscriber(key)
     client.put(key, b"1")
@@ -927,7 +836,7 @@ def test_declared_keys_are_keys(router: Session, client: Session) -> None:
     assert subscriber.recv(PATIENCE).payload == b"3"
 
 
-def test_undeclare_ends_anything_declared(peer: Session) -> None:
+def test_session_undeclare_ends_every_kind_of_entity(peer: Session) -> None:
     publisher = peer.declare_publisher("a")
     peer.undeclare(publisher)
     with pytest.raises(UsageError, match="publisher was undeclared"):
@@ -936,20 +845,20 @@ def test_undeclare_ends_anything_declared(peer: Session) -> None:
         peer.undeclare("a")  # type: ignore[arg-type]  # that is the point
 
 
-def test_ids_and_stamps(peer: Session) -> None:
+def test_ids_and_timestamps_of_a_session(peer: Session) -> None:
     assert peer.id.zid == peer.zid() == peer.info.zid()
     first, second = peer.new_timestamp(), peer.new_timestamp()
     assert first < second
     assert peer.declare_subscriber("a").id != peer.declare_subscriber("a").id
 
 
-def test_a_bad_key_is_refused(peer: Session) -> None:
+def test_invalid_key_expression_is_rejected(peer: Session) -> None:
     for call in (peer.put, peer.declare_subscriber):
         with pytest.raises(ZError):
             call("a//b", b"")  # type: ignore[call-overload]
 
 
-def test_it_reconnects_and_everything_goes_on() -> None:
+def test_entities_work_again_after_reconnection() -> None:
     with listening("router") as first:
         where = address(first)
         client = connected("client", first)
@@ -972,7 +881,7 @@ def test_it_reconnects_and_everything_goes_on() -> None:
         token.undeclare()
 
 
-def test_unread_queries_are_answered_when_the_queryable_goes(router: Session, client: Session) -> None:
+def test_unread_queries_end_when_the_queryable_is_undeclared(router: Session, client: Session) -> None:
     held = [router.declare_queryable("q")]
     found = client.get("q", timeout=PATIENCE)
     until(lambda: len(held[0].handler._items) == 1)
@@ -983,7 +892,7 @@ def test_unread_queries_are_answered_when_the_queryable_goes(router: Session, cl
     assert time.monotonic() - started < PATIENCE / 2
 
 
-def test_only_what_was_declared_can_be_undeclared(router: Session) -> None:
+def test_undeclare_of_an_undeclared_key_expression_is_rejected(router: Session) -> None:
     key = router.declare_keyexpr("a/b")
     router.undeclare(key)
     with pytest.raises(UsageError, match="was not declared"):
@@ -992,7 +901,7 @@ def test_only_what_was_declared_can_be_undeclared(router: Session) -> None:
         router.undeclare(3)  # type: ignore[arg-type]
 
 
-def test_a_session_says_which_it_is(router: Session) -> None:
+def test_repr_of_a_session_has_its_zid(router: Session) -> None:
     assert repr(router) == f"Session {{ zid: {router.zid()}, closed: false }}"
 
 
@@ -1017,7 +926,7 @@ def test_cancelling_waits_for_the_callback(router: Session, client: Session, ind
     assert seen == ["reply", "dropped"]
 
 
-def test_a_callback_may_cancel_its_own_query(router: Session, client: Session) -> None:
+def test_callback_can_cancel_its_own_query(router: Session, client: Session) -> None:
     queryable = router.declare_queryable("a")
     token, dropped = CancellationToken(), threading.Event()
     handler: Callback[object] = Callback(lambda _: token.cancel(), dropped.set)
@@ -1031,7 +940,7 @@ def points(stack: TimestampStack) -> list[str]:
     return [record.point.name for record in stack.records]
 
 
-def test_a_stack_goes_with_the_query_and_back(router: Session, client: Session) -> None:
+def test_timestamp_stack_of_query_and_reply(router: Session, client: Session) -> None:
     wanted = TimestampInstrumentationBuilder().set_send(True).set_route(True).set_receive(True).build()
     there = ["SEND", "ROUTE", "ROUTE", "RECEIVE"]
     for asking, expected in ((client, there), (router, ["SEND", "RECEIVE"])):
@@ -1051,7 +960,7 @@ def test_a_stack_goes_with_the_query_and_back(router: Session, client: Session) 
         assert points(reply.ok.timestamp_stack) == expected * 2
 
 
-def test_who_has_a_callback_has_no_channel(router: Session) -> None:
+def test_recv_of_an_entity_with_callback_raises(router: Session) -> None:
     plain = router.declare_subscriber("a", print)
     filled = router.declare_subscriber("a", (print, ["mine"]))
     for error in (UsageError, AttributeError):
@@ -1064,9 +973,7 @@ def test_who_has_a_callback_has_no_channel(router: Session) -> None:
     assert list(filled) == ["mine"]
 
 
-def test_what_a_router_stamps_has_the_same_stamp_in_its_own_session_and_elsewhere(
-    router: Session, client: Session
-) -> None:
+def test_router_adds_the_same_timestamp_for_local_and_remote_subscribers(router: Session, client: Session) -> None:
     with connected("client", router) as other:
         own, batches = router.declare_subscriber("demo/*"), router.declare_subscriber("demo/*", ArrowBatches())
         there = other.declare_subscriber("demo/*")

@@ -12,7 +12,7 @@ from tests.interop.reference import unused
 from tests.unit.api.sessions import config, listening
 from tests.unit.journal.rows import counted
 from tests.waiting import PATIENCE, until
-from zenspark.api.flush_barrier import Fence
+from zenspark.api.flush_barrier import FlushBarrier
 from zenspark.cli import main, replay
 from zenspark.journal import JournalWriter
 from zenspark.journal.key_remap import KeyRemap, RemapRule
@@ -125,13 +125,13 @@ def test_a_connection_that_is_lost_fails_the_command(
     with listening("router") as node:
         (locator,) = node.info.locators()
 
-        def count_lost(self: Fence, timeout: float) -> None:
+        def count_lost(self: FlushBarrier, timeout: float) -> None:
             node.close()
             until(lambda: self.losses)
             waited(self, timeout)
 
-        waited = Fence.wait
-        monkeypatch.setattr(Fence, "wait", count_lost)
+        waited = FlushBarrier.wait
+        monkeypatch.setattr(FlushBarrier, "wait", count_lost)
         where = ["-m", "client", "-e", locator, "--no-multicast-scouting"]
         assert main(["replay", journal, *where, "--speed", "max"]) == 2
     said = capsys.readouterr()

@@ -59,7 +59,7 @@ def test_keys_with_the_same_subscribers_share_one_route(all_of_them: Subscriptio
     assert all_of_them.route("a/1", False) is all_of_them.route("a/2", False)
 
 
-def test_cached_publishers_are_limited(all_of_them: Subscriptions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_deliveries_are_limited(all_of_them: Subscriptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriptions, "MAX_CACHED_ROUTES", 3)
     for number in range(10):
         all_of_them.route(f"a/{number}", True)

@@ -66,7 +66,7 @@ ROWS = st.fixed_dictionaries(
 
 
 @given(st.lists(ROWS, min_size=1, max_size=40))
-def test_any_rows(rows: list[dict[str, Any]]) -> None:
+def test_random_rows_round_trip(rows: list[dict[str, Any]]) -> None:
     given_rows = pa.RecordBatch.from_pylist(rows, SCHEMA)
     found = round_trip(encode_columns(given_rows))
     assert found.schema.equals(read_schema("samples"))
@@ -76,12 +76,12 @@ def test_any_rows(rows: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("start", [0, 3])
-def test_rows_that_are_part_of_a_batch(start: int) -> None:
+def test_sliced_batch_round_trips(start: int) -> None:
     rows = batch(*(row(number % 4, key="k", source_sn=number) for number in range(50)))[start : start + 40]
     assert plain(round_trip(encode_columns(rows))).equals(rows)
 
 
-def test_what_all_rows_have_in_common_is_there_once() -> None:
+def test_constant_columns_are_run_end_encoded() -> None:
     rows = batch(*(row(number, key="k", received_at=START) for number in range(100)))
     found = encode_columns(rows)
     assert pa.types.is_run_end_encoded(found.schema.field("kind").type)
@@ -90,7 +90,7 @@ def test_what_all_rows_have_in_common_is_there_once() -> None:
     assert plain(round_trip(found)).equals(rows)
 
 
-def test_few_keys_are_a_dictionary_and_many_are_not() -> None:
+def test_few_distinct_keys_are_dictionary_encoded() -> None:
     few = encode_columns(batch(*(row(number, key=f"k/{number % 5}") for number in range(100))))
     assert few.schema.field("key").type == pa.dictionary(pa.int8(), pa.string())
     many = encode_columns(batch(*(row(number) for number in range(100))))
@@ -100,13 +100,13 @@ def test_few_keys_are_a_dictionary_and_many_are_not() -> None:
 
 
 @pytest.mark.parametrize(("keys", "width"), [(100, pa.int8()), (1000, pa.int16()), (40_000, pa.int32())])
-def test_an_index_is_as_narrow_as_it_can_be(keys: int, width: pa.DataType) -> None:
+def test_dictionary_index_has_the_narrowest_type(keys: int, width: pa.DataType) -> None:
     numbers = [number % keys for number in range(keys * 8)]
     rows = pa.RecordBatch.from_pydict({"key": [f"k/{number}" for number in sorted(numbers)]})
     assert encode_columns(rows).schema.field("key").type == pa.dictionary(width, pa.string())
 
 
-def test_a_time_that_follows_from_the_clock_reading_is_left_out() -> None:
+def test_timestamp_computed_from_ntp64_is_omitted() -> None:
     rows = batch(row(0, timestamp_ntp64=NTP64, timestamp=START, timestamp_id="a"), row(1))
     found = encode_columns(rows)
     assert "timestamp" not in found.schema.names
@@ -114,24 +114,24 @@ def test_a_time_that_follows_from_the_clock_reading_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("time", [START + 1, None])
-def test_a_time_that_does_not_follow_is_kept(time: int | None) -> None:
+def test_timestamp_different_from_ntp64_is_kept(time: int | None) -> None:
     rows = batch(row(0, timestamp_ntp64=NTP64, timestamp=time, timestamp_id="a"), row(1))
     assert plain(round_trip(encode_columns(rows))).equals(rows)
 
 
-def test_a_reading_after_2038() -> None:
+def test_ntp64_after_2038_round_trips() -> None:
     ntp64 = 0xF000_0000 << 32
     rows = batch(row(0, timestamp_ntp64=ntp64 - 2**64, timestamp=0xF000_0000 * 10**6))
     assert "timestamp" not in encode_columns(rows).schema.names
     assert plain(round_trip(encode_columns(rows))).equals(rows)
 
 
-def test_rows_with_nothing_in_them() -> None:
+def test_all_null_rows_round_trip() -> None:
     rows = batch({}, {})
     assert plain(round_trip(encode_columns(rows))).equals(rows)
 
 
-def test_rows_that_are_no_samples() -> None:
+def test_other_schemas_round_trip() -> None:
     schema = SCHEMAS["sessions"]
     rows = pa.RecordBatch.from_pylist([{"time": START, "event": "OPENED", "zid": "a"}], schema)
     found = decode_columns(encode_columns(rows), read_schema("sessions"), "r", 0)
@@ -149,14 +149,14 @@ def test_rows_that_are_no_samples() -> None:
         [piece(0, 30, express=True), piece(0, 30), piece(1, 30, via=None, encoding="text/plain")],
     ],
 )
-def test_what_was_received_is_packed_as_its_rows_would_be_read(pieces: list[Any]) -> None:
+def test_encoded_chunks_equal_encoded_rows(pieces: list[Any]) -> None:
     assert plain(round_trip(encode_chunks(pieces))).equals(concat_chunks(pieces))
 
 
 # --- nulls ------------------------------------------------------------------------------------------------------------
 
 
-def test_blocks_that_have_a_null_inside_a_dictionary_are_read_and_unified(tmp_path: Path) -> None:
+def test_dictionaries_with_null_values_are_read_and_unified(tmp_path: Path) -> None:
     journal = Journal(nulls_in_dictionaries(tmp_path))
     (rows,) = journal.slices(0, journal.latest(), 1)
     words = pa.Table.from_batches(rows.batches(DICTIONARY_TYPE))
@@ -167,14 +167,14 @@ def test_blocks_that_have_a_null_inside_a_dictionary_are_read_and_unified(tmp_pa
     assert words.unify_dictionaries().cast(plain.schema).equals(plain)
 
 
-def test_a_null_is_in_the_index_and_a_value_is_there_once() -> None:
+def test_dictionary_nulls_are_in_the_index() -> None:
     rows = encode_chunks([piece(0, 9, timestamp_id=clock, via=via) for clock in (None, "a") for via in "xyz"])
     clocks, via = rows.column("timestamp_id"), rows.column("via")
     assert (clocks.dictionary.to_pylist(), clocks.indices.null_count) == (["a"], 27)
     assert via.dictionary.to_pylist() == ["x", "y", "z"]
 
 
-def test_runs_of_texts_with_a_null_become_words() -> None:
+def test_run_end_encoded_texts_decode_to_dictionaries() -> None:
     runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 5], RUN_END_TYPE), pa.array(["a", None, "b"], TEXT_TYPE))
     rows = pa.RecordBatch.from_arrays([runs], ["via"])
     found = [
@@ -187,7 +187,7 @@ def test_runs_of_texts_with_a_null_become_words() -> None:
 
 
 @pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
-def test_large_columns_are_parts_of_their_own(compression: str) -> None:
+def test_large_buffers_are_not_copied(compression: str) -> None:
     rows = encode_columns(batch(*(row(number, payload=random.Random(number).randbytes(1000)) for number in range(100))))
     parts = serialize_batch(rows, compression)
     sink = pa.BufferOutputStream()

@@ -7,7 +7,7 @@ from tests.waiting import PATIENCE, until
 from zenspark.journal.counters import Counter, Counters, read_link_counters, recorder_counters
 
 
-def test_what_a_recorder_counts() -> None:
+def test_recorder_counters() -> None:
     assert recorder_counters(9, 4, {"ab": 3, "cd": 2}) == {
         ("received", None, None): 9,
         ("recorded", None, None): 4,
@@ -16,7 +16,7 @@ def test_what_a_recorder_counts() -> None:
     }
 
 
-def test_only_what_has_changed_is_found() -> None:
+def test_only_changed_counters_are_returned() -> None:
     values: dict[Counter, int] = {("received", None, None): 0}
     with listening("peer") as session:
         counters = Counters(session, lambda: values)
@@ -29,7 +29,7 @@ def test_only_what_has_changed_is_found() -> None:
         assert counters.take_changes() == {("recorded", None, None): 3}
 
 
-def test_links_count_from_when_the_recorder_was_made() -> None:
+def test_link_counters_start_at_recorder_creation() -> None:
     with listening("peer") as session, connected("client", session) as client:
         name = ("received", str(client.zid()), None)
         subscriber = session.declare_subscriber("a")

@@ -30,7 +30,7 @@ class Disk:
     [(100 * MB, 10 * MB, 30 * MB), (1000 * MB, 1 * MB, 50 * MB), (10**13, 1 * MB, MAX_RESERVE_BYTES)],
     ids=["blocks", "share", "most"],
 )
-def test_it_comes_when_little_is_left_and_goes_when_there_is_more(
+def test_alarm_is_raised_and_cleared(
     total: int,
     flush_bytes: int,
     reserve: int,
@@ -52,7 +52,7 @@ def test_it_comes_when_little_is_left_and_goes_when_there_is_more(
     assert lines[1].startswith("j: enough disk space again: ")
 
 
-def test_it_tells_how_much_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warning_has_the_free_space(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk(20 * 10**9)
     disk.free = 12_345_678
     monkeypatch.setattr(shutil, "disk_usage", disk.usage)
@@ -64,7 +64,7 @@ def test_it_tells_how_much_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     assert alarm.warning == "low disk space: 12 MB of 20 TB left"
 
 
-def test_it_looks_only_from_time_to_time_and_survives_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_are_rate_limited_and_errors_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk(100 * MB)
     monkeypatch.setattr(shutil, "disk_usage", disk.usage)
     alarm = DiskAlarm(Path("j"), 10 * MB)

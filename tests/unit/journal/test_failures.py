@@ -17,7 +17,7 @@ def error_of(number: int, file: str | None = None) -> OSError:
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
-def test_a_full_disk_is_told_apart(number: int) -> None:
+def test_full_disk_is_journal_full(number: int) -> None:
     found = write_failure("j", error_of(number))
     assert isinstance(found, JournalFull)
     assert str(found) == f"j: the disk is full ({os.strerror(number)}): free space, or choose another directory"
@@ -29,13 +29,13 @@ def test_other_errors_name_the_path_and_the_reason() -> None:
     assert str(read_failure("j", OSError("no number"))) == "j: cannot be read: no number"
 
 
-def test_the_file_is_named_if_it_is_known() -> None:
+def test_error_has_the_file_name_if_known() -> None:
     with pytest.raises(JournalError, match=r"^j/file: cannot be written: Permission denied"), write_errors(Path("j")):
         raise error_of(errno.EACCES, "j/file")
     with pytest.raises(JournalError, match=r"^j: cannot be read: Permission denied"), read_errors(Path("j")):
         raise error_of(errno.EACCES)
 
 
-def test_a_file_that_is_not_there_is_for_the_caller_to_judge() -> None:
+def test_file_not_found_is_passed_on() -> None:
     with pytest.raises(FileNotFoundError), read_errors(Path("j")):
         raise error_of(errno.ENOENT, "j/file")

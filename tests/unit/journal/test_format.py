@@ -36,7 +36,7 @@ BLOCKS = st.builds(BlockHeader, U32, U64, U64, TIMES, TIMES, U32)
 
 
 @given(BLOCKS, U64)
-def test_headers_and_entries_are_read_as_they_were_written(block: BlockHeader, position: int) -> None:
+def test_headers_and_entries_round_trip(block: BlockHeader, position: int) -> None:
     assert len(block.to_bytes()) == HEADER_SIZE == 64
     assert BlockHeader.from_bytes(block.to_bytes()) == block
     entry = IndexEntry(position, block)
@@ -45,12 +45,12 @@ def test_headers_and_entries_are_read_as_they_were_written(block: BlockHeader, p
 
 
 @given(st.binary(max_size=100))
-def test_other_bytes_are_neither(raw: bytes) -> None:
+def test_invalid_bytes_decode_to_none(raw: bytes) -> None:
     assert BlockHeader.from_bytes(raw) is None
     assert IndexEntry.from_bytes(raw) is None
 
 
-def test_every_changed_bit_of_a_header_is_found() -> None:
+def test_every_bit_flip_in_a_header_is_detected() -> None:
     raw = BlockHeader(1, 2, 3, (4, 5), EMPTY_TIME_RANGE, 6).to_bytes()
     for place in range(len(raw) * 8):
         changed = bytearray(raw)
@@ -67,22 +67,22 @@ def test_names_sort_as_offsets_do() -> None:
 
 
 @pytest.mark.parametrize("name", ["journal.json", "7.index", "0000000000000000000x.index", f"{7:020}.segment"])
-def test_other_names_are_no_indexes(name: str) -> None:
+def test_other_file_names_have_no_offset(name: str) -> None:
     assert parse_offset(name, INDEX) is None
 
 
-def test_rows_end_with_where_they_stand() -> None:
+def test_read_schema_ends_with_recorder_and_offset() -> None:
     assert read_schema("samples").names == [*SCHEMA.names, "recorder", "offset"]
     assert set(SCHEMAS) == {"samples", "sessions", "declarations", "counters"}
 
 
-def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_manifest_round_trips(tmp_path: Path) -> None:
     made = Manifest.new("r", "sessions")
     (tmp_path / "journal.json").write_text(made.to_json())
     assert Manifest.read(tmp_path) == made
 
 
-def test_a_journal_is_a_directory_of_this_machine() -> None:
+def test_journal_directory_must_be_local() -> None:
     for path in ("journal", "/a/journal", "a:b/c", "C:/journal"):
         assert journal_directory(path) == Path(path)
     for uri in ("s3://bucket/journal", Path("s3://bucket/journal")):
@@ -92,13 +92,13 @@ def test_a_journal_is_a_directory_of_this_machine() -> None:
         journal_directory("a\0b")
 
 
-def test_the_last_time_of_an_entry_is_found_without_reading_the_rest() -> None:
+def test_last_received_struct_decodes_the_last_time() -> None:
     entry = IndexEntry(7, BlockHeader(1, 2, 3, (4, 5), (6, 7), 8))
     assert LAST_RECEIVED_STRUCT.unpack(entry.to_bytes()) == (5,)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no permissions of this kind")
-def test_a_file_is_written_whole_and_not_for_everybody(tmp_path: Path) -> None:
+def test_file_is_written_completely_with_restricted_permissions(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         write_file(tmp_path / "file", "é" * 1000)

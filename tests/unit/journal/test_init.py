@@ -20,7 +20,7 @@ def test_other_names_are_not() -> None:
         _ = zenspark.journal.nonsense
 
 
-def test_who_only_reads_loads_no_session() -> None:
+def test_reading_imports_no_session() -> None:
     script = "import sys, zenspark.journal; print([name for name in sys.modules if name.startswith({names})])"
     script = script.format(names=("zenspark.api", "zenspark.engine"))
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout

@@ -27,23 +27,23 @@ def test_rules(rule: str, key: str, new: str | None) -> None:
 
 
 @pytest.mark.parametrize("text", ["a", "=b", "/**=b", "a/*=b", "a=b/*/c", "a//b=c", "a=b#"])
-def test_other_texts_are_no_rules(text: str) -> None:
+def test_invalid_rules_are_rejected(text: str) -> None:
     with pytest.raises(UsageError):
         RemapRule.parse(text)
 
 
-def test_the_first_rule_that_applies_counts_and_the_prefix_always() -> None:
+def test_first_matching_rule_and_prefix_are_applied() -> None:
     remapping = KeyRemap(rules=[RemapRule("a/b", "x"), RemapRule("a", "y")], prefix="p")
     assert [remapping.remap_key(key) for key in ("a/b/c", "a/c", "c")] == ["p/x/c", "p/y/c", "p/c"]
     assert KeyRemap(rules=[RemapRule("a", "")], prefix="p").remap_key("a") == "p"
 
 
-def test_a_key_that_would_be_none_is_refused() -> None:
+def test_invalid_new_key_is_rejected() -> None:
     with pytest.raises(UsageError, match="the key 'a' would become ''"):
         KeyRemap(rules=[RemapRule("a", "")]).remap_key("a")
 
 
-def test_rows_are_chosen_and_renamed() -> None:
+def test_rows_are_selected_and_renamed() -> None:
     rows = batch(*(row(number, key=key) for number, key in enumerate(["a/1", "b/1", "a/2", "a/1"])))
     assert KeyRemap().apply(rows) is rows
     found = KeyRemap([KeyExpr("a/**")], [RemapRule("a", "z")]).apply(rows)

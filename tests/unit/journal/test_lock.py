@@ -28,7 +28,7 @@ def held(path: Path) -> JournalLock:
     return lock
 
 
-def test_a_second_writer_learns_which_process_is_the_first(path: Path) -> None:
+def test_second_writer_gets_the_pid_of_the_first(path: Path) -> None:
     lock = held(path)
     with pytest.raises(JournalLocked, match=f"process {os.getpid()} writes this journal") as caught:
         JournalLock(path)
@@ -37,7 +37,7 @@ def test_a_second_writer_learns_which_process_is_the_first(path: Path) -> None:
     held(path).release()
 
 
-def test_a_lock_file_need_not_name_the_process(path: Path) -> None:
+def test_lock_file_without_pid_is_accepted(path: Path) -> None:
     lock = held(path)
     (path / LOCK).write_text("?")
     with pytest.raises(JournalLocked, match="another process"):
@@ -45,7 +45,7 @@ def test_a_lock_file_need_not_name_the_process(path: Path) -> None:
     lock.release()
 
 
-def test_a_lock_ends_with_its_process(path: Path) -> None:
+def test_lock_is_released_when_its_process_ends(path: Path) -> None:
     script = "import sys, time; from pathlib import Path; from zenspark.journal.lock import JournalLock\n"
     script += "lock = JournalLock(Path(sys.argv[1])); lock.lock_manifest(); print('held', flush=True); time.sleep(60)"
     process = subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True)
@@ -61,7 +61,7 @@ def test_a_lock_ends_with_its_process(path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be removed")
-def test_a_removed_lock_file_lets_nobody_in_and_is_made_again(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_removed_lock_file_keeps_the_lock_and_is_recreated(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     lock = held(path)
     (path / LOCK).unlink()
     second = JournalLock(path)
@@ -80,7 +80,7 @@ def test_a_removed_lock_file_lets_nobody_in_and_is_made_again(path: Path, caplog
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be removed")
-def test_a_lock_file_that_another_process_holds_meanwhile_is_respected(path: Path) -> None:
+def test_recreated_lock_file_held_by_another_process_raises_locked(path: Path) -> None:
     """As a version that locks nothing else would do."""
     lock = held(path)
     (path / LOCK).unlink()
@@ -93,7 +93,7 @@ def test_a_lock_file_that_another_process_holds_meanwhile_is_respected(path: Pat
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be removed")
-def test_a_journal_that_was_replaced_is_not_written_any_more(path: Path) -> None:
+def test_replaced_journal_fails_the_check(path: Path) -> None:
     lock = held(path)
     (path / MANIFEST).unlink()
     with pytest.raises(JournalError, match=r"journal\.json: was removed, moved or replaced"):
@@ -104,7 +104,7 @@ def test_a_journal_that_was_replaced_is_not_written_any_more(path: Path) -> None
     lock.release()
 
 
-def test_a_file_system_without_locks_is_named_as_such(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filesystem_without_locks_raises_journal_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 

@@ -32,7 +32,7 @@ def rows(path: Path, *columns: str) -> list[tuple[Any, ...]]:
     return list(zip(*(table[name].to_pylist() for name in columns), strict=True))
 
 
-def test_neighbours_and_what_they_declare_over_time(node: Session, tmp_path: Path) -> None:
+def test_sessions_and_declarations_are_recorded(node: Session, tmp_path: Path) -> None:
     path = tmp_path / "j"
     sessions, declarations = path / "sessions", path / "declarations"
     with JournalWriter(path, Policy(), recorder="r") as writer, Recorder(node, ["a"], writer):
@@ -54,7 +54,7 @@ def test_neighbours_and_what_they_declare_over_time(node: Session, tmp_path: Pat
     assert times == sorted(times)
 
 
-def test_what_is_there_begins_and_ends_with_the_recording(node: Session, tmp_path: Path) -> None:
+def test_current_state_is_opened_and_closed_with_the_recording(node: Session, tmp_path: Path) -> None:
     path = tmp_path / "j"
     with connected("client", node) as client, client.declare_queryable("q"):
         until(lambda: node.info.declarations())
@@ -65,7 +65,7 @@ def test_what_is_there_begins_and_ends_with_the_recording(node: Session, tmp_pat
     assert [event for (event,) in rows(path / "declarations", "event")] == ["DECLARED", "UNDECLARED"] * 2
 
 
-def test_a_session_that_ends_first_is_no_trouble(tmp_path: Path) -> None:
+def test_session_closed_before_stop_is_accepted(tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "j") as writer:
         with listening("router") as session:
             recorder = Recorder(session, ["a"], writer).start()
@@ -74,7 +74,7 @@ def test_a_session_that_ends_first_is_no_trouble(tmp_path: Path) -> None:
     assert Journal(tmp_path / "j" / "declarations").latest() == 0
 
 
-def test_counters_are_written_as_they_change_and_at_the_end(
+def test_changed_counters_are_written_periodically_and_at_the_end(
     node: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(network_events, "COUNTERS_SECONDS", 0.01)
@@ -94,7 +94,7 @@ def test_counters_are_written_as_they_change_and_at_the_end(
         assert set(rows(path / "counters", "recorder")) == {("r",)}
 
 
-def test_discarded_rows_are_a_counter_of_their_neighbour(
+def test_discarded_rows_are_counted_by_neighbour(
     node: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -111,7 +111,7 @@ def test_discarded_rows_are_a_counter_of_their_neighbour(
         assert ("received", None, None, 1) in found
 
 
-def test_what_cannot_be_opened_locks_nothing(node: Session, tmp_path: Path) -> None:
+def test_failed_open_releases_all_locks(node: Session, tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "j") as writer:
         (tmp_path / "j" / "declarations").touch()
         with pytest.raises(NoJournal, match="declarations: expected the directory of a journal, found a file"):
@@ -121,7 +121,7 @@ def test_what_cannot_be_opened_locks_nothing(node: Session, tmp_path: Path) -> N
             Recorder(node, ["a"], writer).stop()  # which was not started
 
 
-def test_what_cannot_be_written_is_told(
+def test_write_errors_are_logged(
     node: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*_: object) -> None:

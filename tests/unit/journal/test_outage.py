@@ -13,7 +13,7 @@ from zenspark.journal.outage import RETRY_SECONDS, Outage, WriteFailure
 FULL = JournalFull("j", "the disk is full")
 
 
-def test_it_waits_first_and_discards_later(caplog: pytest.LogCaptureFixture) -> None:
+def test_outage_pauses_first_and_discards_after_timeout(caplog: pytest.LogCaptureFixture) -> None:
     outage = Outage(4.0)
     assert outage.failure is None
     assert outage.may_try(0.0)
@@ -32,20 +32,20 @@ def test_it_waits_first_and_discards_later(caplog: pytest.LogCaptureFixture) -> 
     ]
 
 
-def test_while_it_discards_it_tries_again_from_time_to_time() -> None:
+def test_writes_are_retried_while_discarding() -> None:
     outage = Outage(0.0)
     assert not outage.fail(FULL, 10.0)
     assert not outage.may_try(10.0 + RETRY_SECONDS / 2)
     assert outage.may_try(10.0 + RETRY_SECONDS)
 
 
-def test_without_a_limit_it_waits_for_ever() -> None:
+def test_without_block_timeout_outage_never_discards() -> None:
     outage = Outage(None)
     assert all(outage.fail(FULL, float(now)) for now in range(0, 10**6, 1000))
     assert outage.pause(1e6) == RETRY_SECONDS
 
 
-def test_rows_are_counted_by_neighbour_and_told_when_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
+def test_discarded_rows_are_counted_by_neighbour_and_logged_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
     outage = Outage(0.0)
     outage.end(0)
     for turn in range(2):

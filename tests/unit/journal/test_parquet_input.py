@@ -28,7 +28,9 @@ def numbers(path: Path, condition: ds.Expression | None = None) -> list[int]:
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("at_once", [1, 7, 1000])
-def test_rows_of_files_that_overlap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, at_once: int) -> None:
+def test_overlapping_files_are_merged_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, at_once: int
+) -> None:
     chance = random.Random(seed)
     monkeypatch.setattr(module, "MIN_SORT_ROWS", at_once)
     expected = []
@@ -42,7 +44,7 @@ def test_rows_of_files_that_overlap(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert numbers(tmp_path, late) == [number for number in sorted(expected) if number >= 20]
 
 
-def test_what_comes_later_is_read_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_row_groups_are_read_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MIN_SORT_ROWS", 1)
     write(tmp_path / "b.parquet", [3, 4])
     write(tmp_path / "a.parquet", [1, 2])
@@ -53,7 +55,7 @@ def test_what_comes_later_is_read_later(tmp_path: Path, monkeypatch: pytest.Monk
         next(found)
 
 
-def test_a_file_without_its_end_is_found_at_once(tmp_path: Path) -> None:
+def test_file_without_footer_raises_before_first_row(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", [1, 2])
     content = (tmp_path / "a.parquet").read_bytes()
     (tmp_path / "b.parquet").write_bytes(content[:-4])

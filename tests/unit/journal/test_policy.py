@@ -8,7 +8,7 @@ from zenspark.errors import UsageError
 from zenspark.journal import Policy
 
 
-def test_the_defaults_are_a_policy() -> None:
+def test_default_policy_is_valid() -> None:
     assert Policy() == Policy(fsync=1.0, compression="none", retain_age=None)
 
 
@@ -32,6 +32,6 @@ def test_the_defaults_are_a_policy() -> None:
         ("compression", "gzip"),
     ],
 )
-def test_what_cannot_be_done_is_refused(field: str, value: object) -> None:
+def test_invalid_policies_are_rejected(field: str, value: object) -> None:
     with pytest.raises(UsageError, match=f"{field}: expected"):
         Policy(**{field: value})  # type: ignore[arg-type]

@@ -34,7 +34,7 @@ def written(path: Path, rows: int = 20, policy: Policy = SMALL) -> Journal:
     return Journal(path)
 
 
-def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
+def test_rows_round_trip(tmp_path: Path) -> None:
     journal = written(tmp_path / "j")
     table = read(journal)
     assert table.schema.equals(journal.schema)
@@ -53,7 +53,7 @@ def test_an_empty_journal_begins_and_ends_at_0(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 20), (0, 1), (4, 6), (5, 10), (7, 19), (19, 20), (3, 3), (20, 20)])
-def test_any_range_is_exactly_those_rows(tmp_path: Path, start: int, end: int) -> None:
+def test_any_range_reads_exactly_its_rows(tmp_path: Path, start: int, end: int) -> None:
     journal = written(tmp_path / "j")
     assert payloads(journal, start, end) == [b"%d" % number for number in range(start, end)]
     for count in (1, 2, 3, 100):
@@ -67,7 +67,7 @@ def _payloads(batches: Iterator[pa.RecordBatch]) -> list[bytes]:
     return [value for one in batches for value in one.column("payload").to_pylist()]
 
 
-def test_slices_are_about_equal_and_travel_between_processes(tmp_path: Path) -> None:
+def test_slices_are_balanced_and_can_be_pickled(tmp_path: Path) -> None:
     journal = written(tmp_path / "j", 60)
     parts = journal.slices(0, 60, 4)
     assert len(parts) == 4
@@ -78,7 +78,7 @@ def test_slices_are_about_equal_and_travel_between_processes(tmp_path: Path) -> 
     assert _payloads(pickle.loads(raw).batches()) == expected
 
 
-def test_rows_take_the_bytes_of_their_blocks(tmp_path: Path) -> None:
+def test_size_is_the_bytes_of_the_blocks(tmp_path: Path) -> None:
     journal = written(tmp_path / "j", 60)
     whole = journal.size(0, 60)
     assert 0 < journal.size(0, 1) < whole
@@ -86,7 +86,7 @@ def test_rows_take_the_bytes_of_their_blocks(tmp_path: Path) -> None:
     assert journal.size(7, 7) == 0
 
 
-def test_a_journal_travels_between_processes(tmp_path: Path) -> None:
+def test_journal_can_be_pickled(tmp_path: Path) -> None:
     journal = written(tmp_path / "j")
     assert journal.latest() == 20
     copy = pickle.loads(pickle.dumps(journal))
@@ -94,7 +94,7 @@ def test_a_journal_travels_between_processes(tmp_path: Path) -> None:
     assert str(tmp_path) in repr(copy)
 
 
-def test_rows_are_found_by_the_time_they_were_received(tmp_path: Path) -> None:
+def test_offset_at_finds_rows_by_reception_time(tmp_path: Path) -> None:
     journal = written(tmp_path / "j")
     for number in (0, 3, 5, 19):
         assert journal.offset_at(START + number * 1_000_000) == number
@@ -104,7 +104,7 @@ def test_rows_are_found_by_the_time_they_were_received(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_rows_are_found_by_time_also_where_the_clock_was_set_back(tmp_path: Path, seed: int) -> None:
+def test_offset_at_finds_rows_after_clock_was_set_back(tmp_path: Path, seed: int) -> None:
     """Compared with looking at every row, for a clock that steps back and forth within and between segments."""
     dice = random.Random(seed)
     times, now = [], START
@@ -132,7 +132,7 @@ def first_since(times: list[int], time: int) -> int:
     return next((offset for offset, each in enumerate(times) if each >= time), len(times))
 
 
-def test_an_hour_back_hides_no_row(tmp_path: Path) -> None:
+def test_clock_set_back_by_an_hour_hides_no_row(tmp_path: Path) -> None:
     hour = 3_600_000_000
     with JournalWriter(tmp_path / "j", Policy(flush_rows=1)) as writer:
         for number, time in enumerate([0, 1, -hour, -hour + 1, -hour + 2]):
@@ -144,7 +144,7 @@ def test_an_hour_back_hides_no_row(tmp_path: Path) -> None:
     assert journal.offset_at(START + 2) == 5
 
 
-def test_a_reader_at_the_end_goes_on_without_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_at_the_end_does_not_list_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = written(tmp_path / "j", 5)
     assert journal.latest() == 5
     opened: list[str] = []
@@ -172,7 +172,7 @@ def test_a_reader_at_the_end_goes_on_without_listing(tmp_path: Path, monkeypatch
     assert len(set(costs)) == 1, costs
 
 
-def test_trimmed_rows_are_named_as_such(tmp_path: Path) -> None:
+def test_trimmed_rows_raise_offset_out_of_range(tmp_path: Path) -> None:
     journal = written(tmp_path / "j")
     part = journal.slices(0, 20, 1)[0]
     remove_segment(tmp_path / "j", 0)
@@ -186,7 +186,7 @@ def test_trimmed_rows_are_named_as_such(tmp_path: Path) -> None:
     assert journal.offset_at(0) == 5
 
 
-def test_a_reader_that_slept_through_the_trimming_finds_the_end(tmp_path: Path) -> None:
+def test_latest_is_found_after_known_segments_were_trimmed(tmp_path: Path) -> None:
     journal = written(tmp_path / "j", 5)
     assert journal.latest() == 5
     written_more = JournalWriter(tmp_path / "j", SMALL)
@@ -198,7 +198,7 @@ def test_a_reader_that_slept_through_the_trimming_finds_the_end(tmp_path: Path) 
     assert (journal.earliest(), journal.latest()) == (15, 20)
 
 
-def test_what_is_no_journal_is_named(tmp_path: Path) -> None:
+def test_missing_journal_raises_with_its_path(tmp_path: Path) -> None:
     with pytest.raises(NoJournal, match="no such directory"):
         Journal(tmp_path / "nothing").latest()
     with pytest.raises(NoJournal, match=r"no journal\.json"):
@@ -218,7 +218,7 @@ def test_what_is_no_journal_is_named(tmp_path: Path) -> None:
         ({"recorder": 3}, "recorder"),
     ],
 )
-def test_a_journal_that_cannot_be_used_is_refused(tmp_path: Path, change: dict[str, object], complaint: str) -> None:
+def test_unsupported_journal_is_rejected(tmp_path: Path, change: dict[str, object], complaint: str) -> None:
     written(tmp_path / "j")
     manifest = tmp_path / "j" / "journal.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | change))
@@ -228,7 +228,7 @@ def test_a_journal_that_cannot_be_used_is_refused(tmp_path: Path, change: dict[s
         JournalWriter(tmp_path / "j")
 
 
-def test_a_manifest_that_is_no_json_is_refused(tmp_path: Path) -> None:
+def test_invalid_json_manifest_is_rejected(tmp_path: Path) -> None:
     written(tmp_path / "j")
     (tmp_path / "j" / "journal.json").write_text("{")
     with pytest.raises(NoJournal, match="expected JSON"):
@@ -240,7 +240,7 @@ def nested(depth: int) -> str:
 
 
 @pytest.mark.parametrize("text", [nested(900), nested(100_000), "\udcff"], ids=["deep", "deeper", "no text"])
-def test_a_manifest_of_any_content_is_refused(tmp_path: Path, text: str) -> None:
+def test_random_manifest_content_is_rejected(tmp_path: Path, text: str) -> None:
     written(tmp_path / "j")
     (tmp_path / "j" / "journal.json").write_bytes(text.encode(errors="surrogateescape"))
     for opened in (lambda: Journal(tmp_path / "j").latest(), lambda: JournalWriter(tmp_path / "j")):
@@ -249,7 +249,7 @@ def test_a_manifest_of_any_content_is_refused(tmp_path: Path, text: str) -> None
 
 
 @pytest.mark.parametrize("name", ["journal.json", f"{0:020}.index", f"{0:020}.segment", "writer.lock", "readers"])
-def test_what_is_no_file_or_no_directory_is_named(tmp_path: Path, name: str) -> None:
+def test_wrong_file_types_raise_with_their_path(tmp_path: Path, name: str) -> None:
     written(tmp_path / "j", 5)
     place = tmp_path / "j" / name
     if name == "readers":
@@ -268,7 +268,7 @@ def test_what_is_no_file_or_no_directory_is_named(tmp_path: Path, name: str) -> 
 
 
 @pytest.mark.parametrize("name", ["journal.json", f"{0:020}.index", f"{0:020}.segment"])
-def test_what_may_not_be_read_is_named(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_files_raise_with_their_path(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path / "j", 5)
     real = open
 
@@ -282,7 +282,7 @@ def test_what_may_not_be_read_is_named(tmp_path: Path, name: str, monkeypatch: p
         payloads(Journal(tmp_path / "j"))
 
 
-def test_a_disk_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_error_raises_with_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path / "j", 5)
     monkeypatch.setattr("builtins.open", lambda *_, **__: Failing())
     with pytest.raises(JournalError, match=r"cannot be read: Input/output error"):
@@ -299,14 +299,14 @@ class Failing(io.BytesIO):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
-def test_a_segment_without_its_blocks_is_not_taken_for_a_trimmed_one(tmp_path: Path) -> None:
+def test_missing_segment_file_is_corrupt_not_trimmed(tmp_path: Path) -> None:
     journal = written(tmp_path / "j", 5)
     segment_file(tmp_path / "j", 0).unlink()
     with pytest.raises(CorruptJournal, match="the blocks that its index names, found no file"):
         payloads(journal)
 
 
-def test_a_journal_that_is_removed_while_it_is_read_is_named(tmp_path: Path) -> None:
+def test_journal_removed_while_reading_raises_no_journal(tmp_path: Path) -> None:
     journal = written(tmp_path / "j", 5)
     assert journal.latest() == 5
     shutil.rmtree(tmp_path / "j")
@@ -315,7 +315,7 @@ def test_a_journal_that_is_removed_while_it_is_read_is_named(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("claimed", [4, 6, 2**32 - 1])
-def test_a_header_that_counts_its_rows_wrong_is_not_believed(tmp_path: Path, claimed: int) -> None:
+def test_wrong_row_count_in_header_is_corrupt(tmp_path: Path, claimed: int) -> None:
     written(tmp_path / "j", 5)
     with SegmentIndex(tmp_path / "j", 0) as index:
         entry = index.entry(0)
@@ -329,7 +329,7 @@ def test_a_header_that_counts_its_rows_wrong_is_not_believed(tmp_path: Path, cla
 
 
 @pytest.mark.parametrize("place", [0, 10, 64, 100, -1])
-def test_a_changed_byte_is_found_and_the_rest_can_be_read(tmp_path: Path, place: int) -> None:
+def test_changed_byte_is_detected_and_other_blocks_are_readable(tmp_path: Path, place: int) -> None:
     journal = written(tmp_path / "j", 15, Policy(flush_rows=5, fsync="never"))
     file = segment_file(tmp_path / "j", 0)
     raw = bytearray(file.read_bytes())
@@ -344,14 +344,14 @@ def test_a_changed_byte_is_found_and_the_rest_can_be_read(tmp_path: Path, place:
     assert payloads(journal, 10, 15)[0] == b"10"
 
 
-def test_a_segment_that_is_too_short_is_found(tmp_path: Path) -> None:
+def test_truncated_segment_is_detected(tmp_path: Path) -> None:
     journal = written(tmp_path / "j", 10, Policy(flush_rows=5, fsync="never"))
     os.truncate(segment_file(tmp_path / "j", 0), 100)
     with pytest.raises(CorruptJournal, match="expected a block of"):
         payloads(journal)
 
 
-def test_a_changed_index_is_found(tmp_path: Path) -> None:
+def test_changed_index_is_detected(tmp_path: Path) -> None:
     journal = written(tmp_path / "j", 10, Policy(flush_rows=5, fsync="never"))
     file = index_file(tmp_path / "j", 0)
     raw = bytearray(file.read_bytes())
@@ -361,7 +361,7 @@ def test_a_changed_index_is_found(tmp_path: Path) -> None:
         journal.latest()
 
 
-def test_readers_commit_and_are_forgotten(tmp_path: Path) -> None:
+def test_readers_commit_and_are_detached(tmp_path: Path) -> None:
     journal = written(tmp_path / "j")
     assert journal.committed("spark/1") is None
     journal.commit("spark/1", 7)

@@ -13,7 +13,7 @@ from zenspark.journal.reader_offsets import MIN_EXPIRY_WATCH_SECONDS, AttachedRe
 
 
 @pytest.mark.parametrize("name", ["spark", "a/b", "..", ".hidden", "with space", "é", "x.json"])
-def test_any_name_is_a_reader(tmp_path: Path, name: str) -> None:
+def test_any_reader_name_is_supported(tmp_path: Path, name: str) -> None:
     commits = ReaderOffsets(tmp_path)
     assert commits.offsets() == {}
     commits.write(name, 3)
@@ -26,7 +26,7 @@ def test_any_name_is_a_reader(tmp_path: Path, name: str) -> None:
     assert commits.read(name) is None
 
 
-def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
+def test_invalid_names_and_offsets_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="must not be empty"):
         ReaderOffsets(tmp_path).write("", 1)
     with pytest.raises(UsageError, match="expected an offset, found -1"):
@@ -36,14 +36,14 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"offset": "x"}', "[" * 100_000], ids=["none", "list", "text", "deep"])
-def test_a_file_that_makes_no_sense_is_named(tmp_path: Path, text: str) -> None:
+def test_invalid_reader_file_raises_with_its_path(tmp_path: Path, text: str) -> None:
     ReaderOffsets(tmp_path).write("a", 1)
     (tmp_path / "readers" / "a.json").write_text(text)
     with pytest.raises(JournalError, match=r"a\.json: expected"):
         ReaderOffsets(tmp_path).offsets()
 
 
-def test_what_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_commit_raises_and_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -61,7 +61,7 @@ def test_what_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("offsets", [(1, 12345), (12345, 6)])
-def test_on_a_full_disk_a_reader_that_is_known_still_commits(
+def test_attached_reader_commits_on_a_full_disk(
     tmp_path: Path, offsets: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -76,7 +76,7 @@ def test_on_a_full_disk_a_reader_that_is_known_still_commits(
     assert len(list((tmp_path / "readers").iterdir())) == 1
 
 
-def test_what_is_no_file_is_named(tmp_path: Path) -> None:
+def test_directory_instead_of_reader_file_raises(tmp_path: Path) -> None:
     (tmp_path / "readers" / "a.json").mkdir(parents=True)
     with pytest.raises(JournalError, match=r"a\.json: cannot be read: Is a directory"):
         ReaderOffsets(tmp_path).offsets()
@@ -87,7 +87,7 @@ def test_what_is_no_file_is_named(tmp_path: Path) -> None:
 # --- what is known of a reader ----------------------------------------------------------------------------------------
 
 
-def test_when_and_what_a_reader_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_have_time_and_description(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr("zenspark.journal.reader_offsets.time.time", lambda: now)
     commits = ReaderOffsets(tmp_path)
@@ -105,7 +105,7 @@ def test_when_and_what_a_reader_is(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert commits.min_offset() == 2
 
 
-def test_a_reader_of_an_earlier_version_was_there_when_its_file_was_written(tmp_path: Path) -> None:
+def test_reader_file_without_time_uses_its_mtime(tmp_path: Path) -> None:
     (tmp_path / "readers").mkdir()
     file = tmp_path / "readers" / "old.json"
     file.write_text('{"offset": 7}\n')
@@ -130,7 +130,7 @@ def commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReaderOffsets:
     return made
 
 
-def test_a_reader_that_is_behind_and_silent_is_detached(
+def test_lagging_reader_without_commits_is_detached(
     tmp_path: Path, commits: ReaderOffsets, caplog: pytest.LogCaptureFixture
 ) -> None:
     expiry = ReaderExpiry(tmp_path, WEEK)
@@ -144,7 +144,7 @@ def test_a_reader_that_is_behind_and_silent_is_detached(
     )
 
 
-def test_a_reader_that_commits_or_refreshes_or_has_read_everything_stays(
+def test_active_or_caught_up_reader_stays_attached(
     tmp_path: Path, commits: ReaderOffsets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expiry = ReaderExpiry(tmp_path, WEEK)
@@ -156,7 +156,7 @@ def test_a_reader_that_commits_or_refreshes_or_has_read_everything_stays(
     assert commits.names() == ["done", "slow"]
 
 
-def test_a_clock_that_is_set_forward_detaches_nothing_at_once(tmp_path: Path, commits: ReaderOffsets) -> None:
+def test_clock_set_forward_detaches_no_reader_at_once(tmp_path: Path, commits: ReaderOffsets) -> None:
     expiry = ReaderExpiry(tmp_path, WEEK)
     expiry.expire(20, 1000.0 + 10 * WEEK, 0.0)
     expiry.expire(20, 1000.0 + 10 * WEEK, MIN_EXPIRY_WATCH_SECONDS - 1)
@@ -165,7 +165,7 @@ def test_a_clock_that_is_set_forward_detaches_nothing_at_once(tmp_path: Path, co
     assert commits.names() == ["slow"]
 
 
-def test_without_a_limit_readers_stay(tmp_path: Path, commits: ReaderOffsets) -> None:
+def test_without_expiry_readers_stay_attached(tmp_path: Path, commits: ReaderOffsets) -> None:
     expiry = ReaderExpiry(tmp_path, None)
     for monotonic in (0.0, 1e9):
         expiry.expire(20, 1e12, monotonic)

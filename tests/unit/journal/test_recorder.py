@@ -48,7 +48,7 @@ def found(writer: JournalWriter) -> list[tuple[str, bytes]]:
     return list(zip(table["key"].to_pylist(), table["payload"].to_pylist(), strict=True))
 
 
-def test_what_others_publish_and_what_the_session_says_itself(
+def test_samples_of_peers_and_of_the_own_session_are_recorded(
     node: Session, publisher: Session, writer: JournalWriter
 ) -> None:
     with Recorder(node, ["a/**"], writer, observe=False) as recorder:
@@ -68,7 +68,7 @@ def test_what_others_publish_and_what_the_session_says_itself(
     ]
 
 
-def test_without_keys_it_records_everything(node: Session, writer: JournalWriter) -> None:
+def test_without_keys_all_samples_are_recorded(node: Session, writer: JournalWriter) -> None:
     with Recorder(node, [], writer, observe=False) as recorder:
         node.put("any/key", b"1")
         until(lambda: recorder.status().rows == 1)
@@ -84,11 +84,11 @@ def test_without_keys_it_records_everything(node: Session, writer: JournalWriter
         ([], []),
     ],
 )
-def test_key_expressions_that_others_include_are_left_out(given: list[str], kept: list[str]) -> None:
+def test_included_key_expressions_are_dropped(given: list[str], kept: list[str]) -> None:
     assert [str(key) for key in drop_included(given)] == kept
 
 
-def test_a_key_that_several_expressions_match_is_recorded_once(
+def test_key_matching_several_expressions_is_recorded_once(
     node: Session, publisher: Session, writer: JournalWriter
 ) -> None:
     keys = ["*/x", "a/*", "*/*/**", "c"]
@@ -101,7 +101,7 @@ def test_a_key_that_several_expressions_match_is_recorded_once(
     assert sorted(found(writer)) == sorted(2 * sent)
 
 
-def test_stopping_writes_what_was_received(node: Session, publisher: Session, tmp_path: Path) -> None:
+def test_stop_flushes_received_samples(node: Session, publisher: Session, tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "j", Policy(flush_interval=1000.0)) as writer:
         recorder = Recorder(node, ["a"], writer, observe=False).start()
         for number in range(50):
@@ -115,7 +115,7 @@ def test_stopping_writes_what_was_received(node: Session, publisher: Session, tm
         assert recorder.stop().rows == status.rows
 
 
-def test_a_recorder_starts_once(node: Session, writer: JournalWriter) -> None:
+def test_second_start_is_rejected(node: Session, writer: JournalWriter) -> None:
     recorder = Recorder(node, ["a"], writer, observe=False)
     assert recorder.status().state is State.READY
     assert recorder.status().rate == 0.0
@@ -125,7 +125,7 @@ def test_a_recorder_starts_once(node: Session, writer: JournalWriter) -> None:
     recorder.stop()
 
 
-def test_when_its_session_ends_it_ends(writer: JournalWriter) -> None:
+def test_recorder_ends_when_its_session_is_closed(writer: JournalWriter) -> None:
     with listening("peer") as session:
         recorder = Recorder(session, ["a"], writer, observe=False).start()
         session.put("a", b"1")
@@ -134,7 +134,7 @@ def test_when_its_session_ends_it_ends(writer: JournalWriter) -> None:
     assert recorder.stop().rows == 1
 
 
-def test_what_goes_wrong_beyond_the_journal_is_told(
+def test_unexpected_errors_are_in_the_status(
     node: Session, writer: JournalWriter, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*_: object) -> None:
@@ -149,7 +149,7 @@ def test_what_goes_wrong_beyond_the_journal_is_told(
     recorder.stop()
 
 
-def test_it_waits_for_space_and_goes_on(
+def test_recording_pauses_without_space_and_resumes(
     node: Session, publisher: Session, writer: JournalWriter, caplog: pytest.LogCaptureFixture
 ) -> None:
     room = iter([False, False, True])
@@ -172,9 +172,7 @@ def test_it_waits_for_space_and_goes_on(
     assert "recording resumed at offset" in caplog.text
 
 
-def test_stopping_does_not_wait_for_space_for_ever(
-    node: Session, writer: JournalWriter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stop_times_out_without_space(node: Session, writer: JournalWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> int:
         raise JournalError("j", "nothing works")
 
@@ -188,9 +186,7 @@ def test_stopping_does_not_wait_for_space_for_ever(
     assert (status.rows, status.lost, status.dropped) == (0, 1, {str(node.zid()): 1})
 
 
-def test_rows_that_were_taken_and_not_written_are_lost_too(
-    node: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unwritten_rows_are_counted_as_lost(node: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise JournalFull("j", "no room")
 
@@ -229,7 +225,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     return Disk(monkeypatch)
 
 
-def test_what_comes_while_the_disk_is_full_for_long_is_discarded_and_counted_by_neighbour(
+def test_long_outage_discards_rows_and_counts_them_by_neighbour(
     node: Session, tmp_path: Path, disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What was sent is recorded or dropped, exactly; what the writer had taken is recorded, first."""
@@ -275,7 +271,7 @@ def test_what_comes_while_the_disk_is_full_for_long_is_discarded_and_counted_by_
     assert lines[-1] == f"{status.lost} rows that were received are not in the journal {tmp_path / 'j'}"
 
 
-def test_stopping_while_rows_are_discarded_tries_once_more(
+def test_stop_while_discarding_retries_the_write(
     node: Session, tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zenspark.journal.recorder.STOP_TIMEOUT_SECONDS", 0.0)
@@ -290,7 +286,7 @@ def test_stopping_while_rows_are_discarded_tries_once_more(
     assert payloads(Journal(tmp_path / "j")) == [b"1"]
 
 
-def test_little_space_is_told(node: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_low_disk_space_is_in_the_status(node: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: (10**9, 10**9 - 1000, 1000))
     with JournalWriter(tmp_path / "j", QUICK) as writer, Recorder(node, ["a"], writer, observe=False) as recorder:
         until(lambda: recorder.status().warning == "low disk space: 1 kB of 1 GB left")
@@ -300,7 +296,7 @@ def test_little_space_is_told(node: Session, tmp_path: Path, monkeypatch: pytest
 # --- the rate ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_rate_is_that_of_the_last_seconds(
+def test_rate_is_averaged_over_the_window(
     node: Session, writer: JournalWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder = Recorder(node, ["a"], writer, observe=False)
@@ -317,7 +313,7 @@ def test_the_rate_is_that_of_the_last_seconds(
     assert set(rates[15:]) == {0.0}
 
 
-def test_the_rate_is_0_soon_after_traffic_has_stopped(
+def test_rate_is_0_after_a_window_without_rows(
     node: Session, writer: JournalWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zenspark.journal.recorder.RATE_WINDOW_SECONDS", 0.05)
@@ -384,11 +380,11 @@ def run_full(command: list[str]) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits of this kind")
-def test_a_file_that_may_not_grow_stops_recording_until_it_may(tmp_path: Path) -> None:
+def test_file_size_limit_pauses_recording(tmp_path: Path) -> None:
     run_full([sys.executable, "-c", FULL, str(tmp_path), "limit"])
 
 
-def test_a_full_disk_stops_recording_until_there_is_room(tmp_path: Path) -> None:
+def test_full_disk_pauses_recording_until_space_is_freed(tmp_path: Path) -> None:
     unshare = shutil.which("unshare")
     own = [unshare or "unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
     mount = 'mount -t tmpfs -o size=8m none "$0"'

@@ -74,7 +74,7 @@ def at(second: float) -> ReplayBound:
         (ReplayBound(offset=15), at(3), 15, 15),
     ],
 )
-def test_rows_between_bounds(
+def test_rows_between_bounds_are_read(
     journal: Path, table: Path, start: ReplayBound | None, end: ReplayBound | None, first: int, stop: int
 ) -> None:
     for source in (journal, table):
@@ -94,7 +94,7 @@ def test_bounds_are_offsets_or_times(text: str, bound: ReplayBound) -> None:
     assert ReplayBound.parse(text) == bound
 
 
-def test_what_is_no_bound_or_no_recording_is_named(journal: Path, tmp_path: Path) -> None:
+def test_invalid_bounds_and_sources_are_rejected(journal: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="expected an offset or a time"):
         ReplayBound.parse("yesterday")
     with pytest.raises(NoJournal, match="no such journal"):
@@ -114,14 +114,14 @@ def test_what_is_no_bound_or_no_recording_is_named(journal: Path, tmp_path: Path
         read_recorded(str(tmp_path / "s"))
 
 
-def test_of_a_delta_table_only_what_its_log_names(table: Path, tmp_path: Path) -> None:
+def test_only_live_files_of_a_delta_table_are_read(table: Path, tmp_path: Path) -> None:
     deltalake: Any = pytest.importorskip("deltalake")
     deltalake.write_deltalake(str(tmp_path / "d"), pq.read_table(table))
     pq.write_table(pq.read_table(table), tmp_path / "d" / "not-committed.parquet")
     assert numbers(read_recorded(str(tmp_path / "d"))) == list(range(20))
 
 
-def test_a_subscriber_gets_the_rows_that_were_recorded(node: Session, tmp_path: Path) -> None:
+def test_subscriber_receives_recorded_rows(node: Session, tmp_path: Path) -> None:
     stamp = {"timestamp_ntp64": 1_700_000_000 << 32, "timestamp": START, "timestamp_id": "ab"}
     source = {"source_zid": "cd", "source_eid": 1, "source_sn": 2}
     rows = batch(
@@ -154,7 +154,7 @@ def received(node: Session, replay: Replay, rows: pa.RecordBatch) -> list[dict[s
     return found
 
 
-def test_timestamps_may_be_forgotten_and_nothing_is_dropped(node: Session) -> None:
+def test_restamp_drops_timestamps_and_congestion_control_is_block(node: Session) -> None:
     stamp = {"timestamp_ntp64": 1_700_000_000 << 32, "timestamp": START, "timestamp_id": "ab"}
     rows = batch(row(0, **stamp, congestion="DROP"))
     assert received(node, Replay(speed=None), rows)[0]["timestamp_id"] == "ab"
@@ -162,7 +162,7 @@ def test_timestamps_may_be_forgotten_and_nothing_is_dropped(node: Session) -> No
     assert (found["timestamp"], found["key"], found["congestion"]) == (None, "p/k/0", "BLOCK")
 
 
-def test_rows_that_no_subscriber_takes_are_counted(node: Session) -> None:
+def test_rows_without_matching_subscriber_are_counted(node: Session) -> None:
     rows = batch(*(row(number, key=key) for number, key in enumerate(["a", "b/c", "b/d", "a", "e"])))
     with connected("client", node) as client, client.declare_subscriber("b/*"):
         wait_for_subscribers(node, [KeyExpr("b/c")], threading.Event())
@@ -189,7 +189,7 @@ class Clock:
 
 
 @pytest.mark.parametrize("speed", [1.0, 10.0])
-def test_rows_go_out_as_long_after_the_first_as_they_came(speed: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_published_at_the_recorded_rate(speed: float, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr("zenspark.journal.replay.time.monotonic", lambda: clock.now)
     pace = ReplayClock(speed, clock.now)
@@ -203,7 +203,7 @@ def test_rows_go_out_as_long_after_the_first_as_they_came(speed: float, monkeypa
     assert seen == [(2, 0.0), (2, 0.5), (1, 0.5), (1, 2.0), (1, 3.0)]
 
 
-def test_a_replay_can_be_ended(monkeypatch: pytest.MonkeyPatch, node: Session) -> None:
+def test_replay_ends_when_stop_is_set(monkeypatch: pytest.MonkeyPatch, node: Session) -> None:
     clock = Clock()
     clock.ends_at = 102.5
     monkeypatch.setattr("zenspark.journal.replay.time.monotonic", lambda: clock.now)
@@ -215,12 +215,12 @@ def test_a_replay_can_be_ended(monkeypatch: pytest.MonkeyPatch, node: Session) -
     assert list(Replay(speed=1.0).run(node, iter([counted(0, 10)]), ending)) == []
 
 
-def test_a_speed_is_more_than_nothing() -> None:
+def test_speed_of_0_is_rejected() -> None:
     with pytest.raises(UsageError, match="speed: expected more than 0, found 0"):
         ReplayClock(0.0, 0.0)
 
 
-def test_waiting_for_subscribers_can_be_ended(node: Session) -> None:
+def test_waiting_for_subscribers_ends_when_stop_is_set(node: Session) -> None:
     ending = threading.Event()
     answers: list[bool] = []
     thread = threading.Thread(target=lambda: answers.append(wait_for_subscribers(node, [KeyExpr("a")], ending)))
@@ -232,6 +232,6 @@ def test_waiting_for_subscribers_can_be_ended(node: Session) -> None:
         until(lambda: wait_for_subscribers(node, [KeyExpr("a")], threading.Event()))
 
 
-def test_the_columns_of_a_sample_are_what_is_published(journal: Path) -> None:
+def test_only_sample_columns_are_published(journal: Path) -> None:
     (ready,) = {tuple(Replay()._select_columns(one).schema.names) for one in read_recorded(str(journal))}
     assert set(SCHEMA.names) - set(ready) == {"received_at", "via", "congestion"}

@@ -28,13 +28,13 @@ def at(seconds: float) -> float:
     return START / 1e6 + seconds
 
 
-def test_without_limits_everything_is_kept(path: Path) -> None:
+def test_without_limits_nothing_is_removed(path: Path) -> None:
     assert trim(path, Policy(), at(10**9)) == 0
     assert list_segments(path) == [0, 5, 10, 15]
 
 
 @pytest.mark.parametrize(("now", "kept"), [(10, 0), (14.5, 5), (19.5, 10), (24.5, 15), (1000, 15)])
-def test_segments_go_when_their_newest_row_is_old(path: Path, now: float, kept: int) -> None:
+def test_segments_older_than_retain_age_are_removed(path: Path, now: float, kept: int) -> None:
     assert trim(path, Policy(retain_age=10.0), at(now)) == kept
     assert Journal(path).earliest() == kept
     assert Journal(path).latest() == 20
@@ -43,7 +43,7 @@ def test_segments_go_when_their_newest_row_is_old(path: Path, now: float, kept: 
     ]
 
 
-def test_a_clock_that_was_set_back_makes_nothing_old(tmp_path: Path) -> None:
+def test_clock_set_back_removes_no_recent_row(tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "j", Policy(flush_rows=1, fsync="never")) as writer:
         for number, second in enumerate([0, 100, 1]):
             writer.append(batch(row(number, received_at=START + second * SECOND)))
@@ -53,7 +53,7 @@ def test_a_clock_that_was_set_back_makes_nothing_old(tmp_path: Path) -> None:
     assert trim(tmp_path / "j", Policy(retain_age=10.0), at(111)) == 3
 
 
-def test_segments_go_while_there_are_too_many_bytes(path: Path) -> None:
+def test_oldest_segments_are_removed_above_retain_bytes(path: Path) -> None:
     size = sum(file.stat().st_size for file in path.glob("0*"))
     assert trim(path, Policy(retain_bytes=size), at(0)) == 0
     assert trim(path, Policy(retain_bytes=size - 1), at(0)) == 5
@@ -62,14 +62,14 @@ def test_segments_go_while_there_are_too_many_bytes(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("committed", "kept"), [(0, 0), (4, 0), (5, 5), (14, 10), (20, 15)])
-def test_what_a_reader_has_not_committed_is_kept(path: Path, committed: int, kept: int) -> None:
+def test_uncommitted_rows_are_retained(path: Path, committed: int, kept: int) -> None:
     Journal(path).commit("quick", 20)
     Journal(path).commit("slow", committed)
     trim(path, Policy(retain_bytes=1), at(0))
     assert Journal(path).earliest() == kept
 
 
-def test_unless_told_to_or_the_reader_is_forgotten(path: Path) -> None:
+def test_uncommitted_rows_are_removed_with_trim_unread_or_after_detach(path: Path) -> None:
     Journal(path).commit("slow", 0)
     assert trim(path, Policy(retain_bytes=1), at(0)) == 0
     Journal(path).forget("slow")
@@ -81,7 +81,7 @@ def test_unless_told_to_or_the_reader_is_forgotten(path: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", [Policy(retain_read_bytes=0), Policy(retain_read_age=0.0)])
-def test_without_a_reader_nothing_counts_as_read(path: Path, policy: Policy) -> None:
+def test_without_readers_nothing_is_committed(path: Path, policy: Policy) -> None:
     assert trim(path, policy, at(10**9)) == 0
     assert trim_committed(path) == 0
     assert list_segments(path) == [0, 5, 10, 15]
@@ -89,7 +89,9 @@ def test_without_a_reader_nothing_counts_as_read(path: Path, policy: Policy) -> 
 
 @pytest.mark.parametrize(("committed", "kept"), [(0, 0), (4, 0), (5, 5), (14, 10), (20, 15)])
 @pytest.mark.parametrize("policy", [Policy(retain_read_bytes=0), Policy(retain_read_age=0.0), None])
-def test_what_all_readers_have_committed_goes(path: Path, policy: Policy | None, committed: int, kept: int) -> None:
+def test_rows_committed_by_all_readers_are_removed(
+    path: Path, policy: Policy | None, committed: int, kept: int
+) -> None:
     Journal(path).commit("quick", 20)
     Journal(path).commit("slow", committed)
     assert (trim_committed(path) if policy is None else trim(path, policy, at(1000))) == kept
@@ -97,12 +99,12 @@ def test_what_all_readers_have_committed_goes(path: Path, policy: Policy | None,
 
 
 @pytest.mark.parametrize(("now", "kept"), [(10, 0), (14.5, 5), (19.5, 10), (1000, 10)])
-def test_of_what_was_read_so_much_time_is_kept(path: Path, now: float, kept: int) -> None:
+def test_committed_rows_are_retained_for_retain_read_age(path: Path, now: float, kept: int) -> None:
     Journal(path).commit("reader", 14)
     assert trim(path, Policy(retain_read_age=10.0), at(now)) == kept
 
 
-def test_of_what_was_read_so_many_bytes_are_kept(path: Path) -> None:
+def test_committed_rows_are_retained_up_to_retain_read_bytes(path: Path) -> None:
     sizes = [segment_size(path, first) for first in (0, 5, 10)]
     Journal(path).commit("reader", 19)
     assert trim(path, Policy(retain_read_bytes=sum(sizes)), at(0)) == 0
@@ -112,19 +114,19 @@ def test_of_what_was_read_so_many_bytes_are_kept(path: Path) -> None:
     assert list_segments(path) == [10, 15]
 
 
-def test_limits_of_all_rows_and_of_those_read_add_up(path: Path) -> None:
+def test_limits_of_all_and_of_committed_rows_are_combined(path: Path) -> None:
     Journal(path).commit("reader", 10)
     assert trim(path, Policy(retain_read_bytes=0, retain_bytes=1), at(0)) == 10
     assert trim(path, Policy(retain_read_bytes=0, retain_bytes=1, trim_unread=True), at(0)) == 5
     assert list_segments(path) == [15]
 
 
-def test_what_another_process_removes_at_the_same_time_is_no_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_removal_is_no_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zenspark.journal.retention.list_segments", lambda _: [-5, 0, 5, 10, 15])
     assert trim(path, Policy(retain_age=10.0), at(14.5)) == 10
 
 
-def test_what_was_about_to_be_removed_is_removed(path: Path) -> None:
+def test_orphaned_segments_are_removed(path: Path) -> None:
     (path / f"{0:020}.index").unlink()
     remove_orphans(path)
     assert not segment_file(path, 0).exists()

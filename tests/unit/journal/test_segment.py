@@ -49,14 +49,14 @@ def index(path: Path) -> Iterator[SegmentIndex]:
         yield opened
 
 
-def test_an_index_finds_rows_and_times(index: SegmentIndex) -> None:
+def test_index_finds_blocks_by_offset_and_time(index: SegmentIndex) -> None:
     assert (index.count, index.end) == (3, 6)
     assert [index.find_block(offset) for offset in range(7)] == [0, 0, 1, 1, 2, 2, 3]
     assert [index.find_block_at(time) for time in (0, 10, 11, 30, 31)] == [0, 0, 1, 2, 3]
     assert [entry.block.first for entry in index.entries(1)] == [2, 4]
 
 
-def test_an_index_finds_times_also_where_the_clock_was_set_back(tmp_path: Path) -> None:
+def test_index_finds_blocks_by_time_after_clock_was_set_back(tmp_path: Path) -> None:
     writer = SegmentWriter(tmp_path, 0)
     times = [10, 30, 5, 40, 7] * 200
     for received in times:
@@ -68,12 +68,12 @@ def test_an_index_finds_times_also_where_the_clock_was_set_back(tmp_path: Path) 
         assert index.last_received == 40
 
 
-def test_blocks_are_read_as_they_were_written(path: Path, index: SegmentIndex) -> None:
+def test_blocks_round_trip(path: Path, index: SegmentIndex) -> None:
     with open(segment_file(path, 0), "rb", buffering=0) as file:
         assert [read_block(file, path, entry) for entry in index.entries()] == [PAYLOAD] * 3
 
 
-def test_it_goes_on_where_it_ended(path: Path) -> None:
+def test_reopened_segment_continues_at_its_end(path: Path) -> None:
     writer = SegmentWriter(path, 0)
     assert (writer.count, writer.end, writer.cut, writer.damaged) == (3, 6, None, 0)
     assert writer.age(0.00003) == pytest.approx(0.00002)
@@ -84,7 +84,7 @@ def test_it_goes_on_where_it_ended(path: Path) -> None:
     assert list_segments(path) == [0]
 
 
-def test_a_segment_may_be_cut_at_any_byte(path: Path) -> None:
+def test_segment_truncated_at_any_byte_is_recovered(path: Path) -> None:
     """Whatever a crash left of the last block, all before it is there, and what is not whole is cut away."""
     blocks, entries = segment_file(path, 0).read_bytes(), index_file(path, 0).read_bytes()
     whole = len(blocks) // 3
@@ -103,7 +103,7 @@ def test_a_segment_may_be_cut_at_any_byte(path: Path) -> None:
             assert index_file(path, 0).read_bytes() == entries[: 2 * ENTRY_SIZE]
 
 
-def test_an_index_may_be_cut_at_any_byte(path: Path) -> None:
+def test_index_truncated_at_any_byte_is_recovered(path: Path) -> None:
     blocks, entries = segment_file(path, 0).read_bytes(), index_file(path, 0).read_bytes()
     for end in range(len(entries)):
         segment_file(path, 0).write_bytes(blocks)
@@ -116,7 +116,7 @@ def test_an_index_may_be_cut_at_any_byte(path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", [segment_file, index_file])
-def test_damage_before_the_end_costs_nothing_behind_it(path: Path, what: object) -> None:
+def test_corrupt_block_keeps_valid_blocks_after_it(path: Path, what: object) -> None:
     file: Path = what(path, 0)  # type: ignore[operator]
     raw = bytearray(file.read_bytes())
     raw[len(raw) // 2] ^= 1
@@ -127,7 +127,7 @@ def test_damage_before_the_end_costs_nothing_behind_it(path: Path, what: object)
     assert file.read_bytes() == bytes(raw)
 
 
-def test_a_whole_block_in_the_wrong_place_does_not_count(path: Path) -> None:
+def test_valid_block_out_of_sequence_is_damaged(path: Path) -> None:
     stray = IndexEntry(0, block(0))
     with open(index_file(path, 0), "ab") as file:
         file.write(stray.to_bytes())
@@ -136,7 +136,7 @@ def test_a_whole_block_in_the_wrong_place_does_not_count(path: Path) -> None:
     writer.close()
 
 
-def test_an_entry_that_promises_too_much_takes_no_memory(path: Path, index: SegmentIndex) -> None:
+def test_entry_with_excessive_length_allocates_no_memory(path: Path, index: SegmentIndex) -> None:
     huge = IndexEntry(0, block(0)._replace(length=1 << 60))
     with open(segment_file(path, 0), "rb", buffering=0) as file, pytest.raises(CorruptJournal):
         read_block(file, path, huge)
@@ -144,9 +144,7 @@ def test_an_entry_that_promises_too_much_takes_no_memory(path: Path, index: Segm
 
 @pytest.mark.parametrize("failing", [1, 2, 3])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-def test_a_write_that_fails_leaves_nothing(
-    path: Path, failing: int, number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_write_is_truncated(path: Path, failing: int, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = SegmentWriter(path, 0)
     real, calls = os.write, iter(range(1, 10))
 
@@ -167,7 +165,7 @@ def test_a_write_that_fails_leaves_nothing(
     assert find_valid_prefix(path, 0).end == 8
 
 
-def test_a_disk_that_does_not_keep_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_fsync_raises(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: int) -> None:
         raise OSError(errno.EIO, "nothing works")
 

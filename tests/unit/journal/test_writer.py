@@ -39,7 +39,7 @@ def numbers(stop: int) -> list[bytes]:
 # --- when ---------------------------------------------------------------------------------------------------------
 
 
-def test_rows_are_acknowledged_when_flushed_and_not_before(tmp_path: Path) -> None:
+def test_rows_are_acknowledged_by_flush(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j")
     with JournalWriter(tmp_path / "j", Policy(flush_interval=1e9)) as writer:
         assert [writer.append(counted(0, 3)), writer.append(counted(3, 5))] == [0, 3]
@@ -54,13 +54,13 @@ def test_rows_are_acknowledged_when_flushed_and_not_before(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "policy", [Policy(flush_rows=2, flush_interval=1e9), Policy(flush_bytes=200, flush_interval=1e9)]
 )
-def test_enough_rows_or_bytes_are_acknowledged_by_themselves(tmp_path: Path, policy: Policy) -> None:
+def test_full_block_is_flushed_automatically(tmp_path: Path, policy: Policy) -> None:
     with JournalWriter(tmp_path / "j", policy) as writer:
         writer.append(counted(0, 3))
         assert writer.acknowledged == 3
 
 
-def test_rows_that_have_waited_long_enough_are_due(tmp_path: Path) -> None:
+def test_buffered_rows_are_due_after_the_flush_interval(tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "j", Policy(flush_interval=0.0)) as writer:
         assert not writer.is_due
         writer.append(counted(0, 1))
@@ -70,7 +70,7 @@ def test_rows_that_have_waited_long_enough_are_due(tmp_path: Path) -> None:
         assert not writer.is_due
 
 
-def test_many_small_batches_become_one_block_and_much_becomes_several(tmp_path: Path) -> None:
+def test_small_batches_are_one_block_and_large_ones_several(tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "j", Policy(flush_bytes=1000, flush_interval=1e9)) as writer:
         for number in range(20):
             writer.append(batch(row(number, payload=b"x" * 100)))
@@ -79,7 +79,7 @@ def test_many_small_batches_become_one_block_and_much_becomes_several(tmp_path: 
     assert sum(block.rows for block in blocks) == 20
 
 
-def test_nothing_is_nothing(tmp_path: Path) -> None:
+def test_empty_batch_writes_no_block(tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "j") as writer:
         assert writer.append(counted(0, 0)) == 0
         writer.flush()
@@ -89,7 +89,7 @@ def test_nothing_is_nothing(tmp_path: Path) -> None:
 # --- what ---------------------------------------------------------------------------------------------------------
 
 
-def test_pieces_and_batches_follow_one_another(tmp_path: Path) -> None:
+def test_chunks_and_batches_are_written_in_order(tmp_path: Path) -> None:
     pieces = [piece(0), piece(3, timestamp_id="clock")]
     with JournalWriter(tmp_path / "j", Policy(flush_interval=1e9)) as writer:
         assert writer.append_chunks(pieces) == 0
@@ -101,7 +101,7 @@ def test_pieces_and_batches_follow_one_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("compression", ["lz4", "zstd"])
-def test_compressed_rows_are_the_same_rows_in_fewer_bytes(tmp_path: Path, compression: Any) -> None:  # noqa: ANN401
+def test_compressed_rows_round_trip_in_fewer_bytes(tmp_path: Path, compression: Any) -> None:  # noqa: ANN401
     rows = batch(*(row(number, payload=b"x" * 1000) for number in range(100)))
     sizes = {}
     for name in ("none", compression):
@@ -112,7 +112,7 @@ def test_compressed_rows_are_the_same_rows_in_fewer_bytes(tmp_path: Path, compre
     assert sizes[compression] < sizes["none"] / 10
 
 
-def test_a_header_has_the_range_of_times(tmp_path: Path) -> None:
+def test_block_header_has_the_time_ranges(tmp_path: Path) -> None:
     stamp = {"timestamp_id": "a"}
     early, late = 1_600_000_000, 1_800_000_000
     with JournalWriter(tmp_path / "j") as writer:
@@ -133,7 +133,7 @@ def test_a_header_has_the_range_of_times(tmp_path: Path) -> None:
     assert pieces.stamped == (1_700_000_000 * 10**6, 1_700_000_002 * 10**6)
 
 
-def test_other_columns_are_refused_and_named(tmp_path: Path) -> None:
+def test_wrong_columns_are_rejected(tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "j") as writer:
         with pytest.raises(UsageError, match="column 'payload': expected binary, found nothing"):
             writer.append(pa.RecordBatch.from_pydict({"key": ["a"], "kind": ["PUT"]}))
@@ -150,14 +150,14 @@ def test_other_columns_are_refused_and_named(tmp_path: Path) -> None:
 # --- where --------------------------------------------------------------------------------------------------------
 
 
-def test_only_one_writes(tmp_path: Path) -> None:
+def test_second_writer_is_rejected(tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "j"), pytest.raises(JournalLocked, match=f"process {os.getpid()}"):
         JournalWriter(tmp_path / "j")
     JournalWriter(tmp_path / "j").close()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be removed")
-def test_writers_never_interleave_also_without_their_lock_file(tmp_path: Path) -> None:
+def test_writers_never_interleave_without_lock_file(tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "j", Policy(flush_rows=1)) as first:
         first.append(counted(0, 1))
         (tmp_path / "j" / LOCK).unlink()
@@ -171,7 +171,7 @@ def test_writers_never_interleave_also_without_their_lock_file(tmp_path: Path) -
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be removed")
-def test_a_writer_whose_journal_was_replaced_stops(tmp_path: Path) -> None:
+def test_writer_of_replaced_journal_raises(tmp_path: Path) -> None:
     first = JournalWriter(tmp_path / "j", Policy(flush_rows=1))
     first.append(counted(0, 1))
     (tmp_path / "j").rename(tmp_path / "moved")
@@ -187,7 +187,7 @@ def test_a_writer_whose_journal_was_replaced_stops(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no permissions of this kind")
-def test_other_users_can_read_nothing(tmp_path: Path) -> None:
+def test_files_are_not_readable_by_other_users(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         with JournalWriter(tmp_path / "j", Policy(flush_rows=1, segment_bytes=1)) as writer:
@@ -207,9 +207,7 @@ CALLS = ("open", "write", "fsync", "replace", "mkdir", "scandir")
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files cannot be counted")
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
-def test_whatever_fails_while_a_journal_is_opened_it_can_be_opened_right_after(
-    tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_open_leaves_the_journal_usable(tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each call of the operating system fails once, in a new journal and in one with rows."""
     for name in ("new", "old"):
         refused = 0
@@ -250,7 +248,7 @@ def failing_call(patched: pytest.MonkeyPatch, failing: int, number: int) -> Iter
     return calls
 
 
-def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
+def test_directory_with_other_files_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").touch()
     with pytest.raises(NoJournal, match="files in it that are no journal"):
         JournalWriter(tmp_path)
@@ -259,7 +257,7 @@ def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path: Path) -> No
         JournalWriter(tmp_path / "letter.txt" / "j")
 
 
-def test_a_journal_keeps_its_name_and_its_kind(tmp_path: Path) -> None:
+def test_recorder_name_and_row_type_are_fixed(tmp_path: Path) -> None:
     JournalWriter(tmp_path / "j", recorder="one").close()
     JournalWriter(tmp_path / "j").close()
     assert Journal(tmp_path / "j").recorder == "one"
@@ -272,14 +270,14 @@ def test_a_journal_keeps_its_name_and_its_kind(tmp_path: Path) -> None:
     assert not (tmp_path / "k").exists()
 
 
-def test_journals_get_names_of_their_own(tmp_path: Path) -> None:
+def test_default_recorder_names_are_unique(tmp_path: Path) -> None:
     for name in ("a", "b"):
         JournalWriter(tmp_path / name / "journal").close()
     names = {Journal(tmp_path / name / "journal").recorder for name in ("a", "b")}
     assert len(names) == 2
 
 
-def test_a_closed_writer_takes_nothing(tmp_path: Path) -> None:
+def test_closed_writer_rejects_rows(tmp_path: Path) -> None:
     writer = JournalWriter(tmp_path / "j")
     writer.close()
     writer.close()
@@ -290,7 +288,7 @@ def test_a_closed_writer_takes_nothing(tmp_path: Path) -> None:
 # --- segments -----------------------------------------------------------------------------------------------------
 
 
-def test_a_segment_ends_when_it_is_large(tmp_path: Path) -> None:
+def test_segment_is_rotated_at_segment_bytes(tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "j", Policy(flush_rows=1, segment_bytes=4000)) as writer:
         for number in range(12):
             writer.append(batch(row(number, payload=b"%d" % number)))
@@ -301,7 +299,7 @@ def test_a_segment_ends_when_it_is_large(tmp_path: Path) -> None:
     assert payloads(Journal(tmp_path / "j")) == numbers(12)
 
 
-def test_a_segment_ends_when_it_is_old_also_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segment_is_rotated_at_segment_age_after_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr("zenspark.journal.writer.time.monotonic", lambda: now)
     monkeypatch.setattr("zenspark.journal.writer.time.time", lambda: START / 1e6 + now)
@@ -321,7 +319,7 @@ def test_a_segment_ends_when_it_is_old_also_after_a_restart(tmp_path: Path, monk
     assert Journal(tmp_path / "j").earliest() == Journal(tmp_path / "j").latest() == 3
 
 
-def test_what_cannot_be_removed_stops_nothing(
+def test_failed_trimming_does_not_stop_writing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*_: object) -> int:
@@ -335,7 +333,7 @@ def test_what_cannot_be_removed_stops_nothing(
 
 
 @pytest.mark.parametrize(("fsync", "flushed", "least"), [("never", 0, 0), ("flush", 3, 3), (1e9, 0, 1), (0.0, 1, 3)])
-def test_the_disk_is_asked_as_often_as_the_policy_says(
+def test_fsync_is_called_as_the_policy_requires(
     tmp_path: Path,
     fsync: Fsync,
     flushed: int,
@@ -361,7 +359,7 @@ def test_the_disk_is_asked_as_often_as_the_policy_says(
     assert len(asked) >= least
 
 
-def test_before_a_flush_is_acknowledged_the_disk_has_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fsync_precedes_the_acknowledgement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with JournalWriter(tmp_path / "j", Policy(fsync="flush")) as writer:
         sizes: list[int] = []
         real = os.fsync
@@ -380,7 +378,7 @@ def test_before_a_flush_is_acknowledged_the_disk_has_the_rows(tmp_path: Path, mo
 # --- crashes ------------------------------------------------------------------------------------------------------
 
 
-def test_a_torn_tail_is_cut_back_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_torn_tail_is_truncated_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with JournalWriter(tmp_path / "j", Policy(flush_rows=1)) as writer:
         writer.append(counted(0, 1))
         assert writer.cut is None
@@ -394,7 +392,7 @@ def test_a_torn_tail_is_cut_back_and_reported(tmp_path: Path, caplog: pytest.Log
     assert payloads(Journal(tmp_path / "j")) == numbers(2)
 
 
-def test_damage_before_the_end_is_reported_and_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_corrupt_blocks_before_the_end_are_logged_and_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with JournalWriter(tmp_path / "j", Policy(flush_rows=1)) as writer:
         for number in range(3):
             writer.append(counted(number, number + 1))
@@ -422,7 +420,7 @@ with JournalWriter(sys.argv[1], Policy(fsync="never", flush_interval=1e9, segmen
 """
 
 
-def test_what_was_acknowledged_survives_being_killed(tmp_path: Path) -> None:
+def test_acknowledged_rows_survive_a_killed_process(tmp_path: Path) -> None:
     """At random moments, several times, each time going on with the same journal."""
     chance = random.Random(5)
     acknowledged = 0
@@ -449,7 +447,7 @@ def test_what_was_acknowledged_survives_being_killed(tmp_path: Path) -> None:
 # --- a full disk --------------------------------------------------------------------------------------------------
 
 
-def test_rows_for_which_there_is_no_room_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_stay_buffered_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     is_full = True
     real = SegmentWriter.append
 
@@ -471,9 +469,7 @@ def test_rows_for_which_there_is_no_room_wait(tmp_path: Path, monkeypatch: pytes
     assert payloads(Journal(tmp_path / "j")) == numbers(10)
 
 
-def test_a_new_segment_for_which_there_is_no_room_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_rotation_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, "no room")
 
@@ -491,9 +487,7 @@ def test_a_new_segment_for_which_there_is_no_room_is_tried_again(
 # --- what all readers have committed ----------------------------------------------------------------------------------
 
 
-def test_the_segment_that_is_written_ends_when_all_of_it_was_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_committed_active_segment_is_rotated_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr("zenspark.journal.writer.time.monotonic", lambda: now)
     monkeypatch.setattr("zenspark.journal.writer.time.time", lambda: START / 1e6 + now)
@@ -519,7 +513,7 @@ def test_the_segment_that_is_written_ends_when_all_of_it_was_read(
         assert list_segments(tmp_path / "j") == [2]
 
 
-def test_a_reader_that_is_gone_holds_nothing_back(
+def test_expired_reader_does_not_prevent_trimming(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = 0.0
@@ -555,7 +549,7 @@ class FullDisk:
         return self._real(file, data)
 
 
-def test_a_full_disk_is_freed_of_what_was_read(
+def test_full_disk_removes_committed_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     journal = Journal(tmp_path / "j")
@@ -573,9 +567,7 @@ def test_a_full_disk_is_freed_of_what_was_read(
     assert all("the disk is full: removed" in line for line in lines)
 
 
-def test_on_a_full_disk_also_the_segment_that_is_written_is_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_rotates_the_active_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal(tmp_path / "j")
     with JournalWriter(tmp_path / "j", Policy(flush_rows=1, retain_read_age=1e9, fsync="never")) as writer:
         disk = FullDisk(tmp_path / "j", 10_000, monkeypatch)
@@ -590,7 +582,7 @@ def test_on_a_full_disk_also_the_segment_that_is_written_is_ended(
         disk.size = 1 << 40
 
 
-def test_on_a_full_disk_what_is_to_be_kept_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_keeps_retained_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = Policy(flush_rows=1, segment_bytes=1, fsync="never")
     with JournalWriter(tmp_path / "j", policy) as writer:
         writer.append(counted(0, 1))
@@ -605,7 +597,7 @@ def test_on_a_full_disk_what_is_to_be_kept_is_kept(tmp_path: Path, monkeypatch: 
         disk.size = 1 << 40
 
 
-def test_what_was_read_is_removed_on_request(tmp_path: Path) -> None:
+def test_trim_committed_removes_committed_rows(tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "j", Policy(flush_rows=1)) as writer:
         writer.append(counted(0, 1))
         assert writer.trim_committed() == 0

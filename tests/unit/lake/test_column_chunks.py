@@ -69,7 +69,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[ParquetFileRea
 
 
 @given(st.sampled_from(range(len(OPTIONS))), st.sets(st.integers(0, 49), min_size=1))
-def test_chosen_rows_of_every_column(
+def test_selected_rows_of_every_column_are_decoded(
     files: list[tuple[ParquetFileReader, RowGroup, Recorded]], number: int, chosen: set[int]
 ) -> None:
     source, group, _ = files[number]
@@ -82,7 +82,7 @@ def test_chosen_rows_of_every_column(
         assert found.cast(wanted.type).equals(wanted), name
 
 
-def test_only_the_pages_of_the_rows_are_read(tmp_path: Path) -> None:
+def test_only_pages_with_selected_rows_are_read(tmp_path: Path) -> None:
     source, group, file = written_as(tmp_path, {"write_page_index": True, "use_dictionary": False})
     chunk = group.chunks["long"]
     (pages,) = source.page_indexes([chunk])
@@ -94,7 +94,7 @@ def test_only_the_pages_of_the_rows_are_read(tmp_path: Path) -> None:
     assert selection.size == pages.ranges[2][1] - pages.ranges[2][0]
 
 
-def test_without_an_index_pages_are_found_by_their_headers(tmp_path: Path) -> None:
+def test_without_page_index_pages_are_found_by_headers(tmp_path: Path) -> None:
     source, group, file = written_as(tmp_path, {"write_page_index": True})
     for chunk in group.chunks.values():
         (indexed,) = source.page_indexes([chunk])
@@ -103,7 +103,7 @@ def test_without_an_index_pages_are_found_by_their_headers(tmp_path: Path) -> No
         assert (found.starts.tolist(), found.ranges) == (indexed.starts.tolist(), indexed.ranges)
 
 
-def test_the_dictionary_of_a_chunk(tmp_path: Path) -> None:
+def test_dictionary_of_column_chunk_is_decoded(tmp_path: Path) -> None:
     for has_index in (True, False):
         source, group, _ = written_as(tmp_path, {"write_page_index": has_index})
         chunk = group.chunks["text"]
@@ -111,7 +111,7 @@ def test_the_dictionary_of_a_chunk(tmp_path: Path) -> None:
         assert sorted(source.dictionary(chunk, pages).to_pylist()) == [f"word {at}" for at in range(5)]
 
 
-def test_parts_that_are_close_are_read_together() -> None:
+def test_neighbouring_ranges_are_coalesced() -> None:
     file = Recorded(bytes(range(100)))
     source = ParquetFileReader(file, 100, IoProfile(coalesce_gap_bytes=5, tail_bytes=10, parallel_requests=1))
     assert [bytes(part) for part in source.read([(50, 52), (0, 3), (8, 9), (1, 4)])] == [
@@ -123,14 +123,14 @@ def test_parts_that_are_close_are_read_together() -> None:
     assert file.parts == [(0, 9), (50, 52)]
 
 
-def test_elsewhere_parts_are_requested_at_once() -> None:
+def test_remote_ranges_are_requested_concurrently() -> None:
     file = Recorded(bytes(range(100)))
     source = ParquetFileReader(file, 100, IoProfile(coalesce_gap_bytes=0, tail_bytes=10, parallel_requests=4))
     assert [bytes(part) for part in source.read([(50, 52), (0, 2)])] == [bytes([50, 51]), bytes([0, 1])]
     assert sorted(file.parts) == [(0, 2), (50, 52)]
 
 
-def test_a_footer_longer_than_the_tail_is_read_whole(tmp_path: Path) -> None:
+def test_footer_longer_than_tail_is_read_completely(tmp_path: Path) -> None:
     _, group, file = written_as(tmp_path, {})
     file.parts.clear()
     source = ParquetFileReader(
@@ -140,7 +140,7 @@ def test_a_footer_longer_than_the_tail_is_read_whole(tmp_path: Path) -> None:
     assert len(file.parts) == 2
 
 
-def test_what_was_read_with_the_footer_is_not_read_again(tmp_path: Path) -> None:
+def test_page_index_in_the_tail_is_not_read_again(tmp_path: Path) -> None:
     _, group, file = written_as(tmp_path, {"write_page_index": True})
     file.parts.clear()
     source = ParquetFileReader(
@@ -153,20 +153,20 @@ def test_what_was_read_with_the_footer_is_not_read_again(tmp_path: Path) -> None
     assert file.parts == [(0, len(file.content))]
 
 
-def test_a_part_outside_the_file_is_refused() -> None:
+def test_range_outside_the_file_is_rejected() -> None:
     with pytest.raises(ThriftError, match="a part of the 10 bytes there are, found 5 to 11"):
         ParquetFileReader(Recorded(bytes(10)), 10, LOCAL_IO).read([(5, 11)])
     with pytest.raises(ThriftError, match="20 bytes from byte 0 on, found 10"):
         ParquetFileReader(Recorded(bytes(10)), 20, LOCAL_IO).read([(0, 20)])
 
 
-def test_headers_that_are_none_are_refused(tmp_path: Path) -> None:
+def test_invalid_page_headers_are_rejected(tmp_path: Path) -> None:
     for header in ({}, {1: I32(0), 2: I32(1), 3: I32(1)}, {1: I32(0), 2: I32(1), 3: I32(-1), 5: {1: I32(1)}}):
         with pytest.raises(ThriftError, match="the header of a page"):
             read_page_header(memoryview(encode_struct(header)))
 
 
-def test_pages_with_too_few_values_are_refused(tmp_path: Path) -> None:
+def test_pages_with_too_few_values_are_rejected(tmp_path: Path) -> None:
     _, group, file = written_as(tmp_path, {"write_page_index": False})
     chunk = group.chunks["number"]
     data = memoryview(file.content)[chunk.start : chunk.end]
@@ -174,7 +174,7 @@ def test_pages_with_too_few_values_are_refused(tmp_path: Path) -> None:
         scan_page_headers(chunk, data[: chunk.data_start - chunk.start])
 
 
-def test_a_page_that_is_no_dictionary_is_refused(tmp_path: Path) -> None:
+def test_invalid_dictionary_page_is_rejected(tmp_path: Path) -> None:
     _, group, file = written_as(tmp_path, {"use_dictionary": False})
     chunk: ColumnChunk = group.chunks["text"]
     with pytest.raises(ThriftError, match="a dictionary page of column text"):

@@ -29,7 +29,7 @@ def paths_by_deltalake(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_random_changes_of_several_writers_and_tools_leave_the_same_state(tmp_path: Path, seed: int) -> None:
+def test_random_commits_of_several_writers_and_tools_give_the_same_state(tmp_path: Path, seed: int) -> None:
     rnd = random.Random(seed)
     writers = [samples_at(tmp_path / "t") for _ in range(3)]
     writers[0].create()
@@ -64,9 +64,7 @@ def test_random_changes_of_several_writers_and_tools_leave_the_same_state(tmp_pa
     assert DeltaTable(tmp_path / "t").to_pyarrow_dataset().count_rows() == rows
 
 
-def test_a_log_that_was_cleaned_behind_a_follower_is_read_from_its_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cleaned_up_log_is_read_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table, follower = samples_at(tmp_path / "t"), samples_at(tmp_path / "t")
     table.create()
     follower.refresh()
@@ -87,7 +85,7 @@ def test_a_log_that_was_cleaned_behind_a_follower_is_read_from_its_checkpoint(
         late.commit(Transaction(app_versions={"other": 1}))
 
 
-def test_writers_in_several_threads_lose_nothing(tmp_path: Path) -> None:
+def test_concurrent_writers_lose_no_commit(tmp_path: Path) -> None:
     samples_at(tmp_path / "t").create()
 
     def append(name: str) -> None:
@@ -105,7 +103,7 @@ def test_writers_in_several_threads_lose_nothing(tmp_path: Path) -> None:
     assert dict(table.app_versions) == {f"w{number}": 9 for number in range(4)}
 
 
-def test_a_commit_whose_answer_was_lost_is_found_to_be_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commit_with_lost_response_is_detected_as_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = samples_at(tmp_path / "t")
     table.create()
     create = StoragePath.put_if_absent
@@ -119,7 +117,7 @@ def test_a_commit_whose_answer_was_lost_is_found_to_be_done(tmp_path: Path, monk
     assert (table.version, len(table.files)) == (1, 1)
 
 
-def test_endless_commits_of_others_end_in_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commit_fails_after_max_attempts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = samples_at(tmp_path / "t")
     table.create()
     monkeypatch.setattr(StoragePath, "put_if_absent", lambda *_: False)
@@ -127,7 +125,7 @@ def test_endless_commits_of_others_end_in_an_error(tmp_path: Path, monkeypatch: 
         table.commit(Transaction(app_versions={"m": 1}))
 
 
-def test_a_commit_that_is_no_json_is_named(tmp_path: Path) -> None:
+def test_invalid_json_commit_raises_with_its_path(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     table.create()
     (tmp_path / "t" / commit_path(1)).write_text('{"add": ')
@@ -135,7 +133,7 @@ def test_a_commit_that_is_no_json_is_named(tmp_path: Path) -> None:
         table.refresh()
 
 
-def test_statistics_of_another_writer_may_be_missing(tmp_path: Path) -> None:
+def test_missing_or_broken_statistics_are_accepted(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     table.create()
     action = {
@@ -149,12 +147,12 @@ def test_statistics_of_another_writer_may_be_missing(tmp_path: Path) -> None:
     ] * 2
 
 
-def test_names_of_checkpoints() -> None:
+def test_checkpoint_paths() -> None:
     assert checkpoint_paths(7, None) == ["_delta_log/00000000000000000007.checkpoint.parquet"]
     assert checkpoint_paths(7, 2)[1] == "_delta_log/00000000000000000007.checkpoint.0000000002.0000000002.parquet"
 
 
-def test_a_checkpoint_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_checkpoint_raises_with_its_path(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     table.create()
     (tmp_path / "t" / "_delta_log" / "_last_checkpoint").write_text('{"version": 3}')
@@ -162,14 +160,14 @@ def test_a_checkpoint_that_is_not_there_is_named(tmp_path: Path) -> None:
         samples_at(tmp_path / "t")
 
 
-def test_a_log_of_its_own_knows_nothing_of_shapes(tmp_path: Path) -> None:
+def test_log_works_without_a_table_spec(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "t", pa.table({"x": [1]}))
     log = DeltaLog(StoragePath.at(tmp_path / "t"), [], {"x": pa.int64()})
     (file,) = log.refresh().files
     assert (file.rows, file.min_values, file.max_values) == (1, {"x": 1}, {"x": 1})
 
 
-def test_the_columns_of_a_journal_are_those_of_the_table(tmp_path: Path) -> None:
+def test_journal_schema_equals_samples_columns(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     table.create()
     assert table.schema.names == [*JOURNAL_SCHEMA.names, "day", "prefix"]

@@ -25,7 +25,7 @@ from zenspark.lake.storage_path import StoragePath
 LONG = "k" * (STATISTICS_CHARACTERS + 9)
 
 
-def test_files_count_when_they_are_committed_with_what_the_log_says_of_them(tmp_path: Path) -> None:
+def test_committed_files_have_the_statistics_of_the_log(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     at = datetime(2026, 11, 16, 1, 2, 3, 456789, UTC)
     rows = [{"key": LONG, "offset": 3, "recorder": "r", "received_at": at}, {"key": "b", "offset": 4, "recorder": "r"}]
@@ -45,7 +45,7 @@ def test_files_count_when_they_are_committed_with_what_the_log_says_of_them(tmp_
     assert table.to_deltalake().to_pyarrow_dataset().count_rows() == 2
 
 
-def test_a_table_that_is_not_there_is_empty_and_made_by_the_first_commit(tmp_path: Path) -> None:
+def test_missing_table_is_empty_and_created_by_first_commit(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     assert (table.exists, table.version, table.files, table.format) == (False, -1, [], None)
     assert not (tmp_path / "t").exists()
@@ -55,7 +55,7 @@ def test_a_table_that_is_not_there_is_empty_and_made_by_the_first_commit(tmp_pat
     assert (table.exists, table.version, table.format) == (True, 1, "2")
 
 
-def test_files_come_and_go_in_one_transaction(tmp_path: Path) -> None:
+def test_files_are_added_and_removed_in_one_transaction(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     table.commit(Transaction(add=written(table, "old", [{"key": "a", "offset": 0}])))
     new = written(table, "new", [{"key": "a", "offset": 0}])
@@ -64,7 +64,7 @@ def test_files_come_and_go_in_one_transaction(tmp_path: Path) -> None:
     assert [str(each["operation"]) for each in table.to_deltalake().history()] == ["OPTIMIZE", "WRITE", "CREATE TABLE"]
 
 
-def test_of_two_who_move_the_same_mark_one_fails_and_changes_nothing(tmp_path: Path) -> None:
+def test_concurrent_set_of_same_app_version_conflicts(tmp_path: Path) -> None:
     samples_at(tmp_path / "t").create()
     one, other = samples_at(tmp_path / "t"), samples_at(tmp_path / "t")
     one.commit(Transaction(app_versions={"mark": 1}))
@@ -74,7 +74,7 @@ def test_of_two_who_move_the_same_mark_one_fails_and_changes_nothing(tmp_path: P
     assert (other.app_version("mark"), other.files) == (1, [])
 
 
-def test_of_two_who_rewrite_the_same_file_one_fails(tmp_path: Path) -> None:
+def test_concurrent_rewrite_of_same_file_conflicts(tmp_path: Path) -> None:
     one = samples_at(tmp_path / "t")
     one.commit(Transaction(add=written(one, "old", [{"key": "a"}])))
     other = samples_at(tmp_path / "t")
@@ -83,7 +83,7 @@ def test_of_two_who_rewrite_the_same_file_one_fails(tmp_path: Path) -> None:
         other.commit(Transaction(add=written(other, "y", [{"key": "a"}]), remove=other.files, is_optimize=True))
 
 
-def test_a_compaction_of_another_tool_that_began_before_ours_fails(tmp_path: Path) -> None:
+def test_older_concurrent_compaction_of_another_tool_fails(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     for name in ("a", "b", "c"):
         table.commit(Transaction(add=written(table, name, [{"key": name}])))
@@ -98,7 +98,7 @@ def test_a_compaction_of_another_tool_that_began_before_ours_fails(tmp_path: Pat
     assert table.foreign_changes(0) == []
 
 
-def test_appends_of_different_writers_do_not_disturb_each_other(tmp_path: Path) -> None:
+def test_concurrent_appends_do_not_conflict(tmp_path: Path) -> None:
     samples_at(tmp_path / "t").create()
     one, other = samples_at(tmp_path / "t"), samples_at(tmp_path / "t")
     for number in range(3):
@@ -108,7 +108,7 @@ def test_appends_of_different_writers_do_not_disturb_each_other(tmp_path: Path) 
     assert DeltaTable(tmp_path / "t").to_pyarrow_dataset().count_rows() == 6
 
 
-def test_what_others_committed_is_seen_after_a_refresh(tmp_path: Path) -> None:
+def test_refresh_reads_commits_of_other_writers(tmp_path: Path) -> None:
     one, other = samples_at(tmp_path / "t"), samples_at(tmp_path / "t")
     assert other.files == []
     one.commit(Transaction(add=written(one, "one", [{"key": "a"}])))
@@ -117,7 +117,7 @@ def test_what_others_committed_is_seen_after_a_refresh(tmp_path: Path) -> None:
     assert other.version == one.version == 1
 
 
-def test_a_table_of_another_version_is_refused_and_an_old_one_is_read_only(tmp_path: Path) -> None:
+def test_newer_format_is_rejected_and_older_one_is_read_only(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     table.create()
     table.to_deltalake().alter.set_table_properties({VERSION_PROPERTY: "1"}, raise_if_not_exists=False)
@@ -129,13 +129,13 @@ def test_a_table_of_another_version_is_refused_and_an_old_one_is_read_only(tmp_p
         samples_at(tmp_path / "t")
 
 
-def test_a_table_of_another_tool_is_refused(tmp_path: Path) -> None:
+def test_table_of_another_tool_is_rejected(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "t", pa.table({"x": [1]}))
     with pytest.raises(LakeError, match="it was not made by zenspark"):
         samples_at(tmp_path / "t")
 
 
-def test_a_table_without_a_column_is_refused(tmp_path: Path) -> None:
+def test_table_with_missing_column_is_rejected(tmp_path: Path) -> None:
     samples_at(tmp_path / "t").create()
     with pytest.raises(LakeError, match=r"columns are not those of this version: x is missing"):
         LakeTable(
@@ -143,7 +143,7 @@ def test_a_table_without_a_column_is_refused(tmp_path: Path) -> None:
         )
 
 
-def test_a_column_that_another_tool_added_does_no_harm(tmp_path: Path) -> None:
+def test_column_added_by_another_tool_is_accepted(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     table.commit(Transaction(add=written(table, "one", [{"key": "a"}])))
     delta = table.to_deltalake()
@@ -158,7 +158,7 @@ def _field(name: str) -> Field:
     return Field(name, PrimitiveType("string"))
 
 
-def test_a_table_whose_protocol_was_raised_is_refused(tmp_path: Path) -> None:
+def test_table_with_unsupported_protocol_is_rejected(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     table.create()
     table.to_deltalake().alter.set_table_properties({"delta.enableDeletionVectors": "true"}, raise_if_not_exists=False)
@@ -166,7 +166,7 @@ def test_a_table_whose_protocol_was_raised_is_refused(tmp_path: Path) -> None:
         table.refresh()
 
 
-def test_files_since_a_version_are_those_that_came_behind_it_and_count(tmp_path: Path) -> None:
+def test_files_since_returns_live_files_added_after_a_version(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     for name in ("a", "b", "c"):
         table.commit(Transaction(add=written(table, name, [{"key": name}])))
@@ -182,7 +182,7 @@ def _label(path: str) -> str:
     return path.split("part-")[1].split("-")[0]
 
 
-def test_files_are_found_by_day_and_prefix(tmp_path: Path) -> None:
+def test_prune_files_by_day_and_prefix(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     for day in ("2026-11-14", "2026-11-15", "2026-11-16"):
         table.commit(Transaction(add=written(table, day[-2:], [{"key": "a:b/x"}], day)))
@@ -193,7 +193,7 @@ def test_files_are_found_by_day_and_prefix(tmp_path: Path) -> None:
     assert table.prune_files(first, last, "other") == []
 
 
-def test_the_log_is_summed_up_and_cleaned(tmp_path: Path) -> None:
+def test_checkpoint_is_written_and_log_cleaned_up(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     table.commit(Transaction(add=written(table, "one", [{"key": "a"}])))
     for number in range(COMMITS_PER_CHECKPOINT - 3):  # version 0 made the table, version 1 added the file
@@ -208,7 +208,7 @@ def test_the_log_is_summed_up_and_cleaned(tmp_path: Path) -> None:
     assert (again.app_version("mark"), len(again.files), again.version) == (99, 1, table.version)
 
 
-def test_how_far_back_a_table_can_be_read_can_be_changed(tmp_path: Path) -> None:
+def test_set_history_changes_retention_properties(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     table.set_history(timedelta(days=7))
     table.create()
@@ -222,7 +222,7 @@ def test_how_far_back_a_table_can_be_read_can_be_changed(tmp_path: Path) -> None
     table.commit(Transaction(app_versions={"m": 1}))
 
 
-def test_rows_at_hand_are_written_without_spark(tmp_path: Path) -> None:
+def test_rows_are_written_without_spark(tmp_path: Path) -> None:
     table = LakeTable(
         StoragePath.at(tmp_path / "t"), TableSpec("t", pa.schema([("x", pa.int64())]), stats_columns=("x",))
     )
@@ -231,7 +231,7 @@ def test_rows_at_hand_are_written_without_spark(tmp_path: Path) -> None:
     assert table.to_deltalake().to_pyarrow_dataset().to_table().to_pydict() == {"x": [3, 1]}
 
 
-def test_rows_that_another_tool_removed_are_told(tmp_path: Path) -> None:
+def test_foreign_changes_lists_removals_by_other_tools(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     table.commit(Transaction(add=written(table, "one", [{"key": "a"}, {"key": "b"}])))
     before = table.version
@@ -254,5 +254,5 @@ def test_rows_that_another_tool_removed_are_told(tmp_path: Path) -> None:
         ({"a": "int", "b": "int"}, "b is int, not text"),
     ],
 )
-def test_a_difference_is_said_in_words(found: dict[str, str], said: str) -> None:
+def test_describe_difference_names_columns_and_types(found: dict[str, str], said: str) -> None:
     assert describe_difference({"a": "int", "b": "text"}, found) == said

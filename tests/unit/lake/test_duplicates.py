@@ -66,7 +66,7 @@ def _words(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_each_sample_is_there_once_through_the_loss_of_either(tmp_path: Path, seed: int) -> None:
+def test_samples_of_two_recorders_are_ingested_once_despite_losses(tmp_path: Path, seed: int) -> None:
     rnd = random.Random(seed)
     published = [sample(number, rnd) for number in range(60)]
     lost = {name: rnd.sample(range(60), rnd.randrange(30)) for name in ("one", "two")}
@@ -101,7 +101,7 @@ def test_each_sample_is_there_once_through_the_loss_of_either(tmp_path: Path, se
             assert len(landed) == max((holders.count(name) for name in set(landed)), default=0)
 
 
-def test_what_one_recorder_brings_is_never_dropped_for_itself(tmp_path: Path) -> None:
+def test_repetitions_within_one_recorder_are_kept(tmp_path: Path) -> None:
     row = sample(2, random.Random(0)) | {"source_zid": "a", "source_eid": 1, "source_sn": 1}
     journal = record(tmp_path, "one", [row, row])
     table = samples_at(tmp_path / "t")

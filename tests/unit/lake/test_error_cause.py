@@ -38,7 +38,7 @@ CORRUPT = (
         ("java_mkdir", "mkdir of file:/data/ro/lake/_checkpoint failed"),
     ],
 )
-def test_the_innermost_cause_is_found_in_what_spark_says(name: str, cause: str) -> None:
+def test_root_cause_of_spark_error_is_found(name: str, cause: str) -> None:
     assert error_cause(Exception((TEXTS / f"{name}.txt").read_text())) == cause
 
 
@@ -71,7 +71,7 @@ def test_the_innermost_cause_is_found_in_what_spark_says(name: str, cause: str) 
         (Exception("something\nelse"), "Exception: something else"),
     ],
 )
-def test_what_explains_itself_is_passed_on(error: BaseException, cause: str) -> None:
+def test_self_explanatory_error_is_unchanged(error: BaseException, cause: str) -> None:
     assert cause in error_cause(error)
     assert "\n" not in error_cause(error)
 
@@ -98,12 +98,12 @@ HEAD = "When getting information for key 'lake/x.parquet' in bucket 'b': AWS Err
         ),
     ],
 )
-def test_an_object_store_that_does_not_answer_is_named(text: str, cause: str) -> None:
+def test_unreachable_object_store_is_named(text: str, cause: str) -> None:
     """As obstore, deltalake and its Delta kernel wrote it when the endpoint was gone."""
     assert error_cause(LakeError("s3://b/lake", text)) == f"s3://b/lake: http://127.0.0.1:38605 {cause}"
 
 
-def test_what_arrow_says_of_an_object_store_is_explained() -> None:
+def test_arrow_object_store_error_is_explained() -> None:
     gone = "NETWORK_CONNECTION during HeadObject operation: curlCode: 7, Could not connect to server; Details: Failed"
     unreachable = Exception(f"x\nOSError: {HEAD} {gone} to connect to 127.0.0.1:38605 after 0 ms: Could not connect")
     assert error_cause(unreachable) == "127.0.0.1:38605 cannot be reached"
@@ -113,20 +113,20 @@ def test_what_arrow_says_of_an_object_store_is_explained() -> None:
     assert error_cause(other) == f"{HEAD} SLOW_DOWN during HeadObject operation: later"
 
 
-def test_the_cause_of_an_error_counts_more_than_its_wrapper() -> None:
+def test_cause_takes_precedence_over_its_wrapper() -> None:
     wrapper = RuntimeError("the query ended")
     wrapper.__cause__ = LakeError("lake", "its schema has version 3")
     assert error_cause(wrapper) == "lake: its schema has version 3"
 
 
-def test_a_context_that_is_suppressed_is_no_cause() -> None:
+def test_suppressed_context_is_ignored() -> None:
     error = RuntimeError("this one")
     error.__context__ = LakeError("lake", "of no importance")
     error.__suppress_context__ = True
     assert error_cause(error) == "RuntimeError: this one"
 
 
-def test_a_cause_is_one_short_line() -> None:
+def test_cause_is_truncated_to_one_line() -> None:
     found = error_cause(LakeError("lake", "\x1b[31m↳\x1b[0m two\nlines " + "x" * 1000))
     assert found.startswith("lake: two lines xxx")
     assert len(found) == MAX_CAUSE_CHARACTERS
@@ -152,5 +152,5 @@ def test_a_cause_is_one_short_line() -> None:
         ("23:41:12 ERROR Executor: something else\n", None),
     ],
 )
-def test_why_spark_did_not_start_is_found_in_what_java_wrote(log: str, cause: str | None) -> None:
+def test_start_failure_is_found_in_java_log(log: str, cause: str | None) -> None:
     assert start_cause(log) == cause

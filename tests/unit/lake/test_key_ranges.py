@@ -54,13 +54,11 @@ def zids(rows: pa.Table) -> list[str]:
         (FULL_RANGE, "a", "b", True),
     ],
 )
-def test_a_range_meets_files_that_can_have_its_rows(
-    wanted: KeyRange, least: str | None, greatest: str | None, meets: bool
-) -> None:
+def test_range_overlaps_min_max(wanted: KeyRange, least: str | None, greatest: str | None, meets: bool) -> None:
     assert wanted.overlaps(least, greatest) is meets
 
 
-def test_rows_of_a_range_are_chosen_from_dictionaries_and_times() -> None:
+def test_select_range_of_dictionary_and_time_columns() -> None:
     batch = gaps(["c", "a", "b", "c", "d"]).cast(with_text_type(SCHEMA, DICTIONARY_TYPE)).to_batches()[0]
     assert zids(pa.Table.from_batches([select_range(batch, "source_zid", KeyRange("b", "d"))])) == ["c", "b", "c"]
     assert select_range(batch, "source_zid", FULL_RANGE) is batch
@@ -70,7 +68,7 @@ def test_rows_of_a_range_are_chosen_from_dictionaries_and_times() -> None:
 
 
 @given(st.lists(st.tuples(st.text(max_size=3), st.integers(0, 3) | st.none())))
-def test_rows_are_sorted_by_columns_whether_they_are_dictionaries_or_not(given: list[tuple[str, int | None]]) -> None:
+def test_rows_are_sorted_by_plain_and_dictionary_columns(given: list[tuple[str, int | None]]) -> None:
     rows = pa.Table.from_pylist([{"source_zid": zid, "source_eid": eid} for zid, eid in given], schema=SCHEMA)
     for table in (rows, rows.cast(with_text_type(SCHEMA, DICTIONARY_TYPE))):
         placed = sort_rows(table, ["source_zid", "source_eid"]).cast(SCHEMA).to_pylist()
@@ -79,7 +77,7 @@ def test_rows_are_sorted_by_columns_whether_they_are_dictionaries_or_not(given: 
         )
 
 
-def test_rows_are_written_in_order_and_equal_values_stay_in_one_file(table: SortedTable) -> None:
+def test_rows_are_written_sorted_and_equal_keys_share_a_file(table: SortedTable) -> None:
     rows = gaps([zid for zid in "dbac" for _ in range(100)])
     with patch.object(key_ranges, "TARGET_FILE_BYTES", rows.nbytes // 8):
         files = write_sorted(table, "test", rows, ("source_zid", "first_sn"), {})
@@ -90,7 +88,7 @@ def test_rows_are_written_in_order_and_equal_values_stay_in_one_file(table: Sort
     assert write_sorted(table, "test", rows[:0], ("source_zid",), {}) == []
 
 
-def test_a_range_of_nothing_is_read_as_no_rows(table: SortedTable) -> None:
+def test_empty_range_reads_no_rows(table: SortedTable) -> None:
     assert table.read([], FULL_RANGE, unreduced).num_rows == 0
     assert table.split([], KeyRange("a", "b")) == [KeyRange("a", "b")]
 
@@ -103,7 +101,7 @@ def written(table: SortedTable, groups: list[list[str]]) -> DataFile:
     return files.close()[0]
 
 
-def test_a_range_is_split_by_the_row_groups_that_have_its_rows(table: SortedTable) -> None:
+def test_range_is_split_by_row_groups(table: SortedTable) -> None:
     files = [written(table, [["a", "b"], ["c", "d"], ["e"]]), written(table, [["a"], ["d", "f"]])]
     with patch.object(key_ranges, "TARGET_FILE_BYTES", 1):
         parts = table.split(files, FULL_RANGE)
@@ -115,13 +113,13 @@ def test_a_range_is_split_by_the_row_groups_that_have_its_rows(table: SortedTabl
         assert table.split(files, FULL_RANGE) == [FULL_RANGE]
 
 
-def test_row_groups_of_other_values_are_not_read(table: SortedTable) -> None:
+def test_row_groups_outside_the_range_are_not_read(table: SortedTable) -> None:
     file = written(table, [["a"], ["b"], ["c"]])
     with patch.object(key_ranges, "select_range", lambda rows, *_: rows):  # what comes through was not left out before
         assert zids(table.read([file], KeyRange("b", "c"), unreduced)) == ["b"]
 
 
-def test_what_is_read_is_reduced_on_the_way(table: SortedTable) -> None:
+def test_rows_are_reduced_while_reading(table: SortedTable) -> None:
     """The most rows that are there at once depend on what is left of them, not on how many files have them."""
     seen: list[int] = []
 

@@ -14,7 +14,7 @@ from zenspark.lake.lake import Lake
 from zenspark.lake.offset_marks import offset_app_versions
 
 
-def test_a_lake_that_is_not_there_is_not_made_by_reading_it(tmp_path: Path) -> None:
+def test_reading_a_missing_lake_does_not_create_it(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     assert lake.tables()[:4] == ["samples", "latest", "gaps", "traffic"]
     assert not lake.exists()
@@ -40,12 +40,12 @@ def test_importing_it_loads_no_pyspark() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_there_are_no_other_tables(tmp_path: Path) -> None:
+def test_unknown_table_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no table 'sample'; there are: samples, latest"):
         Lake(tmp_path).table("sample")
 
 
-def test_what_decides_is_in_latest_and_behind_it_in_samples(tmp_path: Path) -> None:
+def test_newest_reads_latest_state_and_pending_samples(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     samples, latest = lake.table("samples"), lake.state_table("latest")
     rows = [{"key": f"k{offset}", "recorder": "r", "offset": offset} for offset in range(4)]

@@ -13,9 +13,7 @@ CHANGES = st.dictionaries(st.integers(0, 6), st.none() | st.text(max_size=2), ma
 
 
 @given(st.dictionaries(st.integers(0, 6), st.text(max_size=2)), st.lists(CHANGES, max_size=6), st.integers(0, 5))
-def test_every_version_is_as_a_dict_would_be(
-    base: dict[int, str], steps: list[Mapping[int, str | None]], most: int
-) -> None:
+def test_every_version_equals_a_dict(base: dict[int, str], steps: list[Mapping[int, str | None]], most: int) -> None:
     with pytest.MonkeyPatch.context() as changed:
         changed.setattr(layered_mapping, "MAX_CHANGES", most)
         versions = [(LayeredMapping(base), dict(base))]
@@ -29,18 +27,18 @@ def test_every_version_is_as_a_dict_would_be(
             assert [found.get(key) for key in range(7)] == [expected.get(key) for key in range(7)]
 
 
-def test_what_is_gone_is_not_there() -> None:
+def test_removed_key_raises_key_error() -> None:
     found = LayeredMapping({1: "a"}).with_changes({1: None})
     assert 1 not in found
     with pytest.raises(KeyError):
         found[1]
 
 
-def test_keys_stay_in_their_order() -> None:
+def test_keys_keep_their_order() -> None:
     assert list(LayeredMapping({2: "a", 1: "b"}).with_changes({1: "c", 3: "d"})) == [2, 1, 3]
 
 
-def test_a_large_mapping_is_copied_once_in_many_changes() -> None:
+def test_base_is_copied_once_per_max_changes() -> None:
     base = dict.fromkeys(range(10_000), "x")
     found = LayeredMapping(base)
     for number in range(MAX_CHANGES):

@@ -24,7 +24,7 @@ def elsewhere(instance: str) -> LeaseHolder:
     return msgspec.structs.replace(LeaseHolder.this_process(instance), machine="another", host="far", pid=7)
 
 
-def test_a_free_lease_is_taken_and_another_process_learns_who_has_it(lake: StoragePath) -> None:
+def test_free_lease_is_acquired_and_holder_reported_to_others(lake: StoragePath) -> None:
     assert Lease(lake, "landing-robot/1", LeaseHolder.this_process("one")).acquire(0.0) is None
     held = Lease(lake, "landing-robot/1", LeaseHolder.this_process("two")).acquire(0.0)
     assert held is not None
@@ -32,7 +32,7 @@ def test_a_free_lease_is_taken_and_another_process_learns_who_has_it(lake: Stora
     assert str(held).startswith(f"pid {os.getpid()} on ")
 
 
-def test_a_lease_that_is_not_renewed_is_taken_and_one_that_is_renewed_is_not(lake: StoragePath) -> None:
+def test_stale_lease_is_acquired_and_renewed_one_is_not(lake: StoragePath) -> None:
     first, second = Lease(lake, "m", elsewhere("one")), Lease(lake, "m", LeaseHolder.this_process("two"))
     assert first.acquire(0.0) is None
     assert second.acquire(100.0) is not None
@@ -43,12 +43,12 @@ def test_a_lease_that_is_not_renewed_is_taken_and_one_that_is_renewed_is_not(lak
     assert second.renew()
 
 
-def test_the_next_process_of_the_same_pipeline_takes_over_at_once(lake: StoragePath) -> None:
+def test_process_of_the_same_pipeline_takes_over_at_once(lake: StoragePath) -> None:
     assert Lease(lake, "m", elsewhere("one")).acquire(0.0) is None
     assert Lease(lake, "m", LeaseHolder.this_process("one")).acquire(0.0) is None
 
 
-def test_a_holder_on_this_machine_whose_process_has_ended_has_lost_it(lake: StoragePath) -> None:
+def test_lease_of_ended_local_process_is_acquired(lake: StoragePath) -> None:
     process = subprocess.Popen([sys.executable, "-c", "pass"])
     process.wait()
     gone = msgspec.structs.replace(LeaseHolder.this_process("one"), pid=process.pid)
@@ -56,14 +56,14 @@ def test_a_holder_on_this_machine_whose_process_has_ended_has_lost_it(lake: Stor
     assert Lease(lake, "m", LeaseHolder.this_process("two")).acquire(0.0) is None
 
 
-def test_a_process_id_that_was_given_to_another_process_means_nothing() -> None:
+def test_reused_process_id_does_not_hold_the_lease() -> None:
     here = LeaseHolder.this_process("one")
     assert not here.is_gone()
     assert msgspec.structs.replace(here, process_started=here.process_started - 60).is_gone()
     assert not msgspec.structs.replace(here, machine="another", pid=1 << 30).is_gone()
 
 
-def test_only_the_holder_gives_it_back(lake: StoragePath) -> None:
+def test_only_the_holder_releases_the_lease(lake: StoragePath) -> None:
     first, second = Lease(lake, "m", LeaseHolder.this_process("one")), Lease(lake, "m", LeaseHolder.this_process("two"))
     assert first.acquire(0.0) is None
     second.release()
@@ -72,7 +72,7 @@ def test_only_the_holder_gives_it_back(lake: StoragePath) -> None:
     assert second.acquire(0.0) is None
 
 
-def test_a_file_that_is_no_lease_is_replaced(lake: StoragePath) -> None:
+def test_invalid_lease_file_is_replaced(lake: StoragePath) -> None:
     lease = Lease(lake, "m", LeaseHolder.this_process("one"))
     lake.write(lease.path, b"{")
     assert lease.acquire(0.0) is None

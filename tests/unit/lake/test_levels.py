@@ -30,14 +30,14 @@ def parts(found: list[DataFile]) -> set[str]:
     return {str(file.partition["part"]) for file in found}
 
 
-def test_few_new_files_are_not_worth_a_merge() -> None:
+def test_few_new_files_are_not_merged() -> None:
     assert plan_merge(files(NEW_PART, MIN_FILES_TO_MERGE - 1), []) is None
     plan = plan_merge(files(NEW_PART, MIN_FILES_TO_MERGE), [])
     assert plan is not None
     assert (len(plan.files), plan.part, plan.is_full) == (MIN_FILES_TO_MERGE, "merged-1", True)
 
 
-def test_what_is_not_published_stays() -> None:
+def test_unpublished_files_are_not_merged() -> None:
     new = files(NEW_PART, MIN_FILES_TO_MERGE + 1)
     assert plan_merge(new, new[:2]) is None
     plan = plan_merge(new, new[:1])
@@ -45,7 +45,7 @@ def test_what_is_not_published_stays() -> None:
     assert plan.files == new[1:]
 
 
-def test_very_many_files_are_merged_though_they_are_not_published_and_stay_so() -> None:
+def test_too_many_unpublished_files_are_merged_within_new_part() -> None:
     new = files(NEW_PART, MAX_NEW_FILES - 1) + files(WILDCARD_PART, 1)
     plan = plan_merge(new, new)
     assert plan is not None
@@ -57,14 +57,14 @@ def test_very_many_files_are_merged_though_they_are_not_published_and_stay_so() 
     ("rows", "complete"),
     [(MIN_FILES_TO_MERGE * LEVEL_GROWTH_FACTOR, True), (MIN_FILES_TO_MERGE * LEVEL_GROWTH_FACTOR + 1, False)],
 )
-def test_a_level_that_is_much_larger_is_left_alone(rows: int, complete: bool) -> None:
+def test_much_larger_level_is_not_merged(rows: int, complete: bool) -> None:
     plan = plan_merge(files(NEW_PART, MIN_FILES_TO_MERGE) + files("merged-1", 1, rows), [])
     assert plan is not None
     assert plan.is_full is complete
     assert plan.part == ("merged-1" if complete else "merged-2")
 
 
-def test_each_level_that_is_merged_makes_room_for_a_larger_one() -> None:
+def test_merged_levels_cascade_into_larger_ones() -> None:
     rows = MIN_FILES_TO_MERGE * LEVEL_GROWTH_FACTOR
     first, second, third = (
         files("merged-3", 1, rows),
@@ -77,7 +77,7 @@ def test_each_level_that_is_merged_makes_room_for_a_larger_one() -> None:
     assert (plan.part, plan.is_full) == ("merged-1", False)
 
 
-def test_rows_with_wildcards_are_merged_along_and_the_state_never() -> None:
+def test_wildcard_parts_are_merged_and_state_part_never() -> None:
     plan = plan_merge(
         files(NEW_PART, MIN_FILES_TO_MERGE) + files(MERGED_WILDCARD_PART, 1, 10**9) + files(STATE_PART, 3), []
     )
@@ -86,7 +86,7 @@ def test_rows_with_wildcards_are_merged_along_and_the_state_never() -> None:
     assert plan.is_full
 
 
-def test_parts_say_what_is_new_and_what_has_wildcards() -> None:
+def test_part_tells_new_and_wildcard_files() -> None:
     found = {
         part: (is_new(file), has_wildcard_keys(file))
         for part in (NEW_PART, WILDCARD_PART, MERGED_WILDCARD_PART, STATE_PART)
@@ -100,7 +100,7 @@ def test_parts_say_what_is_new_and_what_has_wildcards() -> None:
     }
 
 
-def test_a_row_is_old_by_the_limit_of_its_recorder() -> None:
+def test_received_before_uses_the_limit_of_each_recorder() -> None:
     given = [("a", 4), ("a", 5), ("b", 4), ("c", 0)]
     rows = pa.Table.from_pylist([{"recorder": name, "received_at": at} for name, at in given], schema=JOURNAL_SCHEMA)
     assert received_before(rows, {"a": 5, "b": 3}).to_pylist() == [True, False, False, False]

@@ -16,7 +16,7 @@ def observe(journal: Path, zid: str) -> None:
         writer.append(pa.RecordBatch.from_pylist([row], schema=SCHEMAS[SESSIONS]))
 
 
-def test_each_row_is_brought_in_once(tmp_path: Path) -> None:
+def test_each_row_is_imported_once(tmp_path: Path) -> None:
     lake, journal = Lake(tmp_path / "lake"), Journal(tmp_path / "journal")
     lake.create()
     for number in range(3):
@@ -31,7 +31,7 @@ def test_each_row_is_brought_in_once(tmp_path: Path) -> None:
     assert lake.table(DECLARATIONS).version == 0
 
 
-def test_many_small_files_become_one(tmp_path: Path) -> None:
+def test_many_small_files_are_compacted(tmp_path: Path) -> None:
     lake, journal = Lake(tmp_path / "lake"), Journal(tmp_path / "journal")
     lake.create()
     for number in range(network_tables.MAX_SMALL_FILES + 2):

@@ -19,7 +19,7 @@ from zenspark.lake.offset_marks import (
 from zenspark.lake.parquet_files import DataFile
 
 
-def test_recorders_are_those_that_have_a_mark(tmp_path: Path) -> None:
+def test_recorders_and_offsets_are_read_from_app_versions(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     assert list_recorders(table) == []
     table.commit(Transaction(app_versions=offset_app_versions({"a/b": 7, "ü %": 0}) | {"query": 3}))
@@ -31,17 +31,17 @@ def test_recorders_are_those_that_have_a_mark(tmp_path: Path) -> None:
     ("start", "expected"),
     [({}, True), ({"robot": 4}, True), ({"robot": 5}, True), ({"robot": 6}, False), ({"x": 9}, True)],
 )
-def test_a_file_reaches_an_offset_if_its_last_row_does(start: dict[str, int], expected: bool) -> None:
+def test_file_may_have_rows_from_offset_by_max_offset(start: dict[str, int], expected: bool) -> None:
     assert may_have_rows_from(file("f", offset=5), start) is expected
 
 
-def test_a_file_of_several_recorders_or_without_statistics_may_have_anything() -> None:
+def test_file_of_several_recorders_or_without_statistics_is_not_pruned() -> None:
     mixed = DataFile("f", 1, 2, {}, {"recorder": "a", "offset": 0}, {"recorder": "b", "offset": 3})
     assert may_have_rows_from(mixed, {"a": 9, "b": 9})
     assert may_have_rows_from(DataFile("f", 1, 2, {}), {"a": 9})
 
 
-def test_rows_behind_offsets_are_told_one_by_one() -> None:
+def test_rows_from_offsets_are_masked() -> None:
     rows = pa.table({"recorder": ["a", "a", "b", "c", None, "a"], "offset": [4, 5, 1, 0, 7, None]})
     start = {"a": 5, "b": 2}
     expected = [False, True, False, True, False, False]

@@ -35,7 +35,7 @@ def read(location: Path, path: str) -> pa.Table:
     return pq.ParquetFile(location / path).read()
 
 
-def test_rows_are_read_as_they_were_written_in_a_file_for_each_partition(tmp_path: Path) -> None:
+def test_rows_round_trip_with_one_file_per_partition(tmp_path: Path) -> None:
     files = DataFileWriter(StoragePath.at(tmp_path), SPEC, "batch")
     rows = pa.Table.from_batches([samples(0, 100)])
     files.write(rows[:50], {"part": "a/b"})
@@ -50,7 +50,7 @@ def test_rows_are_read_as_they_were_written_in_a_file_for_each_partition(tmp_pat
     assert one.max_values == {"key": "fleet/r6/pose", "received_at": rows["received_at"][99].as_py()}
 
 
-def test_a_file_is_read_with_texts_as_dictionaries(tmp_path: Path) -> None:
+def test_texts_are_read_as_dictionaries(tmp_path: Path) -> None:
     location = StoragePath.at(tmp_path)
     files = DataFileWriter(location, SPEC, "batch")
     files.write(pa.Table.from_batches([samples(0, 9)]), {"part": "a"})
@@ -60,7 +60,7 @@ def test_a_file_is_read_with_texts_as_dictionaries(tmp_path: Path) -> None:
     assert [found.num_columns for found in read_batches(location, file, SPEC)] == [len(SCHEMA)]
 
 
-def test_no_more_files_stay_open_than_may_be(tmp_path: Path) -> None:
+def test_number_of_open_files_is_limited(tmp_path: Path) -> None:
     files = DataFileWriter(StoragePath.at(tmp_path), SPEC, "batch")
     rows = pa.Table.from_batches([samples(0, 1)])
     with patch.object(files_module, "MAX_OPEN_FILES", 3):
@@ -76,7 +76,7 @@ def test_no_more_files_stay_open_than_may_be(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("rows", "size", "expected"), [(10, 1 << 30, [12, 12, 6]), (1 << 30, 1, [4] * 7 + [2])])
-def test_rows_are_grouped_by_their_number_or_their_size(rows: int, size: int, expected: list[int]) -> None:
+def test_batches_are_grouped_by_rows_or_bytes(rows: int, size: int, expected: list[int]) -> None:
     batches = [
         samples(start, min(start + 4, 30)).cast(with_text_type(SCHEMA, DICTIONARY_TYPE)) for start in range(0, 30, 4)
     ]
@@ -87,18 +87,18 @@ def test_rows_are_grouped_by_their_number_or_their_size(rows: int, size: int, ex
 
 
 @pytest.mark.parametrize("value", ["a", "x=y", "100%", "a:b", "[z]", "ü", "\\", "{c", "'q'", "a b", "\x01", "*"])
-def test_a_value_in_the_name_of_a_directory_is_found_again(value: str) -> None:
+def test_partition_values_in_directory_names_round_trip(value: str) -> None:
     assert "/" not in escape_path_value(value + "/")
     assert unquote(escape_path_value(value)) == value
 
 
-def test_limits_of_a_column_without_values_are_unknown(tmp_path: Path) -> None:
+def test_min_max_of_column_without_values_is_unknown(tmp_path: Path) -> None:
     rows = pa.table({"x": pa.array([None, None, 5], pa.int64()), "y": pa.nulls(3, pa.int64())})
     pq.write_table(rows, tmp_path / "f", row_group_size=2)
     assert read_min_max(pq.read_metadata(tmp_path / "f"), ["x", "y"]) == ({"x": 5}, {"x": 5})
 
 
-def test_rows_with_large_payloads_are_in_row_groups_of_their_own_behind_the_others(tmp_path: Path) -> None:
+def test_large_payloads_are_in_separate_row_groups(tmp_path: Path) -> None:
     large = b"x" * LARGE_PAYLOAD_BYTES
     rows = pa.Table.from_batches([samples(0, 6)])
     payloads = pa.array([b"a", large, b"b", None, large, b"c"], pa.binary())
@@ -111,7 +111,7 @@ def test_rows_with_large_payloads_are_in_row_groups_of_their_own_behind_the_othe
     assert groups == [[b"a", b"b", None, b"c"], [large, large]]
 
 
-def test_how_many_rows_have_no_value_is_kept_in_the_log() -> None:
+def test_null_counts_are_in_the_log() -> None:
     types = {"x": pa.int64()}
     written = DataFile("p", 1, 3, {}, {"x": 1}, {"x": 2}, {"x": 1, "y": 2})
     assert written.null_counts == {"x": 1, "y": 2}
@@ -120,7 +120,7 @@ def test_how_many_rows_have_no_value_is_kept_in_the_log() -> None:
     assert DataFile.from_log("p", 1, {}, '{"nullCount": {"x": "many"}}', types, 0).null_counts == {}
 
 
-def test_row_groups_end_at_a_number_of_rows_and_of_bytes() -> None:
+def test_row_groups_are_limited_by_rows_and_bytes() -> None:
     rows = pa.table({"payload": pa.array([b"xx"] * 7 + [b"y" * 9], pa.binary())})
     sizes = RowGroupSizes(rows=3, small_bytes=4, large_bytes=4)
     assert [group.num_rows for group in split_into_row_groups(rows, sizes)] == [2, 2, 2, 1, 1]
@@ -131,7 +131,7 @@ def test_row_groups_end_at_a_number_of_rows_and_of_bytes() -> None:
     assert KEY_ORDER_SIZES.small_bytes < KEY_ORDER_SIZES.large_bytes
 
 
-def test_a_dictionary_has_only_what_its_rows_use() -> None:
+def test_unused_dictionary_values_are_removed() -> None:
     words = pa.DictionaryArray.from_arrays(pa.array([3, None, 1, 3], pa.int32()), pa.array(["a", "b", "c", "d"]))
     nothing = pa.DictionaryArray.from_arrays(pa.array([None] * 4, pa.int32()), pa.array(["secret", "other"]))
     rows = pa.table({"x": words, "n": nothing, "y": [1, 2, 3, 4]})
@@ -143,7 +143,7 @@ def test_a_dictionary_has_only_what_its_rows_use() -> None:
     assert compact_dictionaries(found).equals(found)
 
 
-def test_a_file_tells_nothing_of_the_keys_of_another_partition(tmp_path: Path) -> None:
+def test_file_does_not_disclose_keys_of_another_partition(tmp_path: Path) -> None:
     rows = (
         pa.Table.from_batches([samples(0, 100)])
         .cast(with_text_type(SCHEMA, DICTIONARY_TYPE))
@@ -157,7 +157,7 @@ def test_a_file_tells_nothing_of_the_keys_of_another_partition(tmp_path: Path) -
     assert rows["key"].chunk(0).dictionary.to_pylist()[3].startswith("fleet/r3")
 
 
-def test_what_was_written_before_an_error_is_removed(tmp_path: Path) -> None:
+def test_files_are_deleted_after_an_error(tmp_path: Path) -> None:
     files = DataFileWriter(StoragePath.at(tmp_path), SPEC, "x")
     files.write(pa.Table.from_batches([samples(0, 1)]), {"part": "a"})
     files.discard()
@@ -165,7 +165,7 @@ def test_what_was_written_before_an_error_is_removed(tmp_path: Path) -> None:
     assert files.close() == []
 
 
-def test_a_file_of_another_writer_is_read_with_the_columns_of_the_table(tmp_path: Path) -> None:
+def test_file_of_another_writer_is_conformed_to_the_table_schema(tmp_path: Path) -> None:
     location = StoragePath.at(tmp_path)
     rows = pa.table({"key": pa.array(["a", "b"], pa.large_string()), "payload": [b"1", b"2"], "more": [1, 2]})
     pq.write_table(rows, tmp_path / "f.parquet")
@@ -175,7 +175,7 @@ def test_a_file_of_another_writer_is_read_with_the_columns_of_the_table(tmp_path
     assert batch.column("kind").null_count == 2
 
 
-def test_a_greatest_time_in_milliseconds_may_have_been_cut() -> None:
+def test_max_time_in_milliseconds_is_widened() -> None:
     stats = '{"maxValues": {"t": "2026-11-16T00:00:00.001Z", "u": "2026-11-16T00:00:00.001002Z"}}'
     types = dict.fromkeys("tu", pa.timestamp("us", "UTC"))
     greatest = DataFile.from_log("f", 1, {}, stats, types, 0).max_values

@@ -44,7 +44,7 @@ def written_as(path: Path, table: pa.Table = TABLE, **options: Any) -> tuple[Foo
     return read_footer(content[-TRAILER_BYTES - length : -TRAILER_BYTES]), content
 
 
-def test_flat_columns_with_their_statistics(tmp_path: Path) -> None:
+def test_flat_columns_have_statistics(tmp_path: Path) -> None:
     footer, _ = written_as(tmp_path, row_group_size=3)
     assert [group.rows for group in footer.groups] == [3, 1]
     assert [*footer.groups[0].chunks] == [*TABLE.column_names[:-2]]
@@ -59,7 +59,7 @@ def test_flat_columns_with_their_statistics(tmp_path: Path) -> None:
     assert footer.groups[1].chunks["key"].stats == ColumnStats(b"c", b"c", 0)
 
 
-def test_what_is_not_told_is_not_known(tmp_path: Path) -> None:
+def test_missing_metadata_is_none(tmp_path: Path) -> None:
     footer, _ = written_as(tmp_path, TABLE.select(["time", "number"]), write_statistics=False)
     chunk = footer.groups[0].chunks["number"]
     assert chunk.stats.min_value is None
@@ -68,7 +68,7 @@ def test_what_is_not_told_is_not_known(tmp_path: Path) -> None:
     assert footer.groups[0].chunks["time"].leaf == LeafColumn("time", INT96, OPTIONAL)
 
 
-def test_whether_all_values_are_in_the_dictionary(tmp_path: Path) -> None:
+def test_dictionary_encoding_of_all_pages_is_detected(tmp_path: Path) -> None:
     table = pa.table({"key": [f"{number:08}" for number in range(1000)]})
     footer, _ = written_as(tmp_path, table)
     assert footer.groups[0].chunks["key"].is_dictionary_encoded
@@ -78,7 +78,7 @@ def test_whether_all_values_are_in_the_dictionary(tmp_path: Path) -> None:
     assert not footer.groups[0].chunks["key"].is_dictionary_encoded
 
 
-def test_pages_of_a_chunk(tmp_path: Path) -> None:
+def test_page_index_of_a_column_chunk(tmp_path: Path) -> None:
     table = pa.table({"x": pa.array([1, 2, None, None, 5], pa.int64())})
     options = {"write_page_index": True, "max_rows_per_page": 2, "write_batch_size": 1, "use_dictionary": False}
     footer, content = written_as(tmp_path, table, **options)
@@ -109,12 +109,12 @@ def page_index(starts: list[int]) -> bytes:
         (encode_struct({2: 1}), None),
     ],
 )
-def test_an_index_that_is_wrong_is_refused(offsets: bytes, columns: bytes | None) -> None:
+def test_invalid_page_index_is_rejected(offsets: bytes, columns: bytes | None) -> None:
     with pytest.raises(ThriftError, match="page index of column x"):
         read_page_index(LeafColumn("x", INT64, OPTIONAL), offsets, columns)
 
 
-def test_what_is_no_footer_is_refused() -> None:
+def test_invalid_footer_is_rejected() -> None:
     with pytest.raises(ThriftError, match="the last four bytes"):
         parse_footer_size(b"\x01\0\0\0PAR2")
     with pytest.raises(ThriftError, match="the metadata"):
@@ -123,7 +123,7 @@ def test_what_is_no_footer_is_refused() -> None:
         read_footer(encode_struct({2: [{4: b"schema"}], 4: [{1: [{1: 2}], 3: 1}]}))
 
 
-def test_the_least_values_of_old_writers_count_for_numbers_only(tmp_path: Path) -> None:
+def test_deprecated_min_max_is_used_for_numbers_only(tmp_path: Path) -> None:
     low, high = np.int64(1).tobytes(), np.int64(9).tobytes()
     metadata = {2: [I32(0)], 4: I32(0), 5: 1, 6: 9, 7: 9, 9: 4, 12: {1: high, 2: low}}
     columns = [
@@ -137,7 +137,7 @@ def test_the_least_values_of_old_writers_count_for_numbers_only(tmp_path: Path) 
     assert chunks["t"].stats == ColumnStats()
 
 
-def test_a_row_group_whose_columns_differ_in_length_is_refused(tmp_path: Path) -> None:
+def test_row_group_with_columns_of_different_length_is_rejected(tmp_path: Path) -> None:
     column = {2: 4, 3: {1: I32(2), 2: [I32(0)], 3: [b"n"], 4: I32(0), 5: 1, 6: 9, 7: 9, 9: 4}}
     schema: list[dict[int, Any]] = [{4: b"s", 5: I32(1)}, {1: I32(2), 3: I32(1), 4: b"n"}]
     with pytest.raises(ThriftError, match="2 values of each column in row group 0"):
@@ -157,7 +157,7 @@ def a_footer(**fields: Any) -> bytes:  # noqa: ANN401
 @pytest.mark.parametrize(
     "fields", [{"f12": {5: 7, 6: 1}}, {"f4": b"x"}, {"f2": [b"x"]}, {"f9": b"x"}, {"f7": b"x"}, {"f11": b"x"}]
 )
-def test_metadata_of_another_type_is_damage(fields: dict[str, Any]) -> None:
+def test_metadata_of_wrong_type_is_rejected(fields: dict[str, Any]) -> None:
     assert read_footer(a_footer()).groups[0].chunks["key"].stats == ColumnStats(b"a", b"z", None)
     with pytest.raises(ThriftError, match="expected the metadata of a Parquet file"):
         read_footer(a_footer(**fields))

@@ -27,14 +27,14 @@ def rows(given: list[tuple[str, int]]) -> pa.Table:
     )
 
 
-def test_a_prefix_is_the_first_chunk_as_far_as_it_fits_in_the_name_of_a_directory() -> None:
+def test_prefix_is_the_first_chunk_truncated_to_a_directory_name() -> None:
     keys = ["a/b/c", "a", "ü/1", f"{LONG}/k", f"{LONG}$*/k", "a$*/k", "__HIVE_DEFAULT_PARTITION__/k"]
     expected = ["a", "a", "ü", LONG[:MAX_PREFIX_CHARACTERS], "*", "a$*", "*"]
     assert [partition_prefix(key) for key in keys] == expected
     assert partition_prefixes(pa.array(keys)).to_pylist() == expected
 
 
-def test_rows_are_parted_by_day_and_prefix_and_stay_in_order() -> None:
+def test_rows_are_split_by_day_and_prefix_in_order() -> None:
     day = MICROSECONDS_PER_DAY
     given = rows([("b/1", day), ("a/1", day - 1), ("b/2", day + 5), ("a/2", 0), ("a/1", day), ("b/1", -1)])
     found = [(part["day"], part["prefix"], own["offset"].to_pylist()) for part, own in split_by_partition(given)]
@@ -48,7 +48,7 @@ def test_rows_are_parted_by_day_and_prefix_and_stay_in_order() -> None:
     assert whole.cast(JOURNAL_SCHEMA).equals(given.cast(JOURNAL_SCHEMA))
 
 
-def test_rows_of_one_partition_are_not_touched() -> None:
+def test_rows_of_one_partition_are_not_copied() -> None:
     given = rows([("a/1", 1), ("a/2", 0)])
     ((part, own),) = split_by_partition(given)
     assert (part, own.equals(given)) == ({"day": "1970-01-01", "prefix": "a"}, True)

@@ -13,14 +13,14 @@ from zenspark.lake.specs import JOURNAL_SCHEMA
 EXTENT = OffsetRanges({"a": 5}, {"a": 8, "b": 3})
 
 
-def test_an_extent_without_rows_is_empty() -> None:
+def test_ranges_without_rows_are_empty() -> None:
     assert not EXTENT.is_empty
     assert OffsetRanges({"a": 8, "b": 3}, {"a": 8, "b": 3}).is_empty
     assert OffsetRanges({}, {}).is_empty
     assert OffsetRanges({"gone": 4}, {}).is_empty
 
 
-def test_a_backlog_is_limited_for_each_recorder() -> None:
+def test_limit_rows_applies_to_each_recorder() -> None:
     assert EXTENT.limit_rows(2) == OffsetRanges({"a": 5}, {"a": 7, "b": 2})
     assert EXTENT.limit_rows(100) == EXTENT
 
@@ -43,19 +43,19 @@ def file(least: tuple[str, int] | None, greatest: tuple[str, int] | None) -> Dat
         (None, None, True),
     ],
 )
-def test_files_that_can_have_its_rows(
+def test_files_are_pruned_by_recorder_and_offset(
     least: tuple[str, int] | None, greatest: tuple[str, int] | None, may: bool
 ) -> None:
     assert EXTENT.may_have_rows_in(file(least, greatest)) is may
 
 
-def test_a_file_without_statistics_of_offsets_may_hold_rows_of_its_recorder() -> None:
+def test_file_without_offset_statistics_is_not_pruned() -> None:
     known, unknown = (DataFile("f", 1, 1, {}, {"recorder": name}, {"recorder": name}) for name in ("a", "c"))
     assert EXTENT.may_have_rows_in(known)
     assert not EXTENT.may_have_rows_in(unknown)
 
 
-def test_rows_are_chosen_one_by_one_whatever_is_beside_them() -> None:
+def test_filter_batch_selects_rows_of_the_ranges() -> None:
     given = [("a", 4), ("a", 5), ("b", 0), ("a", 8), ("b", 3), (None, None), ("c", 1), ("a", None), (None, 6), ("a", 7)]
     rows = pa.RecordBatch.from_pylist([{"recorder": name, "offset": at} for name, at in given], schema=JOURNAL_SCHEMA)
     found = (
@@ -64,7 +64,7 @@ def test_rows_are_chosen_one_by_one_whatever_is_beside_them() -> None:
     assert [(row["recorder"], row["offset"]) for row in found] == [("a", 5), ("b", 0), ("a", 7)]
 
 
-def test_rows_that_landed_late_belong_to_it_as_far_as_they_were_passed_over() -> None:
+def test_late_rows_before_start_are_included() -> None:
     extent = OffsetRanges({"a": 10}, {"a": 12}, {"a": ((2, 4), (8, 11))})
     assert not extent.is_empty
     assert not OffsetRanges({"a": 12}, {"a": 12}, {"a": ((2, 4),)}).is_empty

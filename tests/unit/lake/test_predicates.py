@@ -39,7 +39,7 @@ def keys_of(question: str) -> KeyPredicate:
 
 
 @given(NAMES, st.lists(NAMES, min_size=1, max_size=5))
-def test_statistics_never_rule_out_a_key_that_matches(question: str, names: list[str]) -> None:
+def test_statistics_never_exclude_a_matching_key(question: str, names: list[str]) -> None:
     keys = keys_of(question)
     file = DataFile("x", 1, 1, {}, *_limits_of(names))
     if any(intersects(question, name) for name in names):
@@ -74,18 +74,18 @@ def _limits_of(names: list[str]) -> tuple[dict[str, object], dict[str, object]]:
         ("**", "z", "zz", True),
     ],
 )
-def test_what_statistics_rule_out(question: str, least: str, greatest: str, expected: bool) -> None:
+def test_statistics_exclude_keys_outside_min_max(question: str, least: str, greatest: str, expected: bool) -> None:
     assert keys_of(question).may_match(ColumnStats(least.encode(), greatest.encode())) is expected
 
 
-def test_without_statistics_nothing_is_ruled_out_but_nulls() -> None:
+def test_missing_statistics_exclude_only_all_null_columns() -> None:
     for question in ("a", "a/*", "**"):
         assert keys_of(question).may_match(ColumnStats())
         assert keys_of(question).may_match(ColumnStats(b"a"))
         assert not keys_of(question).may_match(ColumnStats(is_all_null=True))
 
 
-def test_a_text_that_was_cut_off_may_be_any_that_begins_so() -> None:
+def test_truncated_max_matches_any_text_with_its_prefix() -> None:
     cut = ColumnStats(b"a", b"b\xf4\x8f\xbf\xbf")
     assert keys_of("b\U0010ffff\U0010ffff").may_match(cut)
     assert not keys_of("c").may_match(cut)
@@ -106,15 +106,17 @@ def test_a_text_that_was_cut_off_may_be_any_that_begins_so() -> None:
         (ColumnStats(is_all_null=True), ColumnStats(is_all_null=True), False),
     ],
 )
-def test_whether_rows_may_count_in_a_range(stamped: ColumnStats, received: ColumnStats, expected: bool) -> None:
+def test_may_match_row_by_timestamp_or_reception_time(
+    stamped: ColumnStats, received: ColumnStats, expected: bool
+) -> None:
     assert TimePredicate(10, 20).may_match_row(stamped, received) is expected
 
 
-def test_a_range_without_an_instant_holds_nothing() -> None:
+def test_empty_time_range_matches_nothing() -> None:
     assert not TimePredicate(2, 1).may_match_row(ColumnStats(), ColumnStats())
 
 
-def test_which_times_are_in_a_range() -> None:
+def test_mask_of_times_in_range() -> None:
     times = pa.array([0, 1, None, 2, 3], TIME)
     assert TimePredicate(1, 2).mask(times).tolist() == [False, True, False, True, False]
     assert TimePredicate().mask(times).tolist() == [True, True, False, True, True]
@@ -133,11 +135,11 @@ def test_which_times_are_in_a_range() -> None:
         (ColumnStats(is_all_null=True), ColumnStats(is_all_null=True), MIN_TIME_US),
     ],
 )
-def test_no_row_is_newer(stamped: ColumnStats, received: ColumnStats, expected: int) -> None:
+def test_max_row_time_is_an_upper_bound(stamped: ColumnStats, received: ColumnStats, expected: int) -> None:
     assert max_row_time(stamped, received) == expected
 
 
-def test_what_the_log_says_of_a_file() -> None:
+def test_stats_of_a_file_from_the_log() -> None:
     second = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
     least = {"key": "a", "timestamp": second, "received_at": second.replace(tzinfo=None)}
     file = DataFile("x", 1, 5, {}, least, {**least, "key": "b"}, {"timestamp": 2, "other": 5})
@@ -149,7 +151,7 @@ def test_what_the_log_says_of_a_file() -> None:
     assert time_stats(DataFile("x", 1, 0, {}, null_counts={"timestamp": 0}), "timestamp") == ColumnStats(null_count=0)
 
 
-def test_limits_of_another_type_rule_nothing_out() -> None:
+def test_statistics_of_another_type_exclude_nothing() -> None:
     assert KeyPredicate(lambda _: np.array([]), "a").may_match(ColumnStats(1, 2))
     assert TimePredicate(5, 6).may_overlap(ColumnStats(b"a", b"b"))
     assert max_row_time(ColumnStats(b"a", b"b"), ColumnStats()) == MAX_TIME_US

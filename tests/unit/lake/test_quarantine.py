@@ -66,11 +66,11 @@ def rows_in(lake: Lake) -> list[int]:
         (ImportError("x"), False),
     ],
 )
-def test_rows_are_at_fault_or_the_machine_is(error: Exception, is_data: bool) -> None:
+def test_data_errors_are_distinguished_from_system_errors(error: Exception, is_data: bool) -> None:
     assert is_data_error(error) is is_data
 
 
-def test_a_part_is_cut_at_its_blocks_over_segments(tmp_path: Path) -> None:
+def test_slice_is_split_into_blocks_across_segments(tmp_path: Path) -> None:
     path = Path(journal(tmp_path / "j", 500, policy=Policy(segment_bytes=10_000)))
     assert len(list(path.glob("*.segment"))) > 1
     assert borders(part_of(path, 150, 420)) == [
@@ -84,7 +84,7 @@ def test_a_part_is_cut_at_its_blocks_over_segments(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "expected"), [(0, (0, 100)), (2, (200, 300)), (4, (400, 500))])
-def test_rows_whose_entry_is_damaged_are_a_piece_without_a_block(
+def test_rows_with_damaged_index_entry_are_a_slice_without_entry(
     tmp_path: Path, number: int, expected: tuple[int, int]
 ) -> None:
     path = Path(journal(tmp_path / "j", 500))
@@ -96,7 +96,7 @@ def test_rows_whose_entry_is_damaged_are_a_piece_without_a_block(
     assert [start for start, _, _ in borders(part)] == [0, 100, 200, 300, 400]
 
 
-def test_blocks_that_fail_are_put_aside_and_the_others_written(lake: Lake, tmp_path: Path) -> None:
+def test_failing_blocks_are_quarantined_and_others_written(lake: Lake, tmp_path: Path) -> None:
     path = Path(journal(tmp_path / "j", 500))
     poison(path, 2)
     table = lake.table("samples")
@@ -109,7 +109,7 @@ def test_blocks_that_fail_are_put_aside_and_the_others_written(lake: Lake, tmp_p
     assert lake.quarantine() == [item]
 
 
-def test_what_was_put_aside_lands_once_when_it_can_be_read(lake: Lake, tmp_path: Path) -> None:
+def test_quarantined_block_is_ingested_once_when_readable(lake: Lake, tmp_path: Path) -> None:
     path = Path(journal(tmp_path / "j", 300))
     restore = poison(path, 1)
     table = lake.table("samples")
@@ -125,7 +125,7 @@ def test_what_was_put_aside_lands_once_when_it_can_be_read(lake: Lake, tmp_path:
     assert sum(file.rows for file in late) == 100
 
 
-def test_rows_land_from_the_bytes_aside_when_the_journal_is_gone(lake: Lake, tmp_path: Path) -> None:
+def test_quarantined_bytes_are_ingested_without_the_journal(lake: Lake, tmp_path: Path) -> None:
     """As after an upgrade to a version that can read them."""
     path = Path(journal(tmp_path / "j", 300))
     table = lake.table("samples")
@@ -143,14 +143,14 @@ def test_rows_land_from_the_bytes_aside_when_the_journal_is_gone(lake: Lake, tmp
     assert rows_in(lake) == list(range(150, 250))
 
 
-def test_a_full_disk_is_no_reason_to_put_rows_aside(lake: Lake, tmp_path: Path) -> None:
+def test_full_disk_does_not_quarantine_rows(lake: Lake, tmp_path: Path) -> None:
     path = Path(journal(tmp_path / "j", 100))
     (tmp_path / "file").write_text("in place of a directory")
     with pytest.raises(OSError, match="Not a directory"):
         salvage(lake.location, StoragePath.at(tmp_path / "file"), "x", part_of(path, 0, 100))
 
 
-def test_a_mark_names_the_rows_that_it_is_for() -> None:
+def test_app_id_of_a_block_is_parsed() -> None:
     item = QuarantinedBlock(
         recorder="a:b-c", path="j", segment=0, start=5, end=9, reason="", version="1", time="", has_bytes=True
     )

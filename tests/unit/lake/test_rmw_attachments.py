@@ -33,29 +33,29 @@ def found(attachments: list[bytes | None]) -> list[tuple[int, int, str]]:
     return list(zip(numbered.places.tolist(), numbered.numbers.tolist(), gids, strict=True))
 
 
-def test_the_layouts_have_the_sizes_of_what_is_serialized() -> None:
+def test_layouts_have_the_serialized_sizes() -> None:
     assert [layout.size for layout in LAYOUTS] == [len(current(1)), len(older(1))] == [33, 77]
 
 
-def test_both_layouts_are_found_among_others() -> None:
+def test_both_layouts_are_found_among_other_attachments() -> None:
     other = bytes(reversed(GID))
     attachments = [None, current(5), b"", b"x" * 33, older(6, other), b"y" * 77, current(2**40, other), b"note", None]
     assert found(attachments) == [(1, 5, GID.hex()), (4, 6, other.hex()), (6, 2**40, other.hex())]
 
 
-def test_a_slice_of_a_column_is_read_where_it_begins() -> None:
+def test_sliced_column_is_read_from_its_offset() -> None:
     column = pa.array([current(1), None, b"abc", current(2), current(3)], pa.binary())
     numbered = find_sequence_numbers(column[1:4])
     assert (numbered.places.tolist(), numbered.numbers.tolist()) == ([2], [2])
 
 
 @pytest.mark.parametrize("column", [[], [None, None], [b"", b"abc"]])
-def test_a_column_without_numbers_gives_none(column: list[bytes | None]) -> None:
+def test_column_without_sequence_numbers_gives_none(column: list[bytes | None]) -> None:
     assert found(column) == []
 
 
 @pytest.mark.parametrize("make", [current, older])
-def test_what_is_no_sequence_number_or_time_is_left_out(make: Callable[..., bytes]) -> None:
+def test_invalid_sequence_number_or_time_is_skipped(make: Callable[..., bytes]) -> None:
     assert found([make(0), make(SEQUENCE_NUMBER_LIMIT - 1)]) == [(0, 0, GID.hex()), (1, 2**48 - 1, GID.hex())]
     assert found([make(-1), make(SEQUENCE_NUMBER_LIMIT), make(1, GID, -1)]) == []
 
@@ -65,9 +65,7 @@ attachments = st.builds(current, numbers, st.binary(min_size=16, max_size=16)) |
 
 
 @given(attachments, st.integers(0, 76), st.integers(0, 255))
-def test_with_any_byte_changed_it_is_what_the_reference_deserializes_or_left_out(
-    attachment: bytes, place: int, value: int
-) -> None:
+def test_mutated_attachment_equals_reference_or_is_skipped(attachment: bytes, place: int, value: int) -> None:
     changed = bytearray(attachment)
     changed[place % len(attachment)] = value
     fields = tuple[Int64, Int64, bytes] if len(attachment) == 33 else tuple[str, Int64, str, Int64, str, bytes]
@@ -79,7 +77,7 @@ def test_with_any_byte_changed_it_is_what_the_reference_deserializes_or_left_out
 
 
 @given(st.integers(0, 254).filter(lambda number: number != 16))
-def test_another_length_of_the_gid_is_another_layout(length: int) -> None:
+def test_other_gid_length_is_skipped(length: int) -> None:
     changed = bytearray(current(1))
     changed[16] = length
     assert found([bytes(changed)]) == []

@@ -36,7 +36,7 @@ def reached(server: S3, monkeypatch: pytest.MonkeyPatch) -> S3:
 # --- what is said -----------------------------------------------------------------------------------------------------
 
 
-def test_options_have_many_names_and_count_more_than_the_environment() -> None:
+def test_option_aliases_override_the_environment() -> None:
     environ = {"AWS_DEFAULT_REGION": "eu-1", "AWS_REGION": "eu-2", "AWS_ENDPOINT_URL": "https://other", "HOME": "/"}
     for name in ("endpoint", "AWS_ENDPOINT", "aws_endpoint_url", "endpoint_url_s3"):
         assert s3.resolve_options({name: "http://mine"}, environ) == {
@@ -49,14 +49,14 @@ def test_options_have_many_names_and_count_more_than_the_environment() -> None:
     assert s3.resolve_options({}, {"AWS_ACCESS_KEY_ID": ""}) == {}
 
 
-def test_credentials_of_two_users_are_not_mixed() -> None:
+def test_credentials_of_options_and_environment_are_not_mixed() -> None:
     environ = {"AWS_ACCESS_KEY_ID": "one", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "token"}
     assert s3.resolve_options({}, environ) == environ
     own = {"AWS_ACCESS_KEY_ID": "two", "AWS_SECRET_ACCESS_KEY": "other"}
     assert s3.resolve_options(own, environ) == own
 
 
-def test_arrow_is_told_the_same() -> None:
+def test_arrow_filesystem_gets_the_same_options() -> None:
     options = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "eu-1"}
     found = s3.filesystem(options)
     assert found.region == "eu-1"
@@ -73,14 +73,14 @@ def test_arrow_is_told_the_same() -> None:
         ("something\n else", "e does not let us work there (something else)"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(text: str, said: str) -> None:
+def test_errors_are_explained_in_one_sentence(text: str, said: str) -> None:
     assert s3.explain_error(text, "b", "e") == said
 
 
 # --- files and tables -------------------------------------------------------------------------------------------------
 
 
-def test_files_are_written_listed_read_and_removed(reached: S3) -> None:
+def test_files_are_written_listed_read_and_deleted(reached: S3) -> None:
     bucket = reached.bucket()
     location = StoragePath.at(f"s3://{bucket}/my lake/") / "table"
     assert not location.exists()
@@ -107,7 +107,7 @@ def test_files_are_written_listed_read_and_removed(reached: S3) -> None:
     assert not [info for info in there if info.type == fs.FileType.File]
 
 
-def test_of_two_that_commit_at_once_one_fails(server: S3) -> None:
+def test_concurrent_commits_conflict(server: S3) -> None:
     """Who says it by options needs no environment."""
     location = StoragePath.at(f"s3://{server.bucket()}/lake/traffic", server.options)
     one, other = LakeTable(location, TRAFFIC), LakeTable(location, TRAFFIC)
@@ -117,7 +117,7 @@ def test_of_two_that_commit_at_once_one_fails(server: S3) -> None:
     assert other.refresh().app_version("turn") == 1
 
 
-def test_a_lake_is_there_once_it_has_tables(reached: S3) -> None:
+def test_lake_exists_once_it_has_tables(reached: S3) -> None:
     lake = Lake(f"s3://{reached.bucket()}/lake")
     assert not lake.exists()
     assert lake.landed() == {}
@@ -136,7 +136,7 @@ def closed_port() -> int:
     return port
 
 
-def test_a_bucket_that_is_not_there(reached: S3, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_bucket_is_named(reached: S3, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(LakeError) as raised:
         Lake("s3://nowhere/lake").landed()
     assert str(raised.value) == f"s3://nowhere/lake: there is no bucket 'nowhere' at {reached.endpoint}"
@@ -146,14 +146,14 @@ def test_a_bucket_that_is_not_there(reached: S3, capsys: pytest.CaptureFixture[s
     assert "there is no lake here" in capsys.readouterr().err
 
 
-def test_credentials_that_are_refused() -> None:
+def test_rejected_credentials_are_named() -> None:
     with serving({"INITIAL_NO_AUTH_ACTION_COUNT": "0"}) as strict:
         options = {"endpoint": strict.endpoint, "access_key_id": "nobody", "secret_access_key": "nothing"}
         with pytest.raises(LakeError, match=f"^s3://b/lake: {strict.endpoint} refuses the credentials"):
             Lake("s3://b/lake", options).landed()
 
 
-def test_nobody_at_the_endpoint() -> None:
+def test_unreachable_endpoint_is_named() -> None:
     endpoint = f"http://127.0.0.1:{closed_port()}"
     with pytest.raises(LakeError, match=f"^s3://b/lake: {endpoint} cannot be reached"):
         Lake("s3://b/lake", S3(endpoint).options).landed()

@@ -173,7 +173,7 @@ def worlds(draw: st.DrawFn, root: str) -> World:
 
 
 @given(st.data(), questions())
-def test_a_scan_finds_what_a_filter_of_all_rows_finds(data: st.DataObject, asked: tuple[str, TimePredicate]) -> None:
+def test_scan_equals_filter_of_all_rows(data: st.DataObject, asked: tuple[str, TimePredicate]) -> None:
     question, times = asked
     with TemporaryDirectory() as root:
         world = data.draw(worlds(root))
@@ -184,7 +184,7 @@ def test_a_scan_finds_what_a_filter_of_all_rows_finds(data: st.DataObject, asked
 
 
 @given(st.data(), questions(), st.integers(1, 4))
-def test_the_newest_rows_are_among_those_that_a_limit_leaves(
+def test_limited_scan_includes_the_newest_rows(
     data: st.DataObject, asked: tuple[str, TimePredicate], limit: int
 ) -> None:
     question, times = asked
@@ -245,7 +245,7 @@ def landed(path: Path, rows: list[dict[str, Any]], sizes: Any = KEY_ORDER_SIZES)
     return files.close()
 
 
-def test_files_that_statistics_rule_out_are_not_opened(tmp_path: Path) -> None:
+def test_files_excluded_by_statistics_are_not_opened(tmp_path: Path) -> None:
     files = [*landed(tmp_path, [row("a/1", 1)]), *landed(tmp_path, [row("a/2", 2)]), *landed(tmp_path, [row("b", 3)])]
     location = Counted(tmp_path)
     scanner = Scanner(location)
@@ -256,7 +256,7 @@ def test_files_that_statistics_rule_out_are_not_opened(tmp_path: Path) -> None:
     assert len(location.opened) == 1
 
 
-def test_images_beside_a_small_key_are_not_read(tmp_path: Path) -> None:
+def test_large_payloads_of_other_keys_are_not_read(tmp_path: Path) -> None:
     image = bytes(range(256)) * 400
     noise = np.random.default_rng(0)
     rows = [row("a/battery", at) for at in range(100)]
@@ -268,7 +268,7 @@ def test_images_beside_a_small_key_are_not_read(tmp_path: Path) -> None:
     assert location.bytes < len(image)
 
 
-def test_without_a_key_in_the_dictionary_nothing_else_is_read(tmp_path: Path) -> None:
+def test_without_dictionary_match_only_the_dictionary_is_read(tmp_path: Path) -> None:
     rows = [row(key, at, payload=b"x" * 1000) for at, key in enumerate(["a/1", "a/3"] * 1000)]
     files = landed(tmp_path, rows)
     location = Counted(tmp_path)
@@ -279,7 +279,7 @@ def test_without_a_key_in_the_dictionary_nothing_else_is_read(tmp_path: Path) ->
     assert location.bytes == 0
 
 
-def test_a_second_query_reads_no_footer(tmp_path: Path) -> None:
+def test_second_scan_uses_cached_footer(tmp_path: Path) -> None:
     files = landed(tmp_path, [row("a", 1)])
     location = Counted(tmp_path)
     scanner = Scanner(location)
@@ -291,7 +291,7 @@ def test_a_second_query_reads_no_footer(tmp_path: Path) -> None:
     assert 0 < location.bytes < first / 2
 
 
-def test_what_is_kept_of_files_is_bounded(tmp_path: Path) -> None:
+def test_metadata_cache_is_bounded(tmp_path: Path) -> None:
     files = [file for at in range(4) for file in landed(tmp_path, [row(f"a/{at}", at)])]
     location = Counted(tmp_path)
     scanner = Scanner(location, cache_bytes=60_000)
@@ -303,7 +303,7 @@ def test_what_is_kept_of_files_is_bounded(tmp_path: Path) -> None:
     assert location.bytes == files[0].size
 
 
-def test_few_rows_of_the_newest_files_are_enough_for_a_limit(tmp_path: Path) -> None:
+def test_limited_scan_opens_the_newest_file_only(tmp_path: Path) -> None:
     files = [file for at in range(0, 100, 10) for file in landed(tmp_path, [row("a", at + n) for n in range(10)])]
     location = Counted(tmp_path)
     (found,) = Scanner(location).newest(
@@ -313,7 +313,7 @@ def test_few_rows_of_the_newest_files_are_enough_for_a_limit(tmp_path: Path) -> 
     assert location.opened == [files[-1].path]
 
 
-def test_rows_found_elsewhere_count_for_a_limit(tmp_path: Path) -> None:
+def test_rows_found_elsewhere_are_counted_for_the_limit(tmp_path: Path) -> None:
     files = landed(tmp_path, [row("a", at) for at in range(10)])
     location = Counted(tmp_path)
     newest = NewestTimes(1, is_single_key=True)
@@ -322,7 +322,7 @@ def test_rows_found_elsewhere_count_for_a_limit(tmp_path: Path) -> None:
     assert location.opened == []
 
 
-def test_a_row_group_whose_keys_all_have_newer_rows_is_left_out(tmp_path: Path) -> None:
+def test_row_group_with_only_older_rows_is_skipped(tmp_path: Path) -> None:
     old = landed(tmp_path, [row("a/1", 1), row("a/2", 2)])
     new = landed(tmp_path, [row("a/1", 11), row("a/2", 12)])
     newest = NewestTimes(1)
@@ -330,7 +330,7 @@ def test_a_row_group_whose_keys_all_have_newer_rows_is_left_out(tmp_path: Path) 
     assert found.column("offset").to_pylist() == [11, 12]
 
 
-def test_large_payloads_come_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_payloads_are_returned_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "MAX_PAYLOAD_READ_BYTES", 100_000)
     noise = np.random.default_rng(0)
     rows = [row("a", at, payload=noise.bytes(20_000)) for at in range(64)]
@@ -342,7 +342,7 @@ def test_large_payloads_come_in_parts(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [each["payload"] for each in told(batches)] == [each["payload"] for each in rows]
 
 
-def test_elsewhere_few_requests_are_made_and_files_are_read_ahead(tmp_path: Path) -> None:
+def test_remote_scan_makes_few_requests_and_prefetches_files(tmp_path: Path) -> None:
     files = [file for at in range(20) for file in landed(tmp_path, [row(f"a/{at}", at), row("a/x", at)])]
     location = Counted(tmp_path, local=False)
     found = list(Scanner(location).rows(files, ScanRequest(keys_of("a/*"), TimePredicate())))
@@ -350,7 +350,7 @@ def test_elsewhere_few_requests_are_made_and_files_are_read_ahead(tmp_path: Path
     assert location.requests == len(files)  # files as small as these are read with their footers
 
 
-def test_a_reader_that_stops_early_leaves_no_thread_behind(tmp_path: Path) -> None:
+def test_abandoned_scan_leaves_no_thread(tmp_path: Path) -> None:
     files = [file for at in range(20) for file in landed(tmp_path, [row("a", at)])]
     batches = Scanner(Counted(tmp_path, local=False)).rows(files, ScanRequest(keys_of("a"), TimePredicate()))
     next(batches)
@@ -361,7 +361,7 @@ def test_a_reader_that_stops_early_leaves_no_thread_behind(tmp_path: Path) -> No
 # --- what goes wrong --------------------------------------------------------------------------------------------------
 
 
-def test_a_file_that_is_gone_is_for_the_caller(tmp_path: Path) -> None:
+def test_missing_file_raises_file_not_found(tmp_path: Path) -> None:
     file = DataFile("gone", 100, 1, {})
     with pytest.raises(FileNotFoundError):
         list(Scanner(StoragePath.at(tmp_path)).rows([file], ScanRequest(keys_of("a"), TimePredicate())))
@@ -370,7 +370,7 @@ def test_a_file_that_is_gone_is_for_the_caller(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"PAR1", b"not a Parquet file at all", b"PAR1" + bytes(30) + b"\x08\0\0\0PAR1"]
 )
-def test_what_is_not_parquet_is_named(tmp_path: Path, content: bytes) -> None:
+def test_non_parquet_file_raises_with_its_path(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(LakeError, match="/x: cannot be read: expected"):
         list(
@@ -380,7 +380,7 @@ def test_what_is_not_parquet_is_named(tmp_path: Path, content: bytes) -> None:
         )
 
 
-def test_a_file_that_is_cut_off_is_named(tmp_path: Path) -> None:
+def test_truncated_file_raises_with_its_path(tmp_path: Path) -> None:
     (file,) = landed(tmp_path, [row("a", 1)])
     path = tmp_path / file.path
     path.write_bytes(path.read_bytes()[: file.size // 2])
@@ -390,7 +390,7 @@ def test_a_file_that_is_cut_off_is_named(tmp_path: Path) -> None:
 
 @settings(max_examples=50)
 @given(st.data())
-def test_damaged_files_are_read_or_named(data: st.DataObject) -> None:
+def test_damaged_files_are_read_or_raise_with_their_path(data: st.DataObject) -> None:
     with TemporaryDirectory() as root:
         (file,) = landed(Path(root), [row("a", at) for at in range(5)])
         content = bytearray((Path(root) / file.path).read_bytes())

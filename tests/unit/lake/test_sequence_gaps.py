@@ -48,7 +48,7 @@ pieces = st.lists(st.lists(st.integers(0, 40), min_size=1), min_size=1)
 
 
 @given(pieces)
-def test_what_is_missing_and_repeated_depends_on_the_numbers_only(numbers: list[list[int]]) -> None:
+def test_result_is_independent_of_order_and_batches(numbers: list[list[int]]) -> None:
     told = Told()
     for piece in numbers:
         told.hear(piece)
@@ -58,7 +58,7 @@ def test_what_is_missing_and_repeated_depends_on_the_numbers_only(numbers: list[
 
 
 @given(pieces, st.integers(0, SN_MODULUS - 1))
-def test_numbers_that_wrap_around_are_like_others(numbers: list[list[int]], start: int) -> None:
+def test_wrapped_numbers_are_unwrapped(numbers: list[list[int]], start: int) -> None:
     plain, wrapped = Told(), Told()
     for piece in numbers:
         plain.hear(piece)
@@ -73,33 +73,33 @@ def size(gap: tuple[int, int]) -> int:
 
 
 @given(pieces, st.integers(0, 2**48))
-def test_numbers_that_do_not_wrap_are_taken_as_they_are(numbers: list[list[int]], start: int) -> None:
+def test_non_wrapping_numbers_are_unchanged(numbers: list[list[int]], start: int) -> None:
     told = Told(wraps=False)
     for piece in numbers:
         told.hear([number * 2**31 + start for number in piece])
     assert told.missing == missing_of([number * 2**31 + start for piece in numbers for number in piece])
 
 
-def test_a_gap_is_noticed_when_the_later_of_its_neighbours_comes() -> None:
+def test_gap_is_noticed_when_the_later_neighbour_arrives() -> None:
     assert Told().hear([1, 2, 5]).source.open_ranges == (MissingRange(3, 4, 2),)
     assert Told().hear([5, 2, 1]).source.open_ranges == (MissingRange(3, 4, 1),)
     assert Told().hear([1, 2]).hear([9, 5]).source.open_ranges == (MissingRange(3, 4, 3), MissingRange(6, 8, 3))
 
 
-def test_what_was_before_the_first_number_is_not_missed() -> None:
+def test_numbers_before_the_first_are_not_missing() -> None:
     assert Told().hear([1000, 1001]).missing == []
 
 
-def test_a_number_before_the_first_makes_those_between_missing() -> None:
+def test_lower_number_extends_the_range_and_makes_a_gap() -> None:
     assert Told().hear([10]).hear([7]).missing == [(8, 9)]
 
 
-def test_a_late_number_splits_a_range() -> None:
+def test_late_number_splits_a_missing_range() -> None:
     assert Told().hear([0, 10]).hear([5]).missing == [(1, 4), (6, 9)]
     assert Told().hear([0, 10]).hear([1, 9]).missing == [(2, 8)]
 
 
-def test_old_ranges_are_settled_and_not_judged_again() -> None:
+def test_surplus_ranges_are_finalized_and_ignored() -> None:
     with patch.object(sequence_gaps, "MAX_OPEN_RANGES", 2):
         told = Told().hear([0, 2, 4, 6, 8])
         assert [(gap.first, gap.last) for gap in told.finalized] == [(1, 1), (3, 3)]
@@ -120,11 +120,11 @@ def test_old_ranges_are_settled_and_not_judged_again() -> None:
         (0, SN_MODULUS // 2 - 1, SN_MODULUS // 2 - 1),
     ],
 )
-def test_a_number_is_the_nearest_of_its_kind(reference: int, number: int, expected: int) -> None:
+def test_unwrap_chooses_the_nearest_value(reference: int, number: int, expected: int) -> None:
     assert unwrap(reference, np.array([number], np.int64)).tolist() == [expected]
 
 
-def test_numbers_that_come_again_have_no_object_each() -> None:
+def test_many_repeated_numbers_are_arrays() -> None:
     """A source that starts anew, or a journal that is recorded twice, repeats as many numbers as there are rows."""
     count = 50_000
     numbers, times = np.tile(np.arange(count // 10), 10), np.arange(count)

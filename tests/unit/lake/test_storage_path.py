@@ -20,7 +20,7 @@ def test_an_address_may_be_a_path_or_a_uri(tmp_path: Path) -> None:
     assert StoragePath.at("here").address == str(Path("here").absolute())
 
 
-def test_spark_has_its_own_name_for_s3() -> None:
+def test_spark_uri_uses_hadoop_schemes() -> None:
     location = StoragePath.at("s3://bucket/lake/")
     assert (location.address, location.spark_uri, location.is_local) == ("s3://bucket/lake", "s3a://bucket/lake", False)
     assert (location / "samples").spark_uri == "s3a://bucket/lake/samples"
@@ -28,18 +28,18 @@ def test_spark_has_its_own_name_for_s3() -> None:
     assert StoragePath.at("hdfs://name/lake").spark_uri == "hdfs://name/lake"
 
 
-def test_secrets_are_not_shown_and_travel_without_connections() -> None:
+def test_secrets_are_hidden_and_pickled_without_connections() -> None:
     location = StoragePath.at("s3://bucket/lake", {"secret_access_key": "hush"})
     assert "hush" not in repr(location)
     assert pickle.loads(pickle.dumps(location)) == location
 
 
-def test_a_kind_of_address_that_nobody_knows_is_named() -> None:
+def test_unsupported_scheme_is_rejected() -> None:
     with pytest.raises(UsageError, match="nosuch"):
         StoragePath.at("nosuch://place/lake").exists()
 
 
-def test_files_are_written_whole_listed_read_and_removed(tmp_path: Path) -> None:
+def test_files_are_written_atomically_listed_read_and_deleted(tmp_path: Path) -> None:
     location = StoragePath.at(tmp_path) / "table"
     assert not location.exists()
     assert location.files() == []
@@ -67,7 +67,7 @@ def test_files_are_written_whole_listed_read_and_removed(tmp_path: Path) -> None
     assert not location.exists("e")
 
 
-def test_a_file_is_created_once(tmp_path: Path) -> None:
+def test_put_if_absent_writes_once(tmp_path: Path) -> None:
     location = StoragePath.at(tmp_path)
     assert location.put_if_absent("log/1.json", b"one")
     assert not location.put_if_absent("log/1.json", b"two")
@@ -75,9 +75,7 @@ def test_a_file_is_created_once(tmp_path: Path) -> None:
     assert location.names("log") == ["1.json"]
 
 
-def test_a_file_is_created_once_also_where_there_are_no_hard_links(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_put_if_absent_writes_once_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.EPERM, "no hard links here")
 

@@ -25,20 +25,20 @@ VALUES = st.recursive(
 
 
 @given(structs(VALUES))
-def test_what_is_written_is_read(struct: dict[int, Any]) -> None:
+def test_structs_round_trip(struct: dict[int, Any]) -> None:
     content = encode_struct(struct)
     assert read_struct(b"x" + content + b"y", 1) == (struct, len(content) + 1)
 
 
 @given(structs(VALUES), st.data())
-def test_a_struct_without_its_end_is_refused(struct: dict[int, Any], data: st.DataObject) -> None:
+def test_truncated_struct_is_rejected(struct: dict[int, Any], data: st.DataObject) -> None:
     content = encode_struct(struct)
     with pytest.raises(ThriftError):
         read_struct(content[: data.draw(st.integers(0, len(content) - 1))])
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_a_struct_or_refused(content: bytes) -> None:
+def test_random_bytes_are_decoded_or_rejected(content: bytes) -> None:
     try:
         _, end = read_struct(content)
     except ThriftError:
@@ -46,7 +46,7 @@ def test_any_bytes_are_a_struct_or_refused(content: bytes) -> None:
     assert end <= len(content)
 
 
-def test_fields_as_the_specification_has_them() -> None:
+def test_fields_are_encoded_as_specified() -> None:
     # field 1, 32 bits: zigzag of 1; field 2: -1; field 20 has its number behind its type
     assert encode_struct({1: I32(1), 2: -1, 20: b"ab", 21: True, 22: None}) == b"\x15\x02\x16\x01\x08\x28\x02ab\x11\x00"
     assert read_struct(b"\x15\x02\x16\x01\x08\x28\x02ab\x12\x13\x07\x17" + bytes(8) + b"\x00")[0] == {
@@ -70,11 +70,11 @@ def test_fields_as_the_specification_has_them() -> None:
         (b"\x18\x70ab", "found no end"),
     ],
 )
-def test_what_is_wrong_is_said(content: bytes, problem: str) -> None:
+def test_errors_describe_expected_and_found(content: bytes, problem: str) -> None:
     with pytest.raises(ThriftError, match=problem):
         read_struct(content)
 
 
-def test_only_what_thrift_has_is_written() -> None:
+def test_unsupported_value_types_are_rejected() -> None:
     with pytest.raises(TypeError, match="a value that Thrift has"):
         encode_struct({1: 1.5})

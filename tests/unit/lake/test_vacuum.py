@@ -20,7 +20,7 @@ def test_vacuum_keeps_files_as_long_as_the_history_of_the_table(tmp_path: Path) 
     assert vacuum(table) == 1
 
 
-def test_vacuum_removes_what_went_and_with_full_what_never_came(tmp_path: Path) -> None:
+def test_vacuum_deletes_removed_files_and_with_full_uncommitted_ones(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     assert vacuum(table, timedelta()) == 0
     table.commit(Transaction(add=written(table, "gone", [{"key": "a"}])))

@@ -63,7 +63,7 @@ def past(tmp_path: Path) -> Past:
     return Past(tmp_path)
 
 
-def test_landed_and_not_landed_rows_are_each_told_once_in_order(past: Past) -> None:
+def test_ingested_and_journal_rows_are_returned_once_in_order(past: Past) -> None:
     past.record([row("a", b"1", 1), row("a", b"3", 3), row("b", b"2", 2), row("a", b"2", 2)], landed=2)
     assert past.samples("a") == [("a", b"1"), ("a", b"2"), ("a", b"3")]
     assert past.samples("**") == [("a", b"1"), ("b", b"2"), ("a", b"2"), ("a", b"3")]
@@ -72,7 +72,7 @@ def test_landed_and_not_landed_rows_are_each_told_once_in_order(past: Past) -> N
 
 
 @pytest.mark.parametrize("landed", [0, 5])
-def test_ranges_of_time(past: Past, landed: int) -> None:
+def test_time_ranges(past: Past, landed: int) -> None:
     rows = [row("a", b"%d" % second, second * DAY, received=second * DAY + 1) for second in range(1, 4)]
     past.record([*rows, row("a", b"u", received=2.5 * DAY), row("a", None, 4 * DAY)], landed)
     assert past.samples("a", TimeRange(2 * DAY, 3 * DAY)) == [("a", b"2"), ("a", b"u"), ("a", b"3")]
@@ -84,13 +84,13 @@ def test_ranges_of_time(past: Past, landed: int) -> None:
 
 
 @pytest.mark.parametrize("landed", [0, 4])
-def test_wildcards_are_told_where_they_reach(past: Past, landed: int) -> None:
+def test_wildcard_samples_are_returned_for_matching_keys(past: Past, landed: int) -> None:
     past.record([row("a/1", b"1", 1), row("b/1", b"2", 2), row("*/1", None, 3), row("a/*", b"4", 4)], landed)
     assert past.samples("a/1") == [("a/1", b"1"), ("*/1", None), ("a/*", b"4")]
     assert past.samples("b/*") == [("b/1", b"2"), ("*/1", None)]
 
 
-def test_the_newest_of_each_key(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_returns_the_newest_of_each_key(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row(key, b"%d" % second, second) for second in (3, 1, 2) for key in ("a", "b")]
     past.record(rows, landed=3)
     assert past.samples("**", limit=1) == [("a", b"3"), ("b", b"3")]
@@ -99,7 +99,7 @@ def test_the_newest_of_each_key(past: Past, monkeypatch: pytest.MonkeyPatch) -> 
     assert past.samples("*", limit=2) == [("a", b"2"), ("b", b"2"), ("a", b"3"), ("b", b"3")]
 
 
-def test_a_limit_for_one_key_counts_the_wildcards_that_reach_it(past: Past) -> None:
+def test_limit_for_single_key_includes_wildcard_samples(past: Past) -> None:
     rows = [row("a/1", b"1", 1), row("a/*", b"2", 2), row("a/2", b"3", 3), row("a/1", b"4", 4), row("**", b"5", 5)]
     past.record(rows, landed=4)
     assert past.samples("a/1", limit=2) == [("a/1", b"4"), ("**", b"5")]
@@ -129,7 +129,7 @@ def test_a_limit_opens_the_newest_files_only(past: Past, monkeypatch: pytest.Mon
     assert opened == []
 
 
-def test_very_many_are_told_as_they_come(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_samples_are_returned_unsorted(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     past.record([row("a", b"%d" % second, second) for second in (3, 1)], landed=2)
     past.record([row("a", b"%d" % second, second) for second in (2, 4, 0)])
     for limit in ("MAX_SORTED_ROWS", "MAX_SORTED_BYTES"):
@@ -138,7 +138,7 @@ def test_very_many_are_told_as_they_come(past: Past, monkeypatch: pytest.MonkeyP
             assert past.samples("a") == [("a", b"3"), ("a", b"1"), ("a", b"2"), ("a", b"4"), ("a", b"0")]
 
 
-def test_a_sample_is_as_it_was(past: Past) -> None:
+def test_sample_is_returned_unchanged(past: Past) -> None:
     stamped = row("a", b"{}", 2_209_000_000.0, encoding="application/json", attachment=b"x")
     past.record([stamped, row("a", None, received=2_209_000_001.0, attachment=b"y")])
     found = list(
@@ -175,9 +175,7 @@ def compact(past: Past, rows: list[dict[str, Any]]) -> None:
         table.location.remove(file.path)
 
 
-def test_files_removed_between_the_log_and_the_reading_are_looked_for_anew(
-    past: Past, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_removed_files_are_retried_with_a_new_snapshot(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row("a", b"%d" % at, at) for at in range(4)]
     past.record(rows[:2], landed=2)
     past.record(rows[2:], landed=2)
@@ -196,7 +194,7 @@ def test_files_removed_between_the_log_and_the_reading_are_looked_for_anew(
     assert past.samples("a") == [("a", b"%d" % at) for at in range(4)]
 
 
-def test_files_that_stay_away_are_named(past: Past) -> None:
+def test_missing_files_raise_with_their_path(past: Past) -> None:
     past.record([row("a", b"1", 1)], landed=1)
     table = past.files.table("samples")
     (file,) = table.files
@@ -207,7 +205,7 @@ def test_files_that_stay_away_are_named(past: Past) -> None:
         assert file.path in str(refused.value)
 
 
-def test_after_an_answer_has_begun_it_is_not_begun_anew(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_retry_after_the_first_sample(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "MAX_SORTED_ROWS", 1)
     for at in (1, 2):
         past.record([row("a", b"%d" % (at + n), at + n) for n in range(2)], landed=2)
@@ -219,7 +217,7 @@ def test_after_an_answer_has_begun_it_is_not_begun_anew(past: Past, monkeypatch:
         list(answers)
 
 
-def test_rows_trimmed_while_they_are_read_are_looked_for_anew(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trimmed_rows_are_retried_in_the_lake(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row("a", b"%d" % at, at) for at in range(3)]
     with JournalWriter(past.path, Policy(segment_bytes=1), recorder="r") as writer:
         for each in rows:
@@ -302,7 +300,7 @@ def expected(rows: list[dict[str, Any]], asked: HistoryQuery) -> list[tuple[str,
     st.none() | st.integers(-1, 100_000),
     st.none() | st.integers(1, 4),
 )
-def test_answers_are_those_of_a_search_of_all_rows(
+def test_result_equals_filter_of_all_rows(
     batches: list[tuple[list[dict[str, Any]], bool]],
     question: str,
     start: int | None,
@@ -325,7 +323,7 @@ def test_answers_are_those_of_a_search_of_all_rows(
         assert past.samples(question, times, limit) == expected(rows, asked)
 
 
-def test_many_threads_ask_while_rows_land(past: Past) -> None:
+def test_concurrent_queries_during_ingestion(past: Past) -> None:
     rows = [row("a", b"%d" % at, at) for at in range(60)]
     past.record(rows[:10], landed=10)
     asked = past.history()

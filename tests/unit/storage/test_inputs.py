@@ -28,7 +28,7 @@ def everything(names: pa.Array) -> BoolMask:
 ALL = ScanRequest(KeyPredicate(everything), TimePredicate(), ("key", "payload"))
 
 
-def test_without_a_lake_nothing_has_landed() -> None:
+def test_without_lake_snapshot_is_empty() -> None:
     sources = StorageInputs(None, [])
     landed, past = sources.latest_rows(), sources.snapshot()
     assert (list(landed.batches), landed.offsets) == ([], {})
@@ -36,7 +36,7 @@ def test_without_a_lake_nothing_has_landed() -> None:
     assert list(sources.read_tail({})) == []
 
 
-def test_a_lake_that_is_not_there_yet_is_empty_until_it_is(tmp_path: Path) -> None:
+def test_missing_lake_is_empty_until_created(tmp_path: Path) -> None:
     lake = Landed(tmp_path)
     sources = StorageInputs(lake, [])
     assert list(sources.snapshot().rows(ALL)) == []
@@ -44,7 +44,7 @@ def test_a_lake_that_is_not_there_yet_is_empty_until_it_is(tmp_path: Path) -> No
     assert [batch.to_pylist() for batch in sources.snapshot().rows(ALL)] == [[{"key": "a", "payload": b"1"}]]
 
 
-def test_rows_of_tables(tmp_path: Path) -> None:
+def test_rows_of_lake_tables(tmp_path: Path) -> None:
     lake = Landed(tmp_path)
     lake.land(recorded([row("a", b"1", 1), row("b", b"2", 1), row("a", b"3", DAY)]))
     sources = StorageInputs(lake, [])
@@ -62,7 +62,7 @@ def test_rows_of_tables(tmp_path: Path) -> None:
     assert newest.offsets == {"r": 3}
 
 
-def test_a_journal_that_is_not_there_yet_is_empty_until_it_is(tmp_path: Path) -> None:
+def test_missing_journal_is_empty_until_created(tmp_path: Path) -> None:
     sources = StorageInputs(None, [Journal(tmp_path / "j")])
     assert list(sources.read_tail({})) == []
     assert sources.end_offsets() == {}
@@ -97,7 +97,7 @@ def segments(path: Path, count: int) -> None:
             append(writer, [row("a", b"%d" % at, at)])
 
 
-def test_rows_that_landed_and_were_trimmed_meanwhile_are_not_missed(tmp_path: Path) -> None:
+def test_rows_ingested_and_trimmed_concurrently_are_not_missed(tmp_path: Path) -> None:
     segments(tmp_path / "j", 3)
     lake = Overtaken(tmp_path / "lake", tmp_path / "j")
     sources = StorageInputs(lake, [Journal(tmp_path / "j")])
@@ -108,7 +108,7 @@ def test_rows_that_landed_and_were_trimmed_meanwhile_are_not_missed(tmp_path: Pa
     assert found == [b"0", b"1", b"2"]
 
 
-def test_rows_that_are_trimmed_while_they_are_read_are_said_to_be(tmp_path: Path) -> None:
+def test_rows_trimmed_while_reading_raise_offset_out_of_range(tmp_path: Path) -> None:
     segments(tmp_path / "j", 3)
     sources = StorageInputs(None, [Journal(tmp_path / "j")])
     past = sources.snapshot()
@@ -118,7 +118,7 @@ def test_rows_that_are_trimmed_while_they_are_read_are_said_to_be(tmp_path: Path
     assert sources.snapshot().offsets == {"r": 2}
 
 
-def test_a_lake_on_s3_is_read_alike() -> None:
+def test_lake_on_s3_is_read() -> None:
     with serving() as server:
         lake = Landed(f"s3://{server.bucket()}/lake", server.options)
         for hour in range(3):

@@ -30,7 +30,7 @@ def value(newest: LatestValueStore, key: str) -> bytes | None:
     return None if found is None else found.payload
 
 
-def test_it_is_filled_from_the_lake_and_from_what_has_not_landed(tmp_path: Path) -> None:
+def test_store_is_loaded_from_lake_and_journal(tmp_path: Path) -> None:
     lake = Landed(tmp_path / "lake")
     now = time.time()
     rows = [
@@ -53,7 +53,7 @@ def test_it_is_filled_from_the_lake_and_from_what_has_not_landed(tmp_path: Path)
         tailer.stop()
 
 
-def test_it_follows_journals_as_they_grow(tmp_path: Path) -> None:
+def test_new_journal_rows_are_applied(tmp_path: Path) -> None:
     newest, tailer = followed(None, tmp_path / "j")
     tailer.start()
     with JournalWriter(tmp_path / "j", recorder="r") as writer:
@@ -64,7 +64,7 @@ def test_it_follows_journals_as_they_grow(tmp_path: Path) -> None:
     tailer.stop()
 
 
-def test_what_was_trimmed_before_it_was_taken_in_is_found_in_the_lake(tmp_path: Path) -> None:
+def test_rows_trimmed_before_poll_are_loaded_from_the_lake(tmp_path: Path) -> None:
     lake = Landed(tmp_path / "lake")
     newest, tailer = followed(lake, tmp_path / "j")
     rows = [row(key, b"1", 1) for key in "abc"]
@@ -80,7 +80,7 @@ def test_what_was_trimmed_before_it_was_taken_in_is_found_in_the_lake(tmp_path: 
     assert tailer.offsets == {"r": 3}
 
 
-def test_a_lake_that_cannot_be_read_is_tried_again_and_the_journal_is_followed_meanwhile(
+def test_unreadable_lake_is_retried_while_tailing_the_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(journal_tailer, "LAKE_RETRY_SECONDS", 0.01)
@@ -107,7 +107,7 @@ def _cannot_be_read() -> NoReturn:
     raise LakeError("lake", "cannot be reached")
 
 
-def test_it_gives_up_waiting(tmp_path: Path) -> None:
+def test_wait_times_out(tmp_path: Path) -> None:
     _, tailer = followed(None, tmp_path / "j")
     with JournalWriter(tmp_path / "j") as writer:
         append(writer, [row("a", b"1", 1)])
@@ -115,7 +115,7 @@ def test_it_gives_up_waiting(tmp_path: Path) -> None:
     tailer.stop()
 
 
-def test_large_batches_are_taken_in_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_batches_are_applied_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_tailer, "MAX_BATCH_ROWS", 3)
     with JournalWriter(tmp_path / "j") as writer:
         append(writer, [row(f"k/{at}", b"", 1) for at in range(10)])
@@ -125,7 +125,7 @@ def test_large_batches_are_taken_in_piece_by_piece(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("failure", [JournalError("journal", "broken"), ValueError("broken")])
-def test_a_journal_that_cannot_be_read_is_tried_again(
+def test_unreadable_journal_is_retried(
     failure: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(journal_tailer, "RETRY_SECONDS", 0.01)
@@ -148,7 +148,7 @@ def test_a_journal_that_cannot_be_read_is_tried_again(
     assert value(newest, "a") == b"1"
 
 
-def test_what_was_deleted_is_forgotten_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tombstones_expire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_tailer, "EXPIRE_INTERVAL_SECONDS", 0.0)
     newest = LatestValueStore(lifespan=0.0)
     tailer = JournalTailer(newest, KeyScope(["**"]), StorageInputs(None, [Journal(tmp_path / "j")]))

@@ -19,13 +19,13 @@ def selected(scope: KeyScope, *options: object) -> list[tuple[str, int]]:
     return list(zip(keys.to_pylist(), rows.column("offset").to_pylist(), strict=True))
 
 
-def test_rows_of_matching_keys_and_of_wildcards_that_reach_them() -> None:
+def test_rows_of_matching_keys_and_wildcards_are_selected() -> None:
     assert selected(KeyScope(["a/*"])) == [("a/1", 0), ("a/2", 2), ("**", 4), ("a/1", 5)]
     assert selected(KeyScope(["**"])) == [("a/1", 0), ("b/1", 1), ("a/2", 2), ("**", 4), ("a/1", 5)]
     assert selected(KeyScope(["@/**"])) == [("@/x", 3)]
 
 
-def test_only_what_is_asked_for() -> None:
+def test_only_rows_matching_the_query_are_selected() -> None:
     assert selected(KeyScope(["a/*"]), "a/1") == [("a/1", 0), ("**", 4), ("a/1", 5)]
     assert selected(KeyScope(["a/*"]), "b/1") == [("**", 4)]
 
@@ -40,14 +40,14 @@ def test_each_row_has_one_owner() -> None:
     assert KeyScope(["a/*"]).owns(0, "a/1")
 
 
-def test_keys_without_anything_special_all_match_everything() -> None:
+def test_plain_keys_match_double_wildcard() -> None:
     rows = recorded([row("a", b"", 1), row("b", b"", 1)])
     keys, found = KeyScope(["**"]).select_rows(rows)
     assert keys.to_pylist() == ["a", "b"]
     assert found is rows
 
 
-def test_a_prefix_is_put_before_the_keys_of_the_tables() -> None:
+def test_strip_prefix_is_added_to_table_names() -> None:
     scope = KeyScope(["old/a/*"], "old")
     assert selected(scope) == [("old/a/1", 0), ("old/a/2", 2), ("old/**", 4), ("old/a/1", 5)]
     assert scope.literal_prefix("old/a/1", 0) == LiteralPrefix("a/1", True)
@@ -55,7 +55,7 @@ def test_a_prefix_is_put_before_the_keys_of_the_tables() -> None:
     assert KeyScope(["old/**"], "old").literal_prefix("**", 0) is None
 
 
-def test_what_keys_begin_with() -> None:
+def test_literal_prefix_of_query_and_scope() -> None:
     scope = KeyScope(["**", "a/**", "a/b/c"])
     assert scope.literal_prefix("a/b", 0) == LiteralPrefix("a/b", True)
     assert scope.literal_prefix("a/*/c", 0) == LiteralPrefix("a", False)
@@ -65,7 +65,7 @@ def test_what_keys_begin_with() -> None:
     assert scope.literal_prefix("a/b/**", 2) == LiteralPrefix("a/b/c", True)
 
 
-def test_what_is_no_key_is_not_selected() -> None:
+def test_invalid_keys_are_not_selected() -> None:
     names = pa.array(["", "/a", "a/", "a//b", "a#", "a$b", "a/b", "a/***", "a/**"])
     for asked in ("**", "a/**", "a/*", "*/b"):
         assert names.filter(pa.array(KeyScope(["**"]).match(names, asked))).to_pylist() == ["a/b", "a/**"]
@@ -93,6 +93,6 @@ def test_names_match_as_key_expressions_do(names: list[str], asked: str, key_exp
 
 
 @pytest.mark.parametrize(("key", "prefix"), [("a/**", "b"), ("a/**", "a/**"), ("ab/**", "a"), ("a//b", None)])
-def test_what_does_not_fit_is_refused(key: str, prefix: str | None) -> None:
+def test_strip_prefix_that_does_not_fit_is_rejected(key: str, prefix: str | None) -> None:
     with pytest.raises(UsageError):
         KeyScope([key], prefix)

@@ -27,7 +27,7 @@ def values(newest: LatestValueStore) -> dict[str, bytes]:
     return {key: put.payload for key, put in found.items() if put is not None}
 
 
-def test_what_was_made_later_counts_not_what_came_later() -> None:
+def test_later_timestamp_wins_over_later_arrival() -> None:
     newest = LatestValueStore()
     take_in(newest, [row("a", b"1", 1), row("a", b"3", 3), row("b", b"1", 1), row("a", b"2", 2)])
     take_in(newest, [row("a", b"0", 0.5), row("b", b"2", 2)], first=4)
@@ -35,7 +35,7 @@ def test_what_was_made_later_counts_not_what_came_later() -> None:
     assert len(newest) == 2
 
 
-def test_a_value_comes_back_as_it_was_recorded() -> None:
+def test_value_is_returned_as_recorded() -> None:
     newest = LatestValueStore()
     take_in(
         newest, [row("a", b"{}", 1.5, encoding="application/json;x", attachment=b"\x00"), row("b", b"", received=7)]
@@ -61,7 +61,7 @@ def test_clock_readings_are_unsigned() -> None:
     assert found.timestamp.ntp64 == 2_209_000_000 << 32
 
 
-def test_of_equal_times_the_clock_decides_by_its_lowest_byte_then_who_was_last() -> None:
+def test_equal_timestamps_are_ordered_by_clock_id_then_by_recording() -> None:
     newest = LatestValueStore()
     take_in(newest, [row("a", b"low", 1, timestamp_id="1ff"), row("a", b"high", 1, timestamp_id="201")])
     take_in(newest, [row("a", b"higher", 1, timestamp_id="ff02")], first=2)
@@ -70,7 +70,7 @@ def test_of_equal_times_the_clock_decides_by_its_lowest_byte_then_who_was_last()
     assert values(newest) == {"a": b"again"}
 
 
-def test_a_deleted_key_stays_deleted_until_something_newer_comes() -> None:
+def test_deleted_key_stays_deleted_until_a_newer_put() -> None:
     newest = LatestValueStore()
     take_in(newest, [row("a", b"1", 1), row("a", None, 3)])
     assert len(newest) == 0
@@ -81,7 +81,7 @@ def test_a_deleted_key_stays_deleted_until_something_newer_comes() -> None:
     assert len(newest) == 1
 
 
-def test_a_del_without_stamp_deletes_what_came_before_even_if_its_clock_is_ahead() -> None:
+def test_del_without_timestamp_deletes_earlier_recorded_values() -> None:
     newest = LatestValueStore()
     take_in(newest, [row("a", b"ahead", 9, received=5), row("a", None, received=5), row("b", b"ahead", 9, received=5)])
     take_in(newest, [row("b", None, received=6)], first=3)
@@ -90,7 +90,7 @@ def test_a_del_without_stamp_deletes_what_came_before_even_if_its_clock_is_ahead
     assert values(newest) == {"b": b"newer"}
 
 
-def test_rows_seen_before_change_nothing() -> None:
+def test_rows_applied_twice_change_nothing() -> None:
     newest = LatestValueStore()
     rows = [row("a", None, received=5), row("a", b"6", 6), row("b", b"7", received=7), row("b", None, received=8)]
     take_in(newest, rows)
@@ -100,14 +100,14 @@ def test_rows_seen_before_change_nothing() -> None:
     assert values(newest) == before == {"a": b"6"}
 
 
-def test_unstamped_samples_of_several_recorders_are_ordered_by_when_they_came() -> None:
+def test_samples_without_timestamp_are_ordered_by_reception_time() -> None:
     newest = LatestValueStore()
     take_in(newest, [row("a", b"second", received=2)], recorder="one")
     take_in(newest, [row("a", b"first", received=1)], recorder="two", first=7)
     assert values(newest) == {"a": b"second"}
 
 
-def test_wildcards_change_the_keys_that_are_there() -> None:
+def test_wildcard_update_changes_existing_keys() -> None:
     newest = LatestValueStore()
     take_in(
         newest,
@@ -123,7 +123,7 @@ def test_wildcards_change_the_keys_that_are_there() -> None:
     assert values(newest) == {"b": b"1", "a/4": b"late"}
 
 
-def test_rows_of_a_table_come_in_any_order() -> None:
+def test_rows_are_applied_in_any_order() -> None:
     rows = [
         row("a/1", b"1", 8),
         row("a/*", None, 6),
@@ -139,7 +139,7 @@ def test_rows_of_a_table_come_in_any_order() -> None:
         assert values(newest) == {"a/1": b"1"}
 
 
-def test_what_was_made_before_a_put_on_many_gets_its_value() -> None:
+def test_older_sample_gets_the_value_of_a_later_wildcard_put() -> None:
     newest = LatestValueStore()
     take_in(newest, [row("a/*", b"all", 5), row("a/1", b"early", 4), row("a/2", b"late", 6)])
     take_in(newest, [row("a/3", b"early", 4)], first=3)
@@ -155,7 +155,7 @@ def test_a_star_in_a_verbatim_chunk_is_no_wildcard() -> None:
     assert found.payload == b"2"
 
 
-def test_what_was_deleted_is_forgotten_after_its_lifespan() -> None:
+def test_tombstone_expires_after_its_lifespan() -> None:
     newest = LatestValueStore(lifespan=60)
     take_in(newest, [row("a", b"1", 1), row("a", None, 3), row("b/**", None, 3)])
     newest.expire()
@@ -166,7 +166,7 @@ def test_what_was_deleted_is_forgotten_after_its_lifespan() -> None:
     assert values(newest) == {"a": b"2", "b/1": b"2"}
 
 
-def test_a_key_that_comes_again_is_no_longer_among_the_deleted() -> None:
+def test_put_removes_the_tombstone_of_a_key() -> None:
     newest = LatestValueStore(lifespan=60)
     take_in(newest, [row("a", b"1", 1), row("a", None, 2)])
     take_in(newest, [row("a", b"3", 3)], first=2)
@@ -174,14 +174,14 @@ def test_a_key_that_comes_again_is_no_longer_among_the_deleted() -> None:
     assert values(newest) == {"a": b"3"}
 
 
-def test_more_keys_than_there_was_room_for() -> None:
+def test_store_grows_beyond_initial_capacity() -> None:
     newest = LatestValueStore()
     for first in range(0, 10_000, 2_500):
         take_in(newest, [row(f"k/{at}", b"%d" % at, 1) for at in range(first, first + 2_500)], first)
     assert values(newest) == {f"k/{at}": b"%d" % at for at in range(10_000)}
 
 
-def test_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dead_bytes_are_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_pages, "MAX_DEAD_BYTES", 0)
     newest = LatestValueStore()
     keep = [row(f"keep/{at}", b"x" * 1000, 1) for at in range(10)]
@@ -194,7 +194,7 @@ def test_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert values(newest) == {f"keep/{at}": b"x" * 1000 for at in range(10)} | {f"go/{at}": b"y" for at in range(20)}
 
 
-def test_many_small_pages_become_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_pages_are_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_pages, "MAX_SMALL_PAGES", 8)
     newest = LatestValueStore()
     for at in range(BATCHES_PER_COMPACTION):
@@ -268,14 +268,14 @@ def agree(batches: list[list[Made]]) -> None:
 
 
 @given(samples(KEYS, st.booleans()))
-def test_batches_give_what_single_rows_give(batches: list[list[Made]]) -> None:
+def test_batches_equal_single_rows(batches: list[list[Made]]) -> None:
     agree(batches)
 
 
 @given(samples([*KEYS, "a/*", "**"], st.just(True)))
 @example([[("a/*", b"0", 2, True), ("a/2", b"0", 1, True), ("a/2", None, 1, True)]])
 @example([[("a/*", b"0", 2, True), ("a/2", None, 1.01, True), ("a/2", b"0", 1, True)]])
-def test_wildcards_in_batches_give_what_single_rows_give(batches: list[list[Made]]) -> None:
+def test_batches_with_wildcards_equal_single_rows(batches: list[list[Made]]) -> None:
     order = count()
     agree(
         [
@@ -285,7 +285,7 @@ def test_wildcards_in_batches_give_what_single_rows_give(batches: list[list[Made
     )
 
 
-def test_an_empty_batch_is_nothing() -> None:
+def test_empty_batch_changes_nothing() -> None:
     newest = LatestValueStore()
     take_in(newest, [])
     assert newest.matching_keys("**") == []

@@ -55,7 +55,7 @@ def test_storages_that_share_a_journal_have_one_recorder(session: Session, tmp_p
     assert Journal(journal).latest() == 3
 
 
-def test_what_was_received_is_recorded_before_it_ends(session: Session, tmp_path: Path) -> None:
+def test_received_samples_are_flushed_on_close(session: Session, tmp_path: Path) -> None:
     settings = [StorageSettings(name="all", key_exprs=("**",), journal=tmp_path / "j")]
     with StorageManager(session, settings, open_lake=Landed) as storages:
         for at in range(100):

@@ -43,7 +43,7 @@ def test_files_by_day_and_prefix(table: LakeTable) -> None:
     assert index.files(table, date(1970, 1, 3)) == []
 
 
-def test_it_follows_the_table(table: LakeTable) -> None:
+def test_new_partitions_are_indexed(table: LakeTable) -> None:
     index = PartitionIndex()
     assert index.files(table, SECOND_DAY, "new") == index.files(table, SECOND_DAY, "other")
     logged(table, "1970-01-02", "new")
@@ -53,7 +53,7 @@ def test_it_follows_the_table(table: LakeTable) -> None:
     assert index.files(table, SECOND_DAY, "new") == index.files(table, SECOND_DAY, "other")
 
 
-def test_an_older_snapshot_has_its_own_files(tmp_path: Path) -> None:
+def test_older_snapshot_returns_its_files(tmp_path: Path) -> None:
     lake = Landed(tmp_path)
     lake.land(recorded([row("a", b"", 1)]))
     before = lake.table("samples")
@@ -63,7 +63,7 @@ def test_an_older_snapshot_has_its_own_files(tmp_path: Path) -> None:
     assert partitions(index.files(before)) == [("1970-01-01", "a")]
 
 
-def test_rows_without_a_partition_may_have_any_key_and_day(tmp_path: Path) -> None:
+def test_null_partition_matches_any_key_and_day(tmp_path: Path) -> None:
     table = Landed(tmp_path).table("samples")
     logged(table, None, None)
     logged(table, None, "a")
@@ -76,7 +76,7 @@ def test_rows_without_a_partition_may_have_any_key_and_day(tmp_path: Path) -> No
     }
 
 
-def test_the_table_is_not_searched_for_every_query(table: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_are_not_filtered_for_every_query(table: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
     index = PartitionIndex()
     index.files(table)
     asked: list[int] = []

@@ -31,7 +31,7 @@ def got(session: Session, selector: str) -> list[tuple[str, str]]:
     return sorted((str(reply.ok.key_expr), reply.ok.payload.to_string()) for reply in session.get(selector, timeout=10))
 
 
-def test_newest_values_and_the_past(session: Session, writer: JournalWriter, tmp_path: Path) -> None:
+def test_latest_values_and_history(session: Session, writer: JournalWriter, tmp_path: Path) -> None:
     append(writer, [row("a/1", b"1", 1), row("a/2", b"2", 2), row("a/1", b"3", 3), row("b", b"4", 4)])
     with Storage(session, "a/**", Landed(tmp_path / "lake"), [Journal(tmp_path / "j")], complete=True) as stored:
         assert got(session, "a/1") == [("a/1", "3")]
@@ -50,7 +50,7 @@ def test_newest_values_and_the_past(session: Session, writer: JournalWriter, tmp
     assert got(session, "**") == []
 
 
-def test_several_key_expressions_answer_each_key_once(session: Session, writer: JournalWriter, tmp_path: Path) -> None:
+def test_several_key_expressions_reply_once_per_key(session: Session, writer: JournalWriter, tmp_path: Path) -> None:
     append(writer, [row("a/1", b"1", 1), row("b/1", b"2", 2), row("c/1", b"3", 3)])
     with Storage(session, ["a/*", "*/1", "a/1"], None, [tmp_path / "j"]) as stored:
         none = zenspark.ConsolidationMode.NONE
@@ -61,7 +61,7 @@ def test_several_key_expressions_answer_each_key_once(session: Session, writer: 
         assert stored.status()["key_expr"] == ["a/*", "*/1", "a/1"]
 
 
-def test_many_keys_are_answered_aside(
+def test_many_replies_run_in_the_thread_pool(
     session: Session, writer: JournalWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queryable, "MAX_INLINE_REPLIES", 3)
@@ -78,7 +78,7 @@ def test_with_a_prefix(session: Session, writer: JournalWriter, tmp_path: Path) 
         assert stored.status()["strip_prefix"] == "old"
 
 
-def test_what_cannot_be_answered_is_said(
+def test_failed_query_replies_with_error(
     session: Session, writer: JournalWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append(writer, [row("a", b"1", 1)])

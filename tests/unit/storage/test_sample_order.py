@@ -15,7 +15,7 @@ from zenspark.storage.sample_order import (
 )
 
 
-def test_texts_have_numbers_and_none_is_0() -> None:
+def test_string_ids_and_null_is_0() -> None:
     names = StringIds()
     assert names.ids(pa.array(["a", None, "b", "a"])).tolist() == [1, 0, 2, 1]
     assert names.ids(pa.array(["c", "b"])).tolist() == [3, 2]
@@ -32,7 +32,7 @@ def test_clocks_are_ranked_by_their_lowest_byte_first_and_none_is_last() -> None
     assert clocks.ranks(np.array([NO_CLOCK, *numbers, 4])).tolist() == [4, 1, 3, 2, 0]
 
 
-def test_stamps_of_rows() -> None:
+def test_order_of_rows() -> None:
     clocks, recorders = ClockRanks(), StringIds()
     rows = recorded([row("a", b"", 2), row("a", None, received=3), row("a", b"", 2_200_000_000)], first=7)
     orders = SampleOrder.from_rows(rows, clocks, recorders)
@@ -45,21 +45,21 @@ def test_stamps_of_rows() -> None:
     assert len(grown) == 5
 
 
-def test_stamps_of_rows_in_which_another_tool_left_out_what_recorders_write() -> None:
+def test_order_of_rows_with_missing_values() -> None:
     bare = row("a", b"") | {"received_at": None, "recorder": None, "offset": None}
     orders = SampleOrder.from_rows(recorded([row("a", b"", 2), bare], first=7), ClockRanks(), StringIds())
     assert (orders.ntp64.tolist(), orders.clock.tolist()) == ([2 << 32, 0], [1, NO_CLOCK])
     assert (orders.recorder.tolist(), orders.offset.tolist()) == ([1, 0], [7, 0])
 
 
-def test_the_newest_row_of_each_key() -> None:
+def test_newest_row_of_each_key_is_selected() -> None:
     clocks, recorders = ClockRanks(), StringIds()
     rows = recorded([row("", b"", 2), row("", b"", 5), row("", b"", 3), row("", b"", 3), row("", b"", 1)])
     orders = SampleOrder.from_rows(rows, clocks, recorders)
     assert select_newest_rows(np.array([0, 1, 0, 0, 1]), orders, SampleOrder.zeros(2), clocks).tolist() == [3, 1]
 
 
-def test_a_row_without_stamp_is_lifted_above_what_was_recorded_before() -> None:
+def test_row_without_timestamp_is_newer_than_earlier_recorded_rows() -> None:
     clocks, recorders = ClockRanks(), StringIds()
     known = SampleOrder.from_rows(recorded([row("", b"", 9)], first=1), clocks, recorders)
     orders = SampleOrder.from_rows(recorded([row("", None, received=4)], first=2), clocks, recorders)
@@ -78,7 +78,7 @@ def test_the_same_row_is_later_but_not_newer() -> None:
     assert is_newer(orders, orders, clocks).tolist() == [False]
 
 
-def test_rows_may_come_in_any_order() -> None:
+def test_result_is_independent_of_row_order() -> None:
     clocks, recorders = ClockRanks(), StringIds()
     rows = recorded([row("", b"", 8), row("", None, received=6), row("", b"", 5)])
     early, unstamped, late = (SampleOrder.from_rows(rows[at : at + 1], clocks, recorders) for at in range(3))

@@ -16,7 +16,7 @@ def storages(manager: Any) -> list[StorageSettings]:  # noqa: ANN401 - JSON
     return parse_storages(config)[0]
 
 
-def test_a_storage_as_in_a_file_of_zenohd() -> None:
+def test_storage_section_of_zenohd_is_parsed() -> None:
     (found,) = storages(
         {
             "__required__": True,
@@ -36,7 +36,7 @@ def test_a_storage_as_in_a_file_of_zenohd() -> None:
     )
 
 
-def test_what_is_not_said_is_as_the_volume_says_or_the_default() -> None:
+def test_missing_settings_are_those_of_the_volume_or_defaults() -> None:
     volumes = {"mine": {"backend": "zenspark", "lake": "a", "journal": "aj"}}
     given = {
         "one": {"key_expr": "a/**", "volume": "mine"},
@@ -52,13 +52,13 @@ def test_what_is_not_said_is_as_the_volume_says_or_the_default() -> None:
     assert found["one"].lifespan == 86_400
 
 
-def test_a_volume_says_how_rows_land_in_its_lake() -> None:
+def test_ingestion_options_of_a_volume_are_kept() -> None:
     volumes = {"zenspark": {"lake": "a", "landing": {"trigger": "5s", "conf": {"spark.x": "y"}}}}
     (found,) = storages({"volumes": volumes, "storages": {"one": {"key_expr": "a/**", "volume": "zenspark"}}})
     assert found.landing == {"trigger": "5s", "conf": {"spark.x": "y"}}
 
 
-def test_the_rest_of_the_configuration_stays() -> None:
+def test_other_plugins_stay_in_the_configuration() -> None:
     manager = {"storages": {"a": {"key_expr": "a/**", "volume": {"id": "zenspark", "lake": "l"}}}}
     config = Config.from_json5(
         json.dumps({"mode": "router", "plugins": {"storage_manager": manager, "rest": {"port": 1}}})
@@ -99,13 +99,13 @@ VOLUME = {"id": "zenspark", "lake": "l"}
         ({"storages": {"s": {"key_expr": "a/**", "strip_prefix": "a", "volume": VOLUME}}}, "storages/s/volume/record"),
     ],
 )
-def test_what_is_not_known_is_an_error_that_names_the_key(manager: dict[str, Any], key: str) -> None:
+def test_unknown_settings_raise_with_their_key(manager: dict[str, Any], key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         storages(manager)
     assert caught.value.key == f"plugins/storage_manager/{key}"
 
 
-def test_a_prefix_is_stripped_from_what_others_recorded() -> None:
+def test_strip_prefix_requires_record_false() -> None:
     volume = {"id": "zenspark", "lake": "l", "record": False}
     (found,) = storages({"storages": {"s": {"key_expr": "old/**", "strip_prefix": "old", "volume": volume}}})
     assert (found.strip_prefix, found.record) == ("old", False)

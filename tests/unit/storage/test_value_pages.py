@@ -13,14 +13,14 @@ def rows(*payloads: bytes) -> object:
     return recorded([row("k", payload, 1) for payload in payloads])
 
 
-def test_rows_come_back() -> None:
+def test_rows_round_trip() -> None:
     kept = ValuePages()
     number = kept.add(rows(b"a", b"b"))
     assert kept[number].put(1, None).payload == b"b"
     assert kept.nbytes > 0
 
 
-def test_a_page_goes_with_its_last_reference_and_its_number_is_used_again() -> None:
+def test_page_is_dropped_with_its_last_reference_and_its_number_reused() -> None:
     kept = ValuePages()
     first, second = kept.add(rows(b"a", b"b")), kept.add(rows(b"c"))
     kept.release(np.array([first, NO_PAGE]))
@@ -31,7 +31,7 @@ def test_a_page_goes_with_its_last_reference_and_its_number_is_used_again() -> N
     assert kept[second].put(0, None).payload == b"c"
 
 
-def test_nothing_is_worn_before_there_is_much_waste(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compaction_starts_above_max_dead_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = ValuePages()
     number = kept.add(rows(b"a" * 1000, b"b", b"c"))
     kept.release(np.array([number, number]))
@@ -40,14 +40,14 @@ def test_nothing_is_worn_before_there_is_much_waste(monkeypatch: pytest.MonkeyPa
     assert kept.select_for_compaction() == [number]
 
 
-def test_many_small_pages_are_worn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_small_pages_are_selected_for_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_pages, "MAX_SMALL_PAGES", 2)
     kept = ValuePages()
     numbers = [kept.add(rows(b"%d" % at)) for at in range(3)]
     assert kept.select_for_compaction() == numbers
 
 
-def test_what_is_referred_to_moves_to_a_new_page() -> None:
+def test_compact_moves_referenced_rows_to_a_new_page() -> None:
     kept = ValuePages()
     first, second = kept.add(rows(b"a", b"b"), references=3), kept.add(rows(b"c", b"d"), references=1)
     new, moved = kept.compact([first, second], np.array([0, 1, 0]), np.array([1, 0, 1]))

@@ -22,27 +22,27 @@ logger = logging.getLogger("zenspark.api")
 
 
 class AdminSpace:
-    """What one node offers to those who look after it; lives as long as its session."""
+    """The queryable and the subscriber of the admin space of a node; they live as long as its session."""
 
     def __init__(self, runtime: SessionRuntime, settings: Settings) -> None:
         self._permissions = settings.adminspace.permissions
-        self._reports = AdminDocuments(runtime.node, settings.metadata)
-        everything = KeyExpr(f"{self._reports.root}/**")
-        configuration = KeyExpr(f"{self._reports.root}/config/**")
+        self._documents = AdminDocuments(runtime.node, settings.metadata)
+        everything = KeyExpr(f"{self._documents.root}/**")
+        configuration = KeyExpr(f"{self._documents.root}/config/**")
         Queryable(runtime, everything, False, Locality.ANY, runtime.bind_handler(self._on_query))
         Subscriber(runtime, configuration, Locality.ANY, runtime.bind_handler(self._on_write))
 
     def _on_query(self, query: Query) -> None:
         with query:
             if not self._permissions.read:
-                logger.error("%s was asked for, but adminspace/permissions/read is false", query.key_expr)
+                logger.error("rejected query of admin space %s: adminspace/permissions/read is false", query.key_expr)
                 return
-            for document in self._reports.answer(str(query.key_expr), dict(query.parameters)):
+            for document in self._documents.matching_documents(str(query.key_expr), dict(query.parameters)):
                 query.reply(document.key, document.payload, encoding=document.encoding)
 
     def _on_write(self, sample: Sample) -> None:
-        verb = "written" if sample.kind is SampleKind.PUT else "deleted"
+        verb = "put" if sample.kind is SampleKind.PUT else "delete"
         if not self._permissions.write:
-            logger.error("%s is not %s: adminspace/permissions/write is false", sample.key_expr, verb)
+            logger.error("rejected %s of admin space %s: adminspace/permissions/write is false", verb, sample.key_expr)
         else:
-            logger.error("%s is not %s: a running node keeps its configuration", sample.key_expr, verb)
+            logger.error("rejected %s of admin space %s: a running node keeps its configuration", verb, sample.key_expr)

@@ -1,4 +1,4 @@
-"""What a node tells of itself in the admin space: documents under `@/<zid>/<role>`, made when somebody asks.
+"""Documents of the admin space of a node, under `@/<zid>/<role>`; each is made when it is queried.
 
 Keys and shapes are those of eclipse-zenoh 1.10.2; protocol.md section 17. `counters`, and the metrics whose names begin
 with `zenspark`, are ours. Nothing is kept here: everything is read from the node and its router, with the node's lock.
@@ -36,23 +36,23 @@ COUNTED = {
     "lost": "Messages from a neighbour that did not arrive whole; frames, where sequence numbers were skipped.",
     "dropped": "Messages that were not sent to a neighbour.",
 }
-"""What the counters in the metrics mean."""
+"""Help texts of the counters in the metrics."""
 
 NORTH = "north"
 REGIONS = {Region.CLIENT: "south:0:client", Region.SOUTH_PEER: "south:0:peer"}
-"""How eclipse-zenoh names where a neighbour stands; everybody who is not below is north."""
+"""Names of regions in eclipse-zenoh; neighbours in other regions are north."""
 
 DECLARED = {
     "subscriber": DeclarationKind.SUBSCRIBER,
     "queryable": DeclarationKind.QUERYABLE,
     "token": DeclarationKind.TOKEN,
 }
-ASKED = {"publisher": DeclarationKind.SUBSCRIBER, "querier": DeclarationKind.QUERYABLE}
-"""Publishers ask for subscribers, queriers for queryables."""
+INTERESTED = {"publisher": DeclarationKind.SUBSCRIBER, "querier": DeclarationKind.QUERYABLE}
+"""Kind of the declarations that publishers and queriers declare an interest in."""
 
 
 class Document(msgspec.Struct, frozen=True):
-    """One answer of the admin space."""
+    """One document: its key, and its content."""
 
     key: str
     payload: bytes
@@ -60,7 +60,7 @@ class Document(msgspec.Struct, frozen=True):
 
 
 def as_json(key: str, value: object) -> Document:
-    """A document in JSON."""
+    """Make a document in JSON."""
     return Document(key, msgspec.json.encode(value), Encoding.APPLICATION_JSON)
 
 
@@ -72,14 +72,14 @@ class AdminDocuments:
         self._metadata = metadata
         self.root = f"@/{node.identity.zid}/{node.identity.whatami.text}"
 
-    def answer(self, asked: str, parameters: Mapping[str, str]) -> list[Document]:
-        """The documents that a key expression names."""
+    def matching_documents(self, key_expr: str, parameters: Mapping[str, str]) -> list[Document]:
+        """Return the documents whose keys match a key expression."""
         with self._node.lock:
-            single = [make() for key, make in self._singles(parameters) if intersects(key, asked)]
-            return [*single, *self._declarations(asked)]
+            single = [make() for key, make in self._singles(parameters) if intersects(key, key_expr)]
+            return [*single, *self._declarations(key_expr)]
 
     def _singles(self, parameters: Mapping[str, str]) -> Iterator[tuple[str, Callable[[], Document]]]:
-        """What there is one of, by key; made only if it is wanted."""
+        """Yield the key of each document that there is one of, and what makes it."""
         yield self.root, self._description
         yield f"{self.root}/metrics", partial(self._metrics, parameters)
         yield f"{self.root}/counters", self._counters
@@ -117,7 +117,7 @@ class AdminDocuments:
         }
 
     def _weight(self, face: Face) -> dict[str, int | None] | None:
-        """How far away a router beside us counts."""
+        """Return the weights of the link to a neighbouring router; None for other neighbours."""
         network = self._node.router.network
         if network is None or face.region is not Region.ROUTER:
             return None
@@ -126,7 +126,7 @@ class AdminDocuments:
         return {"actual_weight": actual, "dst_weight": theirs or None, "src_weight": ours or None}
 
     def _counters(self) -> Document:
-        """What was received, lost and dropped, for each neighbour: of those that left, too."""
+        """List messages received, lost and dropped for each neighbour, disconnected ones included."""
         counted = [
             {"dropped": totals.dropped, "lost": totals.lost, "received": totals.received, "zid": str(totals.zid)}
             for totals in self._node.counters.totals
@@ -134,7 +134,7 @@ class AdminDocuments:
         return as_json(f"{self.root}/counters", counted)
 
     def _metrics(self, parameters: Mapping[str, str]) -> Document:
-        """In the OpenMetrics format; `compression=false` and `descriptors=false` leave out what they say."""
+        """Return metrics in the OpenMetrics format; `compression=false` and `descriptors=false` switch those off."""
         text = "".join(f"{line}\n" for line in self._metric_lines(parameters.get("descriptors") != "false"))
         key = f"{self.root}/metrics"
         if parameters.get("compression") == "false":
@@ -180,7 +180,7 @@ class AdminDocuments:
     # -- the network
 
     def _graphs(self) -> Iterator[tuple[str, Callable[[], str]]]:
-        """The regions of which there is a graph, and how to draw it."""
+        """Yield the regions that have a graph, and what draws it."""
         network = self._node.router.network
         if self._node.identity.whatami is WhatAmI.ROUTER:
             assert network is not None
@@ -197,14 +197,14 @@ class AdminDocuments:
         return _graph(dict(enumerate([str(self._node.identity.zid), *self._neighbours_in(regions)])), [])
 
     def _draw_north(self, network: RouterNetwork | None) -> str:
-        """What a peer knows: its neighbours, and if it relays the network that they are in."""
+        """Draw what a peer knows: its neighbours, and, if it relays, the network they are in."""
         regions = (Region.PEER, Region.UPSTREAM)
         if network is None:
             return self._draw_neighbours(regions)
         return _draw_network(network, self._neighbours_in(regions))
 
     def _neighbours_in(self, regions: tuple[Region, ...]) -> list[str]:
-        """The neighbours in these regions; a peer that relays is in the network, and still one of a router's peers."""
+        """Return the neighbours in these regions; a relaying peer is in the network and also a router's peer."""
         relays = Region.SOUTH_PEER in regions
         return [
             str(face.zid)
@@ -213,7 +213,7 @@ class AdminDocuments:
         ]
 
     def _successors(self, network: RouterNetwork) -> Iterator[tuple[str, Callable[[], Document]]]:
-        """For each tree and each router, the one beside us to which messages go."""
+        """Yield, for each spanning tree and each destination, what makes the document of the next hop."""
         known = sorted(network.nodes.values())
         for root in known:
             for to in known:
@@ -227,34 +227,36 @@ class AdminDocuments:
 
     # -- declarations
 
-    def _declarations(self, asked: str) -> Iterator[Document]:
+    def _declarations(self, key_expr: str) -> Iterator[Document]:
         for name, kind in DECLARED.items():
-            yield from self._holders(name, partial(introspection.declared_keys, self._node.router, kind), asked)
-        for name, kind in ASKED.items():
-            yield from self._holders(name, partial(introspection.interested_keys, self._node.router, kind), asked)
+            yield from self._holders(name, partial(introspection.declared_keys, self._node.router, kind), key_expr)
+        for name, kind in INTERESTED.items():
+            yield from self._holders(name, partial(introspection.interested_keys, self._node.router, kind), key_expr)
 
-    def _holders(self, name: str, look_up: Callable[[str], dict[str, OwnersByRole]], asked: str) -> Iterator[Document]:
+    def _holders(
+        self, name: str, look_up: Callable[[str], dict[str, OwnersByRole]], key_expr: str
+    ) -> Iterator[Document]:
         found: dict[str, OwnersByRole] = {}
-        for rest in relative_key_exprs(asked, f"{self.root}/{name}"):
+        for rest in relative_key_exprs(key_expr, f"{self.root}/{name}"):
             found.update(look_up(rest))
         for key, holders in found.items():
             yield as_json(f"{self.root}/{name}/{key}", holders)
 
 
-def relative_key_exprs(asked: str, prefix: str) -> set[str]:
-    """What a key expression says of the keys below a prefix: together they match what it matches there."""
-    return {"/".join(rest) for rest in _below(asked.split("/"), prefix.split("/")) if rest}
+def relative_key_exprs(key_expr: str, prefix: str) -> set[str]:
+    """Return key expressions relative to a prefix that together match what a key expression matches below it."""
+    return {"/".join(rest) for rest in _relative_chunks(key_expr.split("/"), prefix.split("/")) if rest}
 
 
-def _below(asked: list[str], prefix: list[str]) -> Iterator[list[str]]:
+def _relative_chunks(key_expr: list[str], prefix: list[str]) -> Iterator[list[str]]:
     if not prefix:
-        yield asked
-    elif asked and asked[0] == ANYTHING:
-        yield from _below(asked[1:], prefix)
+        yield key_expr
+    elif key_expr and key_expr[0] == ANYTHING:
+        yield from _relative_chunks(key_expr[1:], prefix)
         if not prefix[0].startswith("@"):
-            yield from _below(asked, prefix[1:])
-    elif asked and intersects(asked[0], prefix[0]):
-        yield from _below(asked[1:], prefix[1:])
+            yield from _relative_chunks(key_expr, prefix[1:])
+    elif key_expr and intersects(key_expr[0], prefix[0]):
+        yield from _relative_chunks(key_expr[1:], prefix[1:])
 
 
 def _ends(link: Link | GroupMemberInfo) -> dict[str, str]:
@@ -262,7 +264,7 @@ def _ends(link: Link | GroupMemberInfo) -> dict[str, str]:
 
 
 def _draw_network(network: RouterNetwork, others: Sequence[str]) -> str:
-    """The graph of routers and relays, numbered as they are in our messages, then neighbours that are not in it."""
+    """Draw the graph of routers and relays, numbered as in LINKSTATE messages, then neighbours that are not in it."""
     numbers = {zid: number for number, zid in network.nodes.items()}
     edges = [(numbers[one], numbers[other], far) for one, other, far in network.edges]
     named = {number: str(zid) for number, zid in network.nodes.items()}
@@ -271,7 +273,7 @@ def _draw_network(network: RouterNetwork, others: Sequence[str]) -> str:
 
 
 def _graph(nodes: dict[int, str], edges: list[tuple[int, int, float]]) -> str:
-    """A graph in the language of graphviz."""
+    """Return a graph in the language of Graphviz."""
     lines = [f'    {number} [ label = "{name}" ]\n' for number, name in sorted(nodes.items())]
     lines += [f'    {max(edge[:2])} -- {min(edge[:2])} [ label = "{json.dumps(edge[2])}" ]\n' for edge in sorted(edges)]
     return f"graph {{\n{''.join(lines)}}}\n"

@@ -1,7 +1,7 @@
-"""What a session tells its own program of its neighbours: the keys `@/<zid>/session/transport/**`.
+"""Documents of the transports and links of a session, for its own program: the keys `@/<zid>/session/transport/**`.
 
-A query gets a document for each transport and each link, a subscriber hears of each that comes and goes. Nobody else
-sees them. Keys and shapes are those of eclipse-zenoh 1.10.2; protocol.md section 17.
+A query receives a document for each transport and each link, a subscriber one for each that appears or disappears.
+Other sessions do not see them. Keys and shapes are those of eclipse-zenoh 1.10.2; protocol.md section 17.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from zenspark.wire.messages import Del, Put
 
 
 class TransportDocuments:
-    """The transports and links of one session, as keys of its own; lives as long as the session."""
+    """The queryable of the transports and links of one session; it lives as long as the session."""
 
     def __init__(self, runtime: SessionRuntime) -> None:
         self._runtime = runtime
@@ -37,10 +37,10 @@ class TransportDocuments:
         queryable: Queryable[None] = Queryable(
             runtime, key_expr, False, Locality.SESSION_LOCAL, runtime.bind_handler(self._on_query)
         )
-        runtime.transport_listeners[queryable.id.eid] = self._tell
+        runtime.transport_listeners[queryable.id.eid] = self._notify
 
     def _documents(self, face: Face, neighbour: Neighbour) -> list[Document]:
-        """A transport, and the link below it."""
+        """Return the documents of a transport and its link."""
         transport, link = transport_of(face, neighbour), link_of(face, neighbour)
         kind = "multicast" if transport.is_multicast else "unicast"
         key = f"{self._root}/transport/{kind}/{transport.zid}"
@@ -56,8 +56,8 @@ class TransportDocuments:
         for face, neighbour in self._runtime.node.neighbourhood.items():
             yield from self._documents(face, neighbour)
 
-    def _tell(self, kind: SampleKind, face: Face, neighbour: Neighbour) -> None:
-        """A neighbour comes, or goes: then its link goes first."""
+    def _notify(self, kind: SampleKind, face: Face, neighbour: Neighbour) -> None:
+        """Deliver the documents of a neighbour that connected, or the deletion of those of one that disconnected."""
         documents = self._documents(face, neighbour)
         for document in documents if kind is SampleKind.PUT else reversed(documents):
             key = KeyExpr(document.key)
@@ -76,7 +76,7 @@ def _transport(transport: Transport) -> dict[str, Any]:
 
 
 def _link(link: Link) -> dict[str, Any]:
-    """A link; what it carries is said only where priorities are told apart."""
+    """Return the document of a link; priorities and reliability are in it only with QoS."""
     document = {
         "src": link.src,
         "dst": link.dst,
@@ -93,10 +93,10 @@ def _link(link: Link) -> dict[str, Any]:
 
 
 def _spelt(member: Enum) -> str:
-    """A name as it is spelt in Rust."""
+    """Return the name of a member as Rust prints it."""
     return member.name.title().replace("_", "")
 
 
 def _number(link: Link) -> int:
-    """A number for a link, the same as long as it is there."""
+    """Return a number for a link, the same as long as it exists."""
     return int.from_bytes(hashlib.blake2b(f"{link.src} {link.dst}".encode(), digest_size=8).digest(), "big")

@@ -37,16 +37,16 @@ class PublisherCache:
         with self._lock:
             self._bodies.append(body)
 
-    def answer(self, query: Query) -> None:
+    def reply_to(self, query: Query) -> None:
         """Reply to a query with the samples it selects, the oldest first."""
         with query:
             try:
-                for body in self.wanted(query.parameters):
+                for body in self.select(query.parameters):
                     reply_stored(query, self._key_expr, body)
             except ZError as error:
                 logger.warning("rejected query for cached samples on %s: %s", self._key_expr, error)
 
-    def wanted(self, parameters: Parameters) -> list[Put | Del]:
+    def select(self, parameters: Parameters) -> list[Put | Del]:
         """Return the samples that the parameters `_sn`, `_time` and `_max` select."""
         with self._lock:
             found = list(self._bodies)

@@ -86,8 +86,8 @@ class ReorderBuffer:
 
     # -- numbers
 
-    def _receive_numbered(self, who: EntityGlobalId, sn: int, sample: Sample) -> list[Delivery]:
-        source = _get(self._numbered, who)
+    def _receive_numbered(self, publisher_id: EntityGlobalId, sn: int, sample: Sample) -> list[Delivery]:
+        source = _get(self._numbered, publisher_id)
         if source.last is None:
             if not self._awaits_history and not source.pending_queries:
                 return self._hand_over(source, sn, sample)
@@ -101,7 +101,7 @@ class ReorderBuffer:
         if self._recovers:
             source.held[sn] = sample
             return []
-        return [Miss(who, ahead - 1), *self._hand_over(source, sn, sample)]
+        return [Miss(publisher_id, ahead - 1), *self._hand_over(source, sn, sample)]
 
     def _first_of(self, source: PublisherState[int]) -> list[Delivery]:
         sn = _in_order(source.held)[0]
@@ -116,7 +116,7 @@ class ReorderBuffer:
         source.last = sn
         return found
 
-    def _release_numbered(self, who: EntityGlobalId, source: PublisherState[int]) -> list[Delivery]:
+    def _release_numbered(self, publisher_id: EntityGlobalId, source: PublisherState[int]) -> list[Delivery]:
         """Return the samples held back, and report those missing in between: no query is pending any more."""
         found: list[Delivery] = []
         held, source.held = source.held, {}
@@ -125,7 +125,7 @@ class ReorderBuffer:
             if ahead == 0 or ahead >= _HALF_MODULUS:
                 continue
             if ahead > 1:
-                found.append(Miss(who, ahead - 1))
+                found.append(Miss(publisher_id, ahead - 1))
             found.append(held[sn])
             source.last = sn
         return found
@@ -151,7 +151,7 @@ class ReorderBuffer:
                 source.last = stamp
         return found
 
-    # -- questions
+    # -- queries
 
     def _is_full(self, source: PublisherState[P]) -> bool:
         return self._depth is not None and len(source.held) >= self._depth
@@ -160,65 +160,69 @@ class ReorderBuffer:
         """Return the samples held back: the query for the history of all publishers has finished."""
         self._awaits_history = False
         found: list[Delivery] = []
-        for who, numbered in self._numbered.items():
+        for publisher_id, numbered in self._numbered.items():
             if not numbered.pending_queries:
-                found += self._release_numbered(who, numbered)
+                found += self._release_numbered(publisher_id, numbered)
         for stamped in self._stamped.values():
             if not stamped.pending_queries:
                 found += self._release_stamped(stamped)
         return found
 
-    def query_started(self, who: SourceId) -> None:
+    def query_started(self, publisher_id: SourceId) -> None:
         """Note that samples of a publisher are queried."""
-        self._source(who).pending_queries += 1
+        self._source(publisher_id).pending_queries += 1
 
-    def query_finished(self, who: SourceId) -> list[Delivery]:
+    def query_finished(self, publisher_id: SourceId) -> list[Delivery]:
         """Note that such a query has finished. Returns the samples that were held back for it."""
-        source = self._source(who)
+        source = self._source(publisher_id)
         source.pending_queries = max(source.pending_queries - 1, 0)
         if source.pending_queries or self._awaits_history:
             return []
-        if isinstance(who, EntityGlobalId):
-            return self._release_numbered(who, self._numbered[who])
-        return self._release_stamped(self._stamped[who])
+        if isinstance(publisher_id, EntityGlobalId):
+            return self._release_numbered(publisher_id, self._numbered[publisher_id])
+        return self._release_stamped(self._stamped[publisher_id])
 
-    def _source(self, who: SourceId) -> PublisherState[int] | PublisherState[Timestamp]:
-        return _get(self._numbered, who) if isinstance(who, EntityGlobalId) else _get(self._stamped, who)
+    def _source(self, publisher_id: SourceId) -> PublisherState[int] | PublisherState[Timestamp]:
+        return (
+            _get(self._numbered, publisher_id)
+            if isinstance(publisher_id, EntityGlobalId)
+            else _get(self._stamped, publisher_id)
+        )
 
-    def missing_range(self, who: EntityGlobalId) -> str | None:
+    def missing_range(self, publisher_id: EntityGlobalId) -> str | None:
         """Return the numbers to query because a later one has arrived; None if none has, or a query is pending."""
-        source = self._numbered.get(who)
+        source = self._numbered.get(publisher_id)
         if not self._recovers or source is None or source.pending_queries or not source.held or source.last is None:
             return None
-        return self.range_after_last(who)
+        return self.range_after_last(publisher_id)
 
-    def range_after_last(self, who: EntityGlobalId) -> str:
+    def range_after_last(self, publisher_id: EntityGlobalId) -> str:
         """Return the numbers after the last one delivered."""
-        last = _get(self._numbered, who).last
+        last = _get(self._numbered, publisher_id).last
         return ".." if last is None else f"{(last + 1) % _SEQUENCE_MODULUS}.."
 
-    def range_up_to(self, who: EntityGlobalId, newest: int) -> str | None:
+    def range_up_to(self, publisher_id: EntityGlobalId, newest: int) -> str | None:
         """Return the numbers to query after a heartbeat; None if all have arrived or are queried."""
-        is_new = who not in self._numbered
-        source = _get(self._numbered, who)
+        is_new = publisher_id not in self._numbered
+        source = _get(self._numbered, publisher_id)
         if source.pending_queries or (is_new and self._awaits_history):
             return None
         if source.last is not None and not 0 < (newest - source.last) % _SEQUENCE_MODULUS < _HALF_MODULUS:
             return None
-        return f"{self.range_after_last(who)}{newest}"
+        return f"{self.range_after_last(publisher_id)}{newest}"
 
 
 K = TypeVar("K")
 
 
-def _get(sources: OrderedDict[K, PublisherState[P]], who: K) -> PublisherState[P]:
-    source = sources.get(who)
+def _get(sources: OrderedDict[K, PublisherState[P]], publisher_id: K) -> PublisherState[P]:
+    source = sources.get(publisher_id)
     if source is None:
-        source = sources[who] = PublisherState()
+        source = sources[publisher_id] = PublisherState()
         if len(sources) > MAX_SOURCES:
             sources.popitem(last=False)
     else:
-        sources.move_to_end(who)
+        sources.move_to_end(publisher_id)
     return source
 
 

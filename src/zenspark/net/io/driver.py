@@ -264,7 +264,7 @@ class LinkDriver(LinkWriter):
         self.close(CloseReason.UNRESPONSIVE, why)
 
     def _fail(self, error: LinkError) -> None:
-        """End the session because the link failed, after reading it: the peer's CLOSE may tell why."""
+        """End the session because the link failed, after reading it: the peer's CLOSE may have the reason."""
         self._discard_unsent()
 
         def read_and_end() -> None:

@@ -1,20 +1,21 @@
-"""What a link is: bytes to and from one other node, never waiting unless asked to.
+"""Link and listener interfaces, and their implementation on stream and datagram sockets.
 
-One thread, the loop, reads all links: it watches `fileno()` and calls `recv_into`. Any thread may write, one at a
-time per link: it calls `send`, and `wait_writable` if nothing was taken. Two kinds:
+A link carries bytes to and from one other node, and does not wait unless its methods say so. One thread, the loop,
+reads all links: it watches `fileno()` and calls `recv_into`. Any thread may write, one at a time per link: it calls
+`send`, and `wait_writable` if nothing was taken. There are two kinds:
 
-- *streamed* links (tcp, tls, unixsock-stream) carry bytes; a batch needs its length in front;
-- the others (udp, ws) carry whole batches: one `recv_into` gives one, one `send` takes one or nothing.
+- *streamed* links (tcp, tls, unixsock-stream) carry bytes; each batch has its length in front;
+- the others (udp, ws) carry whole batches: one `recv_into` returns one, one `send` takes one or nothing.
 
-What a link did not take must be offered again, the same bytes first, before any others: TLS and WebSocket links may
-have made a record of them already, part of which is on its way.
+Bytes that a link did not take must be offered again first, before any others: TLS and WebSocket links may have made a
+record of them already, part of which is sent.
 
-What an acceptor gets may still have to shake hands (TLS, WebSocket). That is `establish`, which waits, so a worker
-calls it, with a time limit; the other kinds have nothing to do there.
+An accepted link may have a handshake of its own to do (TLS, WebSocket). That is `establish`, which waits up to a time
+limit, so it is called by a thread of its own; other kinds have nothing to do there.
 
-`close` may come from any thread at any time. It wakes whoever waits, and gives the descriptor back only when nobody
-is inside a call, so that no late call hits somebody else's new socket. The loop takes a link out of its selector
-before it closes it.
+`close` may be called by any thread at any time. It wakes threads that wait on the link, and closes the descriptor only
+when no thread is inside a call, so that a late call cannot use the number for another socket. The loop removes a link
+from its poller before it closes it.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 SocketAddress: TypeAlias = tuple[str, int] | tuple[str, int, int, int]
 
 WOULD_BLOCK = -1
-"""What `recv_into` returns when nothing is there now."""
+"""Result of `recv_into` when no data is there."""
 MAX_MTU = 0xFFFF
-"""The largest batch there is: what the length in front of it, and INIT, can say."""
+"""The largest batch: the length in front of it, and the batch size in INIT, have 16 bits."""
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
@@ -48,19 +49,19 @@ _Poll: type[selectors.BaseSelector] = getattr(selectors, "PollSelector", selecto
 
 
 def poll_descriptor(descriptor: int, event: int, timeout: float) -> bool:
-    """Wait until a descriptor can be read or written, or has failed; False when time is up."""
+    """Wait until a descriptor is readable or writable, or has failed; False after `timeout` seconds."""
     with _Poll() as selector:
         selector.register(descriptor, event)
         return bool(selector.select(max(0.0, timeout)))
 
 
 def duplicate_descriptor(open_socket: socket.socket) -> int:
-    """A descriptor of the same socket to wait on: it stays good when the socket is closed meanwhile."""
+    """Duplicate the descriptor of a socket, to wait on it: it stays valid if the socket is closed meanwhile."""
     return socket.dup(open_socket.fileno())
 
 
 class Link(ABC):
-    """Bytes to and from one other node. `src` and `dst` are the two ends as locators, ours first."""
+    """A link to one other node. `src` and `dst` are the locators of this node's end and of the peer's."""
 
     endpoint: Endpoint
     src: str
@@ -70,57 +71,57 @@ class Link(ABC):
     is_reliable: bool = True
     local_host: str | None = None
     remote_host: str | None = None
-    """The IP addresses of both ends, where they have some."""
+    """The IP address of the peer, and `local_host` that of this node; None for Unix sockets."""
     auth_identifier: str | None = None
-    """Who the other side proved to be: the common name in its certificate."""
+    """The common name in the peer's verified certificate."""
     expires_at: float | None = None
-    """When that certificate expires and the link is to be closed, in seconds since 1970; None if it stays open."""
+    """When the peer's certificate expires and the link is closed, in seconds since 1970; None if it stays open."""
     is_established: bool = True
-    """Whether it can be used; if not, `establish` comes first."""
+    """Whether its handshake is done; if not, `establish` has to be called first."""
 
     @functools.cached_property
     def interfaces(self) -> tuple[str, ...]:
-        """The interfaces that have the local address. Asking the system takes long, so it is asked when needed."""
+        """The names of the interfaces with the local address; looked up when needed, because that is slow."""
         return () if self.local_host is None else interfaces.interface_names_with(self.local_host)
 
     @abstractmethod
     def fileno(self) -> int:
-        """What to watch for reading; -1 once closed."""
+        """Return the descriptor to watch for reading; -1 once closed."""
 
     @abstractmethod
     def recv_into(self, buffer: memoryview) -> int:
-        """Receive without waiting: how many bytes came, 0 when the other side has ended, NOTHING if none are there.
+        """Receive without waiting; returns the number of bytes, 0 if the peer has closed, WOULD_BLOCK without data.
 
-        A link that is not streamed needs room for its mtu.
+        For a link that is not streamed, the buffer must have the size of its mtu.
         """
 
     @property
     def has_buffered(self) -> bool:
-        """Whether `recv_into` has something although the descriptor is silent: ask after each call of it."""
+        """Whether `recv_into` may have data that the descriptor does not report; checked after each call of it."""
         return False
 
     @abstractmethod
     def send(self, data: Buffer) -> int:
-        """Send without waiting: how many bytes were taken. The rest must be offered again, before anything else."""
+        """Send without waiting; returns how many bytes were taken. The rest must be offered again, before others."""
 
     @abstractmethod
     def wait_writable(self, timeout: float) -> bool:
-        """Wait until another `send` is worth trying, which it also is on a link that failed; False when time is up."""
+        """Wait until the link is writable or has failed; False after `timeout` seconds."""
 
     def establish(self, timeout: float) -> None:
-        """Finish the handshake of this kind of link; LinkError if it fails or takes longer."""
+        """Finish the handshake of the link; raises LinkError if it fails or takes longer than `timeout` seconds."""
         return
 
     def half_close(self) -> None:
-        """Tell the other side that nothing more will be sent, where such links can; a second time does nothing."""
+        """Shut down the sending direction, on links that can; a second call does nothing."""
         return
 
     @abstractmethod
     def close(self) -> None:
-        """End the link; a second time does nothing."""
+        """Close the link; a second call does nothing."""
 
     def make_error(self, cause: Exception | None, problem: str | None = None) -> LinkError:
-        """The error that says what happened here."""
+        """Make the LinkError of a failure on this link."""
         error = LinkError(self.dst, problem or error_reason(cause))
         error.__cause__ = cause
         return error
@@ -130,40 +131,40 @@ class Link(ABC):
 
 
 class Listener(ABC):
-    """Where other nodes connect to."""
+    """Accepts links from other nodes."""
 
     endpoint: Endpoint
     locator: Locator
-    """Where it really listens: with the port that was given out for port 0."""
+    """The address it is bound to, with the assigned port if port 0 was requested."""
 
     @abstractmethod
     def fileno(self) -> int:
-        """What to watch for reading; -1 once closed."""
+        """Return the descriptor to watch for reading; -1 once closed."""
 
     @abstractmethod
     def accept(self) -> Link | None:
-        """The next link, None if nobody waits; call until None. It may still have to `establish`.
+        """Return the next link, None if there is none; call until None. It may still have to `establish`.
 
-        LinkError means that this machine is out of descriptors or memory: try again a little later.
+        Raises LinkError if this machine is out of descriptors or memory: try again a little later.
         """
 
     def locators(self, loopback: bool) -> tuple[Locator, ...]:
-        """What to tell others: a wildcard address as the real ones, with those of loopback only if asked for."""
+        """Return the addresses to advertise: for a wildcard those of the interfaces, with loopback only on request."""
         return (self.locator,)
 
     @abstractmethod
     def close(self) -> None:
-        """Stop listening; links that were accepted go on."""
+        """Stop listening; accepted links stay open."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.locator}>"
 
 
 class SocketLink(Link):
-    """A link that is one connected stream socket."""
+    """A link on a connected stream socket."""
 
     can_half_close = True
-    """Whether one direction can end before the other; what speaks a protocol of its own on the socket cannot."""
+    """Whether the sending direction can be shut down alone; not below TLS or WebSocket."""
 
     def __init__(self, connection: socket.socket, endpoint: Endpoint, src: str, dst: str) -> None:
         connection.setblocking(False)
@@ -216,12 +217,12 @@ class SocketLink(Link):
 
     def half_close(self) -> None:
         if self.can_half_close:
-            with contextlib.suppress(OSError):  # the other side was faster
+            with contextlib.suppress(OSError):  # the peer has closed before
                 self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         if os.getpid() != self._pid:
-            # A forked child has the same connection, which it must not end, and locks that nobody will give back.
+            # A forked child shares the connection, which it must not shut down; its locks may be held for ever.
             self._socket.close()
             return
         with self._state_lock:
@@ -233,8 +234,8 @@ class SocketLink(Link):
             self._socket.close()
 
     def _end(self) -> None:
-        """Tell the other side, and wake whoever waits on the descriptor."""
-        with contextlib.suppress(OSError):  # the other side was faster
+        """Shut down the connection, which also wakes threads that wait on the descriptor."""
+        with contextlib.suppress(OSError):  # the peer has closed before
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def make_error(self, cause: Exception | None, problem: str | None = None) -> LinkError:
@@ -242,18 +243,18 @@ class SocketLink(Link):
 
 
 class DatagramLink(SocketLink):
-    """A link that is one connected datagram socket: a batch is a datagram."""
+    """A link on a connected datagram socket: a batch is a datagram."""
 
     is_streamed = False
     is_reliable = False
     can_half_close = False
 
     def recv_into(self, buffer: memoryview) -> int:
-        return super().recv_into(buffer) or WOULD_BLOCK  # an empty datagram is not the end: datagrams have none
+        return super().recv_into(buffer) or WOULD_BLOCK  # an empty datagram does not mean that the peer has closed
 
 
 class SocketListener(Listener):
-    """A listener that is one stream socket."""
+    """A listener on a stream socket."""
 
     def __init__(self, listening: socket.socket, endpoint: Endpoint, locator: Locator) -> None:
         listening.setblocking(False)
@@ -275,13 +276,13 @@ class SocketListener(Listener):
             raise LinkError(self.locator.text, error_reason(error)) from error
         try:
             return self.link(connection, address)
-        except OSError:  # it left while it was let in
+        except OSError:  # the peer disconnected before
             connection.close()
             return None
 
     @abstractmethod
     def link(self, connection: socket.socket, address: SocketAddress) -> Link:
-        """The link of an accepted connection."""
+        """Make the link of an accepted connection."""
 
     def close(self) -> None:
         with self._accept_lock:
@@ -290,7 +291,7 @@ class SocketListener(Listener):
 
 @contextlib.contextmanager
 def close_on_error(connection: socket.socket, endpoint: Endpoint) -> Iterator[None]:
-    """Close a socket if what is done with it fails; what the network did wrong becomes a LinkError."""
+    """Close a socket if the body raises; an OSError becomes a LinkError."""
     try:
         yield
     except OSError as error:
@@ -302,18 +303,18 @@ def close_on_error(connection: socket.socket, endpoint: Endpoint) -> Iterator[No
 
 
 def error_reason(error: Exception | None) -> str:
-    """What an exception says, without numbers and the places in OpenSSL's source that it adds."""
+    """Return the text of an exception, without error numbers and positions in OpenSSL's source."""
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def format_address(address: SocketAddress) -> str:
-    """Host and port as they stand in a locator."""
+    """Format host and port for a locator."""
     host, port = address[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def pair(streamed: bool = True, buffer_size: int | None = None) -> tuple[Link, Link]:
-    """Two links joined in memory, for tests; with `buffer_size` bytes on the way the sender has to wait."""
+    """Make two connected links in memory, for tests; `buffer_size` is the size of the send buffers in bytes."""
     left, right = socket.socketpair(type=socket.SOCK_STREAM if streamed else socket.SOCK_DGRAM)
     kind = SocketLink if streamed else DatagramLink
     if buffer_size is not None:

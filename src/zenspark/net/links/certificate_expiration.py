@@ -1,4 +1,4 @@
-"""Expirations: closes links when the certificate of the other side expires (`close_link_on_expiration`)."""
+"""ExpirationTimers: close links when the peer's certificate expires (`close_link_on_expiration`)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from zenspark.net.loop.event_loop import EventLoop, Timer
 logger = logging.getLogger("zenspark.net")
 
 MAX_CHECK_SECONDS = 60.0
-"""How long at most until the wall clock is read again: it may have been set, which a monotonic timer does not see."""
+"""Longest time between two reads of the wall clock: it may be set, which a monotonic timer does not see."""
 
 
 class ExpirationTimers:
-    """The timers of links whose certificates expire, one for each; all calls in the loop."""
+    """One timer for each link whose certificate expires; all methods are called in the loop."""
 
     def __init__(self, loop: EventLoop, wall_clock: Callable[[], float] = time.time) -> None:
         self._loop = loop
@@ -25,7 +25,7 @@ class ExpirationTimers:
         self._timers: dict[ConnectionDriver, Timer] = {}
 
     def watch(self, driver: ConnectionDriver) -> None:
-        """Close this link when its certificate expires, if it is to be closed then."""
+        """Close a link when its certificate expires, if that is configured."""
         expires_at = driver.link.expires_at
         if expires_at is not None:
             self._check(driver, expires_at)
@@ -44,5 +44,5 @@ class ExpirationTimers:
             return
         self._timers.pop(driver, None)
         name = driver.link.auth_identifier or driver.link.dst
-        logger.warning("closing the link to %s: the certificate of %s has expired", driver.link.dst, name)
+        logger.warning("closing session over %s: certificate of %s has expired", driver.link.dst, name)
         driver.close(CloseReason.EXPIRED, "the certificate has expired")

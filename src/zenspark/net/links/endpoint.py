@@ -1,8 +1,8 @@
-"""Endpoints: where to listen or connect, and how: `<protocol>/<address>[?<metadata>][#<config>]`.
+"""Endpoints: addresses to listen on or connect to, with options: `<protocol>/<address>[?<metadata>][#<config>]`.
 
-The part before `#` is the locator, which other nodes may be told; the part behind it is private to this node and
-may hold keys, so no error and no log line shows it. Metadata and config are `key=value` pairs separated by `;`.
-What is accepted and how it is written back (pairs sorted by key, empty ones left out) is what zenohd 1.10.2 does.
+The part before `#` is the locator, which is sent to other nodes. The part behind it is private to this node and may
+have keys in it, so no error and no log line shows it. Metadata and config are `key=value` pairs separated by `;`. What
+is accepted and how it is formatted (pairs sorted by key, empty ones left out) follows zenohd 1.10.2.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ TLS_OPTIONS = frozenset(f"{name}{form}" for name in CREDENTIALS for form in ("",
     "verify_name_on_connect",
     "close_link_on_expiration",
 }
-"""The options that only TLS links have."""
+"""The options of TLS links."""
 
 ENDPOINT_FORMAT = "<protocol>/<address>[?<metadata>][#<config>]"
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """A place to listen on or to connect to, with its options. Of two options with one name the first counts."""
+    """An address to listen on or connect to, with options. Of two options with the same name the first counts."""
 
     protocol: str
     address: str
@@ -45,7 +45,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Endpoint:
-        """The endpoint of a text such as `tls/[::]:7447?rel=1#enable_mtls=true`."""
+        """Parse an endpoint such as `tls/[::]:7447?rel=1#enable_mtls=true`; raises UsageError."""
         head, hash_, config = text.partition("#")
         place, question, metadata = head.partition("?")
         protocol, _, address = place.partition("/")
@@ -62,26 +62,26 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @property
     def locator(self) -> Locator:
-        """What other nodes may know of it."""
+        """The endpoint without its private config."""
         return self.locator_at(self.address)
 
     def locator_at(self, address: str) -> Locator:
-        """The locator of another address with the same protocol and metadata."""
+        """Return the locator of another address with the same protocol and metadata."""
         metadata = f"?{_join_pairs(self.metadata)}" if self.metadata else ""
         return Locator(f"{self.protocol}/{address}{metadata}")
 
     def at(self, address: str) -> Endpoint:
-        """The same endpoint elsewhere."""
+        """Return this endpoint with another address."""
         return msgspec.structs.replace(self, address=address)
 
     def with_defaults(self, options: Mapping[str, str]) -> Endpoint:
-        """The same endpoint, with these options where it has none of its own."""
-        own = {name for name, _ in self.config}
-        added = [(name, value) for name, value in options.items() if name not in own]
+        """Return this endpoint with default values for options it does not have."""
+        present = {name for name, _ in self.config}
+        added = [(name, value) for name, value in options.items() if name not in present]
         return msgspec.structs.replace(self, config=_sort_pairs([*self.config, *added]))
 
     def error(self, problem: str) -> UsageError:
-        """What is wrong with this endpoint, named without its config."""
+        """Make a UsageError that names this endpoint without its config."""
         return UsageError(f"endpoint {self.locator.text!r} {problem}")
 
     # -- the address -----------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @property
     def ip(self) -> IPAddress | None:
-        """The address as a number, None if the host is a name."""
+        """The IP address, None if the host is a name."""
         try:
             return ipaddress.ip_address(self.host_port[0])
         except ValueError:
@@ -115,17 +115,17 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @property
     def is_group(self) -> bool:
-        """Whether this is a multicast group rather than one node."""
+        """Whether the address is a multicast group."""
         return self.protocol == "udp" and self.ip is not None and self.ip.is_multicast
 
     # -- the options -----------------------------------------------------------------------------------------
 
     def option(self, name: str) -> str | None:
-        """An option of the config part."""
+        """Return an option of the config, None if it is absent."""
         return next((value for key, value in self.config if key == name), None)
 
     def number(self, name: str) -> int | None:
-        """An option that is a number, decimal or with 0x or 0o in front."""
+        """Return an integer option, decimal or prefixed with 0x or 0o; None if it is absent."""
         text = self.option(name)
         if text is None:
             return None
@@ -135,7 +135,7 @@ class Endpoint(msgspec.Struct, frozen=True):
             raise self.error(f"has {name}={text}, which is not a number") from None
 
     def flag(self, name: str) -> bool | None:
-        """An option that is true or false."""
+        """Return an option that is true or false; None if it is absent."""
         text = self.option(name)
         if text not in (None, "true", "false"):
             raise self.error(f"has {name}={text}, which is neither true nor false")
@@ -143,7 +143,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @property
     def bind(self) -> tuple[str, int] | None:
-        """The local address to connect from."""
+        """The local address to connect from (`bind`), None if it is absent."""
         text = self.option("bind")
         if text is not None and self.option("iface") is not None:
             raise self.error("has both bind and iface; give one of them")
@@ -151,22 +151,22 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @property
     def priorities(self) -> tuple[Priority, Priority] | None:
-        """The first and last priority this link is for, as `prio=1-5` says."""
+        """The first and last priority of the link (metadata `prio=1-5`), None if it is absent."""
         text = self._metadatum("prio")
         if text is None:
             return None
         first, _, last = text.partition("-")
         try:
-            found = Priority(int(first)), Priority(int(last or first))
+            priorities = Priority(int(first)), Priority(int(last or first))
         except ValueError:
             raise self.error(f"has prio={text}, which is not a range such as 1-5") from None
-        if found[0] > found[1]:
+        if priorities[0] > priorities[1]:
             raise self.error(f"has prio={text}, which is a range from its end to its beginning")
-        return found
+        return priorities
 
     @property
     def reliable(self) -> bool | None:
-        """Which reliability this link is for, as `rel=0` or `rel=1` says."""
+        """The reliability of the link (metadata `rel=0` or `rel=1`), None if it is absent."""
         text = self._metadatum("rel")
         if text not in (None, "0", "1"):
             raise self.error(f"has rel={text}, which is neither 0 nor 1")

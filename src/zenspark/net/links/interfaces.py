@@ -1,6 +1,6 @@
-"""The network interfaces of this machine: which there are, which one an address belongs to, which can multicast.
+"""The network interfaces of this machine, with their addresses and flags.
 
-From psutil, because the standard library lists names but neither IPv6 addresses nor flags.
+They come from psutil, because the standard library lists names but neither IPv6 addresses nor flags.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ AUTO = "auto"
 
 
 class Interface(msgspec.Struct, frozen=True):
-    """One network interface; its addresses are without scope."""
+    """One network interface; its addresses have no scope id."""
 
     name: str
     index: int
@@ -30,12 +30,12 @@ class Interface(msgspec.Struct, frozen=True):
 
     @property
     def ipv4(self) -> ipaddress.IPv4Address | None:
-        """Its first IPv4 address."""
+        """The first IPv4 address, None if there is none."""
         return next((address for address in self.addresses if address.version == 4), None)
 
 
 def interfaces() -> list[Interface]:
-    """All interfaces, as they are now, in the order of their numbers."""
+    """Return all interfaces, as they are now, by index."""
     stats = psutil.net_if_stats()
     numbers = {name: index for index, name in socket.if_nameindex()}
     found = []
@@ -59,7 +59,7 @@ def interfaces() -> list[Interface]:
 
 
 def parse_address(address: str) -> IPAddress:
-    """An address without its scope (`fe80::1%eth0`); one that is IPv4 in the clothes of IPv6 comes out as IPv4."""
+    """Parse an address, without its scope id (`fe80::1%eth0`); an IPv4-mapped IPv6 address is returned as IPv4."""
     found = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped:
         return found.ipv4_mapped
@@ -67,7 +67,7 @@ def parse_address(address: str) -> IPAddress:
 
 
 def find_interface(name: str, among: Iterable[Interface] | None = None) -> Interface:
-    """The interface of this name, or the one that has this address."""
+    """Return the interface with a name or an address; raises UsageError if there is none."""
     known = list(interfaces() if among is None else among)
     for interface in known:
         if name == interface.name or name in map(str, interface.addresses):
@@ -76,16 +76,16 @@ def find_interface(name: str, among: Iterable[Interface] | None = None) -> Inter
 
 
 def interface_names_with(address: str) -> tuple[str, ...]:
-    """The names of the interfaces that have a local address."""
+    """Return the names of the interfaces with a local address."""
     wanted = parse_address(address)
     return tuple(interface.name for interface in interfaces() if wanted in interface.addresses)
 
 
 def multicast_interfaces(setting: str = AUTO, among: Iterable[Interface] | None = None) -> list[Interface]:
-    """The interfaces a setting means: names separated by commas, or `auto`.
+    """Return the interfaces of a setting: names separated by commas, or `auto`.
 
-    `auto` is every interface that is up, has an IPv4 address and can multicast; loopback only if there is no other,
-    so that nodes on a machine without network find each other.
+    `auto` is every interface that is up, has an IPv4 address and supports multicast; loopback only if there is no
+    other, so that nodes on a machine without network discover each other.
     """
     known = list(interfaces() if among is None else among)
     if setting.strip() not in ("", AUTO):
@@ -98,9 +98,9 @@ def multicast_interfaces(setting: str = AUTO, among: Iterable[Interface] | None 
 def reachable_addresses(
     wildcard: IPAddress, only: str | None = None, among: Iterable[Interface] | None = None
 ) -> list[IPAddress]:
-    """The real addresses a wildcard stands for, loopback ones first.
+    """Return the addresses that a wildcard address includes, those of loopback first.
 
-    `0.0.0.0` stands for IPv4 addresses, `::` for those of both families. `only` names one interface.
+    `0.0.0.0` includes IPv4 addresses, `::` those of both families. `only` is the name of one interface.
     """
     known = list(interfaces() if among is None else among)
     chosen = known if only is None else [find_interface(only, known)]

@@ -1,12 +1,12 @@
-"""Multicast groups: what one sends, all who joined receive. For scouting, and for `udp/<group>` endpoints.
+"""Multicast links: a datagram reaches every member of a group. For scouting, and for `udp/<group>` endpoints.
 
-On an interface there are two sockets. The *receiver* is bound to the group and hears only what arrives on its
-interface; many processes may have one. The *sender* has a port of its own, by which others know us: what the
-receiver hears from there is our own voice.
+On an interface there are two sockets. The *receiver* is bound to the group and receives only datagrams that arrive on
+its interface; many processes may have one. The *sender* has a port of its own, which identifies this node: datagrams
+received from there are its own.
 
-A group is a link with many other ends: `recv_from` says who spoke. Options of its endpoint: `iface` (a name or an
-address; without it, the first that can multicast), `ttl` (how many hops it may go, 1) and `join` (further groups to be
-a member of, with `|` between them).
+A multicast link has many peers: `recv_from` returns the sender. Options of its endpoint: `iface` (a name or an address;
+by default the first interface that supports multicast), `ttl` (hops, 1 by default) and `join` (further groups to be a
+member of, separated by `|`).
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from zenspark.net.links.interfaces import AUTO, Interface, multicast_interfaces
 from zenspark.net.links.udp import BUSY_ERRNOS, UDP_MTU
 
 IP_MULTICAST_ALL, IPV6_MULTICAST_ALL = 49, 29
-"""Options of Linux without a name in the socket module: 0 is to hear only what this very socket has joined."""
+"""Socket options of Linux without a name in the socket module: 0 is to receive only from groups this socket joined."""
 RECEIVE_BUFFER_BYTES = 1 << 22
-"""What is asked for, in bytes, so that a burst of many members waits for us instead of being lost."""
+"""Requested size of the receive buffer: a burst of many members is buffered instead of lost."""
 MAX_BURST_BYTES, MAX_BYTES_PER_SECOND = 1 << 16, 1 << 25
-"""Bytes that are sent at once, and bytes a second: nobody in a group can say that it is too much. In the 208 KiB that
-Linux keeps for a socket by default, 100 kB in datagrams of 8 KiB survived and 200 kB did not."""
+"""Rate limit, because a group has no flow control. In the 208 KiB that Linux buffers for a socket by default, 100 kB in
+datagrams of 8 KiB survived and 200 kB did not."""
 
 
 class MulticastLink(Link):
-    """A multicast group, joined on one interface. `dst` is the group, `src` where we speak from."""
+    """A multicast group, joined on one interface. `dst` is the group, `src` the address of this node's sender."""
 
     is_streamed = False
     is_reliable = False
     mtu = UDP_MTU
-    has_buffered = True  # several datagrams may be there, and asking for one more is cheaper than watching for it
+    has_buffered = True  # several datagrams may be there, and one more read is cheaper than a poll
 
     def __init__(self, endpoint: Endpoint, interface: Interface, ttl: int) -> None:
         self.endpoint = endpoint
@@ -67,16 +67,17 @@ class MulticastLink(Link):
         self._send_lock = threading.Lock()
 
     def fileno(self) -> int:
-        """What to watch for reading; -1 once closed."""
+        """Return the descriptor to watch for reading; -1 once closed."""
         return self._receiver.fileno()
 
     def recv_into(self, buffer: memoryview) -> int:
         return self.recv_from(buffer)[0]
 
     def recv_from(self, buffer: memoryview) -> tuple[int, str]:
-        """Receive one datagram without waiting: its size and the locator of its sender.
+        """Receive one datagram without waiting; returns its size and the locator of its sender.
 
-        The size is NOTHING if none is there, or if it was one of our own or empty. `buffer` needs room for the mtu.
+        The size is WOULD_BLOCK if none is there, or if it was empty or sent by this node. `buffer` must have the size
+        of the mtu.
         """
         try:
             with self._recv_lock:
@@ -90,7 +91,7 @@ class MulticastLink(Link):
         return size, self.endpoint.locator_at(format_address(address)).text
 
     def send(self, data: Buffer) -> int:
-        """Send one datagram to all without waiting: its size, or 0 if there is no room now, or it would be too fast."""
+        """Send one datagram to all members without waiting; returns its size, 0 if buffer or rate do not allow it."""
         try:
             with self._send_lock:
                 if not self._may_send(len(data)):
@@ -102,7 +103,7 @@ class MulticastLink(Link):
             raise self.make_error(error) from error
 
     def _may_send(self, size: int) -> bool:
-        """Whether a datagram is within what may be sent by now; if so, it counts as sent."""
+        """Return whether the rate limit allows a datagram; if so, it is counted."""
         now = time.monotonic()
         self._credit = min(MAX_BURST_BYTES, self._credit + (now - self._credited) * MAX_BYTES_PER_SECOND)
         self._credited = now
@@ -112,7 +113,7 @@ class MulticastLink(Link):
         return True
 
     def wait_writable(self, timeout: float) -> bool:
-        """Wait until another `send` is worth trying; False when time is up."""
+        """Wait until the socket is writable or closed; False after `timeout` seconds."""
         with self._send_lock:
             if self._sender.fileno() < 0:
                 return True
@@ -123,7 +124,7 @@ class MulticastLink(Link):
             socket.close(descriptor)
 
     def close(self) -> None:
-        """Leave the group; a second time does nothing."""
+        """Leave the group; a second call does nothing."""
         with self._recv_lock, self._send_lock:
             self._receiver.close()
             self._sender.close()
@@ -136,7 +137,7 @@ def join(endpoint: Endpoint) -> MulticastLink:
     """Join the group of an endpoint such as `udp/224.0.0.224:7447#iface=lo`."""
     chosen = multicast_interfaces(endpoint.option("iface") or AUTO)
     if not chosen:
-        raise endpoint.error("needs a network interface that can multicast, and there is none")
+        raise endpoint.error("needs a network interface that supports multicast, and there is none")
     ttl = endpoint.number("ttl")
     return MulticastLink(endpoint, chosen[0], 1 if ttl is None else ttl)
 
@@ -145,7 +146,7 @@ def join(endpoint: Endpoint) -> MulticastLink:
 
 
 def group_address(endpoint: Endpoint, interface: Interface) -> SocketAddress:
-    """Where to send to reach a group on an interface."""
+    """Return the socket address of a group on an interface."""
     group, port = _group(endpoint), endpoint.host_port[1]
     return (str(group), port) if group.version == 4 else (str(group), port, 0, interface.index)
 
@@ -169,7 +170,7 @@ def open_receiver(endpoint: Endpoint, interface: Interface) -> socket.socket:
 
 
 def _further_groups(endpoint: Endpoint) -> list[IPAddress]:
-    """The groups of the option `join`."""
+    """Return the groups of the option `join`."""
     option = endpoint.option("join")
     try:
         found = [] if option is None else [ipaddress.ip_address(text) for text in option.split("|")]
@@ -196,7 +197,7 @@ def _join(receiver: socket.socket, group: IPAddress, interface: Interface) -> No
 
 
 def open_sender(endpoint: Endpoint, interface: Interface, ttl: int) -> socket.socket:
-    """A socket that sends on one interface, and hears its own machine's receivers."""
+    """Open a socket that sends on one interface, also to receivers on this machine."""
     group = _group(endpoint)
     own = _interface_address(group, interface)
     sender = socket.socket(_family(group), socket.SOCK_DGRAM)
@@ -227,7 +228,7 @@ def _family(group: IPAddress) -> socket.AddressFamily:
 
 
 def _interface_address(group: IPAddress, interface: Interface) -> IPAddress:
-    """The address of an interface to speak to a group from."""
+    """Return the address of an interface to send to a group from; raises LinkError if it has none."""
     for address in interface.addresses:
         if address.version == group.version:
             return address

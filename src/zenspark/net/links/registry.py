@@ -1,6 +1,6 @@
-"""From the name of a protocol to its links: where nodes connect and listen, whatever the endpoint.
+"""Registry of link protocols: connects, listens and joins by the protocol of an endpoint.
 
-The module of a protocol is loaded when it is first used: those of TLS and WebSocket bring much that others do without.
+The module of a protocol is imported when it is first used: those of TLS and WebSocket have large dependencies.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ SOCKET_OPTIONS = frozenset({"so_sndbuf", "so_rcvbuf", "dscp", "iface", "bind"})
 
 
 class LinkProtocol(msgspec.Struct, frozen=True):
-    """Links of one kind: which module of this package makes them, and which options they have."""
+    """One link protocol: its module in this package, and the options of its endpoints."""
 
     module: str
     options: frozenset[str]
 
     def connect(self, endpoint: Endpoint, timeout: float) -> Link:
-        """Open a link."""
+        """Open a link, within `timeout` seconds."""
         link: Link = import_module(f"zenspark.net.links.{self.module}").connect(endpoint, timeout)
         return link
 
     def listen(self, endpoint: Endpoint) -> Listener:
-        """Start to listen."""
+        """Bind a listener."""
         listener: Listener = import_module(f"zenspark.net.links.{self.module}").listen(endpoint)
         return listener
 
@@ -45,17 +45,17 @@ PROTOCOLS: Final = {
     "ws": LinkProtocol("websocket", SOCKET_OPTIONS),
     "unixsock-stream": LinkProtocol("unix", frozenset({"file_access_mask"})),
 }
-"""Every protocol spoken between two nodes."""
+"""The protocols of links between two nodes, by name."""
 GROUP_OPTIONS = frozenset({"iface", "ttl", "join"})
 
 
 def connect(endpoint: Endpoint, timeout: float) -> Link:
-    """Open a link and finish its handshake; waits, so a connector's thread calls it."""
+    """Open a link and finish its handshake; waits up to `timeout` seconds."""
     return _protocol(endpoint).connect(endpoint, timeout)
 
 
 def listen(endpoint: Endpoint) -> Listener:
-    """Start to listen."""
+    """Bind a listener."""
     return _protocol(endpoint).listen(endpoint)
 
 
@@ -76,10 +76,10 @@ def _protocol(endpoint: Endpoint) -> LinkProtocol:
 
 
 def _check_options(endpoint: Endpoint, used: frozenset[str]) -> None:
-    """Warn of options that are not used, and refuse those that ask for TLS where there is none."""
+    """Warn of unused options; raise UsageError for options of TLS on other links."""
     unused = sorted({name for name, _ in endpoint.config} - used)
-    asking = [name for name in unused if name in TLS_OPTIONS]
-    if asking:
-        raise endpoint.error(f"is not a TLS link, which its options ask for: {', '.join(asking)}")
+    tls_only = [name for name in unused if name in TLS_OPTIONS]
+    if tls_only:
+        raise endpoint.error(f"is not a TLS link, which its options ask for: {', '.join(tls_only)}")
     if unused:
         LOGGER.warning("endpoint %s has options that are not used: %s", endpoint.locator, ", ".join(unused))

@@ -1,7 +1,7 @@
-"""IP sockets with the options of an endpoint: what TCP, TLS, WebSocket and UDP links are built on.
+"""IP sockets with the options of an endpoint, for TCP, TLS, WebSocket and UDP links.
 
 Options: `so_sndbuf`, `so_rcvbuf`, `dscp`, `iface` (Linux: use this interface only) and, to connect, `bind` (the
-local address). Without them the kernel sizes its buffers itself, which it does better than a fixed number would.
+local address). Without `so_sndbuf` and `so_rcvbuf` the kernel adapts the size of its buffers.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ ResolvedAddress = tuple[socket.AddressFamily, SocketAddress]
 
 STREAM, DATAGRAM = socket.SOCK_STREAM, socket.SOCK_DGRAM
 LISTEN_BACKLOG = 1024
-"""How many connections may wait to be accepted: beyond, the kernel drops them, and they come again after a second."""
+"""Connections that may wait to be accepted: the kernel drops further ones, and their peers retry after a second."""
 WILDCARD = "::"
 
 
 def connect_socket(
     endpoint: Endpoint, deadline: float, kind: socket.SocketKind = STREAM
 ) -> tuple[socket.socket, SocketAddress]:
-    """A connected socket and its remote address, trying each address of the host in turn.
+    """Connect a socket to the first address of the host that can be reached; returns it with that address.
 
-    The time that is left is shared evenly among the addresses that are left, so that one which swallows everything
-    does not keep the others from being tried. Looking up a name takes what the resolver takes.
+    The remaining time is shared evenly among the remaining addresses, so that one that does not respond leaves time for
+    the others. The time of a name lookup is not limited.
     """
     resolved = list(resolve(endpoint, kind))
-    problem: OSError = TimeoutError(errno.ETIMEDOUT, "no time left")
+    last_error: OSError = TimeoutError(errno.ETIMEDOUT, "no time left")
     for number, (family, address) in enumerate(resolved):
         share = (deadline - time.monotonic()) / (len(resolved) - number)
         if share <= 0:
@@ -43,8 +43,8 @@ def connect_socket(
         try:
             return _configure_and_connect(socket.socket(family, kind), address, endpoint, share), address
         except OSError as error:
-            problem = error
-    raise LinkError(endpoint.locator.text, f"cannot connect: {error_reason(problem)}") from problem
+            last_error = error
+    raise LinkError(endpoint.locator.text, f"cannot connect: {error_reason(last_error)}") from last_error
 
 
 def _configure_and_connect(
@@ -63,29 +63,29 @@ def _configure_and_connect(
 
 
 def bind_socket(endpoint: Endpoint, kind: socket.SocketKind = STREAM) -> socket.socket:
-    """A socket on the first address of the host that can be had; a stream socket listens."""
-    problem: OSError | None = None
+    """Bind a socket to the first address of the host that is free; a stream socket listens."""
+    first_error: OSError | None = None
     for family, address in _bind_candidates(endpoint, kind):
         try:
             return _configure_and_bind(socket.socket(family, kind), address, endpoint)
         except OSError as error:
-            problem = problem or error
-    raise LinkError(endpoint.locator.text, f"cannot listen: {error_reason(problem)}") from problem
+            first_error = first_error or error
+    raise LinkError(endpoint.locator.text, f"cannot listen: {error_reason(first_error)}") from first_error
 
 
 def _bind_candidates(endpoint: Endpoint, kind: socket.SocketKind) -> Iterator[ResolvedAddress]:
     yield from resolve(endpoint, kind)
     host, port = endpoint.host_port
-    if host == WILDCARD:  # a machine without IPv6 still has IPv4
+    if host == WILDCARD:  # for machines without IPv6
         yield socket.AF_INET, ("0.0.0.0", port)
 
 
 def _configure_and_bind(unbound: socket.socket, address: SocketAddress, endpoint: Endpoint) -> socket.socket:
     try:
-        if address[0] == WILDCARD:  # means IPv4 as well, whatever the machine's default is
+        if address[0] == WILDCARD:  # includes IPv4, whatever the default of the system is
             unbound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         if unbound.type == STREAM and hasattr(socket, "SO_REUSEPORT"):
-            # Connections of a former listener do not keep the port. On Windows this option would give it to anybody.
+            # Connections of a former listener do not block the port. On Windows every process could take the port then.
             unbound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         set_socket_options(unbound, endpoint)
         unbound.bind(address)
@@ -98,13 +98,13 @@ def _configure_and_bind(unbound: socket.socket, address: SocketAddress, endpoint
 
 
 def resolve(endpoint: Endpoint, kind: socket.SocketKind) -> Iterator[ResolvedAddress]:
-    """Every address of the endpoint's host, in the resolver's order."""
+    """Yield every address of the endpoint's host, in the resolver's order."""
     host, port = endpoint.host_port
     try:
-        found = socket.getaddrinfo(host, port, type=kind)
+        results = socket.getaddrinfo(host, port, type=kind)
     except (OSError, UnicodeError) as error:
         raise LinkError(endpoint.locator.text, f"cannot find {host!r}: {error_reason(error)}") from error
-    for family, _, _, _, address in found:
+    for family, _, _, _, address in results:
         if family in (socket.AF_INET, socket.AF_INET6):
             yield family, address  # type: ignore[misc]  # the other shape is of other families
 
@@ -138,7 +138,7 @@ def _bind_to_device(unbound: socket.socket, endpoint: Endpoint, iface: str) -> N
 
 
 def advertised_locators(endpoint: Endpoint, locator: Locator, loopback: bool) -> tuple[Locator, ...]:
-    """What a listener tells others: for a wildcard the addresses of the real interfaces, else its own."""
+    """Return the locators of a listener to advertise: for a wildcard the addresses of the interfaces, else its own."""
     host, port = Endpoint.parse(locator.text).host_port
     wildcard = ipaddress.ip_address(host)
     if not wildcard.is_unspecified:

@@ -62,9 +62,9 @@ def listen(endpoint: Endpoint) -> TcpListener:
 
 
 def mtu_of(connection: socket.socket) -> int:
-    """The largest batch that fills whole halves of TCP segments, as eclipse-zenoh computes it.
+    """Return the largest batch size that is a multiple of half a TCP segment, as eclipse-zenoh computes it.
 
-    On loopback 65480 bytes for who connects and 49152 for who accepts; see protocol.md, section 3.3.
+    On loopback 65480 bytes on the connecting side and 49152 on the accepting side; see protocol.md, section 3.3.
     """
     half = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) // 2
     return MAX_MTU - MAX_MTU % half if 0 < half <= MAX_MTU else MAX_MTU

@@ -2,19 +2,19 @@
 
 Certificates and keys are options of the endpoint, under the names zenohd has for them:
 
-    root_ca_certificate                         whom we trust; without it, whom this machine trusts
-    listen_certificate, listen_private_key      who we are when others connect to us
-    connect_certificate, connect_private_key    who we are when we connect, shown if enable_mtls is true
-    enable_mtls                                 a listener demands a certificate, a connector shows one
-    verify_name_on_connect                      whether the certificate must name the host we connected to (true)
-    close_link_on_expiration                    whether a link ends when the certificate of the other side expires
+    root_ca_certificate                         trusted authorities; by default those of the system
+    listen_certificate, listen_private_key      certificate of a listener
+    connect_certificate, connect_private_key    certificate of the connecting side, sent if enable_mtls is true
+    enable_mtls                                 a listener requires a client certificate, a connector sends one
+    verify_name_on_connect                      whether the certificate must name the host (true)
+    close_link_on_expiration                    whether a link is closed when the peer's certificate expires
 
 Each certificate or key can be given as a path (`..._file`, or the bare name as in a configuration file), in PEM
-(`..._raw`) or as PEM in base64 (`..._base64`). Files are read again when they have changed, which is looked at for
-each new connection; what cannot be used is logged, and what was read before stays in use.
+(`..._raw`) or as PEM in base64 (`..._base64`). Files are read again when they have changed, which is checked for
+each new connection; if they are invalid, that is logged and the former ones stay in use.
 
-OpenSSL allows one call at a time on a connection, so a lock stands around each; none of them waits. A record that
-could not be written whole is kept by OpenSSL, which then insists on the same bytes: hence the rule of `Link.send`.
+OpenSSL allows one call at a time on a connection, so each takes a lock; none of them waits. A record that could not be
+written completely is kept by OpenSSL, which then requires the same bytes again: hence the rule of `Link.send`.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from zenspark.net.links.tcp import TcpLink, TcpListener
 logger = logging.getLogger("zenspark.net")
 
 MAX_RECORD_BYTES = 16_384
-"""The largest piece that TLS encrypts as one."""
+"""Bytes of the largest TLS record."""
 MAX_CONNECT_CONTEXTS = 64
-"""Endpoints to connect to whose certificates are kept in memory, so that a broken new file does not end a link."""
+"""Endpoints whose client certificates are cached, so that an invalid new file does not prevent a connection."""
 
 
 class TlsLink(TcpLink):
-    """A TLS connection; before `establish` it is only a TCP connection that wants to become one."""
+    """A TLS connection; before `establish` only its TCP connection is open."""
 
     can_half_close = False
     _socket: ssl.SSLSocket
@@ -57,7 +57,7 @@ class TlsLink(TcpLink):
         self.is_established = False
         self._ssl_lock = threading.Lock()
         self._pending_record: memoryview | None = None
-        """What OpenSSL has made a record of but could not write."""
+        """The bytes of a record that OpenSSL could not write completely."""
 
     @property
     def has_buffered(self) -> bool:
@@ -73,7 +73,7 @@ class TlsLink(TcpLink):
         self.is_established = True
 
     def _handshake_step(self) -> int | None:
-        """Go on with the handshake; what to wait for, None when it is done."""
+        """Continue the handshake; returns the event to wait for, None when it is done."""
         try:
             with self._recv_lock, self._send_lock, self._ssl_lock:
                 self._socket.do_handshake()
@@ -85,7 +85,7 @@ class TlsLink(TcpLink):
             return READ
         except ssl.SSLWantWriteError:
             return WRITE
-        except (OSError, ValueError) as error:  # ValueError: of a socket that was closed meanwhile
+        except (OSError, ValueError) as error:  # ValueError: the socket was closed meanwhile
             raise self.make_error(error, f"TLS handshake: {tls_error_reason(error)}") from error
         return None
 
@@ -121,25 +121,24 @@ class TlsLink(TcpLink):
             return self._socket.send(data)
 
     def _check_open(self) -> None:
-        # Once ended, an SSLSocket would go on in plain text.
+        # After unwrap, an SSLSocket would continue in plain text.
         if self._closed:
             raise OSError("the link is closed")
 
     def _end(self) -> None:
         with self._ssl_lock, contextlib.suppress(OSError, ValueError):
-            self._socket.unwrap()  # sends the goodbye of TLS; its answer is not awaited
+            self._socket.unwrap()  # sends close_notify, without waiting for that of the peer
         super()._end()
 
 
 class TlsListener(TcpListener):
-    """Accepts TLS connections; the links it gives have yet to `establish`."""
+    """Accepts TLS connections; its links have to `establish`."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._context = ReloadingContext(endpoint, server_context)
         if endpoint.flag("close_link_on_expiration") and not endpoint.flag("enable_mtls"):
             logger.warning(
-                "%s: close_link_on_expiration has no effect on those who connect without enable_mtls: "
-                "they show no certificate",
+                "%s: close_link_on_expiration has no effect without enable_mtls: clients send no certificate",
                 endpoint.locator.text,
             )
         super().__init__(endpoint)
@@ -178,7 +177,7 @@ def listen(endpoint: Endpoint) -> TlsListener:
 
 
 class ReloadingContext:
-    """The context of an endpoint, made anew when its certificate files have changed."""
+    """The SSLContext of an endpoint, made again when its certificate files have changed."""
 
     def __init__(self, endpoint: Endpoint, make: Callable[[Endpoint], ssl.SSLContext]) -> None:
         self._endpoint = endpoint
@@ -189,7 +188,7 @@ class ReloadingContext:
         self._context = make(endpoint)
 
     def current(self) -> ssl.SSLContext:
-        """The context for the next connection: of the files as they are, or as they were while they could be used."""
+        """Return the context for the next connection: of the present files, or of the last valid ones."""
         with self._lock:
             versions = self._file_versions()
             if versions != self._versions:
@@ -198,7 +197,7 @@ class ReloadingContext:
             return self._context
 
     def _file_versions(self) -> list[tuple[int, int, int] | None]:
-        """What tells one version of each file from the next; None if it is not there."""
+        """Return the version of each file; None for a missing one."""
         return [_file_version(file) for file in self._files]
 
     def _reload(self) -> None:
@@ -206,17 +205,17 @@ class ReloadingContext:
         try:
             self._context = self._make(self._endpoint)
         except (UsageError, OSError) as error:
-            logger.warning("the changed certificates of %s are not used, those before stay in use: %s", locator, error)
+            logger.warning("reloading certificates of %s failed, the former ones stay in use: %s", locator, error)
         else:
-            logger.info("the certificates of %s were read again", locator)
+            logger.info("reloaded certificates of %s", locator)
 
 
 def _file_version(file: Path) -> tuple[int, int, int] | None:
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 @lru_cache(MAX_CONNECT_CONTEXTS)
@@ -225,10 +224,10 @@ def _connect_context(endpoint: Endpoint) -> ReloadingContext:
 
 
 def client_context(endpoint: Endpoint) -> ssl.SSLContext:
-    """Whom to trust and what to show when connecting."""
+    """Make the context of the connecting side."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.options |= ssl.OP_NO_RENEGOTIATION  # so that writing never has to wait for reading
-    context.hostname_checks_common_name = False  # names stand in subjectAltName only, as rustls has it
+    context.options |= ssl.OP_NO_RENEGOTIATION  # so that a write never has to wait for a read
+    context.hostname_checks_common_name = False  # only subjectAltName counts, as in rustls
     context.check_hostname = endpoint.flag("verify_name_on_connect") is not False
     _load_trusted_roots(context, endpoint)
     if endpoint.flag("enable_mtls"):
@@ -237,10 +236,10 @@ def client_context(endpoint: Endpoint) -> ssl.SSLContext:
 
 
 def server_context(endpoint: Endpoint) -> ssl.SSLContext:
-    """What to show, and whether to demand a certificate, when others connect."""
+    """Make the context of a listener."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
-    context.num_tickets = 0  # a session that is resumed would not have its certificate checked again
+    context.num_tickets = 0  # the certificate of a resumed session would not be verified again
     _load_certificate(context, endpoint, "listen")
     if endpoint.flag("enable_mtls"):
         context.verify_mode = ssl.CERT_REQUIRED
@@ -264,20 +263,21 @@ def _load_trusted_roots(context: ssl.SSLContext, endpoint: Endpoint) -> None:
 def _load_certificate(context: ssl.SSLContext, endpoint: Endpoint, side: str) -> None:
     certificate, key = f"{side}_certificate", f"{side}_private_key"
 
-    def refuse() -> str:  # OpenSSL would ask on the terminal
+    def reject_password() -> str:  # OpenSSL would prompt on the terminal
         raise endpoint.error(f"has a {key} that is encrypted; give it without a password")
 
-    # The ssl module takes these from files only; nobody else can enter the directory of those that are not in one.
+    # The ssl module reads these from files only; the directory is accessible to this user only.
     with tempfile.TemporaryDirectory(prefix="zenspark-") as directory:
-        shown, proof = _path(endpoint, certificate, directory), _path(endpoint, key, directory)
+        certificate_path = _path(endpoint, certificate, directory)
+        key_path = _path(endpoint, key, directory)
         try:
-            context.load_cert_chain(shown, proof, refuse)
+            context.load_cert_chain(certificate_path, key_path, reject_password)
         except ssl.SSLError as error:
             raise endpoint.error(f"has a {certificate} and {key} that do not fit: {tls_error_reason(error)}") from error
 
 
 def _path(endpoint: Endpoint, name: str, directory: str) -> Path:
-    """The file of a certificate or key; one that was given in the endpoint itself is put in a file for the moment."""
+    """Return the file of a certificate or key; one given in the endpoint itself is written to a temporary file."""
     pem = _pem(endpoint, name)
     if pem is None:
         raise endpoint.error(f"has no {name}")
@@ -297,7 +297,7 @@ def _configured_path(endpoint: Endpoint, name: str) -> Path | None:
 
 
 def _pem(endpoint: Endpoint, name: str) -> str | None:
-    """The PEM text of a certificate or key, in whichever way it was given."""
+    """Return the PEM text of a certificate or key; None if it is not configured."""
     raw = endpoint.option(f"{name}_raw")
     coded = endpoint.option(f"{name}_base64")
     path = _configured_path(endpoint, name)
@@ -314,20 +314,20 @@ def _pem(endpoint: Endpoint, name: str) -> str | None:
 
 
 def common_name(certificate: Mapping[str, object] | None) -> str | None:
-    """The common name of a verified certificate."""
+    """Return the common name of a verified certificate."""
     subject = (certificate or {}).get("subject", ())
     assert isinstance(subject, tuple)
     return next((value for part in subject for key, value in part if key == "commonName"), None)
 
 
 def expiration(certificate: Mapping[str, object] | None) -> float | None:
-    """When a verified certificate expires, in seconds since 1970."""
+    """Return when a verified certificate expires, in seconds since 1970."""
     end = (certificate or {}).get("notAfter")
     return None if end is None else float(ssl.cert_time_to_seconds(str(end)))
 
 
 def tls_error_reason(error: Exception) -> str:
-    """What OpenSSL says, without where in its source it says so."""
+    """Return the text of an OpenSSL error, without the position in its source."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate refused: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:

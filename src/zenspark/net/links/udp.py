@@ -1,8 +1,8 @@
 """UDP links between two nodes: a batch is a datagram.
 
-Who connects has a socket of its own. Who listens has one socket for all who talk to it: the listener sorts what
-comes by sender, and each sender is a link that holds what came for it. A datagram from somebody new makes a new
-link. Nobody has to prove where a datagram came from, so the number of links and what waits in each are limited.
+The connecting side has a socket of its own. A listener has one socket for all its peers: it sorts datagrams by sender,
+and each sender is a link with a queue of its datagrams. A datagram from a new sender makes a new link. The source of a
+datagram can be forged, so the number of links and the bytes in each queue are limited.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from zenspark.net.links.sockets import DATAGRAM, advertised_locators, bind_socke
 from zenspark.wire.values import Locator
 
 UDP_MTU = 65_487
-"""What eclipse-zenoh offers on UDP: the largest datagram, with room to spare for headers."""
+"""Batch size that eclipse-zenoh offers on UDP: the largest datagram, with space for headers."""
 MAX_DATAGRAM = 1 << 16
 MAX_LINKS_PER_LISTENER = 1_000
-"""Senders one listener keeps apart: a flood of forged addresses must not fill the memory."""
+"""Links of one listener: a flood of forged addresses must not fill the memory."""
 MAX_QUEUED_BYTES = 1 << 20
-"""Bytes that wait for one link to be read; what comes then is dropped, as UDP may."""
+"""Bytes in the queue of one link; further datagrams are dropped, as UDP may."""
 MAX_DATAGRAMS_PER_READ = 64
-"""Datagrams sorted in one go, so that one busy socket does not keep the loop from the others."""
+"""Datagrams read per call: one busy socket must not keep the loop from the others."""
 BUSY_ERRNOS = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS})
 
 
 class UdpLink(DatagramLink):
-    """The connecting side: a socket that is connected to one address."""
+    """A link of the connecting side, with a connected socket."""
 
     def __init__(self, connection: socket.socket, endpoint: Endpoint, remote: SocketAddress) -> None:
         super().__init__(
@@ -59,7 +59,7 @@ class UdpLink(DatagramLink):
 
 
 class UdpListener(Listener):
-    """One socket for all who talk to this address."""
+    """A listener with one socket for all its links."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -77,7 +77,7 @@ class UdpListener(Listener):
         return self._socket.fileno()
 
     def accept(self) -> Link | None:
-        """The link of somebody new; what comes for the others is put where they find it."""
+        """Return the link of a new sender; datagrams of known senders are put in their queues."""
         for _ in range(MAX_DATAGRAMS_PER_READ):
             try:
                 with self._recv_lock:
@@ -85,7 +85,7 @@ class UdpListener(Listener):
             except BlockingIOError:
                 return None
             except ConnectionError:
-                continue  # somebody we sent to is gone: only some systems tell, and not which
+                continue  # an ICMP error for a datagram sent before: it does not tell which peer is gone
             except OSError as error:
                 raise LinkError(self.locator.text, error_reason(error)) from error
             link = self._deliver(address, bytes(self._buffer[:size]))
@@ -111,7 +111,7 @@ class UdpListener(Listener):
         return advertised_locators(self.endpoint, self.locator, loopback)
 
     def send_to(self, data: Buffer, address: SocketAddress) -> int:
-        """Send a datagram of one of the links; 0 if there is no room now."""
+        """Send a datagram of one of the links; returns 0 if the buffer is full."""
         try:
             with self._send_lock:
                 return self._socket.sendto(data, address)
@@ -121,7 +121,7 @@ class UdpListener(Listener):
             raise
 
     def wait_writable(self, timeout: float) -> bool:
-        """Wait until there is room for a datagram; at once if the socket is closed."""
+        """Wait until the socket is writable or closed; False after `timeout` seconds."""
         with self._send_lock:
             if self._socket.fileno() < 0:
                 return True
@@ -131,13 +131,13 @@ class UdpListener(Listener):
         finally:
             socket.close(descriptor)
 
-    def forget(self, address: SocketAddress) -> None:
-        """Take no more for a link that was closed."""
+    def remove(self, address: SocketAddress) -> None:
+        """Remove a link that was closed."""
         with self._lock:
             self._links.pop(address, None)
 
     def close(self) -> None:
-        """Stop listening. Unlike with other listeners this ends its links: they have no socket of their own."""
+        """Close the socket and all links: unlike those of other listeners, they have no socket of their own."""
         with self._lock:
             links = list(self._links.values())
             self._links.clear()
@@ -148,9 +148,9 @@ class UdpListener(Listener):
 
 
 class AcceptedUdpLink(Link):
-    """The accepting side: what one sender sent to a listener's socket.
+    """A link of the accepting side: the datagrams of one sender to a listener's socket.
 
-    Its descriptor is one end of a pair that holds a byte as long as there is something to receive.
+    Its descriptor is one end of a socket pair that has a byte to read while the queue is not empty.
     """
 
     is_streamed = False
@@ -174,7 +174,7 @@ class AcceptedUdpLink(Link):
         return self._signal.fileno()
 
     def feed(self, datagram: bytes) -> None:
-        """Take what the listener received."""
+        """Append a datagram that the listener received."""
         with self._lock:
             if self._ended or self._size + len(datagram) > MAX_QUEUED_BYTES:
                 return
@@ -206,14 +206,14 @@ class AcceptedUdpLink(Link):
         return self._ended or self._listener.wait_writable(timeout)
 
     def end(self) -> None:
-        """Say to the reader that nothing more will come."""
+        """Signal the end of the link to the reader."""
         with self._lock:
             if not self._ended:
                 self._ended = True
-                self._trigger.close()  # the other end can be read from now on
+                self._trigger.close()  # makes the other end readable
 
     def close(self) -> None:
-        self._listener.forget(self._address)
+        self._listener.remove(self._address)
         self.end()
         with self._lock:
             self._queue.clear()
@@ -221,7 +221,7 @@ class AcceptedUdpLink(Link):
 
 
 def connect(endpoint: Endpoint, timeout: float) -> Link:
-    """Open a UDP link; nothing is sent, so whether somebody is there shows later."""
+    """Open a UDP link; sends nothing, so it succeeds even if no node listens there."""
     connection, address = connect_socket(endpoint, time.monotonic() + timeout, DATAGRAM)
     with close_on_error(connection, endpoint):
         return UdpLink(connection, endpoint, address)

@@ -1,9 +1,9 @@
-"""Links between processes of one machine: `unixsock-stream/<path>`.
+"""Unix domain socket links between processes of one machine: `unixsock-stream/<path>`.
 
-The path is a file that stays behind when its listener is killed. Whoever listens next removes it, but only if it is
-a socket that nobody answers, and with the lock on `<path>.lock` in hand, as long as it listens: eclipse-zenoh takes
-the same lock, so neither removes what the other uses. The file is for its owner alone unless
-`#file_access_mask=0o660` says otherwise.
+The file of a listener that was killed stays behind. The next listener removes it, but only if it is a socket that does
+not accept connections, and while it holds the lock on `<path>.lock`, as long as it listens: eclipse-zenoh takes the
+same lock, so neither removes the file of the other. The file is accessible to its owner only, unless
+`#file_access_mask=0o660` or the like is configured.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OWNER_ONLY = 0o600
 
 
 class UnixListener(SocketListener):
-    """Accepts connections on a path, and takes the path away again when it is closed."""
+    """Accepts connections on a path, and removes the file when it is closed."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         listening, self._lock = _listen_on(endpoint)
@@ -44,7 +44,7 @@ class UnixListener(SocketListener):
             lock, self._lock = self._lock, None
         if lock is None:
             return
-        if os.getpid() == self._pid:  # a forked child leaves the files to its parent
+        if os.getpid() == self._pid:  # the files belong to the parent of a forked child
             path = self.endpoint.address
             with contextlib.suppress(OSError):
                 if self._file == _file_identity(path):
@@ -54,7 +54,7 @@ class UnixListener(SocketListener):
 
 
 def connect(endpoint: Endpoint, timeout: float) -> Link:
-    """Open a link to whoever listens on a path."""
+    """Open a link to the listener on a path."""
     connection = _new_socket(endpoint)
     with close_on_error(connection, endpoint):
         connection.settimeout(timeout)
@@ -68,7 +68,7 @@ def listen(endpoint: Endpoint) -> UnixListener:
 
 
 def _listen_on(endpoint: Endpoint) -> tuple[socket.socket, int | None]:
-    """A listening socket, and the lock that says so."""
+    """Return a listening socket, and the descriptor of its lock file."""
     path = endpoint.address
     mode = endpoint.number("file_access_mask")
     listening = _new_socket(endpoint)
@@ -78,7 +78,7 @@ def _listen_on(endpoint: Endpoint) -> tuple[socket.socket, int | None]:
         try:
             _remove_stale(endpoint)
             listening.bind(path)
-            os.chmod(path, OWNER_ONLY if mode is None else mode)  # nobody can connect before listen()
+            os.chmod(path, OWNER_ONLY if mode is None else mode)  # before listen(), so that no other user can connect
             listening.listen(LISTEN_BACKLOG)
         except BaseException:
             os.close(lock)
@@ -95,7 +95,7 @@ def _new_socket(endpoint: Endpoint) -> socket.socket:
 
 
 def _take_lock(endpoint: Endpoint) -> int:
-    """The descriptor of the lock file, locked."""
+    """Lock the lock file, and return its descriptor; raises LinkError if another process holds it."""
     path = f"{endpoint.address}.lock"
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -107,11 +107,11 @@ def _take_lock(endpoint: Endpoint) -> int:
         held = os.fstat(descriptor)
         if (held.st_dev, held.st_ino) == _file_identity(path):
             return descriptor
-        os.close(descriptor)  # its last owner removed it between our two steps: lock the new one
+        os.close(descriptor)  # its last owner removed it between open and flock: lock the new one
 
 
 def _remove_stale(endpoint: Endpoint) -> None:
-    """Remove a socket file whose listener is gone; anything else that has this name stays."""
+    """Remove a socket file whose listener is gone; raises LinkError for any other file."""
     path = endpoint.address
     try:
         mode = os.lstat(path).st_mode
@@ -126,19 +126,19 @@ def _remove_stale(endpoint: Endpoint) -> None:
         except ConnectionRefusedError:
             os.unlink(path)
             return
-        except OSError as error:  # a full backlog, or no permission: somebody is there
+        except OSError as error:  # a full backlog, or no permission: there is a listener
             raise LinkError(endpoint.locator.text, f"cannot listen: in use ({error_reason(error)})") from error
     raise LinkError(endpoint.locator.text, "cannot listen: in use")
 
 
 def _file_identity(path: str) -> tuple[int, int] | None:
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _random_locator(endpoint: Endpoint) -> str:
-    """A name for the connecting end, which has none: eclipse-zenoh shows a random one too."""
+    """Return a random locator for the connecting side, which has no path; eclipse-zenoh does so too."""
     return endpoint.locator_at(str(uuid.uuid4())).text

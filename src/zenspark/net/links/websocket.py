@@ -1,8 +1,8 @@
-"""WebSocket links (`ws`): a batch is one binary message, without a length in front, as eclipse-zenoh 1.10.2 has it.
+"""WebSocket links (`ws`): a batch is one binary message, without a length in front, as in eclipse-zenoh 1.10.2.
 
-The protocol itself (RFC 6455) is `websockets`' machine, which does no input or output; here are its socket and the
-rules of a link. It is used by one thread at a time. A frame that could not be written whole is finished by the next
-calls of `send` with the same batch, which is taken only then; answers to pings wait behind it.
+The protocol itself (RFC 6455) is implemented by the sans-I/O part of `websockets`; here are its socket and the rules of
+a link. It is used by one thread at a time. A frame that could not be written completely is finished by the next calls
+of `send` with the same batch, which counts as taken only then; pongs wait behind it.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from zenspark.net.links.tcp import TcpLink, TcpListener
 LOGGER = logging.getLogger("zenspark.net")
 
 READ_CHUNK_BYTES = 1 << 16
-"""How much is read at once."""
+"""Bytes per read."""
 MAX_HANDSHAKE_BYTES = 1 << 14
-"""How many bytes an opening handshake may have: nobody can make us collect headers for ever."""
+"""Bytes of an opening handshake: a peer must not make this node collect headers without end."""
 MAX_UNSENT_BYTES = 4 * MAX_MTU
-"""How much may wait to be written: who sends pings and never reads the answers is cut off."""
+"""Bytes that may wait to be written: a peer that sends pings and does not read the pongs is disconnected."""
 
 
 class WebSocketLink(TcpLink):
-    """A WebSocket connection; before `establish` it is only a TCP connection that wants to become one."""
+    """A WebSocket connection; before `establish` only its TCP connection is open."""
 
     is_streamed = False
     can_half_close = False
@@ -69,7 +69,7 @@ class WebSocketLink(TcpLink):
         self._fragments: list[bytes] = []
         self._unsent = memoryview(b"")
         self._framed = False
-        """Whether the batch that is being offered is already a frame in `_unsent`."""
+        """Whether the batch that is being sent is already a frame in `_unsent`."""
         self._error: LinkError | None = None
         self._ended = False
 
@@ -90,7 +90,7 @@ class WebSocketLink(TcpLink):
         self.is_established = True
 
     def _handshake_step(self) -> int:
-        """Write and read what there is; how many bytes were read."""
+        """Write and read what is possible; returns how many bytes were read."""
         with self._recv_lock, self._send_lock, self._protocol_lock:
             self._flush()
             count = self._fill(MAX_HANDSHAKE_BYTES)
@@ -133,10 +133,10 @@ class WebSocketLink(TcpLink):
             self._framed = False
             return len(data)
 
-    # -- between the socket and the machine ------------------------------------------------------------------
+    # -- between the socket and the protocol ------------------------------------------------------------------
 
     def _fill(self, limit: int) -> int:
-        """Read once; how many bytes came."""
+        """Read once, and pass the bytes to the protocol; returns how many they were."""
         try:
             data = self._socket.recv(limit)
         except BlockingIOError:
@@ -164,23 +164,23 @@ class WebSocketLink(TcpLink):
             case Request() if isinstance(self._protocol, ServerProtocol):
                 self._protocol.send_response(self._protocol.accept(event))
             case Frame(opcode=Opcode.BINARY | Opcode.CONT):
-                if event.data:  # or empty ones could pile up without ever reaching the limit
+                if event.data:  # empty fragments would not count towards the limit
                     self._fragments.append(bytes(event.data))
                 if event.fin:
                     message = b"".join(self._fragments)
                     self._fragments.clear()
-                    if message:  # an empty one says nothing
+                    if message:  # an empty message has no batch
                         self._messages.append(message)
             case Frame(opcode=Opcode.TEXT):
-                self._error = self.make_error(None, "WebSocket: text, where only binary messages have a meaning")
+                self._error = self.make_error(None, "WebSocket: received a text message, expected binary ones")
             case _:
-                pass  # the machine has seen to it
+                pass  # pings, pongs and closes are handled by the protocol
 
     def _collect(self) -> bool:
-        """Take what the machine wants to send; whether there was anything."""
+        """Append the bytes that the protocol has to send; returns whether there were any."""
         fresh = b"".join(self._protocol.data_to_send())
         if len(self._unsent) + len(fresh) > MAX_UNSENT_BYTES:
-            raise self.make_error(None, "WebSocket: the other side asks and does not read the answers")
+            raise self.make_error(None, "WebSocket: the peer sends pings and does not read the pongs")
         if fresh:
             self._unsent = memoryview(bytes(self._unsent) + fresh if self._unsent else fresh)
         return bool(fresh)
@@ -204,7 +204,7 @@ class WebSocketLink(TcpLink):
 
 
 class WebSocketListener(TcpListener):
-    """Accepts WebSocket connections; the links it gives have yet to `establish`."""
+    """Accepts WebSocket connections; its links have to `establish`."""
 
     def link(self, connection: socket.socket, address: SocketAddress) -> Link:
         return WebSocketLink(connection, self.endpoint, address, ServerProtocol(max_size=MAX_MTU, logger=LOGGER))

@@ -93,7 +93,7 @@ class Discovery:
     # -- in the loop: events of the node
 
     def on_node_discovered(self, discovered: DiscoveredNode) -> None:
-        """Connect to a node that a neighbour's gossip told of, if the policy for gossip says so."""
+        """Connect to a node in a neighbour's gossip, if the policy for gossip allows it."""
         self._consider(discovered, self._gossip_policy)
 
     def on_session_lost(self, zid: ZenohId) -> None:

@@ -65,7 +65,7 @@ class NodeObserver(Protocol):
         return
 
     def on_node_discovered(self, discovered: DiscoveredNode) -> None:
-        """A neighbour's gossip told of a node that this node has no session with."""
+        """A neighbour's gossip contained a node that this node has no session with."""
         return
 
     def on_session_lost(self, zid: ZenohId) -> None:

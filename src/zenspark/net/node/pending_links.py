@@ -5,8 +5,8 @@ oldest one without received bytes is closed, not the new one. An honest node sen
 only closed if all others have sent theirs, too, and it is the oldest. Unread bytes in the socket count as received.
 
 Addresses are counted as an attacker gets them: one IPv4 address, or one IPv6 network of 64 bits. Links from this
-machine (loopback, Unix sockets) have no limit per address: all programs here share one address, and an attacker who can
-run programs here has simpler means.
+machine (loopback, Unix sockets) have no limit per address: all programs here share one address, and an attacker that
+can run programs here has simpler means.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class InboundLinks:
         return len(self._pending)
 
     def add(self, link: Link) -> Link | None:
-        """Add a pending link; returns the link to close if there are too many, which is itself only if the limit is 0."""
+        """Add a pending link; returns the link to close if there are too many, itself only if the limit is 0."""
         if not self._limits.pending:
             self._refusals.count(Limit.PENDING, link.dst)
             return link

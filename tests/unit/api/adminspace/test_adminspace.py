@@ -24,7 +24,7 @@ def keys(session: Session, selector: str) -> set[str]:
     return {str(sample.key_expr) for sample in replies if sample is not None}
 
 
-def test_neighbours_and_the_session_itself_read_it(told: Session) -> None:
+def test_admin_space_replies_to_neighbours_and_the_own_session(told: Session) -> None:
     with connected("client", told) as client:
         root = f"@/{told.zid()}/router"
         for session in (client, told):
@@ -36,11 +36,11 @@ def test_neighbours_and_the_session_itself_read_it(told: Session) -> None:
         assert keys(client, "**") == set()
 
 
-def test_it_is_off_by_default(router: Session, client: Session) -> None:
+def test_admin_space_is_disabled_by_default(router: Session, client: Session) -> None:
     assert keys(client, "@/*/router/**") == set()
 
 
-def test_reading_may_be_forbidden(caplog: pytest.LogCaptureFixture) -> None:
+def test_admin_space_without_read_permission_is_silent(caplog: pytest.LogCaptureFixture) -> None:
     permissions = {"read": False, "write": False}
     with listening("router", adminspace={"enabled": True, "permissions": permissions}) as router:
         assert keys(router, f"@/{router.zid()}/**") == set()
@@ -50,7 +50,7 @@ def test_reading_may_be_forbidden(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(
     ("write", "why"), [(False, "adminspace/permissions/write is false"), (True, "a running node keeps")]
 )
-def test_writing_is_refused_in_the_log(write: bool, why: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_admin_space_write_is_rejected_and_logged(write: bool, why: str, caplog: pytest.LogCaptureFixture) -> None:
     permissions = {"read": True, "write": write}
     with (
         caplog.at_level(logging.ERROR, "zenspark"),
@@ -60,11 +60,11 @@ def test_writing_is_refused_in_the_log(write: bool, why: str, caplog: pytest.Log
         client.put(f"@/{router.zid()}/router/config/metadata", "1")
         client.delete(f"@/{router.zid()}/router/config/metadata")
         until(lambda: caplog.text.count(why) == 2)
-    assert f"@/{router.zid()}/router/config/metadata is not written" in caplog.text
-    assert f"@/{router.zid()}/router/config/metadata is not deleted" in caplog.text
+    assert f"rejected put of admin space @/{router.zid()}/router/config/metadata" in caplog.text
+    assert f"rejected delete of admin space @/{router.zid()}/router/config/metadata" in caplog.text
 
 
-def test_a_namespace_does_not_hide_it() -> None:
+def test_admin_space_is_outside_of_the_namespace() -> None:
     with (
         listening("router", adminspace__enabled=True, namespace="inside") as router,
         connected("client", router) as client,

@@ -26,7 +26,7 @@ def reports(session: Session, metadata: object = None) -> AdminDocuments:
 def asked(session: Session, key: str, **parameters: str) -> dict[str, Document]:
     """What is answered, by key below the root."""
     made = reports(session)
-    found = made.answer(f"{made.root}{key}", parameters)
+    found = made.matching_documents(f"{made.root}{key}", parameters)
     assert len({document.key for document in found}) == len(found)
     return {document.key.removeprefix(f"{made.root}/"): document for document in found}
 
@@ -38,7 +38,7 @@ def value(document: Document) -> Any:  # noqa: ANN401 - any JSON
 
 def test_root_document_describes_the_node(router: Session, client: Session) -> None:
     made = reports(router, {"name": "here"})
-    (document,) = made.answer(made.root, {})
+    (document,) = made.matching_documents(made.root, {})
     link = client.info.links()[0]
     assert document.key == f"@/{router.zid()}/router"
     assert value(document) == {
@@ -95,7 +95,7 @@ def test_routers_have_a_linkstate_document(router: Session) -> None:
         found = asked(session, "/route/successor/src/*/dst/*")
         assert found.keys() == {f"route/successor/src/{root}/dst/{there}" for root in (here, there)}
         assert {value(each) for each in found.values()} == {there}
-        (described,) = reports(session).answer(f"@/{here}/router", {})
+        (described,) = reports(session).matching_documents(f"@/{here}/router", {})
         (only,) = value(described)["sessions"]
         assert only["weight"] == {"actual_weight": 7, "dst_weight": None, "src_weight": 7}
         assert only["region"] == "north"
@@ -189,7 +189,7 @@ def test_group_members_are_sessions_without_region() -> None:
     group = f"{place}#iface={find_interface('127.0.0.1').name}"
     with open(config("peer", [group])) as session, open(config("peer", [group])) as other:
         until(lambda: session.info.peers_zid() == [other.zid()])
-        (described,) = reports(session).answer(f"@/{session.zid()}/peer", {})
+        (described,) = reports(session).matching_documents(f"@/{session.zid()}/peer", {})
         assert value(described)["locators"] == [place]
         (member,) = value(described)["sessions"]
         (link,) = session.info.links()

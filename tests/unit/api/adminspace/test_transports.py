@@ -18,7 +18,7 @@ def documents(session: Session) -> dict[str, dict[str, object]]:
     return {str(one.key_expr): json.loads(one.payload.to_bytes()) for one in replies if one is not None}
 
 
-def test_a_transport_and_its_link(router: Session, client: Session) -> None:
+def test_transport_and_link_documents_of_a_neighbour(router: Session, client: Session) -> None:
     found = documents(client)
     transport, link = sorted(found)
     assert transport == f"@/{client.zid()}/session/transport/unicast/{router.zid()}"
@@ -39,15 +39,15 @@ def test_a_transport_and_its_link(router: Session, client: Session) -> None:
     assert documents(client).keys() == found.keys()
 
 
-def test_nobody_else_sees_them(router: Session, client: Session) -> None:
+def test_transport_documents_are_local_to_the_session(router: Session, client: Session) -> None:
     assert list(client.get(f"@/{router.zid()}/session/**", timeout=5)) == []
 
 
-def test_only_what_is_asked_for_is_answered(router: Session, client: Session) -> None:
+def test_query_returns_matching_documents_only(router: Session, client: Session) -> None:
     assert len(list(client.get(f"@/{client.zid()}/session/transport/unicast/*", timeout=5))) == 1
 
 
-def test_a_subscriber_hears_of_those_who_come_and_go() -> None:
+def test_subscriber_receives_transport_documents_on_change() -> None:
     with listening("router") as router, router.declare_subscriber(f"@/{router.zid()}/session/**") as subscriber:
         with connected("client", router) as client:
             key = f"@/{router.zid()}/session/transport/unicast/{client.zid()}"
@@ -61,13 +61,13 @@ def test_a_subscriber_hears_of_those_who_come_and_go() -> None:
     assert [sample.key_expr for sample in gone] == [sample.key_expr for sample in reversed(came)]
 
 
-def test_links_without_priorities_do_not_say_what_they_carry(router: Session) -> None:
+def test_link_document_without_qos_has_no_priorities(router: Session) -> None:
     with connected("client", router, transport__unicast__qos__enabled=False) as client:
         (link,) = [value for key, value in documents(client).items() if "/link/" in key]
     assert list(link) == ["src", "dst", "group", "mtu", "is_streamed", "interfaces", "auth_identifier"]
 
 
-def test_members_of_a_group_are_multicast_transports() -> None:
+def test_group_members_have_multicast_transport_documents() -> None:
     place = f"udp/{free_group()}"
     group = f"{place}#iface={find_interface('127.0.0.1').name}"
     with open(config("peer", [group])) as session, open(config("peer", [group])) as other:
@@ -79,7 +79,7 @@ def test_members_of_a_group_are_multicast_transports() -> None:
         assert session.info.locators() == [place]
 
 
-def test_neighbours_that_are_gone_leave_no_routes_behind() -> None:
+def test_disconnected_neighbours_leave_no_routes() -> None:
     with listening("router") as router:
         for _ in range(3):
             with connected("client", router):

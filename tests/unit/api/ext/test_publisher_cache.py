@@ -27,7 +27,7 @@ def cache_of(count: int, size: int = 10) -> PublisherCache:
 
 
 def payloads(cache: PublisherCache, parameters: str) -> str:
-    return "".join(body.payload.decode() for body in cache.wanted(Parameters(parameters)) if isinstance(body, Put))
+    return "".join(body.payload.decode() for body in cache.select(Parameters(parameters)) if isinstance(body, Put))
 
 
 @pytest.mark.parametrize(
@@ -51,27 +51,27 @@ def payloads(cache: PublisherCache, parameters: str) -> str:
         ("_max=1;_time=[..now(-2s)]", "3"),
     ],
 )
-def test_what_is_asked_for(parameters: str, expected: str) -> None:
+def test_cache_selects_by_sn_time_and_max(parameters: str, expected: str) -> None:
     assert payloads(cache_of(6), parameters) == expected
 
 
-def test_the_oldest_is_forgotten() -> None:
+def test_cache_drops_the_oldest_sample() -> None:
     assert payloads(cache_of(6, size=2), "") == "45"
 
 
-def test_what_has_no_number_is_in_no_range_of_numbers() -> None:
+def test_cache_range_excludes_samples_without_number() -> None:
     cache = PublisherCache(KeyExpr("a"), 3)
     cache.add(Put(payload=b"x"))
     cache.add(Del())
-    assert cache.wanted(Parameters("_sn=0..")) == []
-    assert len(cache.wanted(Parameters("_time=[now()..]"))) == 2
+    assert cache.select(Parameters("_sn=0..")) == []
+    assert len(cache.select(Parameters("_time=[now()..]"))) == 2
 
 
-def test_it_answers_queries() -> None:
+def test_cache_replies_to_queries() -> None:
     cache = cache_of(3)
     cache.add(Del(source_info=SourceInfo(ZID, 1, 3)))
     with pair("peer", "peer") as (one, other):
-        queryable = one.declare_queryable("a/@adv/x", cache.answer)
+        queryable = one.declare_queryable("a/@adv/x", cache.reply_to)
         until(lambda: list(other.get("a/@adv/x", accept_replies=ReplyKeyExpr.ANY, timeout=PATIENCE)))
         found = other.get("a/@adv/x?_sn=1..", accept_replies=ReplyKeyExpr.ANY, consolidation=ConsolidationMode.NONE)
         samples = [reply.ok for reply in found]

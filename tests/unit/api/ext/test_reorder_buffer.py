@@ -48,7 +48,7 @@ def test_without_recovery_a_gap_is_reported_at_once() -> None:
     assert kept.missing_range(WHO) is None
 
 
-def test_with_recovery_what_follows_a_gap_waits_for_the_answer() -> None:
+def test_with_recovery_samples_after_a_gap_wait_for_the_query() -> None:
     kept = ReorderBuffer(recovers=True)
     assert received(kept, *map(numbered, [0, 2])) == [0]
     assert kept.missing_range(WHO) == "1.."
@@ -58,7 +58,7 @@ def test_with_recovery_what_follows_a_gap_waits_for_the_answer() -> None:
     assert kept.query_finished(WHO) == []
 
 
-def test_what_was_not_recovered_is_reported() -> None:
+def test_unrecovered_samples_are_reported_as_misses() -> None:
     kept = ReorderBuffer(recovers=True)
     received(kept, numbered(0), numbered(3), numbered(6))
     kept.query_started(WHO)
@@ -77,7 +77,7 @@ def test_numbers_begin_again_after_the_largest() -> None:
     assert shown(kept.query_finished(WHO)) == [("miss", 1), 3, 4]
 
 
-def test_while_everybody_is_asked_nothing_is_handed_over() -> None:
+def test_samples_are_held_back_while_history_is_queried() -> None:
     kept = ReorderBuffer(awaits_history=True)
     assert received(kept, *map(numbered, [7, 5, 6])) == []
     assert received(kept, *map(stamped, [30, 10, 20, 10])) == []
@@ -85,13 +85,13 @@ def test_while_everybody_is_asked_nothing_is_handed_over() -> None:
     assert received(kept, numbered(8), stamped(40), stamped(35)) == [8, 40]
 
 
-def test_only_so_many_are_held_back() -> None:
+def test_held_back_samples_are_limited_by_depth() -> None:
     kept = ReorderBuffer(awaits_history=True, depth=2)
     assert received(kept, *map(numbered, [5, 6])) == [5, 6]
     assert received(kept, *map(stamped, [20, 10])) == [10, 20]
 
 
-def test_a_source_that_is_still_asked_is_not_released() -> None:
+def test_publisher_with_pending_query_is_not_released() -> None:
     kept = ReorderBuffer(awaits_history=True)
     kept.query_started(WHO)
     kept.query_started(CLOCK)
@@ -102,7 +102,7 @@ def test_a_source_that_is_still_asked_is_not_released() -> None:
     assert shown(kept.query_finished(CLOCK)) == [5, 10]
 
 
-def test_answers_while_everybody_is_asked_are_kept() -> None:
+def test_replies_are_held_back_while_history_is_queried() -> None:
     kept = ReorderBuffer(awaits_history=True)
     kept.query_started(WHO)
     received(kept, numbered(1))
@@ -110,14 +110,14 @@ def test_answers_while_everybody_is_asked_are_kept() -> None:
     assert shown(kept.history_finished()) == [1]
 
 
-def test_a_late_source_is_heard_when_its_past_samples_have_come() -> None:
+def test_late_publisher_is_delivered_after_its_history() -> None:
     kept = ReorderBuffer()
     kept.query_started(WHO)
     assert received(kept, numbered(2), numbered(0), numbered(1)) == []
     assert shown(kept.query_finished(WHO)) == [0, 1, 2]
 
 
-def test_a_heartbeat_shows_what_is_missing() -> None:
+def test_heartbeat_returns_the_missing_range() -> None:
     kept = ReorderBuffer(recovers=True)
     assert kept.range_up_to(WHO, 3) == "..3"
     received(kept, numbered(1))
@@ -130,17 +130,17 @@ def test_a_heartbeat_shows_what_is_missing() -> None:
     assert kept.range_after_last(WHO) == "2.."
 
 
-def test_a_heartbeat_of_somebody_new_waits_until_everybody_has_answered() -> None:
+def test_heartbeat_of_a_new_publisher_waits_for_the_history_query() -> None:
     assert ReorderBuffer(recovers=True, awaits_history=True).range_up_to(WHO, 3) is None
 
 
-def test_without_number_or_stamp_everything_passes() -> None:
+def test_samples_without_number_or_timestamp_are_delivered() -> None:
     kept = ReorderBuffer(awaits_history=True)
     plain = sample_from_body(Put(payload=b"7"), KeyExpr("a"), QoS.DEFAULT, True)
     assert received(kept, plain, plain) == [7, 7]
 
 
-def test_the_source_unheard_of_for_the_longest_time_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_least_recently_seen_publisher_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reorder_buffer, "MAX_SOURCES", 2)
     kept = ReorderBuffer()
     for eid in (1, 2, 1, 3):
@@ -150,7 +150,7 @@ def test_the_source_unheard_of_for_the_longest_time_is_forgotten(monkeypatch: py
 
 @examples(200)
 @given(st.lists(st.integers(0, 12), max_size=40), st.booleans())
-def test_whatever_comes_is_handed_over_in_order_and_every_gap_is_reported(numbers: list[int], recovers: bool) -> None:
+def test_random_arrivals_are_delivered_in_order_with_every_gap_reported(numbers: list[int], recovers: bool) -> None:
     kept = ReorderBuffer(recovers)
     found = received(kept, *map(numbered, numbers))
     kept.query_started(WHO)

@@ -63,7 +63,7 @@ def receive_counters(received: int = 0, **lost: int) -> ReceiveCounters:
     return made
 
 
-def test_every_reason_has_its_words() -> None:
+def test_every_reason_has_a_text() -> None:
     assert LOSS_TEXTS.keys() == set(LossReason)
     assert DROP_TEXTS.keys() == set(DropReason)
 
@@ -84,7 +84,7 @@ def test_a_neighbour_is_counted_over_all_its_links() -> None:
     assert counters.totals == NeighbourTotals(ZID, 17, {LossReason.INTERRUPTED: 1}, {DropReason.CONGESTION: 7})
 
 
-def test_who_comes_back_goes_on_counting(registry: CounterRegistry) -> None:
+def test_counters_continue_after_reconnect(registry: CounterRegistry) -> None:
     first = receive_counters(3)
     before = registry.open(ZID, ADDRESS, first)
     registry.close(ZID, first)
@@ -93,7 +93,7 @@ def test_who_comes_back_goes_on_counting(registry: CounterRegistry) -> None:
     assert totals.received == 7
 
 
-def test_those_who_left_longest_ago_are_forgotten_and_nobody_who_is_here(
+def test_counters_of_oldest_past_neighbours_are_removed(
     registry: CounterRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_NEIGHBOURS", 3)
@@ -148,7 +148,7 @@ def test_drops_are_logged_in_the_same_way(
     assert caplog.messages == [f"dropped 4 {words} 4 in all", f"dropped 1 {words} 5 in all"]
 
 
-def test_who_leaves_is_reported_at_once_and_nobody_is_waited_for(
+def test_last_losses_are_logged_when_a_neighbour_leaves(
     registry: CounterRegistry, timers: Timers, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)

@@ -40,7 +40,7 @@ def test_paused_nothing_is_read_and_resumed_everything_is() -> None:
         assert bob.wait_payloads(1) == [b"waits"]
 
 
-def test_who_pauses_does_not_take_the_silence_for_the_end() -> None:
+def test_paused_link_keeps_its_lease() -> None:
     with ends(Capabilities(lease_ms=600)) as (alice, bob):
         bob.driver.pause()
         assert not alice.wait(lambda: alice.closure is not None, 1.3)
@@ -73,7 +73,7 @@ class Buffered(Watched):
         return len(piece)
 
 
-def test_what_a_link_has_buffered_is_read_although_its_descriptor_is_silent() -> None:
+def test_buffered_data_is_read_without_descriptor_events() -> None:
     left, right = pair()
     bob = End(Buffered(right), accepting(), QUICK)
     alice = End(left, opening(), QUICK)
@@ -96,7 +96,7 @@ def test_keep_alives_hold_a_silent_session_both_ways() -> None:
 
 
 @pytest.mark.parametrize("connects", [True, False])
-def test_a_peer_that_falls_silent_is_given_up(connects: bool) -> None:
+def test_silent_peer_is_closed_after_its_lease(connects: bool) -> None:
     left, right = pair()
     alice = End(left, opening() if connects else accepting(), QUICK)
     bob = End(
@@ -117,7 +117,7 @@ def test_a_peer_that_falls_silent_is_given_up(connects: bool) -> None:
 # -- the end ------------------------------------------------------------------------------------------------------
 
 
-def test_close_says_why_and_flushes_what_was_said() -> None:
+def test_close_sends_its_reason_after_earlier_messages() -> None:
     with ends(writer=TALKATIVE) as (alice, bob):
         alice.driver._last_write = time.monotonic()
 
@@ -145,7 +145,7 @@ def test_close_flushes_to_a_peer_that_reads_late() -> None:
         assert alice.released.wait(PATIENCE)
 
 
-def test_close_does_not_take_back_what_was_said_when_bytes_are_unread() -> None:
+def test_close_with_unread_bytes_does_not_lose_sent_messages() -> None:
     with ends() as (alice, bob):
         alice.driver.pause()
         alice.in_loop(lambda: None)
@@ -204,7 +204,7 @@ def test_when_writing_fails_the_session_ends() -> None:
         assert alice.wait_closed().by_peer
 
 
-def test_a_mistake_about_one_peer_closes_its_link(caplog: pytest.LogCaptureFixture) -> None:
+def test_internal_error_closes_the_link_of_its_peer(caplog: pytest.LogCaptureFixture) -> None:
     left, right = pair()
     alice = End(left, opening(), QUICK)
 

@@ -70,7 +70,7 @@ class Relay:
         return self.source, self.target, self.router
 
 
-def test_what_is_passed_on_waits_for_who_does_not_read_and_its_source_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_source_is_paused_while_the_target_is_backlogged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "BACKLOG_LIMIT_BYTES", 100_000)
     relay = Relay(block=60.0)
     with nodes(*relay.all()):
@@ -85,7 +85,7 @@ def test_what_is_passed_on_waits_for_who_does_not_read_and_its_source_too(monkey
         assert relay.behind._backlog < 2_000_000, "its source was held back"
 
 
-def test_what_may_be_dropped_is_not_passed_on_to_who_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_droppable_publications_to_a_backlogged_target_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "BACKLOG_LIMIT_BYTES", 100_000)
     relay = Relay(block=60.0)
     with nodes(*relay.all()):
@@ -98,7 +98,7 @@ def test_what_may_be_dropped_is_not_passed_on_to_who_does_not_read(monkeypatch: 
         assert len(relay.target.heard.payloads) <= sum(sent) + 1
 
 
-def test_what_is_not_passed_on_is_counted_for_who_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drops_are_counted_for_the_backlogged_target(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "BACKLOG_LIMIT_BYTES", 100_000)
     relay = Relay(block=60.0)
     with nodes(*relay.all()):
@@ -149,7 +149,7 @@ ROWS = {"d": Congestion.DROP, "b": Congestion.BLOCK, "f": Congestion.BLOCK_FIRST
         ("db", ["b"], 1, True),
     ],
 )
-def test_of_rows_with_block_first_the_first_waits(keys: str, passed: list[str], dropped: int, is_held: bool) -> None:
+def test_first_row_with_block_first_is_forwarded(keys: str, passed: list[str], dropped: int, is_held: bool) -> None:
     source, target, pushes, share = Tiny(), Tiny(BEHIND), *rows_of(keys)
     _, holding = held()
     for _ in range(2):
@@ -188,7 +188,7 @@ def going(holding: Any, source: Tiny, target: Tiny, share: PeerPlan, pushes: Pus
     return [row for start, stop, lanes in parts for row in range(start, stop) if lanes[shapes[row]] != NO_LANE]
 
 
-def test_a_relay_holds_back_who_publishes_with_block_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relay_pauses_a_source_of_block_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "BACKLOG_LIMIT_BYTES", 100_000)
     relay = Relay(block=60.0)
     with nodes(*relay.all()):
@@ -207,7 +207,7 @@ def totals(relay: Relay) -> tuple[int, int]:
     return len(relay.target.heard.payloads), counted.dropped.get(DropReason.CONGESTION, 0)
 
 
-def test_who_takes_nothing_although_others_wait_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unresponsive_target_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "BACKLOG_LIMIT_BYTES", 100_000)
     relay = Relay(block=0.3)
     with nodes(*relay.all()):
@@ -216,7 +216,7 @@ def test_who_takes_nothing_although_others_wait_is_given_up(monkeypatch: pytest.
         assert relay.publish(Congestion.BLOCK), "the source goes on"
 
 
-def test_the_links_one_would_wait_for_are_known_by_key() -> None:
+def test_blocking_links_are_found_by_key() -> None:
     relay = Relay(block=60.0)
     with nodes(*relay.all()):
         message = Push(wire_expr=WireExpr(0, KEY), qos=qos(Congestion.BLOCK), body=Put(payload=bytes(100_000)))
@@ -329,7 +329,7 @@ def held() -> tuple[Clock, Any]:
         Push(wire_expr=WireExpr(0, KEY), qos=qos(Congestion.BLOCK), body=Put(payload=b"")),
     ],
 )
-def test_the_source_of_what_may_not_be_dropped_is_not_read_until_there_is_room(message: NetworkMessage) -> None:
+def test_source_of_undroppable_messages_is_paused_until_drained(message: NetworkMessage) -> None:
     clock, holding = held()
     source, target = Tiny(), Tiny(BEHIND)
     assert holding.may_forward(source, target, message)
@@ -342,7 +342,7 @@ def test_the_source_of_what_may_not_be_dropped_is_not_read_until_there_is_room(m
     assert clock.is_idle
 
 
-def test_publications_that_may_be_dropped_are_and_their_source_is_read() -> None:
+def test_droppable_publications_do_not_pause_their_source() -> None:
     _, holding = held()
     source, target = Tiny(), Tiny(BEHIND)
     assert not holding.may_forward(
@@ -351,7 +351,7 @@ def test_publications_that_may_be_dropped_are_and_their_source_is_read() -> None
     assert (source.paused, target.dropped) == (set(), {DropReason.CONGESTION: 1})
 
 
-def test_of_a_neighbours_publications_with_block_first_one_waits_and_the_others_are_dropped_meanwhile() -> None:
+def test_block_first_forwards_one_and_drops_others_until_drained() -> None:
     _, holding = held()
     one, other, target, third = Tiny(), Tiny(), Tiny(BEHIND), Tiny(BEHIND)
     message = Push(wire_expr=WireExpr(0, KEY), qos=qos(Congestion.BLOCK_FIRST), body=Put(payload=b""))
@@ -367,13 +367,13 @@ def test_of_a_neighbours_publications_with_block_first_one_waits_and_the_others_
     assert holding._block_first_sources == {}
 
 
-def test_what_comes_from_no_neighbour_passes() -> None:
+def test_messages_without_a_source_are_forwarded() -> None:
     clock, holding = held()
     assert holding.may_forward(None, Tiny(BEHIND), REQUEST)
     assert clock.is_idle
 
 
-def test_a_link_that_takes_nothing_while_others_wait_is_given_up_in_time() -> None:
+def test_link_without_progress_is_closed_while_sources_are_paused() -> None:
     clock, holding = held()
     source, target = Tiny(), Tiny(BEHIND)
     holding.may_forward(source, target, REQUEST)
@@ -386,7 +386,7 @@ def test_a_link_that_takes_nothing_while_others_wait_is_given_up_in_time() -> No
     assert clock.is_idle
 
 
-def test_a_link_that_takes_something_is_not_given_up() -> None:
+def test_link_with_progress_is_not_closed() -> None:
     clock, holding = held()
     target = Tiny(BEHIND)
     holding.may_forward(Tiny(), target, REQUEST)
@@ -404,7 +404,9 @@ def test_a_link_that_takes_something_is_not_given_up() -> None:
         (BEHIND, module.MAX_TOTAL_BACKLOG_BYTES, True),
     ],
 )
-def test_a_link_that_nobody_waits_for_may_pause_if_little_waits(backlog: int, others: int, is_given_up: bool) -> None:
+def test_link_without_paused_sources_is_closed_only_over_the_backlog_limit(
+    backlog: int, others: int, is_given_up: bool
+) -> None:
     clock, holding = held()
     target = Tiny(backlog)
     holding.start_stall_timer(target)
@@ -415,7 +417,7 @@ def test_a_link_that_nobody_waits_for_may_pause_if_little_waits(backlog: int, ot
     assert (target.closed is not None) == is_given_up
 
 
-def test_two_that_wait_for_each_other_are_read_again_before_they_are_given_up() -> None:
+def test_links_that_pause_each_other_are_resumed_before_they_are_closed() -> None:
     clock, holding = held()
     one, other = Tiny(BEHIND), Tiny(BEHIND)
     holding.may_forward(one, other, REQUEST)
@@ -433,7 +435,7 @@ def test_two_that_wait_for_each_other_are_read_again_before_they_are_given_up() 
     assert (one.closed, other.closed) == (None, "took nothing for 4 s")
 
 
-def test_nothing_is_kept_of_a_link_that_is_gone() -> None:
+def test_removed_link_leaves_no_state() -> None:
     clock, holding = held()
     gone, target = Tiny(), Tiny(BEHIND)
     holding.may_forward(gone, target, REQUEST)

@@ -12,7 +12,7 @@ def test_a_condition_that_holds_is_not_waited_for() -> None:
     assert Waiters().wait_for(lambda: True, 0.0)
 
 
-def test_a_condition_that_never_holds_is_waited_for_as_long_as_asked() -> None:
+def test_wait_for_returns_false_after_the_timeout() -> None:
     waiters = Waiters()
     start = time.monotonic()
     assert not waiters.wait_for(lambda: False, 0.05)
@@ -20,7 +20,7 @@ def test_a_condition_that_never_holds_is_waited_for_as_long_as_asked() -> None:
     assert not waiters._waiting
 
 
-def test_everybody_is_woken_and_looks_again() -> None:
+def test_notify_all_wakes_every_waiter() -> None:
     waiters = Waiters()
     ready = threading.Event()
 
@@ -38,7 +38,7 @@ def test_everybody_is_woken_and_looks_again() -> None:
     assert not waiters._waiting
 
 
-def test_what_becomes_true_just_before_waiting_is_not_missed() -> None:
+def test_predicate_that_holds_just_before_waiting_is_noticed() -> None:
     waiters = Waiters()
     answers = iter([False, True, True])
     assert waiters.wait_for(lambda: next(answers), PATIENCE)

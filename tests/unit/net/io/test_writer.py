@@ -60,7 +60,7 @@ def watched(patience: WriterSettings) -> Iterator[tuple[End, End, Watched]]:
 # -- when it is written -------------------------------------------------------------------------------------------
 
 
-def test_after_silence_a_message_is_written_at_once_by_who_says_it() -> None:
+def test_message_after_idle_time_is_written_by_the_sending_thread() -> None:
     with watched(WriterSettings(idle_before_direct_write=-1.0, close_linger=0.2)) as (alice, bob, link):
         assert alice.put(b"hello")
         assert [by_loop for _, by_loop in link.writes] == [False]
@@ -80,7 +80,7 @@ def test_in_a_run_messages_are_batched_and_written_by_the_loop() -> None:
         assert [by_loop for _, by_loop in link.writes] == [True]
 
 
-def test_a_full_batch_is_written_by_who_filled_it() -> None:
+def test_full_batch_is_written_by_the_thread_that_filled_it() -> None:
     with watched(TALKATIVE) as (alice, bob, link):
         alice.driver._last_write = time.monotonic()
         go_on = threading.Event()
@@ -93,7 +93,7 @@ def test_a_full_batch_is_written_by_who_filled_it() -> None:
         bob.wait_payloads(4)
 
 
-def test_in_full_flow_the_loop_leaves_the_writing_to_who_fills_batches_and_the_last_one_is_not_forgotten() -> None:
+def test_in_bulk_publishers_write_full_batches_and_the_loop_the_last() -> None:
     sent = [b"%d" % number * 50 for number in range(700)]
     with watched(TALKATIVE) as (alice, bob, link):
         alice.driver._last_write = time.monotonic()
@@ -116,7 +116,7 @@ def test_full_batch_already_written_by_the_loop_does_not_hold_back_later_message
         assert bob.wait_payloads(1) == [b"declared"]
 
 
-def test_who_blocks_goes_on_although_the_loop_is_busy() -> None:
+def test_blocked_publisher_continues_although_the_loop_is_busy() -> None:
     sent = [b"%d" % number + CHUNK for number in range(100)]
     with watched(TALKATIVE) as (alice, bob, _):
         go_on = threading.Event()
@@ -127,7 +127,7 @@ def test_who_blocks_goes_on_although_the_loop_is_busy() -> None:
         assert bob.wait_payloads(len(sent)) == sent
 
 
-def test_who_finds_room_does_not_wait_for_the_loop() -> None:
+def test_publisher_with_space_does_not_wait_for_the_loop() -> None:
     with deaf(QUICK) as (alice, bob):
         count = fill(alice)
         go_on = threading.Event()
@@ -165,7 +165,7 @@ def busy(patience: WriterSettings = TALKATIVE) -> Iterator[tuple[End, End, Watch
             go_on.set()
 
 
-def test_an_express_message_is_written_at_once_in_a_batch_of_its_own() -> None:
+def test_express_message_is_written_at_once_in_its_own_batch() -> None:
     with busy() as (alice, bob, link):
         for payload, is_express in [(b"1", False), (b"2", False), (b"3", True), (b"4", True), (b"5", False)]:
             assert alice.put(payload, qos(express=is_express))
@@ -174,7 +174,7 @@ def test_an_express_message_is_written_at_once_in_a_batch_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("in_full_flow", [False, True])
-def test_so_is_an_express_message_that_nobody_waits_with(in_full_flow: bool) -> None:
+def test_express_send_message_is_written_in_its_own_batch(in_full_flow: bool) -> None:
     with busy() as (alice, _, link):
         assert alice.put(b"1")
         alice.driver._is_bulk = in_full_flow
@@ -184,7 +184,7 @@ def test_so_is_an_express_message_that_nobody_waits_with(in_full_flow: bool) -> 
         assert batches_of(link) == [[b"2"], [b"1"], [b"3"]]
 
 
-def test_so_is_each_of_many_express_rows() -> None:
+def test_each_express_row_is_written_in_its_own_batch() -> None:
     with busy() as (alice, bob, link):
         assert alice.put(b"0")
         assert alice.driver.publish_rows(rows_of([b"1", b"2", CHUNK]), qos(express=True), True)
@@ -192,7 +192,7 @@ def test_so_is_each_of_many_express_rows() -> None:
         assert bob.wait_payloads(4) == [b"0", b"1", b"2", CHUNK]
 
 
-def test_so_is_each_of_the_express_rows_that_are_passed_on() -> None:
+def test_each_forwarded_express_row_is_written_in_its_own_batch() -> None:
     messages = [push(b"%d" % number, qos(express=number in (2, 3))) for number in range(6)]
     columns = PushColumns(8)
     batch = encode(Frame(reliable=True, sn=0, msgs=tuple(messages)))
@@ -208,7 +208,7 @@ def test_so_is_each_of_the_express_rows_that_are_passed_on() -> None:
         assert bob.wait_payloads(6) == [b"%d" % number for number in range(6)]
 
 
-def test_what_is_said_without_a_payload_comes_before_what_is_put_later() -> None:
+def test_send_message_is_written_before_later_publications() -> None:
     with watched(TALKATIVE) as (alice, bob, _):
         alice.driver._last_write = time.monotonic()
         alice.driver.send_message(push(b"said"), qos(priority=Priority.BACKGROUND))
@@ -216,7 +216,7 @@ def test_what_is_said_without_a_payload_comes_before_what_is_put_later() -> None
         assert bob.wait_payloads(2) == [b"said", b"put"]
 
 
-def test_nothing_is_said_before_there_is_a_session() -> None:
+def test_nothing_is_sent_before_the_session_is_open() -> None:
     left, right = pair()
     alice = End(left, opening(), QUICK)
     with contextlib.closing(right):
@@ -228,7 +228,7 @@ def test_nothing_is_said_before_there_is_a_session() -> None:
     assert alice.loop.stop(PATIENCE)
 
 
-def test_a_message_too_large_for_the_session_is_refused_and_the_next_one_sent(
+def test_message_too_large_is_dropped_and_the_next_one_sent(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with ends(Capabilities(low_latency=True)) as (alice, bob), caplog.at_level(logging.WARNING, "zenspark.net"):
@@ -239,7 +239,7 @@ def test_a_message_too_large_for_the_session_is_refused_and_the_next_one_sent(
         assert "dropped message" in caplog.text
 
 
-def test_what_another_thread_says_is_written_when_it_has_said_all() -> None:
+def test_messages_of_other_threads_are_written_on_flush() -> None:
     with watched(TALKATIVE) as (alice, bob, link):
         for number in range(3):
             alice.driver.send_message(push(b"%d" % number), qos())
@@ -261,7 +261,7 @@ def rows_of(payloads: list[bytes]) -> OutgoingRows:
 MANY = [b"%d" % number * (number % 50) for number in range(30_000)]
 
 
-def test_rows_are_written_in_runs_by_who_says_them_behind_what_was_said_before() -> None:
+def test_rows_are_written_in_chunks_after_earlier_messages() -> None:
     with watched(TALKATIVE) as (alice, bob, link):
         alice.driver._last_write = time.monotonic()
         go_on = threading.Event()
@@ -277,7 +277,7 @@ def test_rows_are_written_in_runs_by_who_says_them_behind_what_was_said_before()
     "offer", [Capabilities(), Capabilities(compression=True), Capabilities(qos=False), Capabilities(batch_size=512)]
 )
 @pytest.mark.parametrize("streamed", [True, False])
-def test_whatever_was_agreed_all_rows_arrive_in_order(offer: Capabilities, streamed: bool) -> None:
+def test_rows_arrive_in_order_with_any_session_parameters(offer: Capabilities, streamed: bool) -> None:
     sent = [*MANY[:2000], bytes(200_000), b"last"]
     with ends(offer, streamed=streamed) as (alice, bob):
         rows = rows_of(sent)
@@ -315,7 +315,7 @@ def test_rows_that_may_be_dropped_are_the_last_ones() -> None:
         assert bob.wait_payloads(rows.row) == [*MANY, *MANY][: rows.row]
 
 
-def test_rows_that_may_not_be_dropped_wait_until_the_peer_reads() -> None:
+def test_rows_with_block_wait_until_the_peer_reads() -> None:
     with deaf(QUICK) as (alice, bob):
         count = fill(alice)
         with meanwhile(lambda: alice.driver.publish_rows(rows_of(MANY), qos(), True)) as result:
@@ -324,7 +324,7 @@ def test_rows_that_may_not_be_dropped_wait_until_the_peer_reads() -> None:
         assert bob.wait_payloads(count + len(MANY))[count:] == MANY
 
 
-def test_no_rows_are_said_before_or_after_a_session() -> None:
+def test_no_rows_are_sent_before_or_after_a_session() -> None:
     left, right = pair()
     alice = End(left, opening(), QUICK)
     with contextlib.closing(right):
@@ -343,7 +343,7 @@ def test_no_rows_are_said_before_or_after_a_session() -> None:
 # -- when the peer does not read ----------------------------------------------------------------------------------
 
 
-def test_block_waits_and_goes_on_in_order_with_nothing_lost() -> None:
+def test_block_waits_and_continues_in_order_without_loss() -> None:
     with deaf(QUICK) as (alice, bob):
         count = fill(alice)
         blocked = threading.Event()
@@ -360,7 +360,7 @@ def test_block_waits_and_goes_on_in_order_with_nothing_lost() -> None:
         assert payloads == [b"fill%d" % n + CHUNK for n in range(count)] + [b"more%d" % n for n in range(500)]
 
 
-def test_drop_waits_a_moment_once_and_then_not_at_all() -> None:
+def test_drop_waits_once_until_the_link_drains() -> None:
     with deaf(WriterSettings(drop_wait=0.05, close_linger=0.1)) as (alice, bob):
         count = fill(alice)
         start = time.monotonic()
@@ -376,7 +376,7 @@ def test_drop_waits_a_moment_once_and_then_not_at_all() -> None:
         assert bob.wait_payloads(count + 1)[-1] == b"kept"
 
 
-def test_of_block_first_one_waits_and_the_others_are_dropped() -> None:
+def test_block_first_waits_once_and_others_are_dropped() -> None:
     first = qos(Congestion.BLOCK_FIRST)
     with deaf(QUICK) as (alice, bob):
         count = fill(alice)
@@ -403,7 +403,7 @@ def test_unresponsive_peer_is_disconnected() -> None:
         assert not alice.driver.wait_until_drained(Congestion.BLOCK)
 
 
-def test_who_waits_is_woken_when_the_session_ends() -> None:
+def test_blocked_publisher_is_woken_when_the_session_ends() -> None:
     with deaf(WriterSettings(block_wait=60.0, close_linger=0.1)) as (alice, _):
         fill(alice)
         with meanwhile(lambda: alice.put(b"never")) as result:
@@ -419,7 +419,7 @@ def test_the_loop_itself_never_waits() -> None:
         assert bob.wait_payloads(count + 1)[-1] == b"from the loop"
 
 
-def test_who_is_in_a_hurry_never_waits() -> None:
+def test_nonblocking_thread_never_waits() -> None:
     with deaf(QUICK) as (alice, bob):
         count = fill(alice)
         with nonblocking:
@@ -430,7 +430,7 @@ def test_who_is_in_a_hurry_never_waits() -> None:
         assert bob.wait_payloads(count + 1)[-1] == b"one too many"
 
 
-def test_whether_one_would_wait_can_be_asked_without_waiting() -> None:
+def test_would_block_does_not_wait() -> None:
     with deaf(QUICK) as (alice, bob):
         makes_wait = alice.driver.would_block
         assert not any(makes_wait(congestion) for congestion in Congestion)
@@ -450,7 +450,7 @@ def test_whether_one_would_wait_can_be_asked_without_waiting() -> None:
         assert not any(makes_wait(congestion) for congestion in Congestion)
 
 
-def test_nobody_waits_for_a_link_that_is_closed() -> None:
+def test_closed_link_is_not_waited_for() -> None:
     with deaf(WriterSettings(close_linger=1.0)) as (alice, _):
         fill(alice)
         alice.in_loop(alice.driver.close)
@@ -476,7 +476,7 @@ def test_a_large_message_passes_a_narrow_link() -> None:
 @pytest.mark.parametrize(
     "offer", [Capabilities(compression=True), Capabilities(qos=False), Capabilities(batch_size=512)]
 )
-def test_whatever_was_agreed_everything_arrives(offer: Capabilities) -> None:
+def test_messages_arrive_with_any_session_parameters(offer: Capabilities) -> None:
     sent = [b"%d" % number * (number % 50) for number in range(300)]
     with ends(offer) as (alice, bob):
         for payload in sent:
@@ -491,7 +491,7 @@ def counted(alice: End) -> NeighbourCounters:
     return counters
 
 
-def test_what_is_dropped_is_counted_by_reason() -> None:
+def test_drops_are_counted_by_reason() -> None:
     with deaf(IMPATIENT) as (alice, _):
         counters = counted(alice)
         fill(alice)
@@ -515,7 +515,7 @@ def test_rows_that_are_dropped_are_counted() -> None:
         assert counters.totals.dropped == {DropReason.CONGESTION: rows.count - rows.row}
 
 
-def test_what_is_sent_is_not_counted_as_dropped() -> None:
+def test_sent_messages_are_not_counted_as_dropped() -> None:
     with ends() as (alice, bob):
         counters = counted(alice)
         assert all(alice.put(b"sent", qos(Congestion.BLOCK)) for _ in range(100))
@@ -524,7 +524,7 @@ def test_what_is_sent_is_not_counted_as_dropped() -> None:
         assert counters.totals.dropped == {}
 
 
-def test_what_is_too_large_to_be_said_is_counted() -> None:
+def test_message_too_large_is_counted_as_dropped() -> None:
     with ends(Capabilities(low_latency=True, qos=False)) as (alice, bob):
         counters = counted(alice)
         alice.driver.send_message(push(bytes(100_000)), qos())
@@ -545,9 +545,7 @@ def rows_to_pass_on(*payloads: bytes) -> tuple[PushColumns, RowForwarder]:
 
 
 @pytest.mark.parametrize("low_latency", [False, True])
-def test_what_is_passed_on_arrives_but_for_what_is_too_large(
-    low_latency: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_forwarded_rows_arrive_except_too_large_ones(low_latency: bool, caplog: pytest.LogCaptureFixture) -> None:
     offer = Capabilities(low_latency=low_latency, batch_size=100, qos=not low_latency)
     with ends(offer) as (alice, bob):
         columns, rows = rows_to_pass_on(b"first", b"x" * 200, b"last")
@@ -578,7 +576,7 @@ def test_nothing_is_passed_on_before_or_after_a_session() -> None:
 BOUNDED = WriterSettings(block_wait=60.0, close_linger=0.2, max_backlog=200_000)
 
 
-def test_what_the_loop_says_to_a_peer_that_does_not_read_is_bounded() -> None:
+def test_backlog_of_send_message_is_bounded() -> None:
     with deaf(BOUNDED) as (alice, _):
         counters = counted(alice)
         message = push(CHUNK)
@@ -595,7 +593,7 @@ def test_what_the_loop_says_to_a_peer_that_does_not_read_is_bounded() -> None:
         assert alice.driver.backlog == 0, "nothing is kept of it"
 
 
-def test_what_is_relayed_to_a_peer_that_does_not_read_is_bounded() -> None:
+def test_backlog_of_forwarded_rows_is_bounded() -> None:
     """Short publications whose key takes long words to say: they are many more bytes than came in."""
     columns = PushColumns(1 << 15)
     pushes = tuple(push(b"x") for _ in range(2000))

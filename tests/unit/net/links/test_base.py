@@ -65,7 +65,7 @@ def test_a_full_link_takes_nothing_until_the_other_side_reads(ends: Ends) -> Non
     assert left.send(b"more") == 4
 
 
-def test_closing_wakes_who_waits(ends: Ends) -> None:
+def test_close_wakes_waiting_threads(ends: Ends) -> None:
     left, _ = ends
     fill(left, bytes(1000))
     with meanwhile(lambda: left.wait_writable(PATIENCE)) as waited:
@@ -122,7 +122,7 @@ def test_many_threads_close_while_others_use_it() -> None:
         right.close()
 
 
-def test_what_the_network_did_is_the_cause(ends: Ends) -> None:
+def test_oserror_is_the_cause_of_link_error(ends: Ends) -> None:
     left, right = ends
     right.close()
     with pytest.raises(LinkError, match=r"^pair/right: Broken pipe$") as failed:
@@ -187,7 +187,7 @@ def listening() -> Iterator[socket.socket]:
         yield listening
 
 
-def test_who_left_before_being_let_in_is_nobody(listening: socket.socket) -> None:
+def test_peer_that_disconnects_before_accept_is_ignored(listening: socket.socket) -> None:
     listener = Doorstep(listening, Endpoint("tcp", "x"), Locator("tcp/x"))
     assert listener.accept() is None
     with socket.create_connection(listening.getsockname()):
@@ -197,7 +197,7 @@ def test_who_left_before_being_let_in_is_nobody(listening: socket.socket) -> Non
     assert repr(listener) == "<Doorstep tcp/x>"
 
 
-def test_a_listener_that_cannot_accept_says_so(listening: socket.socket) -> None:
+def test_failed_accept_raises_link_error(listening: socket.socket) -> None:
     listener = Doorstep(listening, Endpoint("tcp", "x"), Locator("tcp/x"))
     listener.close()
     assert listener.fileno() == -1

@@ -26,7 +26,7 @@ from zenspark.wire.values import Priority
         ("tcp/x:1# a = 1 ; b", None),
     ],
 )
-def test_texts_zenohd_accepts_are_written_back_as_it_writes_them(text: str, canonical: str | None) -> None:
+def test_endpoints_are_formatted_as_zenohd_formats_them(text: str, canonical: str | None) -> None:
     endpoint = Endpoint.parse(text)
     assert str(endpoint) == (canonical or text)
     assert Endpoint.parse(str(endpoint)) == endpoint
@@ -57,7 +57,7 @@ def test_texts_zenohd_refuses_are_refused_with_a_reason(text: str, problem: str)
     assert repr(text.partition("#")[0]) in str(refused.value)
 
 
-def test_the_locator_is_what_others_may_know() -> None:
+def test_locator_has_no_config() -> None:
     endpoint = Endpoint.parse("tls/host:1?rel=1#enable_mtls=true")
     assert endpoint.locator.text == "tls/host:1?rel=1"
     assert endpoint.locator_at("other:2").text == "tls/other:2?rel=1"
@@ -100,7 +100,7 @@ def test_bad_addresses_are_named(address: str, problem: str) -> None:
     assert address in str(refused.value)
 
 
-def test_groups_are_told_from_nodes() -> None:
+def test_multicast_addresses_are_groups() -> None:
     assert Endpoint.parse("udp/224.0.0.224:7446").is_group
     assert Endpoint.parse("udp/[ff02::224]:7446").is_group
     assert not Endpoint.parse("udp/127.0.0.1:7446").is_group

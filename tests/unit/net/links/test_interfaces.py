@@ -43,7 +43,7 @@ def test_interfaces_are_found_by_name_or_address() -> None:
         find_interface("wlan0", ALL)
 
 
-def test_auto_is_what_is_up_and_can_multicast() -> None:
+def test_auto_selects_interfaces_that_are_up_and_support_multicast() -> None:
     assert multicast_interfaces("auto", ALL) == [ETH]
     assert multicast_interfaces("", ALL) == [ETH]
     assert multicast_interfaces("auto", [LO, DOWN, SIX]) == [LO]

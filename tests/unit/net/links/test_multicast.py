@@ -42,7 +42,7 @@ def receive(group: MulticastLink) -> tuple[bytes, str]:
             return bytes(buffer[:size]), source
 
 
-def test_everybody_else_hears_it_and_knows_who_spoke(
+def test_datagram_reaches_other_members_with_its_sender(
     groups: tuple[MulticastLink, MulticastLink, MulticastLink],
 ) -> None:
     first, second, third = groups
@@ -111,7 +111,7 @@ def test_other_systems_share_ports_in_other_ways(platform: str, group: str, monk
         assert group_link.fileno() > 0
 
 
-def test_how_far_it_goes() -> None:
+def test_ttl_is_set() -> None:
     endpoint = Endpoint.parse(f"udp/{free_group()}#iface={LO.name};ttl=3")
     with contextlib.closing(join(endpoint)) as group:
         assert group._sender.getsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL) == 3
@@ -139,13 +139,13 @@ def test_a_burst_is_sent_at_a_pace_that_others_can_take(
     assert groups[0].send(bytes(65_000)) == 65_000
 
 
-def test_as_a_link_it_tells_only_how_much_came(groups: tuple[MulticastLink, MulticastLink, MulticastLink]) -> None:
+def test_recv_into_returns_the_size_only(groups: tuple[MulticastLink, MulticastLink, MulticastLink]) -> None:
     groups[0].send(b"hello")
     assert readable(groups[1])
     assert groups[1].recv_into(memoryview(bytearray(100))) == 5
 
 
-def test_without_a_full_socket_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_socket_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     class Full(socket.socket):
         def sendto(self, *_: object) -> int:
             raise BlockingIOError(11, "full")
@@ -156,7 +156,7 @@ def test_without_a_full_socket_there_is_no_room(monkeypatch: pytest.MonkeyPatch)
         assert group.send(b"x") == 0
 
 
-def test_what_cannot_be_joined() -> None:
+def test_invalid_group_cannot_be_joined() -> None:
     with pytest.raises(UsageError, match="is not a multicast group"):
         join(Endpoint.parse(f"udp/127.0.0.1:1#iface={LO.name}"))
     with pytest.raises(UsageError, match="no network interface 'nope'"):

@@ -43,7 +43,7 @@ def test_every_address_of_a_name_is_tried(server: socket.socket, monkeypatch: py
         assert address[0] == "127.0.0.1"
 
 
-def test_the_last_problem_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_of_the_last_address_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     resolver(monkeypatch, "127.0.0.2", "127.0.0.1")
@@ -74,7 +74,7 @@ def test_an_address_that_swallows_everything_does_not_take_the_time_of_the_next(
             assert address[0] == "127.0.0.1"
 
 
-def test_a_name_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_host_raises_link_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def getaddrinfo(*_: object, **__: object) -> list[Any]:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -93,7 +93,7 @@ def test_a_name_that_cannot_be_one() -> None:
         list(resolve(Endpoint.parse(f"tcp/{'x' * 64}.example:1"), STREAM))
 
 
-def test_a_port_in_use_is_said_to_be(server: socket.socket) -> None:
+def test_port_in_use_raises_link_error(server: socket.socket) -> None:
     with pytest.raises(LinkError, match="cannot listen: Address already in use"):
         bind_socket(at(server))
 
@@ -125,7 +125,7 @@ def test_marks_are_for_ipv6_too() -> None:
         assert listening.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS) == 0x20
 
 
-def test_the_local_address_is_the_one_asked_for(server: socket.socket) -> None:
+def test_bind_option_sets_the_local_address(server: socket.socket) -> None:
     connection, _ = connect_socket(at(server, "#bind=127.0.0.5:0"), deadline())
     with connection:
         assert connection.getsockname()[0] == "127.0.0.5"
@@ -159,7 +159,7 @@ def test_wildcards_are_advertised_as_real_addresses() -> None:
     assert not [locator for locator in far if locator.text.startswith(("tcp/127.", "tcp/[::"))]
 
 
-def test_loopback_is_advertised_when_it_was_asked_for() -> None:
+def test_loopback_is_advertised_on_request() -> None:
     only = Endpoint.parse("tcp/0.0.0.0:0#iface=lo")
     assert advertised_locators(only, Locator("tcp/0.0.0.0:7"), loopback=False) == (Locator("tcp/127.0.0.1:7"),)
     explicit = Endpoint.parse("tcp/127.0.0.1:0")

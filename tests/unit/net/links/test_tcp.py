@@ -49,7 +49,7 @@ def test_the_listener_knows_its_real_port() -> None:
         assert listener.accept() is None
 
 
-def test_what_is_said_arrives_in_both_directions_at_once() -> None:
+def test_data_arrives_in_both_directions_at_once() -> None:
     out, back = bytes(range(256)) * 10_000, b"back" * 500_000
     with (
         joined("tcp/127.0.0.1:0") as (left, right),

@@ -67,7 +67,7 @@ def arrived(listener: Listener) -> Link:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_the_listening_side_proves_who_it_is(server: str, trust: str, host: str) -> None:
+def test_listener_certificate_is_verified(server: str, trust: str, host: str) -> None:
     with joined(server, trust, host) as (left, right):
         assert (left.src, left.dst) == (right.dst, right.src)
         assert left.src.startswith("tls/127.0.0.1:")
@@ -80,7 +80,7 @@ def test_the_listening_side_proves_who_it_is(server: str, trust: str, host: str)
         assert receive(right, 5) == b"hello"
 
 
-def test_both_sides_prove_who_they_are(server: str, trust: str, shown: str) -> None:
+def test_mtls_verifies_both_certificates(server: str, trust: str, shown: str) -> None:
     mutual = f"{server};enable_mtls=true;{trust[1:]}"
     with joined(mutual, f"{trust};enable_mtls=true{shown}") as (left, right):
         assert (left.auth_identifier, right.auth_identifier) == ("server.example", "client.example")
@@ -88,7 +88,7 @@ def test_both_sides_prove_who_they_are(server: str, trust: str, shown: str) -> N
         assert receive(left, 5) == b"hello"
 
 
-def test_who_shows_nothing_is_refused_where_both_must(server: str, trust: str, shown: str) -> None:
+def test_mtls_rejects_client_without_certificate(server: str, trust: str, shown: str) -> None:
     with (
         contextlib.closing(listen(f"{server};enable_mtls=true;{trust[1:]}")) as listener,
         # With enable_mtls off the certificate is not shown, as zenohd does not show it.
@@ -102,7 +102,7 @@ def test_who_shows_nothing_is_refused_where_both_must(server: str, trust: str, s
             receive(refused)
 
 
-def test_a_certificate_of_somebody_else_is_refused(listener: Listener) -> None:
+def test_certificate_for_another_host_is_rejected(listener: Listener) -> None:
     def refuse() -> None:
         with pytest.raises(LinkError, match=r"^tls/127.0.0.1:\d+: TLS handshake: certificate refused: .*issuer"):
             connect(listener, "#verify_name_on_connect=false")
@@ -129,7 +129,7 @@ def test_the_name_in_the_certificate_matters(certificates: Certificates, trust: 
 # -- bytes -------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_said_arrives_in_both_directions_at_once(server: str, trust: str) -> None:
+def test_data_arrives_in_both_directions_at_once(server: str, trust: str) -> None:
     out, back = bytes(range(256)) * 8_000, b"back" * 500_000
     with (
         joined(server, trust) as (left, right),
@@ -185,7 +185,7 @@ def test_the_other_side_ends(server: str, trust: str) -> None:
             left.recv_into(memoryview(bytearray(1)))
 
 
-def test_what_is_forged_ends_the_link(listener: Listener, certificates: Certificates) -> None:
+def test_forged_record_ends_the_link(listener: Listener, certificates: Certificates) -> None:
     context = ssl.create_default_context(cafile=str(certificates.root))
     with raw_connection(listener) as raw:
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -260,7 +260,7 @@ def test_drops_of_bytes_do_not_prolong_it(listener: Listener) -> None:
             link.close()
 
 
-def test_a_handshake_may_wait_for_room(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_handshake_waits_until_writable(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = list[bool]()
 
     def want_to_write(_: ssl.SSLSocket) -> None:
@@ -275,7 +275,7 @@ def test_a_handshake_may_wait_for_room(listener: Listener, monkeypatch: pytest.M
     assert len(calls) == 3
 
 
-def test_who_left_before_being_let_in_is_nobody(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_peer_that_disconnects_before_accept_is_ignored(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(*_: object) -> None:
         raise OSError("gone")
 
@@ -371,7 +371,7 @@ def test_bad_certificates_are_named(certificates: Certificates, tmp_path: Path, 
     assert "tls/127.0.0.1:0" in str(refused.value)
 
 
-def test_who_must_show_a_certificate_has_one() -> None:
+def test_missing_certificate_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="no connect_certificate"):
         client_context(Endpoint.parse("tls/a:1#enable_mtls=true"))
 
@@ -439,7 +439,7 @@ def test_certificates_are_read_again_when_their_files_change(
     with caplog.at_level(logging.INFO, "zenspark.net"):
         assert renewed.shown(trust) == "second"
         assert renewed.shown(trust) == "second"
-    assert caplog.text.count("were read again") == 1
+    assert caplog.text.count("reloaded certificates of") == 1
 
 
 @pytest.mark.parametrize("broken", [None, "", "not PEM", "the key of another"])
@@ -456,13 +456,13 @@ def test_a_broken_new_certificate_leaves_the_old_one_in_use(
         case _:
             key.write_text(broken)
     assert [renewed.shown(trust), renewed.shown(trust)] == ["first", "first"]
-    assert caplog.text.count("those before stay in use") == 1
+    assert caplog.text.count("the former ones stay in use") == 1
     assert "PRIVATE" not in caplog.text
     renewed.renew("third")
     assert renewed.shown(trust) == "third"
 
 
-def test_who_connects_reads_certificates_again_too(
+def test_connecting_side_reloads_certificates(
     certificates: Certificates, server: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     paths = tmp_path / "connect.pem", tmp_path / "connect.key"
@@ -488,7 +488,7 @@ def test_who_connects_reads_certificates_again_too(
         assert shown() == "two"
         paths[1].write_text("broken")
         assert shown() == "two"
-    assert "those before stay in use" in caplog.text
+    assert "the former ones stay in use" in caplog.text
 
 
 def test_a_session_of_tls_cannot_be_resumed(listener: Listener, certificates: Certificates) -> None:

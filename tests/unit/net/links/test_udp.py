@@ -111,7 +111,7 @@ def test_empty_datagrams_are_nothing(listener: Listener, raw: socket.socket) -> 
         assert link.recv_into(memoryview(bytearray(UDP_MTU))) == WOULD_BLOCK
 
 
-def test_nobody_there_shows_when_something_is_sent(listener: Listener) -> None:
+def test_missing_listener_is_noticed_after_sending(listener: Listener) -> None:
     left = connect(listener)
     listener.close()
     with contextlib.closing(left):
@@ -178,7 +178,7 @@ def test_a_machine_without_descriptors(listener: Listener, raw: socket.socket, m
         assert receive(link) == b"two"
 
 
-def test_what_waits_is_limited(listener: Listener, raw: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_receive_queue_is_limited(listener: Listener, raw: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(udp, "MAX_QUEUED_BYTES", 10)
     raw.send(b"12345678")
     with contextlib.closing(accept(listener)) as link:
@@ -226,7 +226,7 @@ class Odd(socket.socket):
         raise ConnectionResetError
 
 
-def test_what_other_systems_say(listener: Listener, raw: socket.socket) -> None:
+def test_errors_of_other_systems_are_handled(listener: Listener, raw: socket.socket) -> None:
     raw.send(b"one")
     with contextlib.closing(accept(listener)) as link:
         assert isinstance(listener, UdpListener)

@@ -47,12 +47,12 @@ def test_the_files_go_with_the_listener(path: Path) -> None:
     assert list(path.parent.iterdir()) == []
 
 
-def test_who_may_connect_can_be_chosen(path: Path) -> None:
+def test_file_access_mask_is_applied(path: Path) -> None:
     with contextlib.closing(listen(at(path, "#file_access_mask=0o660"))):
         assert stat.S_IMODE(path.stat().st_mode) == 0o660
 
 
-def test_a_file_nobody_listens_on_any_more_is_replaced(path: Path) -> None:
+def test_stale_socket_file_is_replaced(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as left_behind:
         left_behind.bind(str(path))
     path.with_name("zenoh.sock.lock").touch()
@@ -61,7 +61,7 @@ def test_a_file_nobody_listens_on_any_more_is_replaced(path: Path) -> None:
         assert receive(right, 5) == b"hello"
 
 
-def test_a_file_somebody_listens_on_stays(path: Path) -> None:
+def test_socket_file_in_use_is_kept(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(path))
         other.listen()
@@ -70,7 +70,7 @@ def test_a_file_somebody_listens_on_stays(path: Path) -> None:
         assert path.exists()
 
 
-def test_a_full_backlog_means_that_somebody_is_there(path: Path) -> None:
+def test_full_backlog_counts_as_in_use(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as other, contextlib.ExitStack() as stack:
         other.bind(str(path))
         other.listen(0)
@@ -121,7 +121,7 @@ def test_other_files_stay(path: Path) -> None:
     assert path.read_text() == "precious"
 
 
-def test_a_path_taken_over_by_somebody_else_stays(path: Path) -> None:
+def test_path_replaced_by_another_listener_is_kept(path: Path) -> None:
     listener = listen(at(path))
     path.unlink()
     path.write_text("somebody else's")
@@ -148,7 +148,7 @@ def test_a_forked_child_leaves_the_files(path: Path) -> None:
         assert path.exists()
 
 
-def test_nobody_there(path: Path) -> None:
+def test_connect_without_listener_fails(path: Path) -> None:
     with pytest.raises(LinkError, match="No such file or directory"):
         unix.connect(Endpoint.parse(at(path)), PATIENCE)
 

@@ -122,7 +122,7 @@ def test_ipv6() -> None:
         assert receive(right) == b"hello"
 
 
-def test_what_is_said_arrives_in_both_directions_at_once() -> None:
+def test_data_arrives_in_both_directions_at_once() -> None:
     batches = [bytes([number]) * 50_000 for number in range(100)]
 
     def say(link: Link) -> None:
@@ -247,7 +247,7 @@ def test_garbage_ends_the_link(client: RawClient, link: Link) -> None:
         receive(link)
 
 
-def test_who_pings_and_does_not_read_is_cut_off(client: RawClient, link: Link) -> None:
+def test_peer_that_pings_and_does_not_read_is_disconnected(client: RawClient, link: Link) -> None:
     fill(link, bytes(60_000))
     client.socket.setblocking(False)
 
@@ -258,7 +258,7 @@ def test_who_pings_and_does_not_read_is_cut_off(client: RawClient, link: Link) -
                 client.flush()
             assert link.recv_into(memoryview(bytearray(MAX_MTU))) == WOULD_BLOCK
 
-    with pytest.raises(LinkError, match=r"does not read the answers|WebSocket: "):
+    with pytest.raises(LinkError, match=r"does not read the pongs|WebSocket: "):
         take_pings()
 
 
@@ -301,7 +301,7 @@ def test_garbage_instead_of_a_handshake(listener: Listener, garbage: bytes) -> N
         assert good.send(b"fine") == 4
 
 
-def test_a_browser_that_asks_plainly_is_told(listener: Listener) -> None:
+def test_plain_http_request_gets_an_error_response(listener: Listener) -> None:
     with raw_connection(listener) as raw:
         raw.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         with contextlib.closing(arrived(listener)) as link, pytest.raises(LinkError):

@@ -19,7 +19,7 @@ from zenspark.net.loop.busy_poll import (
 IS_COMPILED = not busy_poll.__file__.endswith(".py")
 
 
-def test_what_happens_is_seen() -> None:
+def test_busy_poll_returns_events() -> None:
     one, other = socket.socketpair()
     with one, other, select.epoll() as poller:
         poller.register(one, select.EPOLLIN)
@@ -56,7 +56,7 @@ def exchange(looks: BusyPoller, times: int = 1, timeout: float = -1.0) -> int:
     return looked
 
 
-def test_it_is_tried_now_and_then_and_goes_on_while_it_finds_something(eyes: Eyes) -> None:
+def test_busy_poll_probes_and_continues_while_it_succeeds(eyes: Eyes) -> None:
     looks = BusyPoller(eyes)
     assert exchange(looks, PROBE_INTERVAL_EXCHANGES - 1) == 0
     assert exchange(looks, 20) == 20
@@ -64,7 +64,7 @@ def test_it_is_tried_now_and_then_and_goes_on_while_it_finds_something(eyes: Eye
     assert exchange(looks, PROBE_INTERVAL_EXCHANGES) == MISSES_BEFORE_DISABLE + 1
 
 
-def test_most_looks_must_find_something(eyes: Eyes) -> None:
+def test_busy_poll_is_disabled_by_misses(eyes: Eyes) -> None:
     looks = BusyPoller(eyes)
     exchange(looks, PROBE_INTERVAL_EXCHANGES + MISSES_BEFORE_DISABLE)
     for turn in range(MISSES_BEFORE_DISABLE * 3):
@@ -73,7 +73,7 @@ def test_most_looks_must_find_something(eyes: Eyes) -> None:
     assert not looks._hits
 
 
-def test_it_looks_no_longer_than_it_may_sleep(eyes: Eyes) -> None:
+def test_busy_poll_is_limited_by_the_timeout(eyes: Eyes) -> None:
     looks = BusyPoller(eyes)
     exchange(looks, PROBE_INTERVAL_EXCHANGES)
     exchange(looks, timeout=MAX_BUSY_POLL_SECONDS / 2)

@@ -86,7 +86,7 @@ def test_timers_come_in_the_order_of_their_time_and_not_before_it() -> None:
     assert found[2][1] >= start + 0.03
 
 
-def test_a_cancelled_timer_never_comes() -> None:
+def test_cancelled_timer_does_not_run() -> None:
     seen: queue.Queue[str] = queue.Queue()
     with running() as loop:
         timer = loop.call_at(loop.now() + 0.01, lambda: seen.put("cancelled"))
@@ -136,7 +136,7 @@ def test_a_timer_in_the_far_future_does_not_end_the_loop(seconds: float) -> None
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), ValueError()])
-def test_whatever_work_raises_the_loop_goes_on(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+def test_loop_survives_exceptions_of_tasks(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
     def fail() -> None:
         raise error
 
@@ -167,7 +167,7 @@ class Failing:
         return getattr(self._poller, name)
 
 
-def test_a_turn_that_fails_is_logged_and_the_loop_goes_on(
+def test_failed_turn_is_logged_and_the_loop_continues(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zenspark.net.loop.event_loop.FAILED_TURN_PAUSE_SECONDS", 0.001)
@@ -181,7 +181,7 @@ def test_a_turn_that_fails_is_logged_and_the_loop_goes_on(
     assert [record.levelname for record in caplog.records] == ["ERROR"] * (MAX_FAILED_TURNS - 1)
 
 
-def test_a_loop_that_cannot_go_on_logs_that_and_tells_its_owner(
+def test_loop_that_fails_repeatedly_ends_and_calls_on_failed(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zenspark.net.loop.event_loop.FAILED_TURN_PAUSE_SECONDS", 0.001)
@@ -198,7 +198,7 @@ def test_a_loop_that_cannot_go_on_logs_that_and_tells_its_owner(
     assert loop.stop(PATIENCE)
 
 
-def test_a_thread_of_the_loop_that_fails_outside_of_turns_tells_its_owner(caplog: pytest.LogCaptureFixture) -> None:
+def test_loop_thread_that_fails_outside_of_turns_calls_on_failed(caplog: pytest.LogCaptureFixture) -> None:
     told = threading.Event()
     loop = EventLoop("test-loop", told.set)
 
@@ -213,7 +213,7 @@ def test_a_thread_of_the_loop_that_fails_outside_of_turns_tells_its_owner(caplog
     assert [record.levelname for record in caplog.records] == ["CRITICAL"] * 2
 
 
-def test_after_a_stall_what_arrived_is_read_before_timers_run() -> None:
+def test_after_a_stall_sockets_are_read_before_timers_run() -> None:
     order: queue.Queue[str] = queue.Queue()
     left, right = socket.socketpair()
     with left, right, running() as loop:
@@ -228,7 +228,7 @@ def test_after_a_stall_what_arrived_is_read_before_timers_run() -> None:
         assert [order.get(timeout=PATIENCE) for _ in range(2)] == ["read", "timer"]
 
 
-def test_descriptors_are_watched_for_what_was_asked() -> None:
+def test_descriptors_are_watched_for_the_requested_events() -> None:
     events: queue.Queue[str] = queue.Queue()
     left, right = socket.socketpair()
     with left, right, running() as loop:
@@ -260,7 +260,7 @@ def test_descriptors_are_watched_for_what_was_asked() -> None:
         assert events.empty()
 
 
-def test_what_is_closed_is_not_watched() -> None:
+def test_closed_descriptor_is_not_watched() -> None:
     left, right = socket.socketpair()
     left.close()
     right.close()
@@ -271,7 +271,7 @@ def test_what_is_closed_is_not_watched() -> None:
         assert done.wait(PATIENCE)
 
 
-def test_the_end_comes_after_what_was_queued_and_may_come_from_the_loop() -> None:
+def test_stop_runs_queued_tasks_and_may_be_called_by_the_loop() -> None:
     loop = EventLoop("test-loop")
     seen: list[int] = []
     for number in range(10):
@@ -292,7 +292,7 @@ def test_a_loop_that_never_started_can_be_stopped() -> None:
     assert EventLoop("test-loop").stop()
 
 
-def test_a_loop_that_is_stuck_does_not_hold_who_stops_it() -> None:
+def test_stop_of_a_stuck_loop_returns_after_its_timeout() -> None:
     loop = EventLoop("test-loop")
     stuck, go_on = threading.Event(), threading.Event()
     loop.call_soon(stuck.set)
@@ -322,7 +322,7 @@ def test_severing_takes_the_connection_away_and_ends_nothing() -> None:
 # -- lending it ----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_quick_runs_in_the_loop_itself() -> None:
+def test_short_callback_runs_on_the_loop_thread() -> None:
     seen: queue.Queue[tuple[bool, bool]] = queue.Queue()
     with running() as loop:
         for _ in range(20):
@@ -370,7 +370,7 @@ def test_many_may_take_their_time_at_once() -> None:
         assert all(done.acquire(timeout=PATIENCE) for _ in range(5))
 
 
-def test_who_is_about_to_wait_hands_the_loop_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yield_leadership_promotes_the_follower_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zenspark.net.loop.event_loop.CALLBACK_GRACE_SECONDS", PATIENCE)
     answered = threading.Event()
     with running() as loop:
@@ -387,7 +387,7 @@ def test_who_is_about_to_wait_hands_the_loop_over(monkeypatch: pytest.MonkeyPatc
         assert answered.wait(PATIENCE)
 
 
-def test_what_is_lent_may_stop_the_loop() -> None:
+def test_callback_may_stop_the_loop() -> None:
     loop = EventLoop("test-loop")
     loop.start()
     stopped: queue.Queue[bool] = queue.Queue()
@@ -395,7 +395,7 @@ def test_what_is_lent_may_stop_the_loop() -> None:
     assert stopped.get(timeout=PATIENCE)
 
 
-def test_after_the_end_work_is_done_by_others() -> None:
+def test_callbacks_after_stop_run_in_threads() -> None:
     loop = EventLoop("test-loop")
     loop.start()
     done = threading.Event()
@@ -412,7 +412,7 @@ def test_after_the_end_work_is_done_by_others() -> None:
     assert late.wait(PATIENCE)
 
 
-def test_who_rests_does_so_once_and_hears_who_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_delay_is_applied_once_and_tasks_still_run(monkeypatch: pytest.MonkeyPatch) -> None:
     rests: queue.Queue[float] = queue.Queue()
     woken = threading.Event()
 
@@ -430,7 +430,7 @@ def test_who_rests_does_so_once_and_hears_who_calls(monkeypatch: pytest.MonkeyPa
     assert rests.empty()
 
 
-def test_who_has_something_to_do_does_not_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_delay_is_skipped_when_there_are_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     rests: list[float] = []
     monkeypatch.setattr(
         "zenspark.net.loop.event_loop.time", SimpleNamespace(sleep=rests.append, monotonic=time.monotonic)

@@ -8,7 +8,7 @@ from tests.waiting import PATIENCE
 from zenspark.net.loop.executor import ThreadPerCallback
 
 
-def test_it_runs_elsewhere_and_does_not_keep_the_process() -> None:
+def test_callback_thread_is_a_daemon() -> None:
     seen: list[threading.Thread] = []
     done = threading.Event()
 

@@ -13,7 +13,7 @@ WAYS = pytest.mark.parametrize("make", [make_poller, SelectorsPoller])
 
 
 @WAYS
-def test_what_can_be_read_or_written_is_told(make: Callable[[], Poller]) -> None:
+def test_poller_reports_readable_and_writable(make: Callable[[], Poller]) -> None:
     waiting = make()
     left, right = socket.socketpair()
     with left, right:
@@ -33,7 +33,7 @@ def test_what_can_be_read_or_written_is_told(make: Callable[[], Poller]) -> None
 
 
 @WAYS
-def test_the_end_of_the_other_side_is_told(make: Callable[[], Poller]) -> None:
+def test_poller_reports_hang_up(make: Callable[[], Poller]) -> None:
     waiting = make()
     left, right = socket.socketpair()
     with left:

@@ -19,13 +19,13 @@ def test_many_large_reads_in_a_row_deserve_a_rest() -> None:
     assert flowing().should_delay_next_read(BULK_READ_BYTES, ROOM, 0, 1.0 + BULK_GAP_SECONDS / 2)
 
 
-def test_whoever_reads_all_there_is_room_for_goes_on() -> None:
+def test_reads_that_fill_the_buffer_are_not_delayed() -> None:
     flow = flowing()
     assert not flow.should_delay_next_read(ROOM, ROOM, 0, 1.0)
     assert flow.should_delay_next_read(ROOM - 1, ROOM, 0, 1.0)
 
 
-def test_a_flow_ends_with_a_small_read_a_word_or_a_pause() -> None:
+def test_bulk_ends_with_a_small_read_a_write_or_a_gap() -> None:
     for count, said, now in (
         (BULK_READ_BYTES - 1, 0, 1.0),
         (BULK_READ_BYTES, 1, 1.0),

@@ -54,7 +54,7 @@ def test_peers_find_each_other_and_have_one_link(group: ScoutingSettings) -> Non
         assert len(alice.drivers) == 2
 
 
-def test_a_client_connects_to_one_who_answers_and_looks_again_when_it_is_gone(group: ScoutingSettings) -> None:
+def test_client_connects_to_one_scouted_node_and_reconnects_when_it_is_lost(group: ScoutingSettings) -> None:
     one, other = TestNode(B, WhatAmI.ROUTER), TestNode(C, WhatAmI.ROUTER)
     client = TestNode(A, WhatAmI.CLIENT)
     with discovering(one, other) as (first, second), discovering(client, single=True) as (looking,):
@@ -69,14 +69,14 @@ def test_a_client_connects_to_one_who_answers_and_looks_again_when_it_is_gone(gr
         client.wait_for(left)
 
 
-def test_who_wants_nobody_does_not_ask(group: ScoutingSettings) -> None:
+def test_without_autoconnect_roles_no_scout_is_sent(group: ScoutingSettings) -> None:
     alice = TestNode(A)
     with discovering(alice) as (discovery,):
         discovery.scout(group, AutoconnectPolicy())
         assert discovery._scouter is None
 
 
-def test_a_node_told_of_by_a_neighbour_is_connected_to() -> None:
+def test_node_discovered_by_gossip_is_connected_to() -> None:
     alice, bob, carol = (TestNode(number, gossip=True) for number in (A, B, C))
     with discovering(alice, bob, carol) as found:
         there = alice.place()
@@ -100,7 +100,7 @@ def test_of_two_only_the_one_with_the_greater_id_connects() -> None:
     assert not AutoconnectPolicy(Roles(1)).allows(ZenohId(6), peer)
 
 
-def test_locators_are_tried_one_after_the_other_and_bad_ones_passed_over() -> None:
+def test_locators_are_tried_in_order_and_invalid_ones_skipped() -> None:
     alice, bob = TestNode(A), TestNode(B)
     with discovering(alice) as (discovery,), nodes(bob):
         there = bob.place()
@@ -113,7 +113,7 @@ def test_locators_are_tried_one_after_the_other_and_bad_ones_passed_over() -> No
         assert len(alice.drivers) == 1
 
 
-def test_what_may_not_be_used_is_passed_over() -> None:
+def test_locators_of_disabled_protocols_are_skipped() -> None:
     alice = TestNode(A)
 
     def refuse(text: str) -> Endpoint:

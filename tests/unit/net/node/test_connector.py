@@ -43,7 +43,7 @@ def test_a_session_is_had_and_waited_for() -> None:
         assert not connector._thread.is_alive()
 
 
-def test_it_tries_until_somebody_listens() -> None:
+def test_connect_is_retried_until_a_listener_is_bound() -> None:
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):
         there = unused()
@@ -78,7 +78,7 @@ def test_the_waits_grow(monkeypatch: pytest.MonkeyPatch) -> None:
         assert waits[2] >= 0.08
 
 
-def test_of_several_endpoints_the_first_that_answers_is_taken() -> None:
+def test_first_reachable_of_several_endpoints_is_used() -> None:
     alice, bob, carol = TestNode(A), TestNode(B), TestNode(C)
     with nodes(alice, bob, carol):
         connector = Connector(alice, [unused(), bob.place(), carol.place()], ONCE)
@@ -87,7 +87,7 @@ def test_of_several_endpoints_the_first_that_answers_is_taken() -> None:
         assert alice.neighbours() == {B}
 
 
-def test_one_attempt_may_be_all() -> None:
+def test_timeout_of_zero_makes_one_attempt() -> None:
     alice = TestNode(A)
     with nodes(alice):
         connector = Connector(alice, [unused()], ONCE)
@@ -122,7 +122,7 @@ def test_a_lost_session_is_had_again() -> None:
         alice.wait_for(C)
 
 
-def test_a_link_that_is_there_already_will_do_until_it_ends() -> None:
+def test_existing_session_counts_until_it_ends() -> None:
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):
         there, here = bob.place(), alice.place()
@@ -140,7 +140,7 @@ def test_a_link_that_is_there_already_will_do_until_it_ends() -> None:
         assert connector.wait_open(PATIENCE)
 
 
-def test_a_node_does_not_go_on_calling_itself() -> None:
+def test_connection_to_self_is_not_retried() -> None:
     alice = TestNode(A)
     with nodes(alice):
         connector = Connector(alice, [alice.place()], OFTEN)
@@ -175,7 +175,7 @@ def test_closing_the_node_ends_its_connectors() -> None:
             assert not connector._thread.is_alive()
 
 
-def test_an_attempt_at_somebody_who_does_not_answer_ends() -> None:
+def test_attempt_without_reply_ends_after_open_timeout() -> None:
     alice = TestNode(A, limits=NodeLimits(open_timeout=0.1, writer=QUICK))
     with nodes(alice), socket.create_server(("127.0.0.1", 0)) as deaf:
         attempt = ConnectAttempt(alice, Endpoint.parse(f"tcp/127.0.0.1:{deaf.getsockname()[1]}"), ZenohId(B))

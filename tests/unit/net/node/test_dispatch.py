@@ -51,7 +51,7 @@ def test_a_router_carries_messages_between_its_clients() -> None:
         assert one.heard.payloads == []
 
 
-def test_neighbours_tell_where_their_neighbours_are() -> None:
+def test_gossip_of_a_neighbour_reports_discovered_nodes() -> None:
     alice, bob, carol = (TestNode(number, gossip=True) for number in (A, B, C))
     with nodes(alice, bob, carol):
         there = alice.place()

@@ -24,7 +24,7 @@ def occupied_address() -> tuple[socket.socket, Endpoint]:
     return holder, Endpoint.parse(f"tcp/127.0.0.1:{holder.getsockname()[1]}")
 
 
-def test_it_tries_until_the_address_is_free() -> None:
+def test_listen_is_retried_until_the_address_is_free() -> None:
     holder, there = occupied_address()
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):
@@ -40,7 +40,7 @@ def test_it_tries_until_the_address_is_free() -> None:
         alice.wait_for(B)
 
 
-def test_it_gives_up_when_time_is_over() -> None:
+def test_listen_raises_after_the_time_limit() -> None:
     holder, there = occupied_address()
     alice = TestNode(A)
     with nodes(alice), contextlib.closing(holder), pytest.raises(LinkError):
@@ -54,7 +54,7 @@ def test_an_endpoint_has_a_policy_of_its_own() -> None:
         assert ListenerRetry(alice, there, RetryPolicy(exit_on_failure=True)).policy == RetryPolicy(1000, 7)
 
 
-def test_in_the_background_it_warns(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_listen_in_the_background_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     holder, there = occupied_address()
     alice = TestNode(A)
     with nodes(alice), contextlib.closing(holder):
@@ -63,7 +63,7 @@ def test_in_the_background_it_warns(caplog: pytest.LogCaptureFixture) -> None:
         assert str(there.locator.text) in caplog.text
 
 
-def test_it_ends_with_its_node() -> None:
+def test_retries_end_when_the_node_closes() -> None:
     holder, there = occupied_address()
     alice = TestNode(A)
     with contextlib.closing(holder):

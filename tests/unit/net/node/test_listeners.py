@@ -21,7 +21,7 @@ from zenspark.router.limits import Limit
 A, B, C = 0xA1, 0xB1, 0xC1
 
 
-def test_tls_callers_who_are_not_done_are_limited_too(tmp_path: Path) -> None:
+def test_pending_limit_includes_links_in_tls_handshake(tmp_path: Path) -> None:
     certificate, key = Certificates(tmp_path).files("localhost")
     bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(pending=1), writer=QUICK))
     with nodes(bob):
@@ -71,7 +71,7 @@ class Exhausted(Listener):
         self._inner.close()
 
 
-def test_without_descriptors_callers_wait_and_are_let_in_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accept_is_retried_when_out_of_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
     listen = registry.listen
     monkeypatch.setattr(listeners_module, "ACCEPT_RETRY_SECONDS", 0.01)
     monkeypatch.setattr(registry, "listen", lambda endpoint: Exhausted(listen(endpoint)))

@@ -107,7 +107,7 @@ def frame(*messages: Push | Declare | NetworkOam, sn: int = 0) -> bytes:
     return encode(FrameMessage(reliable=True, sn=sn, msgs=messages))
 
 
-def test_what_one_publishes_the_other_hears_once(pair: tuple[TestNode, TestNode]) -> None:
+def test_publication_in_a_group_arrives_once(pair: tuple[TestNode, TestNode]) -> None:
     alice, bob = pair
     for payload in (b"1", b"2" * 50_000, b"3"):
         alice.publish(payload)
@@ -132,7 +132,7 @@ def test_members_come_and_go_as_neighbours(pair: tuple[TestNode, TestNode]) -> N
     assert ("closed", B) in alice.heard.events
 
 
-def test_what_else_a_member_says_is_not_passed_on(group: Endpoint, stranger: Stranger) -> None:
+def test_other_messages_of_a_group_member_are_ignored(group: Endpoint, stranger: Stranger) -> None:
     alice = TestNode(A, gossip=True)
     with nodes(alice):
         alice.join(group)
@@ -148,7 +148,7 @@ def test_what_else_a_member_says_is_not_passed_on(group: Endpoint, stranger: Str
         assert (totals.zid, totals.received, totals.lost) == (ZenohId(C), 3, lost)
 
 
-def test_a_group_is_told_of_block_first_if_all_members_know_it(group: Endpoint, stranger: Stranger) -> None:
+def test_block_first_is_sent_to_a_group_if_all_members_have_patch_1(group: Endpoint, stranger: Stranger) -> None:
     """MR-124: one member without patch 1 is enough to tell nobody."""
     with nodes(alice := TestNode(A), bob := TestNode(B)):
         for node in (alice, bob):
@@ -165,7 +165,7 @@ def test_a_group_is_told_of_block_first_if_all_members_know_it(group: Endpoint, 
         assert (driver.patch, face.patch) == (1, 1)
 
 
-def test_what_is_dropped_in_a_group_is_dropped_for_each_member(pair: tuple[TestNode, TestNode]) -> None:
+def test_drop_in_a_group_is_counted_for_each_member(pair: tuple[TestNode, TestNode]) -> None:
     alice, bob = pair
     driver_of(alice).drop(DropReason.CONGESTION, 2)
     assert [(totals.zid.value, totals.dropped) for totals in alice.counters.totals] == [(B, {DropReason.CONGESTION: 2})]
@@ -175,9 +175,7 @@ def test_what_is_dropped_in_a_group_is_dropped_for_each_member(pair: tuple[TestN
     assert [totals.dropped for totals in alice.counters.totals] == [{DropReason.CONGESTION: 2}]
 
 
-def test_who_is_not_understood_is_named_in_the_log(
-    group: Endpoint, stranger: Stranger, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_rejected_group_member_is_logged(group: Endpoint, stranger: Stranger, caplog: pytest.LogCaptureFixture) -> None:
     alice, bob = TestNode(A), TestNode(B)
     with caplog.at_level(logging.INFO, "zenspark.net"), nodes(alice, bob):
         alice.join(group)
@@ -200,7 +198,7 @@ def test_terms_are_those_of_the_node(group: Endpoint) -> None:
         assert bob.heard.wait_payloads(1) == [b"1" * 5000]
 
 
-def test_what_cannot_be_joined(group: Endpoint) -> None:
+def test_invalid_group_cannot_be_joined(group: Endpoint) -> None:
     client, tiny = TestNode(A, WhatAmI.CLIENT), TestNode(B, groups=GroupSettings(batch_size=10))
     with nodes(client, tiny):
         with pytest.raises(UsageError, match="which a client cannot join"):
@@ -211,7 +209,7 @@ def test_what_cannot_be_joined(group: Endpoint) -> None:
         tiny.join(group)
 
 
-def test_a_member_with_a_session_is_heard_there(pair: tuple[TestNode, TestNode]) -> None:
+def test_member_with_a_session_is_received_by_session_only(pair: tuple[TestNode, TestNode]) -> None:
     alice, bob = pair
     call(bob, alice.place())
     alice.wait_for(B)
@@ -224,7 +222,7 @@ def test_a_member_with_a_session_is_heard_there(pair: tuple[TestNode, TestNode])
     assert len(bob.heard.payloads) == 10
 
 
-def test_pausing_stops_all_members_and_nobody_is_missed(pair: tuple[TestNode, TestNode]) -> None:
+def test_pause_stops_all_members_and_keeps_their_leases(pair: tuple[TestNode, TestNode]) -> None:
     alice, bob = pair
     driver = driver_of(bob)
     driver.pause()
@@ -236,9 +234,7 @@ def test_pausing_stops_all_members_and_nobody_is_missed(pair: tuple[TestNode, Te
     assert bob.heard.wait_payloads(1) == [b"held"]
 
 
-def test_what_the_network_does_not_take_is_offered_again(
-    pair: tuple[TestNode, TestNode], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unsent_datagrams_are_sent_again(pair: tuple[TestNode, TestNode], monkeypatch: pytest.MonkeyPatch) -> None:
     alice, bob = pair
     link, refused = driver_of(alice).link, [3]
     send = link.send
@@ -320,7 +316,7 @@ print("done")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_child_says_nothing(group: Endpoint) -> None:
+def test_forked_child_sends_nothing_to_a_group(group: Endpoint) -> None:
     command = [sys.executable, "-W", "ignore", "-c", FORK, f"{group.locator.text}#iface={LO}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
@@ -347,7 +343,7 @@ def test_a_router_carries_publications_in_and_out(group: Endpoint) -> None:
         assert member.heard.wait_payloads(1) == [b"out"]
 
 
-def test_closing_says_goodbye_and_waits_for_it_to_be_written(group: Endpoint) -> None:
+def test_close_sends_close_to_a_group_before_its_link_closes(group: Endpoint) -> None:
     alice, bob = TestNode(A, limits=NodeLimits(writer=QUICK)), TestNode(B)
     with nodes(alice, bob):
         for node in (alice, bob):

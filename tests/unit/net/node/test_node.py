@@ -24,7 +24,7 @@ A, B, C = 0xA1, 0xB1, 0xC1
 
 
 @pytest.mark.parametrize("protocol", ["tcp", "udp", "ws"])
-def test_two_nodes_hear_each_other(protocol: str) -> None:
+def test_publications_arrive_in_both_directions(protocol: str) -> None:
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):
         there = bob.place(protocol)
@@ -56,7 +56,7 @@ def test_neighbours_come_and_go() -> None:
         assert alice.heard.events.index(("opened", B)) < alice.heard.events.index(("closed", B))
 
 
-def test_who_cannot_be_reached_is_an_error() -> None:
+def test_connect_to_unreachable_endpoint_raises_link_error() -> None:
     alice = TestNode(A)
     with nodes(alice), socket.create_server(("127.0.0.1", 0)) as once:
         port = once.getsockname()[1]
@@ -82,7 +82,7 @@ def test_close_returns_although_a_peer_is_stuck() -> None:
         assert time.monotonic() - start < 5.0
 
 
-def test_close_ends_calls_that_are_not_answered_and_callers_that_say_nothing() -> None:
+def test_close_ends_pending_links_of_both_sides() -> None:
     alice = TestNode(A)
     with socket.create_server(("127.0.0.1", 0)) as deaf, raw(alice.place()) as silent:
         heard = call(alice, Endpoint.parse(f"tcp/127.0.0.1:{deaf.getsockname()[1]}"))
@@ -109,7 +109,7 @@ def test_close_may_be_called_in_the_loop() -> None:
         assert alice.loop._ended.wait(PATIENCE)
 
 
-def test_a_node_has_an_id_of_its_own_unless_it_is_given_one() -> None:
+def test_identity_has_a_random_id_unless_one_is_given() -> None:
     assert make_identity(ZenohId(5), WhatAmI.PEER).zid == ZenohId(5)
     assert make_identity(None, WhatAmI.PEER).zid != make_identity(None, WhatAmI.PEER).zid
     assert make_identity(None, WhatAmI.PEER).zid.size == 16

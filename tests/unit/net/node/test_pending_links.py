@@ -62,7 +62,7 @@ def test_addresses_are_counted_as_an_attacker_gets_them(calls: Calls, host: str 
     assert origin_of(calls.link(host)) == origin
 
 
-def test_the_oldest_that_has_said_nothing_goes(calls: Calls) -> None:
+def test_oldest_pending_link_without_data_is_evicted(calls: Calls) -> None:
     first, _ = calls.add(None)
     second, _ = calls.add(None)
     third, leaving = calls.add(None)
@@ -76,7 +76,7 @@ def test_the_oldest_that_has_said_nothing_goes(calls: Calls) -> None:
     assert calls.add(None)[1] is first
 
 
-def test_an_address_with_too_many_callers_loses_one_of_its_own(calls: Calls) -> None:
+def test_address_over_its_limit_evicts_one_of_its_own_links(calls: Calls) -> None:
     calls.add("192.0.2.1")
     mine, _ = calls.add("192.0.2.2")
     calls.add("192.0.2.2")
@@ -121,7 +121,7 @@ def test_links_that_this_node_opened_count_as_sessions_only(calls: Calls) -> Non
     assert calls.inbound.may_open(link) == "3 sessions are the limit"
 
 
-def test_where_no_callers_are_allowed_the_newcomer_goes() -> None:
+def test_pending_limit_of_zero_evicts_the_new_link() -> None:
     with contextlib.ExitStack() as stack:
         calls = Calls(InboundLimits(pending=0), stack)
         link, leaving = calls.add(None)

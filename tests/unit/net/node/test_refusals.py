@@ -31,7 +31,7 @@ def test_one_line_per_limit_and_interval(caplog: pytest.LogCaptureFixture) -> No
     assert caplog.messages[3:] == ["refused 1 by queries, 2 in all; the latest from client c"]
 
 
-def test_what_a_subscriber_is_denied_is_counted_only(caplog: pytest.LogCaptureFixture) -> None:
+def test_egress_denials_are_counted_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     timers, refusals = Timers(), Refusals()
     RefusalLog(refusals, timers, contextlib.nullcontext())
     refusals.count(Limit.ACCESS_EGRESS, "client a")

@@ -58,7 +58,7 @@ def found(scouter: Scouter, responder: Responder) -> list[Hello]:
     return scouter.wait(PATIENCE)
 
 
-def test_who_is_there_is_found(scouter: Open, responder: Responder) -> None:
+def test_scout_discovers_responders(scouter: Open, responder: Responder) -> None:
     (hello,) = found(scouter(ANYBODY), responder)
     assert (hello.zid, hello.whatami) == (ROUTER.zid, WhatAmI.ROUTER)
     assert hello.locators == (HERE, THERE)  # the question came from loopback
@@ -102,7 +102,7 @@ def test_a_loop_can_run_it(scouter: Open, responder: Responder) -> None:
     assert [hello.zid for hello in asking.handle(100.1)] == [ROUTER.zid]
 
 
-def test_closing_wakes_who_waits(scouter: Open) -> None:
+def test_close_wakes_waiting_threads(scouter: Open) -> None:
     asking = scouter(ANYBODY)
     with meanwhile(lambda: asking.wait(PATIENCE)) as waited:
         started = time.monotonic()
@@ -114,7 +114,7 @@ def test_closing_wakes_who_waits(scouter: Open) -> None:
     assert asking.handle(0.0) == []
 
 
-def test_it_asks_again_while_it_waits(scouter: Open, responder: Responder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scout_is_repeated_while_waiting(scouter: Open, responder: Responder, monkeypatch: pytest.MonkeyPatch) -> None:
     asking = scouter(ANYBODY)
     asking.client._period = 0.01
     with meanwhile(lambda: asking.wait(PATIENCE)) as waited:
@@ -154,7 +154,7 @@ def test_a_flood_of_questions_is_answered_in_portions(
         assert readable(responder, 0)
 
 
-def test_questions_from_elsewhere_are_not_told_of_loopback(responder: Responder) -> None:
+def test_hello_to_another_machine_has_no_loopback_locators(responder: Responder) -> None:
     hello = decode_scouting(responder._protocol.hello(responder._locators(False)))
     assert isinstance(hello, Hello)
     assert hello.locators == (THERE,)

@@ -26,7 +26,7 @@ from zenspark.wire.values import WhatAmI, ZenohId
 A, B, C = 0xA1, 0xB1, 0xC1
 
 
-def test_a_second_link_of_one_node_is_refused_with_4() -> None:
+def test_second_link_of_a_node_is_closed_with_reason_4() -> None:
     alice, bob = TestNode(A), TestNode(B)
     twin = TestNode(A)
     with nodes(alice, twin, bob):
@@ -39,14 +39,14 @@ def test_a_second_link_of_one_node_is_refused_with_4() -> None:
         alice.wait_for(B)
 
 
-def test_a_node_that_calls_itself_is_refused_with_7() -> None:
+def test_connection_to_self_is_closed_with_reason_7() -> None:
     alice = TestNode(A)
     with nodes(alice):
         assert call(alice, alice.place()).wait_closed().reason is CloseReason.CONNECTION_TO_SELF
         assert alice.neighbours() == set()
 
 
-def test_more_sessions_than_allowed_are_refused_with_2() -> None:
+def test_session_beyond_the_limit_is_closed_with_reason_2() -> None:
     bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(sessions=1), writer=QUICK))
     alice, carol = TestNode(A), TestNode(C)
     with nodes(alice, carol, bob):
@@ -61,7 +61,7 @@ def test_more_sessions_than_allowed_are_refused_with_2() -> None:
 
 
 @pytest.mark.parametrize("round_", range(5))
-def test_two_nodes_that_call_each_other_end_up_with_one_link(round_: int) -> None:
+def test_simultaneous_open_ends_with_one_session(round_: int) -> None:
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):
         to_alice, to_bob = alice.place(), bob.place()
@@ -114,7 +114,7 @@ def is_silent(end: socket.socket) -> bool:
     return not select.select([end], [], [], 0.05)[0]
 
 
-def test_who_calls_while_we_call_waits_until_our_call_is_answered() -> None:
+def test_simultaneous_open_inbound_waits_for_own_attempt() -> None:
     alice = TestNode(A)
     with nodes(alice), contextlib.ExitStack() as stack:
         bob = Bob(stack, alice, B)
@@ -128,7 +128,7 @@ def test_who_calls_while_we_call_waits_until_our_call_is_answered() -> None:
         alice.wait_for(B)
 
 
-def test_who_calls_while_we_call_is_let_in_when_our_call_is_refused() -> None:
+def test_simultaneous_open_inbound_is_accepted_when_own_attempt_is_rejected() -> None:
     alice = TestNode(A)
     with nodes(alice), contextlib.ExitStack() as stack:
         bob = Bob(stack, alice, B)
@@ -139,7 +139,7 @@ def test_who_calls_while_we_call_is_let_in_when_our_call_is_refused() -> None:
         alice.wait_for(B)
 
 
-def test_who_goes_away_while_it_waits_is_forgotten() -> None:
+def test_simultaneous_open_peer_disconnects_is_cleaned_up() -> None:
     alice = TestNode(A)
     with nodes(alice), contextlib.ExitStack() as stack:
         bob = Bob(stack, alice, B)
@@ -152,7 +152,7 @@ def test_who_goes_away_while_it_waits_is_forgotten() -> None:
         alice.wait_for(B)
 
 
-def test_the_greater_of_two_that_call_each_other_refuses() -> None:
+def test_simultaneous_open_greater_zid_rejects_inbound() -> None:
     alice = TestNode(B)
     with nodes(alice), contextlib.ExitStack() as stack:
         bob = Bob(stack, alice, A)
@@ -163,7 +163,7 @@ def test_the_greater_of_two_that_call_each_other_refuses() -> None:
         alice.wait_for(A)
 
 
-def test_a_call_is_given_up_when_it_is_answered_by_who_called_meanwhile() -> None:
+def test_own_attempt_is_closed_when_an_inbound_session_opened_meanwhile() -> None:
     alice = TestNode(A)
     with nodes(alice), contextlib.ExitStack() as stack:
         bob = Bob(stack, alice, B)
@@ -175,13 +175,13 @@ def test_a_call_is_given_up_when_it_is_answered_by_who_called_meanwhile() -> Non
         alice.wait_for(B)
 
 
-def test_callers_who_say_nothing_are_given_up() -> None:
+def test_inbound_link_without_data_is_closed_after_accept_timeout() -> None:
     bob = TestNode(B, limits=NodeLimits(accept_timeout=0.1, writer=QUICK))
     with nodes(bob), raw(bob.place()) as silent:
         assert is_at_end(silent)
 
 
-def test_callers_who_are_slow_do_not_get_more_time() -> None:
+def test_slow_inbound_handshake_does_not_extend_accept_timeout() -> None:
     bob = TestNode(B, limits=NodeLimits(accept_timeout=0.2, writer=QUICK))
     with nodes(bob), raw(bob.place()) as slow:
         start = time.monotonic()
@@ -194,7 +194,7 @@ def test_callers_who_are_slow_do_not_get_more_time() -> None:
         assert time.monotonic() - start < PATIENCE
 
 
-def test_of_callers_that_say_nothing_the_oldest_goes() -> None:
+def test_flood_of_links_without_data_evicts_the_oldest() -> None:
     bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(pending=2), writer=QUICK))
     alice = TestNode(A)
     with nodes(alice, bob):
@@ -209,7 +209,7 @@ def test_of_callers_that_say_nothing_the_oldest_goes() -> None:
             assert bob.router.refusals.counts == {Limit.PENDING: 2}
 
 
-def test_of_callers_that_have_spoken_the_oldest_goes_too_but_after_the_silent_ones() -> None:
+def test_links_with_data_are_evicted_after_those_without() -> None:
     bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(pending=2), writer=QUICK))
     with nodes(bob):
         there = bob.place()
@@ -224,13 +224,13 @@ def test_of_callers_that_have_spoken_the_oldest_goes_too_but_after_the_silent_on
                     assert not select.select([third, fourth], [], [], 0)[0]
 
 
-def test_where_no_callers_are_allowed_none_is_let_in() -> None:
+def test_pending_limit_of_zero_closes_every_inbound_link() -> None:
     bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(pending=0), writer=QUICK))
     with nodes(bob), raw(bob.place()) as first:
         assert is_at_end(first)
 
 
-def test_whom_we_call_and_who_does_not_answer_is_given_up() -> None:
+def test_own_attempt_without_reply_is_closed_after_open_timeout() -> None:
     alice = TestNode(A, limits=NodeLimits(open_timeout=0.2, writer=QUICK))
     with nodes(alice), socket.create_server(("127.0.0.1", 0)) as deaf:
         heard = call(alice, Endpoint.parse(f"tcp/127.0.0.1:{deaf.getsockname()[1]}"))
@@ -239,7 +239,7 @@ def test_whom_we_call_and_who_does_not_answer_is_given_up() -> None:
         assert "no session" in closed.text
 
 
-def test_who_is_not_whom_we_expected_is_refused() -> None:
+def test_peer_with_unexpected_zid_is_rejected() -> None:
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):
         heard: list[object] = []

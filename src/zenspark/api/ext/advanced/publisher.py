@@ -69,7 +69,7 @@ class AdvancedPublisher(Entity):
         parts: list[Any] = [publisher]
         super().__init__(runtime, runtime.entities.next_id(), lambda: _undeclare_all(parts))
         if self._cache is not None:
-            parts.append(session.declare_queryable(key, self._cache.answer))
+            parts.append(session.declare_queryable(key, self._cache.reply_to))
         if is_detected:
             parts.append(session.liveliness().declare_token(key))
         if misses is not None:

@@ -104,7 +104,7 @@ class SampleRecovery:
         for sink in list(self.listeners.values()):
             sink.close()
 
-    # -- what comes
+    # -- received
 
     def on_sample(self, sample: Sample) -> None:
         with self._lock:
@@ -117,25 +117,25 @@ class SampleRecovery:
     def on_token(self, sample: Sample) -> None:
         """Query the past samples of a publisher that appeared."""
         publisher = PublisherKey.parse(str(sample.key_expr))
-        who = None if publisher is None else publisher.source
-        if sample.kind is SampleKind.PUT and who is not None:
-            self._query_source(who, str(sample.key_expr), self._history)
+        publisher_id = None if publisher is None else publisher.source
+        if sample.kind is SampleKind.PUT and publisher_id is not None:
+            self._query_source(publisher_id, str(sample.key_expr), self._history)
 
     def on_heartbeat(self, sample: Sample) -> None:
         """Query the samples up to the last sequence number of a publisher."""
         publisher = PublisherKey.parse(str(sample.key_expr))
-        who = None if publisher is None else publisher.source
+        publisher_id = None if publisher is None else publisher.source
         payload = sample.payload.to_bytes()
         if (
-            not isinstance(who, EntityGlobalId)
+            not isinstance(publisher_id, EntityGlobalId)
             or sample.kind is not SampleKind.PUT
             or len(payload) != SEQUENCE_NUMBER.size
         ):
             return
         with self._lock:
-            numbers = self._buffer.range_up_to(who, SEQUENCE_NUMBER.unpack(payload)[0])
+            numbers = self._buffer.range_up_to(publisher_id, SEQUENCE_NUMBER.unpack(payload)[0])
         if numbers is not None:
-            self._query_source(who, str(sample.key_expr), {"_sn": numbers})
+            self._query_source(publisher_id, str(sample.key_expr), {"_sn": numbers})
 
     def _emit(self, outcomes: list[Delivery]) -> None:
         for outcome in outcomes:
@@ -145,7 +145,7 @@ class SampleRecovery:
             else:
                 self._target.push(outcome)
 
-    # -- what is asked for
+    # -- queries
 
     def query_all_history(self) -> None:
         """Query the past samples of all publishers."""
@@ -154,17 +154,21 @@ class SampleRecovery:
     def query_missing(self) -> None:
         """Query each publisher for samples after the last one received."""
         with self._lock:
-            wanted = [(who, self._buffer.range_after_last(who)) for who in self._buffer.numbered]
-        for who, numbers in wanted:
-            self._query_publisher(who, numbers)
+            wanted = [
+                (publisher_id, self._buffer.range_after_last(publisher_id)) for publisher_id in self._buffer.numbered
+            ]
+        for publisher_id, numbers in wanted:
+            self._query_publisher(publisher_id, numbers)
 
-    def _query_publisher(self, who: EntityGlobalId, numbers: str) -> None:
-        self._query_source(who, f"{self._key_expr}/@adv/*/{who.zid}/{who.eid}/**", {"_sn": numbers})
+    def _query_publisher(self, publisher_id: EntityGlobalId, numbers: str) -> None:
+        self._query_source(
+            publisher_id, f"{self._key_expr}/@adv/*/{publisher_id.zid}/{publisher_id.eid}/**", {"_sn": numbers}
+        )
 
-    def _query_source(self, who: SourceId, key: str, parameters: dict[str, str]) -> None:
+    def _query_source(self, publisher_id: SourceId, key: str, parameters: dict[str, str]) -> None:
         with self._lock:
-            self._buffer.query_started(who)
-        self._query(key, parameters, lambda: self._buffer.query_finished(who))
+            self._buffer.query_started(publisher_id)
+        self._query(key, parameters, lambda: self._buffer.query_finished(publisher_id))
 
     def _query(self, key: str, parameters: dict[str, str], at_end: Callable[[], list[Delivery]]) -> None:
         def end() -> None:
