@@ -22,7 +22,7 @@ from tests.unit.wire.columns.samples import (
     put,
     stamped,
 )
-from zenspark.errors import DecodeError, UsageError
+from zenspark.errors import DecodeError, UnknownExtension, UsageError
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import (
     BatchDecoder,
@@ -217,6 +217,17 @@ def test_other_messages_keep_their_place() -> None:
     assert decoder.decode(columns) is StopReason.END
     assert pushes(columns) == [put(b"1"), put(b"2"), put(b"3")]
     assert list(columns.frame_row) == [0, 2]
+
+
+def test_a_message_with_an_unknown_mandatory_extension_can_be_read_past() -> None:
+    strange = Push(wire_expr=KEY, exts=(Extension(0x1F),), body=Put(payload=b"x"))
+    columns, decoder, reason = decoded(batch(frame(strange, put(b"2"))))
+    assert reason is StopReason.MESSAGE
+    with pytest.raises(UnknownExtension):
+        decoder.message()
+    assert decoder.read_message_leniently() == strange
+    assert decoder.decode(columns) is StopReason.END
+    assert pushes(columns) == [put(b"2")]
 
 
 def test_a_frame_that_goes_on_after_clear_says_so() -> None:

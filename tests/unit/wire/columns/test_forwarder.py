@@ -94,6 +94,14 @@ def test_rows_of_one_lane_are_written_together_as_far_as_there_is_room() -> None
         rows.message()
 
 
+def test_rows_without_a_lane_are_passed_over() -> None:
+    columns, *_ = decoded(batch(frame(put(key=WireExpr(1)), put(), put(key=WireExpr(1)))))
+    rows = RowForwarder(columns, 0, 3, bytes([NO_LANE, 13]), [HEAD, HEAD], b"\1")
+    assert rows.lane == 13
+    assert rows.message().startswith(HEAD)
+    assert (rows.lane, rows.size) == (-1, 0)
+
+
 def test_what_is_passed_on_is_checked_first() -> None:
     columns, *_ = decoded(batch(frame(put(), put())))
     for start, stop in ((-1, 1), (2, 1), (0, 3)):
