@@ -66,7 +66,7 @@ def check_cache(parameters: Parameters) -> None:
     for body in BODIES:
         cache.add(body)
     try:
-        found = cache.wanted(parameters)
+        found = cache.select(parameters)
     except UsageError:
         return
     assert [body for body in BODIES if body in found] == found

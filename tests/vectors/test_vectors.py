@@ -14,7 +14,7 @@ from zenspark.capture.conversation import Conversation, Event, Ignored
 from zenspark.capture.direction import CapturedMessage, Side
 from zenspark.cli.decode import DecodeLine, to_fields
 from zenspark.cli.encode import to_bytes
-from zenspark.cli.formatting import format_title
+from zenspark.cli.formatters import format_title
 from zenspark.errors import UsageError
 from zenspark.wire.messages import Del, Err, Push, Put, Reply, Response
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from zenspark.capture import byte_stream
-from zenspark.cli.formatting import format_value, pluralize
+from zenspark.cli.formatters import format_value, pluralize
 from zenspark.cli.screen import Screen
 from zenspark.errors import DecodeError, UsageError
 from zenspark.transport.framing import LengthPrefix

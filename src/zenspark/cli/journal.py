@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from zenspark.cli import Parser, units
-from zenspark.cli.formatting import pluralize, printable
+from zenspark.cli.formatters import pluralize, printable
 from zenspark.cli.screen import Screen
 from zenspark.cli.units import format_quantity
 from zenspark.errors import JournalError, JournalLocked, UsageError

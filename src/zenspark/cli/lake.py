@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from zenspark.cli import Parser, units
-from zenspark.cli.formatting import pluralize
+from zenspark.cli.formatters import pluralize
 from zenspark.cli.screen import Screen
 from zenspark.cli.units import format_quantity
 from zenspark.errors import UsageError

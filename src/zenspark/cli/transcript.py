@@ -15,7 +15,7 @@ from rich.text import Text
 from zenspark.capture.conversation import Conversation, Event, Ignored, SideState, Truncated
 from zenspark.capture.direction import CapturedMessage, InvalidBytes, LostMessage, Side
 from zenspark.cli import FAILED
-from zenspark.cli.formatting import details, format_title, pluralize, printable
+from zenspark.cli.formatters import details, format_title, pluralize, printable
 from zenspark.cli.screen import Screen, wrap_text
 from zenspark.transport.handshake import SessionParameters
 from zenspark.wire import json_fields

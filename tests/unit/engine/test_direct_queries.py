@@ -111,13 +111,13 @@ def test_a_key_is_named_anew_when_its_number_is_gone(router: Session, client: Se
     router.declare_queryable("q", lambda query: query.reply("q", b"yes"))
     querier = client.declare_querier("q")
     until(lambda: list(querier.get()))
-    route = querier._plain.route
+    route = querier._default_request.route
     assert route is not None
     face = route.targets[0].face
     face.add_key_mapping(messages.DeclareKeyexpr(expr_id=77, wire_expr=wire.BoundExpr(0, "q")))
     face.remove_key_mapping(77)
     assert len(list(querier.get())) == 1
-    assert querier._plain.route is not route
+    assert querier._default_request.route is not route
 
 
 @pytest.mark.parametrize("others", [{"namespace": "ns"}, {"adminspace__enabled": True}])

@@ -1,6 +1,6 @@
 import pytest
 
-from zenspark.cli.formatting import (
+from zenspark.cli.formatters import (
     details,
     format_key_expr,
     format_preview,
