@@ -1,4 +1,4 @@
-"""Rows come out of a packed batch exactly as they went in."""
+"""Block codec: decoded rows are exactly equal to the encoded ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counters of a recorder and of links, as far as they have changed."""
+"""Changed counters of a recorder and of links."""
 
 from __future__ import annotations
 

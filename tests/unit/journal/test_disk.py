@@ -1,4 +1,4 @@
-"""When the alarm comes and goes."""
+"""Raising and clearing of the disk alarm."""
 
 from __future__ import annotations
 

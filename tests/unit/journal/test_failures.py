@@ -1,4 +1,4 @@
-"""What the operating system reports, as a journal reports it."""
+"""Conversion of OSError to JournalError."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which keys are published again, and as what."""
+"""Selection and renaming of keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One writer at a time, also where a lock file was removed by hand."""
+"""One writer at a time, even if the lock file is deleted."""
 
 from __future__ import annotations
 

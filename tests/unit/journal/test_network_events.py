@@ -1,4 +1,4 @@
-"""What a node saw of its network, as rows."""
+"""Sessions, declarations and counters as journal rows."""
 
 from __future__ import annotations
 

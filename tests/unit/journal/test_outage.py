@@ -1,4 +1,4 @@
-"""When a recorder waits, when it discards, and what it tells of it."""
+"""Outages of a journal: pause, discard, counters and log lines."""
 
 from __future__ import annotations
 

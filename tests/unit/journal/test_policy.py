@@ -1,4 +1,4 @@
-"""What a policy may say."""
+"""Validation of policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What readers find in a journal, while it grows and is trimmed."""
+"""Reading a journal while it grows and is trimmed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far readers have come."""
+"""Committed offsets and expiry of readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recording a session: everything once, in order, and through a full disk."""
+"""Recording of a session: each sample once, in order, and outages of the disk."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_unwritten_rows_are_counted_as_lost(node: Session, tmp_path: Path, monke
 
 
 class Disk:
-    """A disk that is full while it is said to be."""
+    """A disk that can be switched to full."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_full = False
@@ -228,7 +228,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 def test_long_outage_discards_rows_and_counts_them_by_neighbour(
     node: Session, tmp_path: Path, disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What was sent is recorded or dropped, exactly; what the writer had taken is recorded, first."""
+    """Every sample sent is recorded or counted as dropped; rows the writer had accepted are recorded first."""
     policy = Policy(flush_interval=0.01, flush_rows=50, fsync="never", block_timeout=0.05)
     block = CongestionControl.BLOCK
     with (

@@ -1,4 +1,4 @@
-"""Recorded rows, published again."""
+"""Replay of recorded rows."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_rows_without_matching_subscriber_are_counted(node: Session) -> None:
 
 
 class Clock:
-    """Time that passes only where somebody waits."""
+    """A clock that advances only by waiting."""
 
     def __init__(self) -> None:
         self.now = 100.0

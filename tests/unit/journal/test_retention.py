@@ -1,4 +1,4 @@
-"""What is removed, and what is kept for those who have not read it."""
+"""Retention: removed segments, and those retained for readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Segments: what is whole, what is cut away, and what is left alone."""
+"""Segments: valid blocks, truncation after a crash, and corrupt blocks."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_reopened_segment_continues_at_its_end(path: Path) -> None:
 
 
 def test_segment_truncated_at_any_byte_is_recovered(path: Path) -> None:
-    """Whatever a crash left of the last block, all before it is there, and what is not whole is cut away."""
+    """However much a crash left of the last block, all blocks before it are kept, and the rest is truncated."""
     blocks, entries = segment_file(path, 0).read_bytes(), index_file(path, 0).read_bytes()
     whole = len(blocks) // 3
     for end in range(2 * whole, len(blocks)):

@@ -1,4 +1,4 @@
-"""What a writer takes, when it is acknowledged, and what a crash or a full disk costs."""
+"""JournalWriter: appending, acknowledgement, crashes and full disks."""
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ def test_segment_is_rotated_at_segment_age_after_restart(tmp_path: Path, monkeyp
         writer.append(batch(row(2, received_at=START + int(now * 1e6))))
         assert list_segments(tmp_path / "j") == [0, 2]
         now += 200
-        writer.flush()  # nothing came, and yet what is old is removed
+        writer.flush()  # expired rows are removed without new ones
         assert list_segments(tmp_path / "j") == [3]
     assert Journal(tmp_path / "j").earliest() == Journal(tmp_path / "j").latest() == 3
 

@@ -1,4 +1,4 @@
-"""The log followed commit by commit: the same state as `deltalake` has, whatever wrote it."""
+"""Incremental reading of the Delta log gives the same state as `deltalake`, whatever tool wrote it."""
 
 from __future__ import annotations
 

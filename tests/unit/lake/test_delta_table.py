@@ -1,4 +1,4 @@
-"""Transactions of one table: all or nothing, and which writer moves a mark first."""
+"""Transactions of one table: atomicity and conflicts."""
 
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -246,7 +246,7 @@ def test_foreign_changes_lists_removals_by_other_tools(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("found", "expected"),
     [
         ({"a": "int", "b": "text"}, ""),
         ({"b": "text", "a": "int", "c": "int"}, ""),
@@ -254,5 +254,5 @@ def test_foreign_changes_lists_removals_by_other_tools(tmp_path: Path) -> None:
         ({"a": "int", "b": "int"}, "b is int, not text"),
     ],
 )
-def test_describe_difference_names_columns_and_types(found: dict[str, str], said: str) -> None:
-    assert describe_difference({"a": "int", "b": "text"}, found) == said
+def test_describe_difference_names_columns_and_types(found: dict[str, str], expected: str) -> None:
+    assert describe_difference({"a": "int", "b": "text"}, found) == expected

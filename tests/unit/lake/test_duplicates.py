@@ -1,4 +1,4 @@
-"""Samples that two recorders have: once in the table, whichever lands first, against a naive model."""
+"""Deduplication of samples of two recorders, in any order of ingestion, against a naive model."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def record(path: Path, name: str, rows: list[Row]) -> Journal:
     return Journal(path / name)
 
 
-def land(table: LakeTable, parts: list[Slice]) -> None:
+def ingest(table: LakeTable, parts: list[Slice]) -> None:
     dropped = find_duplicates(parts, table)
     files = DataFileWriter(table.location, SAMPLES, "x")
     for part in parts:
@@ -74,7 +74,7 @@ def test_samples_of_two_recorders_are_ingested_once_despite_losses(tmp_path: Pat
     for rows in seen.values():  # the second clock is off by some seconds
         skew = timedelta(seconds=rnd.randrange(-20, 20))
         rows[:] = [row | {"received_at": row["received_at"] + skew} for row in rows]
-    seen["one"] += seen["one"][:1]  # published again, as far as anybody can tell
+    seen["one"] += seen["one"][:1]  # published again, indistinguishable from a repetition
     journals = {name: record(tmp_path, name, rows) for name, rows in seen.items()}
     table = samples_at(tmp_path / "t")
     cuts = {name: sorted({0, len(rows), *rnd.choices(range(len(rows) + 1), k=3)}) for name, rows in seen.items()}
@@ -88,23 +88,23 @@ def test_samples_of_two_recorders_are_ingested_once_despite_losses(tmp_path: Pat
         steps.sort(key=lambda part: (part.start, part.recorder))  # taking turns, or one long after the other
     while steps:
         count = rnd.randrange(1, 4)
-        land(table, steps[:count])
+        ingest(table, steps[:count])
         steps = steps[count:]
     found = table.to_deltalake().to_pyarrow_dataset().to_table(columns=["payload", "recorder"]).to_pylist()
     for number, row in enumerate(published):
         holders = [name for name in seen for each in seen[name] if each["payload"] == row["payload"]]
-        landed = [each["recorder"] for each in found if each["payload"] == b"%d" % number]
+        ingested = [each["recorder"] for each in found if each["payload"] == b"%d" % number]
         if not is_told_apart(row):
-            assert sorted(landed) == sorted(holders)
+            assert sorted(ingested) == sorted(holders)
         else:
-            assert len(set(landed)) == len(set(holders[:1]))
-            assert len(landed) == max((holders.count(name) for name in set(landed)), default=0)
+            assert len(set(ingested)) == len(set(holders[:1]))
+            assert len(ingested) == max((holders.count(name) for name in set(ingested)), default=0)
 
 
 def test_repetitions_within_one_recorder_are_kept(tmp_path: Path) -> None:
     row = sample(2, random.Random(0)) | {"source_zid": "a", "source_eid": 1, "source_sn": 1}
     journal = record(tmp_path, "one", [row, row])
     table = samples_at(tmp_path / "t")
-    land(table, journal.slices(0, 1, 1))
+    ingest(table, journal.slices(0, 1, 1))
     assert find_duplicates(journal.slices(0, 2, 1), table) == {}
     assert find_duplicates([], table) == {}

@@ -1,4 +1,4 @@
-"""Causes out of texts as Spark 4.3 wrote them (error_texts/; of long Java stacks only the first lines are kept)."""
+"""Root causes of error messages of Spark 4.3 (error_texts/; of long Java stacks only the first lines are kept)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lake before anything landed in it."""
+"""A lake before anything is ingested."""
 
 import pickle
 import subprocess

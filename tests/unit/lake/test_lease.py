@@ -1,4 +1,4 @@
-"""Who holds a lease, when it can be taken, and how a holder learns that it was."""
+"""Leases: acquire, renew, expire and release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files of a state are merged, and into what."""
+"""Merge plans of state tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What recorders observed, into tables, without Spark."""
+"""Import of side journals without Spark."""
 
 from pathlib import Path
 

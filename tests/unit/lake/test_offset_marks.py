@@ -1,4 +1,4 @@
-"""How far a table has come."""
+"""Ingested offsets of a table."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Rows into Parquet files, and what is said of them."""
+"""Parquet data files and their statistics."""
 
 from pathlib import Path
 from unittest.mock import patch

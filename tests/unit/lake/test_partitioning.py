@@ -1,4 +1,4 @@
-"""Days and prefixes of rows."""
+"""Partitioning of rows by day and prefix."""
 
 import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Which rows of which files a refresh reads."""
+"""Files and rows that a refresh reads."""
 
 from __future__ import annotations
 

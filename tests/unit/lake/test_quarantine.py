@@ -1,4 +1,4 @@
-"""Blocks that cannot be landed are put aside, and everything else of their part is written."""
+"""Blocks that cannot be ingested are quarantined, and the other blocks of their slice are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How to get into S3, and a lake there without Spark; tests/spark/test_lake_s3.py has the rest."""
+"""S3 options, and a lake on S3 without Spark; tests/spark/test_lake_s3.py has the tests with Spark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def reached(server: S3, monkeypatch: pytest.MonkeyPatch) -> S3:
     return server
 
 
-# --- what is said -----------------------------------------------------------------------------------------------------
+# --- error messages ---------------------------------------------------------------------------------------------------
 
 
 def test_option_aliases_override_the_environment() -> None:
@@ -65,7 +65,7 @@ def test_arrow_filesystem_gets_the_same_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("AWS Error NO_SUCH_BUCKET during x", "there is no bucket 'b' at e"),
         ("AWS Error EXPIRED_TOKEN during x", "e refuses the credentials (EXPIRED_TOKEN)"),
@@ -73,8 +73,8 @@ def test_arrow_filesystem_gets_the_same_options() -> None:
         ("something\n else", "e does not let us work there (something else)"),
     ],
 )
-def test_errors_are_explained_in_one_sentence(text: str, said: str) -> None:
-    assert s3.explain_error(text, "b", "e") == said
+def test_errors_are_explained_in_one_sentence(text: str, expected: str) -> None:
+    assert s3.explain_error(text, "b", "e") == expected
 
 
 # --- files and tables -------------------------------------------------------------------------------------------------

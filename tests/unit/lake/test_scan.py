@@ -153,7 +153,7 @@ def naive(rows: Sequence[dict[str, Any]], question: str, times: TimePredicate) -
     return found
 
 
-def told(batches: Sequence[pa.RecordBatch]) -> list[dict[str, Any]]:
+def to_rows(batches: Sequence[pa.RecordBatch]) -> list[dict[str, Any]]:
     rows = [each for batch in batches for each in batch.to_pylist()]
     return sorted(rows, key=lambda each: each["offset"])
 
@@ -173,28 +173,28 @@ def worlds(draw: st.DrawFn, root: str) -> World:
 
 
 @given(st.data(), questions())
-def test_scan_equals_filter_of_all_rows(data: st.DataObject, asked: tuple[str, TimePredicate]) -> None:
-    question, times = asked
+def test_scan_equals_filter_of_all_rows(data: st.DataObject, query: tuple[str, TimePredicate]) -> None:
+    question, times = query
     with TemporaryDirectory() as root:
         world = data.draw(worlds(root))
         scanner = Scanner(StoragePath.at(root))
         for _ in range(2):  # the second time from what is kept of the files
-            found = told(list(scanner.rows(world.files, ScanRequest(keys_of(question), times))))
+            found = to_rows(list(scanner.rows(world.files, ScanRequest(keys_of(question), times))))
             assert found == naive(world.rows, question, times)
 
 
 @given(st.data(), questions(), st.integers(1, 4))
 def test_limited_scan_includes_the_newest_rows(
-    data: st.DataObject, asked: tuple[str, TimePredicate], limit: int
+    data: st.DataObject, query: tuple[str, TimePredicate], limit: int
 ) -> None:
-    question, times = asked
+    question, times = query
     with TemporaryDirectory() as root:
         world = data.draw(worlds(root))
         keys = keys_of(question)
         batches = Scanner(StoragePath.at(root)).newest(
             world.files, ScanRequest(keys, times), NewestTimes(limit, is_single_key=keys.is_exact)
         )
-        found = told(list(batches))
+        found = to_rows(list(batches))
         wanted = naive(world.rows, question, times)
         assert all(each in wanted for each in found)
         for key in {None} if keys.is_exact else {each["key"] for each in wanted}:
@@ -239,14 +239,18 @@ class Counted:
 COLUMNS = ("key", "payload", "timestamp", "received_at", "offset")
 
 
-def landed(path: Path, rows: list[dict[str, Any]], sizes: Any = KEY_ORDER_SIZES) -> list[DataFile]:  # noqa: ANN401
+def write_files(path: Path, rows: list[dict[str, Any]], sizes: Any = KEY_ORDER_SIZES) -> list[DataFile]:  # noqa: ANN401
     files = DataFileWriter(StoragePath.at(path), SAMPLES, "test", sizes)
     files.write(pa.Table.from_pylist(rows, schema=JOURNAL_SCHEMA), {"day": "1970-01-01", "prefix": "a"})
     return files.close()
 
 
 def test_files_excluded_by_statistics_are_not_opened(tmp_path: Path) -> None:
-    files = [*landed(tmp_path, [row("a/1", 1)]), *landed(tmp_path, [row("a/2", 2)]), *landed(tmp_path, [row("b", 3)])]
+    files = [
+        *write_files(tmp_path, [row("a/1", 1)]),
+        *write_files(tmp_path, [row("a/2", 2)]),
+        *write_files(tmp_path, [row("b", 3)]),
+    ]
     location = Counted(tmp_path)
     scanner = Scanner(location)
     (found,) = scanner.rows(files, ScanRequest(keys_of("a/2"), TimePredicate()))
@@ -261,7 +265,7 @@ def test_large_payloads_of_other_keys_are_not_read(tmp_path: Path) -> None:
     noise = np.random.default_rng(0)
     rows = [row("a/battery", at) for at in range(100)]
     rows += [row("a/camera", 100 + at, payload=noise.bytes(len(image))) for at in range(50)]
-    files = landed(tmp_path, rows)
+    files = write_files(tmp_path, rows)
     location = Counted(tmp_path)
     (found,) = Scanner(location).rows(files, ScanRequest(keys_of("a/battery"), TimePredicate(), COLUMNS))
     assert found.num_rows == 100
@@ -270,7 +274,7 @@ def test_large_payloads_of_other_keys_are_not_read(tmp_path: Path) -> None:
 
 def test_without_dictionary_match_only_the_dictionary_is_read(tmp_path: Path) -> None:
     rows = [row(key, at, payload=b"x" * 1000) for at, key in enumerate(["a/1", "a/3"] * 1000)]
-    files = landed(tmp_path, rows)
+    files = write_files(tmp_path, rows)
     location = Counted(tmp_path)
     scanner = Scanner(location)
     assert list(scanner.rows(files, ScanRequest(keys_of("a/2"), TimePredicate()))) == []
@@ -280,7 +284,7 @@ def test_without_dictionary_match_only_the_dictionary_is_read(tmp_path: Path) ->
 
 
 def test_second_scan_uses_cached_footer(tmp_path: Path) -> None:
-    files = landed(tmp_path, [row("a", 1)])
+    files = write_files(tmp_path, [row("a", 1)])
     location = Counted(tmp_path)
     scanner = Scanner(location)
     wanted = ScanRequest(keys_of("a"), TimePredicate(), COLUMNS)
@@ -292,7 +296,7 @@ def test_second_scan_uses_cached_footer(tmp_path: Path) -> None:
 
 
 def test_metadata_cache_is_bounded(tmp_path: Path) -> None:
-    files = [file for at in range(4) for file in landed(tmp_path, [row(f"a/{at}", at)])]
+    files = [file for at in range(4) for file in write_files(tmp_path, [row(f"a/{at}", at)])]
     location = Counted(tmp_path)
     scanner = Scanner(location, cache_bytes=60_000)
     for file in files:
@@ -304,7 +308,7 @@ def test_metadata_cache_is_bounded(tmp_path: Path) -> None:
 
 
 def test_limited_scan_opens_the_newest_file_only(tmp_path: Path) -> None:
-    files = [file for at in range(0, 100, 10) for file in landed(tmp_path, [row("a", at + n) for n in range(10)])]
+    files = [file for at in range(0, 100, 10) for file in write_files(tmp_path, [row("a", at + n) for n in range(10)])]
     location = Counted(tmp_path)
     (found,) = Scanner(location).newest(
         files, ScanRequest(keys_of("a"), TimePredicate()), NewestTimes(3, is_single_key=True)
@@ -314,7 +318,7 @@ def test_limited_scan_opens_the_newest_file_only(tmp_path: Path) -> None:
 
 
 def test_rows_found_elsewhere_are_counted_for_the_limit(tmp_path: Path) -> None:
-    files = landed(tmp_path, [row("a", at) for at in range(10)])
+    files = write_files(tmp_path, [row("a", at) for at in range(10)])
     location = Counted(tmp_path)
     newest = NewestTimes(1, is_single_key=True)
     newest.add(["a"], [20_000_000])
@@ -323,8 +327,8 @@ def test_rows_found_elsewhere_are_counted_for_the_limit(tmp_path: Path) -> None:
 
 
 def test_row_group_with_only_older_rows_is_skipped(tmp_path: Path) -> None:
-    old = landed(tmp_path, [row("a/1", 1), row("a/2", 2)])
-    new = landed(tmp_path, [row("a/1", 11), row("a/2", 12)])
+    old = write_files(tmp_path, [row("a/1", 1), row("a/2", 2)])
+    new = write_files(tmp_path, [row("a/1", 11), row("a/2", 12)])
     newest = NewestTimes(1)
     (found,) = Scanner(Counted(tmp_path)).newest([*old, *new], ScanRequest(keys_of("a/*"), TimePredicate()), newest)
     assert found.column("offset").to_pylist() == [11, 12]
@@ -339,11 +343,11 @@ def test_large_payloads_are_returned_in_batches(tmp_path: Path, monkeypatch: pyt
     file = DataFile("x", (tmp_path / "x").stat().st_size, 64, {})
     batches = list(Scanner(StoragePath.at(tmp_path)).rows([file], ScanRequest(keys_of("a"), TimePredicate())))
     assert len(batches) > 5
-    assert [each["payload"] for each in told(batches)] == [each["payload"] for each in rows]
+    assert [each["payload"] for each in to_rows(batches)] == [each["payload"] for each in rows]
 
 
 def test_remote_scan_makes_few_requests_and_prefetches_files(tmp_path: Path) -> None:
-    files = [file for at in range(20) for file in landed(tmp_path, [row(f"a/{at}", at), row("a/x", at)])]
+    files = [file for at in range(20) for file in write_files(tmp_path, [row(f"a/{at}", at), row("a/x", at)])]
     location = Counted(tmp_path, local=False)
     found = list(Scanner(location).rows(files, ScanRequest(keys_of("a/*"), TimePredicate())))
     assert [batch.column("offset").to_pylist() for batch in found] == [[at, at] for at in range(20)]
@@ -351,7 +355,7 @@ def test_remote_scan_makes_few_requests_and_prefetches_files(tmp_path: Path) -> 
 
 
 def test_abandoned_scan_leaves_no_thread(tmp_path: Path) -> None:
-    files = [file for at in range(20) for file in landed(tmp_path, [row("a", at)])]
+    files = [file for at in range(20) for file in write_files(tmp_path, [row("a", at)])]
     batches = Scanner(Counted(tmp_path, local=False)).rows(files, ScanRequest(keys_of("a"), TimePredicate()))
     next(batches)
     batches.close()  # type: ignore[attr-defined]
@@ -381,7 +385,7 @@ def test_non_parquet_file_raises_with_its_path(tmp_path: Path, content: bytes) -
 
 
 def test_truncated_file_raises_with_its_path(tmp_path: Path) -> None:
-    (file,) = landed(tmp_path, [row("a", 1)])
+    (file,) = write_files(tmp_path, [row("a", 1)])
     path = tmp_path / file.path
     path.write_bytes(path.read_bytes()[: file.size // 2])
     with pytest.raises(LakeError, match="cannot be read"):
@@ -392,7 +396,7 @@ def test_truncated_file_raises_with_its_path(tmp_path: Path) -> None:
 @given(st.data())
 def test_damaged_files_are_read_or_raise_with_their_path(data: st.DataObject) -> None:
     with TemporaryDirectory() as root:
-        (file,) = landed(Path(root), [row("a", at) for at in range(5)])
+        (file,) = write_files(Path(root), [row("a", at) for at in range(5)])
         content = bytearray((Path(root) / file.path).read_bytes())
         for place in data.draw(st.lists(st.integers(0, file.size - 1), min_size=1, max_size=4)):
             content[place] = data.draw(st.integers(0, 255))

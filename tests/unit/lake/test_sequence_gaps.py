@@ -1,4 +1,4 @@
-"""Numbers of one source, judged at once or in any pieces, against sets."""
+"""Gap detection of one source, in one or several batches, against a model with sets."""
 
 import tracemalloc
 from collections import Counter
@@ -14,8 +14,8 @@ from zenspark.lake import sequence_gaps
 from zenspark.lake.sequence_gaps import SN_MODULUS, MissingRange, SourceState, unwrap, update_gaps
 
 
-class Told:
-    """A source that hears its numbers in pieces, and everything that was said of it."""
+class GapTracker:
+    """Feeds numbers of a source in batches, and collects the results."""
 
     def __init__(self, wraps: bool = True) -> None:
         self.wraps = wraps
@@ -24,7 +24,7 @@ class Told:
         self.finalized: list[MissingRange] = []
         self._clock = 0
 
-    def hear(self, numbers: list[int]) -> "Told":
+    def receive(self, numbers: list[int]) -> "GapTracker":
         times = np.arange(self._clock, self._clock + len(numbers), dtype=np.int64)
         self._clock += len(numbers)
         verdict = update_gaps(self.source, np.array(numbers, np.int64), times, self.wraps)
@@ -49,20 +49,20 @@ pieces = st.lists(st.lists(st.integers(0, 40), min_size=1), min_size=1)
 
 @given(pieces)
 def test_result_is_independent_of_order_and_batches(numbers: list[list[int]]) -> None:
-    told = Told()
+    tracker = GapTracker()
     for piece in numbers:
-        told.hear(piece)
-    heard = [number for piece in numbers for number in piece]
-    assert told.missing == missing_of(heard)
-    assert told.repeated == Counter({number: count - 1 for number, count in Counter(heard).items() if count > 1})
+        tracker.receive(piece)
+    received = [number for piece in numbers for number in piece]
+    assert tracker.missing == missing_of(received)
+    assert tracker.repeated == Counter({number: count - 1 for number, count in Counter(received).items() if count > 1})
 
 
 @given(pieces, st.integers(0, SN_MODULUS - 1))
 def test_wrapped_numbers_are_unwrapped(numbers: list[list[int]], start: int) -> None:
-    plain, wrapped = Told(), Told()
+    plain, wrapped = GapTracker(), GapTracker()
     for piece in numbers:
-        plain.hear(piece)
-        wrapped.hear([(number + start) % SN_MODULUS for number in piece])
+        plain.receive(piece)
+        wrapped.receive([(number + start) % SN_MODULUS for number in piece])
     assert [size(each) for each in wrapped.missing] == [size(each) for each in plain.missing]
     shifted = {(number + start) % SN_MODULUS: count for number, count in plain.repeated.items()}
     assert {number % SN_MODULUS: count for number, count in wrapped.repeated.items()} == shifted
@@ -74,40 +74,43 @@ def size(gap: tuple[int, int]) -> int:
 
 @given(pieces, st.integers(0, 2**48))
 def test_non_wrapping_numbers_are_unchanged(numbers: list[list[int]], start: int) -> None:
-    told = Told(wraps=False)
+    tracker = GapTracker(wraps=False)
     for piece in numbers:
-        told.hear([number * 2**31 + start for number in piece])
-    assert told.missing == missing_of([number * 2**31 + start for piece in numbers for number in piece])
+        tracker.receive([number * 2**31 + start for number in piece])
+    assert tracker.missing == missing_of([number * 2**31 + start for piece in numbers for number in piece])
 
 
 def test_gap_is_noticed_when_the_later_neighbour_arrives() -> None:
-    assert Told().hear([1, 2, 5]).source.open_ranges == (MissingRange(3, 4, 2),)
-    assert Told().hear([5, 2, 1]).source.open_ranges == (MissingRange(3, 4, 1),)
-    assert Told().hear([1, 2]).hear([9, 5]).source.open_ranges == (MissingRange(3, 4, 3), MissingRange(6, 8, 3))
+    assert GapTracker().receive([1, 2, 5]).source.open_ranges == (MissingRange(3, 4, 2),)
+    assert GapTracker().receive([5, 2, 1]).source.open_ranges == (MissingRange(3, 4, 1),)
+    assert GapTracker().receive([1, 2]).receive([9, 5]).source.open_ranges == (
+        MissingRange(3, 4, 3),
+        MissingRange(6, 8, 3),
+    )
 
 
 def test_numbers_before_the_first_are_not_missing() -> None:
-    assert Told().hear([1000, 1001]).missing == []
+    assert GapTracker().receive([1000, 1001]).missing == []
 
 
 def test_lower_number_extends_the_range_and_makes_a_gap() -> None:
-    assert Told().hear([10]).hear([7]).missing == [(8, 9)]
+    assert GapTracker().receive([10]).receive([7]).missing == [(8, 9)]
 
 
 def test_late_number_splits_a_missing_range() -> None:
-    assert Told().hear([0, 10]).hear([5]).missing == [(1, 4), (6, 9)]
-    assert Told().hear([0, 10]).hear([1, 9]).missing == [(2, 8)]
+    assert GapTracker().receive([0, 10]).receive([5]).missing == [(1, 4), (6, 9)]
+    assert GapTracker().receive([0, 10]).receive([1, 9]).missing == [(2, 8)]
 
 
 def test_surplus_ranges_are_finalized_and_ignored() -> None:
     with patch.object(sequence_gaps, "MAX_OPEN_RANGES", 2):
-        told = Told().hear([0, 2, 4, 6, 8])
-        assert [(gap.first, gap.last) for gap in told.finalized] == [(1, 1), (3, 3)]
-        told.hear([1, 3, 2, -5 % SN_MODULUS])
-        assert told.missing == [(1, 1), (3, 3), (5, 5), (7, 7)]
-        assert told.repeated == Counter()
-        told.hear([5])
-        assert told.missing == [(1, 1), (3, 3), (7, 7)]
+        tracker = GapTracker().receive([0, 2, 4, 6, 8])
+        assert [(gap.first, gap.last) for gap in tracker.finalized] == [(1, 1), (3, 3)]
+        tracker.receive([1, 3, 2, -5 % SN_MODULUS])
+        assert tracker.missing == [(1, 1), (3, 3), (5, 5), (7, 7)]
+        assert tracker.repeated == Counter()
+        tracker.receive([5])
+        assert tracker.missing == [(1, 1), (3, 3), (7, 7)]
 
 
 @pytest.mark.parametrize(

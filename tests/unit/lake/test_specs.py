@@ -1,4 +1,4 @@
-"""The tables' columns."""
+"""Columns of the tables."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Files of a lake, on this machine and elsewhere."""
+"""Addresses and files of local and remote locations."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Which files vacuum removes."""
+"""Files that vacuum deletes."""
 
 from __future__ import annotations
 

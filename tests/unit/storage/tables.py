@@ -19,13 +19,13 @@ from zenspark.lake.partitioning import split_by_partition
 from zenspark.spark.lake import Lake
 
 
-class Landed:
+class FakeLake:
     """Tables as a landing leaves them."""
 
     def __init__(self, path: str | Path, options: Mapping[str, str] | None = None) -> None:
         self.lake = Lake(path, options)
 
-    def land(self, rows: pa.RecordBatch, sizes: RowGroupSizes = ARRIVAL_ORDER_SIZES) -> list[DataFile]:
+    def ingest(self, rows: pa.RecordBatch, sizes: RowGroupSizes = ARRIVAL_ORDER_SIZES) -> list[DataFile]:
         """Bring rows into `samples`."""
         table = self.table("samples")
         files = DataFileWriter(table.location, table.spec, "test", sizes)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.storage.made import EPOCH, recorded, row
-from tests.unit.storage.tables import Landed, append
+from tests.unit.storage.tables import FakeLake, append
 from zenspark.errors import LakeError
 from zenspark.journal import Journal, JournalWriter, Policy
 from zenspark.journal.retention import trim
@@ -35,10 +35,10 @@ DAY = 86_400.0
 
 
 class Past:
-    """A history of rows, some landed, the rest in the journal."""
+    """A history of rows, some ingested, the rest in the journal."""
 
     def __init__(self, path: Path) -> None:
-        self.files = Landed(path / "lake")
+        self.files = FakeLake(path / "lake")
         self.path = path / "journal"
 
     def history(self, scope: KeyScope | None = None) -> History:
@@ -50,12 +50,12 @@ class Past:
         found = self.history(scope).samples(HistoryQuery(key, times, limit))
         return [(key, body.payload if isinstance(body, Put) else None) for key, body in found]
 
-    def record(self, rows: list[dict[str, Any]], landed: int = 0) -> None:
+    def record(self, rows: list[dict[str, Any]], ingested: int = 0) -> None:
         with JournalWriter(self.path, recorder="r") as writer:
             first = writer.end
             append(writer, rows)
-        if landed:
-            self.files.land(recorded(rows[:landed], first))
+        if ingested:
+            self.files.ingest(recorded(rows[:ingested], first))
 
 
 @pytest.fixture
@@ -64,17 +64,17 @@ def past(tmp_path: Path) -> Past:
 
 
 def test_ingested_and_journal_rows_are_returned_once_in_order(past: Past) -> None:
-    past.record([row("a", b"1", 1), row("a", b"3", 3), row("b", b"2", 2), row("a", b"2", 2)], landed=2)
+    past.record([row("a", b"1", 1), row("a", b"3", 3), row("b", b"2", 2), row("a", b"2", 2)], ingested=2)
     assert past.samples("a") == [("a", b"1"), ("a", b"2"), ("a", b"3")]
     assert past.samples("**") == [("a", b"1"), ("b", b"2"), ("a", b"2"), ("a", b"3")]
-    past.files.land(recorded([row("b", b"2", 2), row("a", b"2", 2)], first=2))
+    past.files.ingest(recorded([row("b", b"2", 2), row("a", b"2", 2)], first=2))
     assert past.samples("a") == [("a", b"1"), ("a", b"2"), ("a", b"3")]
 
 
-@pytest.mark.parametrize("landed", [0, 5])
-def test_time_ranges(past: Past, landed: int) -> None:
+@pytest.mark.parametrize("ingested", [0, 5])
+def test_time_ranges(past: Past, ingested: int) -> None:
     rows = [row("a", b"%d" % second, second * DAY, received=second * DAY + 1) for second in range(1, 4)]
-    past.record([*rows, row("a", b"u", received=2.5 * DAY), row("a", None, 4 * DAY)], landed)
+    past.record([*rows, row("a", b"u", received=2.5 * DAY), row("a", None, 4 * DAY)], ingested)
     assert past.samples("a", TimeRange(2 * DAY, 3 * DAY)) == [("a", b"2"), ("a", b"u"), ("a", b"3")]
     assert past.samples("a", TimeRange(2 * DAY, 3 * DAY, False, False)) == [("a", b"u")]
     assert past.samples("a", TimeRange(2.7 * DAY)) == [("a", b"3"), ("a", None)]
@@ -83,16 +83,16 @@ def test_time_ranges(past: Past, landed: int) -> None:
     assert past.samples("a", TimeRange(1e300)) == []
 
 
-@pytest.mark.parametrize("landed", [0, 4])
-def test_wildcard_samples_are_returned_for_matching_keys(past: Past, landed: int) -> None:
-    past.record([row("a/1", b"1", 1), row("b/1", b"2", 2), row("*/1", None, 3), row("a/*", b"4", 4)], landed)
+@pytest.mark.parametrize("ingested", [0, 4])
+def test_wildcard_samples_are_returned_for_matching_keys(past: Past, ingested: int) -> None:
+    past.record([row("a/1", b"1", 1), row("b/1", b"2", 2), row("*/1", None, 3), row("a/*", b"4", 4)], ingested)
     assert past.samples("a/1") == [("a/1", b"1"), ("*/1", None), ("a/*", b"4")]
     assert past.samples("b/*") == [("b/1", b"2"), ("*/1", None)]
 
 
 def test_limit_returns_the_newest_of_each_key(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row(key, b"%d" % second, second) for second in (3, 1, 2) for key in ("a", "b")]
-    past.record(rows, landed=3)
+    past.record(rows, ingested=3)
     assert past.samples("**", limit=1) == [("a", b"3"), ("b", b"3")]
     assert past.samples("*", limit=2) == [("a", b"2"), ("b", b"2"), ("a", b"3"), ("b", b"3")]
     monkeypatch.setattr(history, "MAX_SORTED_ROWS", 2)
@@ -101,7 +101,7 @@ def test_limit_returns_the_newest_of_each_key(past: Past, monkeypatch: pytest.Mo
 
 def test_limit_for_single_key_includes_wildcard_samples(past: Past) -> None:
     rows = [row("a/1", b"1", 1), row("a/*", b"2", 2), row("a/2", b"3", 3), row("a/1", b"4", 4), row("**", b"5", 5)]
-    past.record(rows, landed=4)
+    past.record(rows, ingested=4)
     assert past.samples("a/1", limit=2) == [("a/1", b"4"), ("**", b"5")]
     assert past.samples("a/1", limit=3) == [("a/*", b"2"), ("a/1", b"4"), ("**", b"5")]
     assert past.samples("a/1", limit=9) == [("a/1", b"1"), ("a/*", b"2"), ("a/1", b"4"), ("**", b"5")]
@@ -112,7 +112,7 @@ def test_limit_for_single_key_includes_wildcard_samples(past: Past) -> None:
 
 def test_a_limit_opens_the_newest_files_only(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     for hour in range(5):
-        past.record([row("a", b"%d" % (10 * hour + at), 3600 * hour + at) for at in range(10)], landed=10)
+        past.record([row("a", b"%d" % (10 * hour + at), 3600 * hour + at) for at in range(10)], ingested=10)
     opened: list[str] = []
     open_file = StoragePath.open
 
@@ -130,7 +130,7 @@ def test_a_limit_opens_the_newest_files_only(past: Past, monkeypatch: pytest.Mon
 
 
 def test_too_many_samples_are_returned_unsorted(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
-    past.record([row("a", b"%d" % second, second) for second in (3, 1)], landed=2)
+    past.record([row("a", b"%d" % second, second) for second in (3, 1)], ingested=2)
     past.record([row("a", b"%d" % second, second) for second in (2, 4, 0)])
     for limit in ("MAX_SORTED_ROWS", "MAX_SORTED_BYTES"):
         with monkeypatch.context() as changed:
@@ -152,9 +152,9 @@ def test_sample_is_returned_unchanged(past: Past) -> None:
     assert deleted == Del(attachment=b"y")
 
 
-@pytest.mark.parametrize("landed", [0, 2])
-def test_with_a_prefix(past: Past, landed: int) -> None:
-    past.record([row("a/1", b"1", 1), row("b", b"2", 2)], landed)
+@pytest.mark.parametrize("ingested", [0, 2])
+def test_with_a_prefix(past: Past, ingested: int) -> None:
+    past.record([row("a/1", b"1", 1), row("b", b"2", 2)], ingested)
     scope = KeyScope(["old/a/**"], "old")
     assert past.samples("old/**", scope=scope) == [("old/a/1", b"1")]
     assert past.samples("old/a/1", scope=scope) == [("old/a/1", b"1")]
@@ -177,9 +177,9 @@ def compact(past: Past, rows: list[dict[str, Any]]) -> None:
 
 def test_removed_files_are_retried_with_a_new_snapshot(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row("a", b"%d" % at, at) for at in range(4)]
-    past.record(rows[:2], landed=2)
-    past.record(rows[2:], landed=2)
-    asked = past.history()
+    past.record(rows[:2], ingested=2)
+    past.record(rows[2:], ingested=2)
+    service = past.history()
     scan_rows = Scanner.rows
 
     def overtaken(scanner: Scanner, files: list[DataFile], wanted: ScanRequest) -> Iterator[pa.RecordBatch]:
@@ -188,14 +188,14 @@ def test_removed_files_are_retried_with_a_new_snapshot(past: Past, monkeypatch: 
         return scan_rows(scanner, files, wanted)
 
     monkeypatch.setattr(Scanner, "rows", overtaken)
-    assert [body for _, body in asked.samples(HistoryQuery("a", ALWAYS))] == [
+    assert [body for _, body in service.samples(HistoryQuery("a", ALWAYS))] == [
         body for _, body in past.history().samples(HistoryQuery("a", ALWAYS))
     ]
     assert past.samples("a") == [("a", b"%d" % at) for at in range(4)]
 
 
 def test_missing_files_raise_with_their_path(past: Past) -> None:
-    past.record([row("a", b"1", 1)], landed=1)
+    past.record([row("a", b"1", 1)], ingested=1)
     table = past.files.table("samples")
     (file,) = table.files
     table.location.remove(file.path)
@@ -208,7 +208,7 @@ def test_missing_files_raise_with_their_path(past: Past) -> None:
 def test_no_retry_after_the_first_sample(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "MAX_SORTED_ROWS", 1)
     for at in (1, 2):
-        past.record([row("a", b"%d" % (at + n), at + n) for n in range(2)], landed=2)
+        past.record([row("a", b"%d" % (at + n), at + n) for n in range(2)], ingested=2)
     files = past.files.table("samples").files
     past.files.table("samples").location.remove(files[1].path)
     answers = past.history().samples(HistoryQuery("a", ALWAYS))
@@ -226,7 +226,7 @@ def test_trimmed_rows_are_retried_in_the_lake(past: Past, monkeypatch: pytest.Mo
 
     def overtaken(sources: StorageInputs, *given: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - as `read_tail` has them
         monkeypatch.setattr(StorageInputs, "read_tail", tail)
-        past.files.land(recorded(rows[:2]))
+        past.files.ingest(recorded(rows[:2]))
         trim(past.path, Policy(retain_bytes=1), 0)
         return tail(sources, *given)
 
@@ -241,7 +241,7 @@ def test_trimmed_rows_are_retried_in_the_lake(past: Past, monkeypatch: pytest.Mo
 
 
 def test_rows_of_another_tool_without_key_offset_or_times(past: Past) -> None:
-    past.record([row("a", b"1", 1)], landed=1)
+    past.record([row("a", b"1", 1)], ingested=1)
     table = past.files.table("samples")
     foreign = [
         {"key": "a", "kind": "PUT", "payload": b"2", "timestamp": EPOCH + timedelta(seconds=2)},
@@ -271,7 +271,7 @@ ROWS = st.builds(
 QUESTIONS = [*NAMES, "*", "b/*", "a/**", "x" * 70 + "/*", "q"]
 
 
-def expected(rows: list[dict[str, Any]], asked: HistoryQuery) -> list[tuple[str, bytes]]:
+def expected(rows: list[dict[str, Any]], query: HistoryQuery) -> list[tuple[str, bytes]]:
     """What a storage without a lake would answer that looks at everything."""
 
     def second(each: dict[str, Any]) -> float:
@@ -280,15 +280,15 @@ def expected(rows: list[dict[str, Any]], asked: HistoryQuery) -> list[tuple[str,
     wanted = [
         (second(each), each.get("timestamp_ntp64") or 0, at, each)
         for at, each in enumerate(rows)
-        if intersects(asked.key_expr, each["key"]) and second(each) in asked.times
+        if intersects(query.key_expr, each["key"]) and second(each) in query.times
     ]
     wanted.sort(key=lambda each: each[:3])
     found: list[tuple[str, bytes]] = []
     counts: dict[str, int] = {}
     for *_, each in reversed(wanted):
-        group = each["key"] if "*" in asked.key_expr else ""
+        group = each["key"] if "*" in query.key_expr else ""
         counts[group] = counts.get(group, 0) + 1
-        if asked.limit is None or counts[group] <= asked.limit:
+        if query.limit is None or counts[group] <= query.limit:
             found.append((each["key"], each["payload"]))
     return found[::-1]
 
@@ -309,33 +309,35 @@ def test_result_equals_filter_of_all_rows(
 ) -> None:
     times = TimeRange(-math.inf if start is None else start, math.inf if end is None else end, start != 5, end != 5)
     rows = [each for batch, _ in batches for each in batch]
-    asked = HistoryQuery(question, times, limit)
+    query = HistoryQuery(question, times, limit)
     with TemporaryDirectory() as root:
         past = Past(Path(root))
-        landed = 0
+        ingested = 0
         with JournalWriter(past.path, recorder="r") as writer:
-            for batch, lands in batches:
+            for batch, is_ingested in batches:
                 first = writer.end
                 append(writer, batch)
-                if lands and first == landed:  # a landing leaves nothing out
-                    past.files.land(recorded(batch, first), KEY_ORDER_SIZES if first % 2 else ARRIVAL_ORDER_SIZES)
-                    landed = writer.end
-        assert past.samples(question, times, limit) == expected(rows, asked)
+                if is_ingested and first == ingested:  # ingestion skips no rows
+                    past.files.ingest(recorded(batch, first), KEY_ORDER_SIZES if first % 2 else ARRIVAL_ORDER_SIZES)
+                    ingested = writer.end
+        assert past.samples(question, times, limit) == expected(rows, query)
 
 
 def test_concurrent_queries_during_ingestion(past: Past) -> None:
     rows = [row("a", b"%d" % at, at) for at in range(60)]
-    past.record(rows[:10], landed=10)
-    asked = past.history()
+    past.record(rows[:10], ingested=10)
+    service = past.history()
     stopped = threading.Event()
     wrong: list[Any] = []
 
     def ask() -> None:
         while not stopped.is_set():
-            found = [body.payload for _, body in asked.samples(HistoryQuery("a", ALWAYS)) if isinstance(body, Put)]
+            found = [body.payload for _, body in service.samples(HistoryQuery("a", ALWAYS)) if isinstance(body, Put)]
             if found != [b"%d" % at for at in range(len(found))] or len(found) < 10:
                 wrong.append(found)
-            newest = [body.payload for _, body in asked.samples(HistoryQuery("a", ALWAYS, 1)) if isinstance(body, Put)]
+            newest = [
+                body.payload for _, body in service.samples(HistoryQuery("a", ALWAYS, 1)) if isinstance(body, Put)
+            ]
             if len(newest) != 1 or int(newest[0]) < 9:
                 wrong.append(newest)
 
@@ -344,7 +346,7 @@ def test_concurrent_queries_during_ingestion(past: Past) -> None:
         thread.start()
     for start in range(10, 60, 5):
         past.record(rows[start : start + 5])
-        past.files.land(recorded(rows[start : start + 5], start))
+        past.files.ingest(recorded(rows[start : start + 5], start))
     stopped.set()
     for thread in threads:
         thread.join()

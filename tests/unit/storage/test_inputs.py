@@ -9,7 +9,7 @@ import pytest
 
 from tests.s3 import serving
 from tests.unit.storage.made import recorded, row
-from tests.unit.storage.tables import Landed, append
+from tests.unit.storage.tables import FakeLake, append
 from zenspark.errors import OffsetOutOfRange
 from zenspark.journal import Journal, JournalWriter, Policy
 from zenspark.journal.retention import trim
@@ -30,23 +30,23 @@ ALL = ScanRequest(KeyPredicate(everything), TimePredicate(), ("key", "payload"))
 
 def test_without_lake_snapshot_is_empty() -> None:
     sources = StorageInputs(None, [])
-    landed, past = sources.latest_rows(), sources.snapshot()
-    assert (list(landed.batches), landed.offsets) == ([], {})
+    latest, past = sources.latest_rows(), sources.snapshot()
+    assert (list(latest.batches), latest.offsets) == ([], {})
     assert (list(past.rows(ALL)), list(past.newest(ALL, NewestTimes(1))), past.offsets) == ([], [], {})
     assert list(sources.read_tail({})) == []
 
 
 def test_missing_lake_is_empty_until_created(tmp_path: Path) -> None:
-    lake = Landed(tmp_path)
+    lake = FakeLake(tmp_path)
     sources = StorageInputs(lake, [])
     assert list(sources.snapshot().rows(ALL)) == []
-    lake.land(recorded([row("a", b"1", 1)]))
+    lake.ingest(recorded([row("a", b"1", 1)]))
     assert [batch.to_pylist() for batch in sources.snapshot().rows(ALL)] == [[{"key": "a", "payload": b"1"}]]
 
 
 def test_rows_of_lake_tables(tmp_path: Path) -> None:
-    lake = Landed(tmp_path)
-    lake.land(recorded([row("a", b"1", 1), row("b", b"2", 1), row("a", b"3", DAY)]))
+    lake = FakeLake(tmp_path)
+    lake.ingest(recorded([row("a", b"1", 1), row("b", b"2", 1), row("a", b"3", DAY)]))
     sources = StorageInputs(lake, [])
     assert sorted(each["payload"] for batch in sources.snapshot().rows(ALL) for each in batch.to_pylist()) == [
         b"1",
@@ -74,8 +74,8 @@ def test_missing_journal_is_empty_until_created(tmp_path: Path) -> None:
         assert list(sources.read_tail({}, received_after=11_000_000)) == []
 
 
-class Overtaken(Landed):
-    """A lake into which rows land, and are trimmed from the journal, right after it was looked at."""
+class Overtaken(FakeLake):
+    """A lake into which rows are ingested, and trimmed from the journal, right after it was read."""
 
     def __init__(self, path: Path, journal: Path) -> None:
         super().__init__(path)
@@ -86,7 +86,7 @@ class Overtaken(Landed):
         found = super().table(name)
         if self.is_due:
             self.is_due = False
-            self.land(recorded([row("a", b"%d" % at, at) for at in range(2)]))
+            self.ingest(recorded([row("a", b"%d" % at, at) for at in range(2)]))
             trim(self.journal, Policy(retain_bytes=1), 0)
         return found
 
@@ -120,9 +120,9 @@ def test_rows_trimmed_while_reading_raise_offset_out_of_range(tmp_path: Path) ->
 
 def test_lake_on_s3_is_read() -> None:
     with serving() as server:
-        lake = Landed(f"s3://{server.bucket()}/lake", server.options)
+        lake = FakeLake(f"s3://{server.bucket()}/lake", server.options)
         for hour in range(3):
-            lake.land(recorded([row("a", b"%d" % (10 * hour + at), 3600 * hour + at) for at in range(10)], 10 * hour))
+            lake.ingest(recorded([row("a", b"%d" % (10 * hour + at), 3600 * hour + at) for at in range(10)], 10 * hour))
         sources = StorageInputs(lake, [])
         past = sources.snapshot(prefix="a")
         found = [each["payload"] for batch in past.rows(ALL) for each in batch.to_pylist()]

@@ -8,7 +8,7 @@ from typing import NoReturn
 import pytest
 
 from tests.unit.storage.made import recorded, row
-from tests.unit.storage.tables import Landed, append
+from tests.unit.storage.tables import FakeLake, append
 from tests.waiting import until
 from zenspark.errors import LakeError
 from zenspark.journal import Journal, JournalError, JournalWriter, Policy
@@ -20,7 +20,7 @@ from zenspark.storage.key_scope import KeyScope
 from zenspark.storage.latest_store import LatestValueStore
 
 
-def followed(lake: Landed | None, path: Path) -> tuple[LatestValueStore, JournalTailer]:
+def followed(lake: FakeLake | None, path: Path) -> tuple[LatestValueStore, JournalTailer]:
     newest = LatestValueStore()
     return newest, JournalTailer(newest, KeyScope(["**"]), StorageInputs(lake, [Journal(path)]))
 
@@ -31,7 +31,7 @@ def value(newest: LatestValueStore, key: str) -> bytes | None:
 
 
 def test_store_is_loaded_from_lake_and_journal(tmp_path: Path) -> None:
-    lake = Landed(tmp_path / "lake")
+    lake = FakeLake(tmp_path / "lake")
     now = time.time()
     rows = [
         row("a", b"1", now),
@@ -42,7 +42,7 @@ def test_store_is_loaded_from_lake_and_journal(tmp_path: Path) -> None:
     ]
     with JournalWriter(tmp_path / "j", recorder="r") as writer:
         append(writer, rows)
-        lake.land(recorded(rows[:4]))
+        lake.ingest(recorded(rows[:4]))
         newest, tailer = followed(lake, tmp_path / "j")
         tailer.start()
         assert [value(newest, key) for key in "abc"] == [b"1", b"2", None]
@@ -65,7 +65,7 @@ def test_new_journal_rows_are_applied(tmp_path: Path) -> None:
 
 
 def test_rows_trimmed_before_poll_are_loaded_from_the_lake(tmp_path: Path) -> None:
-    lake = Landed(tmp_path / "lake")
+    lake = FakeLake(tmp_path / "lake")
     newest, tailer = followed(lake, tmp_path / "j")
     rows = [row(key, b"1", 1) for key in "abc"]
     with JournalWriter(tmp_path / "j", Policy(segment_bytes=1), recorder="r") as writer:
@@ -73,7 +73,7 @@ def test_rows_trimmed_before_poll_are_loaded_from_the_lake(tmp_path: Path) -> No
         assert tailer.poll() == 1
         for each in rows[1:]:
             append(writer, [each])
-    lake.land(recorded(rows))
+    lake.ingest(recorded(rows))
     trim(tmp_path / "j", Policy(retain_bytes=1), 0)
     tailer.poll()
     assert [value(newest, key) for key in "abc"] == [b"1"] * 3
@@ -84,12 +84,12 @@ def test_unreadable_lake_is_retried_while_tailing_the_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(journal_tailer, "LAKE_RETRY_SECONDS", 0.01)
-    lake = Landed(tmp_path / "lake")
+    lake = FakeLake(tmp_path / "lake")
     rows = [row(key, b"1", 1) for key in "abcd"]
     with JournalWriter(tmp_path / "j", Policy(segment_bytes=1), recorder="r") as writer:
         for each in rows[:3]:
             append(writer, [each])
-        lake.land(recorded(rows[:2]))
+        lake.ingest(recorded(rows[:2]))
         trim(tmp_path / "j", Policy(retain_bytes=1), 0)
         with monkeypatch.context() as gone:
             gone.setattr(lake, "newest", _cannot_be_read)

@@ -67,8 +67,8 @@ def test_literal_prefix_of_query_and_scope() -> None:
 
 def test_invalid_keys_are_not_selected() -> None:
     names = pa.array(["", "/a", "a/", "a//b", "a#", "a$b", "a/b", "a/***", "a/**"])
-    for asked in ("**", "a/**", "a/*", "*/b"):
-        assert names.filter(pa.array(KeyScope(["**"]).match(names, asked))).to_pylist() == ["a/b", "a/**"]
+    for query in ("**", "a/**", "a/*", "*/b"):
+        assert names.filter(pa.array(KeyScope(["**"]).match(names, query))).to_pylist() == ["a/b", "a/**"]
     table = recorded([row("a", b"", 1), row("b", b"", 1)])
     nameless = table.set_column(0, "key", pa.array(["a", None]))
     keys, rows = KeyScope(["**"]).select_rows(nameless)
@@ -80,16 +80,16 @@ KEY = st.lists(CHUNK, min_size=1, max_size=4).map("/".join).map(lambda text: str
 
 
 @given(st.lists(KEY, min_size=1, max_size=8), KEY, st.lists(KEY, min_size=1, max_size=3, unique=True))
-def test_names_match_as_key_expressions_do(names: list[str], asked: str, key_exprs: list[str]) -> None:
+def test_names_match_as_key_expressions_do(names: list[str], query: str, key_exprs: list[str]) -> None:
     scope = KeyScope(key_exprs)
     for owner in range(len(key_exprs)):
         expected = [
-            intersects(asked, name)
+            intersects(query, name)
             and intersects(key_exprs[owner], name)
             and not any(intersects(other, name) for other in key_exprs[:owner])
             for name in names
         ]
-        assert scope.match(pa.array(names), asked, owner).tolist() == expected
+        assert scope.match(pa.array(names), query, owner).tolist() == expected
 
 
 @pytest.mark.parametrize(("key", "prefix"), [("a/**", "b"), ("a/**", "a/**"), ("ab/**", "a"), ("a//b", None)])

@@ -8,7 +8,7 @@ import pytest
 
 import zenspark
 from tests.interop.reference import eventually, ours
-from tests.unit.storage.tables import Landed
+from tests.unit.storage.tables import FakeLake
 from zenspark.api.session import Session
 from zenspark.journal import Journal
 from zenspark.storage.manager import StorageManager
@@ -34,7 +34,7 @@ def test_storages_that_share_a_journal_have_one_recorder(session: Session, tmp_p
         StorageSettings(name="b", key_exprs=("b/**", "c"), journal=journal, complete=True),
         StorageSettings(name="old", key_exprs=("old/**",), strip_prefix="old", journal=journal, record=False),
     ]
-    with StorageManager(session, settings, open_lake=Landed) as storages:
+    with StorageManager(session, settings, open_lake=FakeLake) as storages:
         assert list(storages.recorders) == [journal]
         for key in ("a/1", "b/1", "c", "d"):
             session.put(key, key)
@@ -57,7 +57,7 @@ def test_storages_that_share_a_journal_have_one_recorder(session: Session, tmp_p
 
 def test_received_samples_are_flushed_on_close(session: Session, tmp_path: Path) -> None:
     settings = [StorageSettings(name="all", key_exprs=("**",), journal=tmp_path / "j")]
-    with StorageManager(session, settings, open_lake=Landed) as storages:
+    with StorageManager(session, settings, open_lake=FakeLake) as storages:
         for at in range(100):
             session.put("k", str(at))
         storages.stop_recording()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.storage.made import recorded, row
-from tests.unit.storage.tables import Landed
+from tests.unit.storage.tables import FakeLake
 from zenspark.lake.delta_table import LakeTable, Transaction
 from zenspark.lake.parquet_files import DataFile
 from zenspark.storage.partition_index import PartitionIndex
@@ -27,8 +27,8 @@ def logged(table: LakeTable, day: str | None, prefix: str | None) -> None:
 
 @pytest.fixture
 def table(tmp_path: Path) -> LakeTable:
-    lake = Landed(tmp_path)
-    lake.land(recorded([row(key, b"", second) for second in (1, DAY) for key in ("a/1", "b/1", "*/1", "a$*")]))
+    lake = FakeLake(tmp_path)
+    lake.ingest(recorded([row(key, b"", second) for second in (1, DAY) for key in ("a/1", "b/1", "*/1", "a$*")]))
     return lake.table("samples")
 
 
@@ -54,17 +54,17 @@ def test_new_partitions_are_indexed(table: LakeTable) -> None:
 
 
 def test_older_snapshot_returns_its_files(tmp_path: Path) -> None:
-    lake = Landed(tmp_path)
-    lake.land(recorded([row("a", b"", 1)]))
+    lake = FakeLake(tmp_path)
+    lake.ingest(recorded([row("a", b"", 1)]))
     before = lake.table("samples")
-    lake.land(recorded([row("b", b"", 1)]))
+    lake.ingest(recorded([row("b", b"", 1)]))
     index = PartitionIndex()
     assert partitions(index.files(lake.table("samples"))) == [("1970-01-01", "a"), ("1970-01-01", "b")]
     assert partitions(index.files(before)) == [("1970-01-01", "a")]
 
 
 def test_null_partition_matches_any_key_and_day(tmp_path: Path) -> None:
-    table = Landed(tmp_path).table("samples")
+    table = FakeLake(tmp_path).table("samples")
     logged(table, None, None)
     logged(table, None, "a")
     logged(table, "1970-01-02", None)

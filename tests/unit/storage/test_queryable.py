@@ -8,7 +8,7 @@ import pytest
 import zenspark
 from tests.interop.reference import ours
 from tests.unit.storage.made import row
-from tests.unit.storage.tables import Landed, append
+from tests.unit.storage.tables import FakeLake, append
 from zenspark.api.session import Session
 from zenspark.errors import SessionClosed
 from zenspark.journal import Journal, JournalWriter
@@ -33,7 +33,7 @@ def got(session: Session, selector: str) -> list[tuple[str, str]]:
 
 def test_latest_values_and_history(session: Session, writer: JournalWriter, tmp_path: Path) -> None:
     append(writer, [row("a/1", b"1", 1), row("a/2", b"2", 2), row("a/1", b"3", 3), row("b", b"4", 4)])
-    with Storage(session, "a/**", Landed(tmp_path / "lake"), [Journal(tmp_path / "j")], complete=True) as stored:
+    with Storage(session, "a/**", FakeLake(tmp_path / "lake"), [Journal(tmp_path / "j")], complete=True) as stored:
         assert got(session, "a/1") == [("a/1", "3")]
         assert got(session, "a/9") == []
         assert got(session, "**") == [("a/1", "3"), ("a/2", "2")]
