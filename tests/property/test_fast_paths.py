@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from tests.shuttle import feed, opened_pair, send, written
 from tests.strategies import examples
 from tests.unit.api.sessions import connected, listening
+from tests.unit.net.io.test_relay_backpressure import BEHIND, Tiny, going, held, rows_of
 from tests.waiting import PATIENCE, until
 from zenspark.api.session import Session
 from zenspark.handlers import FifoChannel
@@ -300,3 +301,33 @@ def test_fragments_are_reassembled_alike_in_one_read_and_in_many(
             send(alice, push, priority=priority)
         found.append(feed(bob, written(alice), pieces))
     assert found[0] == found[1] == [MessageReceived(push, True) for push in pushes]
+
+
+@examples(200)
+@given(runs=st.lists(st.one_of(st.just(""), st.text("dbfg", min_size=1, max_size=12)), max_size=12))
+def test_backlogged_targets_get_the_same_rows_and_messages(runs: list[str]) -> None:
+    """Runs of publications to a target that is behind; an empty run: the target has drained."""
+    by_rows, by_messages = (Backlogged(*held()) for _ in range(2))
+    for keys in runs:
+        if not keys:
+            for each in (by_rows, by_messages):
+                each.backpressure.release_sources(each.target)
+            continue
+        pushes, share = rows_of(keys)
+        rows = going(by_rows.backpressure, by_rows.source, by_rows.target, share, pushes)
+        messages = [
+            row
+            for row in range(len(keys))
+            if by_messages.backpressure.may_forward(by_messages.source, by_messages.target, pushes.columns.push(row))
+        ]
+        assert rows == messages
+        assert by_rows.target.dropped == by_messages.target.dropped
+        assert bool(by_rows.source.paused) == bool(by_messages.source.paused)
+
+
+class Backlogged:
+    """A target that is behind, and a source that publishes to it."""
+
+    def __init__(self, _: object, backpressure: Any) -> None:  # noqa: ANN401 - with links of the test
+        self.backpressure = backpressure
+        self.source, self.target = Tiny(), Tiny(BEHIND)
