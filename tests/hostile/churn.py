@@ -123,7 +123,7 @@ def connections(locator: str) -> set[int]:
 
 
 def reset(descriptor: int) -> None:
-    """Abort a connection, whoever holds its socket: on Linux, to connect it to nothing does so by an RST."""
+    """Abort a connection, whichever process holds its socket: on Linux, to connect it to nothing does so by an RST."""
     nothing = socket.AF_UNSPEC.to_bytes(2, sys.byteorder) + bytes(14)
     ctypes.CDLL(None).connect(descriptor, nothing, len(nothing))
 

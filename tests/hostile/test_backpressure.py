@@ -100,7 +100,7 @@ def assert_held_back(target: RouterProcess, deaf: RawPeer, source: RawPeer, chun
 def ended(target: RouterProcess, peer: RawPeer) -> str:
     """What the router has logged about the end of a link, once."""
     port = peer.socket.getsockname()[1]
-    lines = [line for line in target.log.splitlines() if f"127.0.0.1:{port} ended" in line]
+    lines = [line for line in target.log.splitlines() if f"closed: tcp/127.0.0.1:{port}: " in line]
     assert len(lines) < 2
     return "".join(lines)
 
@@ -266,4 +266,4 @@ def test_two_sessions_that_flood_each_other_are_both_served(monkeypatch: pytest.
 def test_two_sessions_of_eclipse_that_flood_each_other_are_both_served() -> None:
     with router() as middle, honest(middle.locator) as one, honest(middle.locator) as other:
         ask_each_other(one, other, bytes(200_000))
-        assert "ended" not in middle.log
+        assert " closed: " not in middle.log

@@ -1,4 +1,4 @@
-"""Replies that are none: whoever asked loses nothing by them."""
+"""Invalid replies: the querier loses none of the valid ones."""
 
 from __future__ import annotations
 

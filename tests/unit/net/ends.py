@@ -148,7 +148,7 @@ def raw(endpoint: Endpoint) -> socket.socket:
 
 
 def is_at_end(connection: socket.socket) -> bool:
-    """Whether the other side ends, whatever it says before."""
+    """Whether the peer closes, whatever it sends before."""
     with contextlib.suppress(ConnectionError):
         while connection.recv(1000):
             pass

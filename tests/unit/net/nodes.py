@@ -1,4 +1,4 @@
-"""Nodes and drivers for tests: what they hear is written down, and every wait is for something to happen."""
+"""Nodes and drivers for tests: they record what they receive, and every wait is for an event."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Heard:
 
 
 class End(Heard, LinkObserver):
-    """One end of a link with a driver; whoever asks is let in."""
+    """One end of a link with a driver; every session is accepted."""
 
     def __init__(self, link: Link, side: Initiator | Acceptor, writer: WriterSettings = QUICK) -> None:
         super().__init__()
@@ -207,7 +207,7 @@ def fill(alice: End) -> int:
 
 
 class Recorder(Heard):
-    """The session of a node: it writes down what it hears."""
+    """The session of a node; records what it receives."""
 
     def receive(self, message: NetworkMessage, source: Face, reliable: bool) -> None:
         self.note(message)
@@ -287,7 +287,7 @@ class TestNode(Node):
         self.send_local(Declare(body=DeclareSubscriber(id=1, wire_expr=WireExpr(0, KEY))))
 
     def publish(self, payload: bytes) -> None:
-        """Say something to whoever has subscribed."""
+        """Publish to the subscribers of KEY."""
         with self.lock:
             faces = self.router.routes.push(self.local_face, KEY)
         for face in faces:

@@ -247,7 +247,7 @@ class SessionTable:
         dispatcher, link = self._dispatcher, driver.link
         face = self._faces.remove_session(driver)
         if face is None:
-            level = logging.INFO if is_initiated else logging.DEBUG  # strangers can connect as often as they like
+            level = logging.INFO if is_initiated else logging.DEBUG  # any host can connect, as often as it likes
             logger.log(level, "handshake with %s failed: %s", link.dst, closed.text)
             return None
         logger.info("session with %s %s closed: %s: %s", face.whatami.text, face.zid, link.dst, closed.text)

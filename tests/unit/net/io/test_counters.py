@@ -26,7 +26,7 @@ ADDRESS = "tcp/127.0.0.1:7447"
 
 
 class Timers:
-    """A clock that goes on when told to."""
+    """A clock that is advanced by the test."""
 
     def __init__(self) -> None:
         self.time = 0.0

@@ -279,7 +279,7 @@ class Tiny:
 
 
 class Clock:
-    """A loop whose time passes when it is told to."""
+    """A loop whose clock is advanced by the test."""
 
     def __init__(self) -> None:
         self.time = 0.0

@@ -25,7 +25,7 @@ REQUEST = (
 
 
 class RawClient:
-    """A WebSocket client that says what a link would not."""
+    """A WebSocket client that sends what a link would not send."""
 
     def __init__(self, listener: Listener) -> None:
         self.listener = listener

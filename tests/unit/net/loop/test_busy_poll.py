@@ -29,7 +29,7 @@ def test_busy_poll_returns_events() -> None:
 
 
 class Eyes:
-    """Finds something as often as it is told to."""
+    """A poll function with given results."""
 
     def __init__(self) -> None:
         self.poll = True

@@ -25,7 +25,7 @@ LO = find_interface("127.0.0.1").name
 
 @pytest.fixture
 def group() -> ScoutingSettings:
-    """A group on loopback that nobody else uses."""
+    """A group on loopback that no other test uses."""
     return ScoutingSettings(address=free_group(), interface=LO)
 
 

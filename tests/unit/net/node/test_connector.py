@@ -25,7 +25,7 @@ ONCE = RetryPolicy(10, 20, 2.0, timeout_ms=0)
 
 
 def unused() -> Endpoint:
-    """Where nobody listens yet."""
+    """An endpoint without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return Endpoint.parse(f"tcp/127.0.0.1:{probe.getsockname()[1]}")
 

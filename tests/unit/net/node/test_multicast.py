@@ -48,7 +48,7 @@ def group() -> Endpoint:
 
 @pytest.fixture
 def pair(group: Endpoint) -> Iterator[tuple[TestNode, TestNode]]:
-    """Two nodes that have subscribed and hear each other in a group."""
+    """Two nodes that have subscribed and are members of a group."""
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):
         for node in (alice, bob):
@@ -86,7 +86,7 @@ def in_loop(node: TestNode, work: Callable[[], object]) -> None:
 
 
 class Stranger:
-    """Somebody in a group who says what it likes."""
+    """A group member that sends any bytes."""
 
     def __init__(self, group: Endpoint) -> None:
         self.link: GroupLink = join(group)
@@ -149,7 +149,7 @@ def test_other_messages_of_a_group_member_are_ignored(group: Endpoint, stranger:
 
 
 def test_block_first_is_sent_to_a_group_if_all_members_have_patch_1(group: Endpoint, stranger: Stranger) -> None:
-    """MR-124: one member without patch 1 is enough to tell nobody."""
+    """MR-124: one member without patch 1 is enough to send no BlockFirst to the group."""
     with nodes(alice := TestNode(A), bob := TestNode(B)):
         for node in (alice, bob):
             node.join(group)
