@@ -287,7 +287,8 @@ class Speaker(ABC):
         outbox = self.connection.outbox
         if outbox is not None:
             with self._lock:
-                self._in_full_flow = True
+                # the loop may have written all of it meanwhile: then no flush is due that would end the run
+                self._in_full_flow = self._flush_due
                 self._write(outbox.take_ready())
 
     def _let_flow(self, outbox: Outbox) -> None:

@@ -98,6 +98,14 @@ def test_in_full_flow_the_loop_leaves_the_writing_to_who_fills_batches_and_the_l
         assert writers[-1], "what is left is written by the loop"
 
 
+def test_a_full_batch_that_the_loop_has_written_meanwhile_holds_back_nothing_that_follows() -> None:
+    with watched(TALKATIVE) as (alice, bob, _):
+        alice.driver.write_full()  # by a publisher that has filled a batch, after the loop wrote it
+        alice.driver.tell(encode(push(b"declared")), None, QoS.DEFAULT)
+        alice.driver.flush()
+        assert bob.wait_payloads(1) == [b"declared"]
+
+
 def test_who_blocks_goes_on_although_the_loop_is_busy() -> None:
     sent = [b"%d" % number + CHUNK for number in range(100)]
     with watched(TALKATIVE) as (alice, bob, _):
