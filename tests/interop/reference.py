@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import queue
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 
+from tests.ports import free_port
 from tests.waiting import PATIENCE
 from zenspark.config.config import Config
 
@@ -141,10 +141,8 @@ def ours(**config: object) -> Config:
 
 
 def unused(protocol: str = "tcp", host: str = "127.0.0.1") -> str:
-    """An endpoint nobody uses yet."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"{protocol}/{host}:{probe.getsockname()[1]}"
+    """An endpoint that is not in use yet."""
+    return f"{protocol}/{host}:{free_port()}"
 
 
 def eventually(is_so: Callable[[], object], timeout: float = 2 * PATIENCE) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import queue
-import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import zenspark
+from tests.ports import free_port
 from tests.waiting import PATIENCE, until
 
 zenoh = pytest.importorskip("zenoh")
@@ -28,9 +28,7 @@ Theirs = Any
 
 
 def free_locator() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"tcp/127.0.0.1:{probe.getsockname()[1]}"
+    return f"tcp/127.0.0.1:{free_port()}"
 
 
 def start(api: Any, mode: str, listen: str | None = None, connect: str | None = None) -> Any:  # noqa: ANN401

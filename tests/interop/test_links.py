@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
 from tests.unit.net.ends import Certificates, accept, free_group, readable, receive, send
 from tests.waiting import PATIENCE
 from zenspark.errors import LinkError
@@ -136,9 +137,7 @@ def place(protocol: str, directory: Path) -> str:
     if protocol == "unixsock-stream":
         return f"unixsock-stream/{directory}/zenoh.sock"
     kind = socket.SOCK_DGRAM if protocol == "udp" else socket.SOCK_STREAM
-    with socket.socket(socket.AF_INET, kind) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"{protocol}/127.0.0.1:{probe.getsockname()[1]}"
+    return f"{protocol}/127.0.0.1:{free_port(kind)}"
 
 
 def ours(text: str, certificates: dict[str, str]) -> Endpoint:

@@ -216,7 +216,7 @@ def test_a_request_with_the_node_id_third_is_understood_between_routers() -> Non
         asking(Ends(places[0], places[2]), lambda query: query.reply("q/a", "yes"), zenoh, zenoh) as querier,
     ):
         for pump in middle._runtime.node.link_drivers:
-            pump.say = partial(write_down, pump.say, said)
+            pump.send_message = partial(write_down, pump.send_message, said)
         assert texts(querier.get("q/a", timeout=PATIENCE)) == ["yes"]
     ((node_id, written),) = said
     assert node_id > 0

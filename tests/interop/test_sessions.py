@@ -10,7 +10,6 @@ import contextlib
 import gc
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -24,6 +23,7 @@ import psutil
 import pytest
 
 import zenspark
+from tests.ports import free_port
 from tests.waiting import PATIENCE, until
 
 zenoh = pytest.importorskip("zenoh")
@@ -67,12 +67,6 @@ class Side(msgspec.Struct):
 
     session: Any
     api: Api
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def settings(mode: str, listen: Iterable[str] = (), connect: Iterable[str] = ()) -> dict[str, object]:

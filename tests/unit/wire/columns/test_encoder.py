@@ -250,7 +250,7 @@ PAYLOAD = BinaryColumn.constant(b"x")
         (OutgoingRows(1, OUTSIDE, PAYLOAD), "row 0 points outside of 0 bytes"),
         (
             OutgoingRows(1, BinaryColumn.constant(b"k" * 65_536), PAYLOAD),
-            "65536 bytes are more than a 16-bit length can say",
+            "65536 bytes do not fit a 16-bit length",
         ),
         (OutgoingRows(1, KEY, PAYLOAD, attachment=OUTSIDE), "row 0 points outside of 0 bytes"),
         (OutgoingRows(1, KEY, PAYLOAD, encoding=OUTSIDE), "row 0 points outside of 0 bytes"),
