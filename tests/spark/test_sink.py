@@ -109,7 +109,7 @@ def test_identities_in_the_source_info(spark: SparkSession) -> None:
         ("'a' key, 'x' payload", {"keyColum": "key"}, "did you mean keyColumn?"),
         ("'a//b' key, 'x' payload", {}, "row 0 of the task has the key 'a//b'"),
         ("'a' key, 'x' payload", {"priority": "urgent"}, "option priority: expected one of REAL_TIME"),
-        ("'a' key, 'x' attachment", {"identity": "attachment"}, "fills the column 'attachment'"),
+        ("'a' key, 'x' attachment", {"identity": "attachment"}, "sets the column 'attachment'"),
     ],
 )
 def test_a_mistake_is_named_and_nothing_published(

@@ -140,7 +140,7 @@ def test_progress_is_noted_in_the_journal_to_the_last_batch(
     spark: SparkSession, recorded: Recorded, sink: StreamSink
 ) -> None:
     path = recorded(300)
-    sink.run(stream(spark, path, reader="lander", maxOffsetsPerTrigger=100))
+    sink.run(stream(spark, path, reader="ingester", maxOffsetsPerTrigger=100))
     assert Journal(path).readers() == {"ingester": 300}
 
 
@@ -171,11 +171,11 @@ def test_rows_that_were_trimmed_unread_end_the_query_or_are_left_out(
 
 def test_a_journal_keeps_what_a_query_has_not_read(spark: SparkSession, recorded: Recorded, sink: StreamSink) -> None:
     path = recorded(100, policy=Policy(segment_bytes=1))
-    sink.run(stream(spark, path, startingOffsets='{"robot": 50}', reader="lander"))
+    sink.run(stream(spark, path, startingOffsets='{"robot": 50}', reader="ingester"))
     recorded(300, first=100, policy=Policy(segment_bytes=1, retain_bytes=1))
     trim(path, Policy(retain_bytes=1), 0.0)
     assert Journal(path).earliest() <= 100
-    sink.run(stream(spark, path, startingOffsets='{"robot": 50}', reader="lander"))
+    sink.run(stream(spark, path, startingOffsets='{"robot": 50}', reader="ingester"))
     assert sink.numbers() == list(range(50, 400))
 
 
