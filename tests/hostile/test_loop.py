@@ -8,6 +8,7 @@ import pytest
 
 import zenspark.api.open
 from tests.hostile.raw import RawPeer
+from tests.optional import some
 from tests.unit.api.sessions import address, config, connected, listening
 from tests.waiting import PATIENCE, until
 from zenspark.api.session import Session
@@ -64,7 +65,7 @@ def test_a_program_may_wait_as_long_as_it_likes(timeout: float) -> None:
         assert turned.wait(PATIENCE)
         with kept.pop() as query:
             query.reply("a/b", b"late")
-        assert [reply.ok.payload.to_bytes() for reply in replies] == [b"late"]
+        assert [some(reply.ok).payload.to_bytes() for reply in replies] == [b"late"]
 
 
 def test_a_request_of_a_neighbour_is_kept_for_the_configured_time_at_most() -> None:

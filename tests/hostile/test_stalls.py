@@ -18,6 +18,7 @@ import pytest
 import zenspark
 from tests.hostile.raw import RawPeer
 from tests.hostile.routers import router
+from tests.optional import some
 from tests.unit.api.sessions import config
 from tests.unit.net.nodes import QUICK, TestNode, nodes
 from tests.waiting import PATIENCE, until
@@ -119,7 +120,7 @@ def test_router_keeps_its_neighbours_after_a_stall() -> None:
         time.sleep(STALL)
         os.kill(stopped.process.pid, signal.SIGCONT)
         assert [reply.ok.payload.to_string() for reply in foreign.get("ours", timeout=PATIENCE)] == ["still here"]
-        assert [reply.ok.payload.to_string() for reply in own.get("theirs", timeout=PATIENCE)] == ["still here"]
+        assert [some(reply.ok).payload.to_string() for reply in own.get("theirs", timeout=PATIENCE)] == ["still here"]
         answer.undeclare()
         assert " closed: " not in stopped.log
         assert stopped.log.count("session with") == 2

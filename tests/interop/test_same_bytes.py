@@ -13,6 +13,7 @@ import pytest
 import zenspark
 from tests.hostile.raw import RawPeer
 from tests.interop.reference import ours, unused
+from tests.optional import some
 from tests.waiting import until
 from zenspark.wire.messages import (
     Declare,
@@ -93,7 +94,10 @@ def ask(session: zenspark.Session, key: str) -> list[str]:
     until(lambda: querier.matching_status.matching)
     replies = list(querier.get())
     querier.undeclare()
-    return [reply.ok.payload.to_string() if reply.ok else f"error {reply.err.payload.to_string()}" for reply in replies]
+    return [
+        reply.ok.payload.to_string() if reply.ok else f"error {some(reply.err).payload.to_string()}"
+        for reply in replies
+    ]
 
 
 @pytest.mark.parametrize("way", ["direct", "zenspark", "eclipse"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -79,7 +80,7 @@ class Node:
         ]
 
     def _learn(self, message: Declare) -> None:
-        body = message.body
+        body: Any = message.body
         if type(body) in DECLARE:
             self.known[DECLARE[type(body)], body.id] = body.wire_expr.suffix
         elif type(body) in UNDECLARE:

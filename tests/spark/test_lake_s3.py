@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 import zenspark
 from tests.interop.reference import eventually, ours, unused
+from tests.optional import some
 from tests.rows import sample
 from tests.s3 import S3, serving
 from tests.spark.test_up import PATIENCE, up
@@ -107,7 +108,7 @@ def answers(lake: Lake, journal: Path) -> list[tuple[str, bytes, str]]:
     """Return the newest value and the history of a storage."""
     with zenspark.open(ours(mode="peer")) as session, Storage(session, "**", lake, [journal]):
         found = [reply.ok for key in ("**", "fleet/**?_time=[..]") for reply in session.get(key, timeout=60)]
-    return sorted((str(ok.key_expr), ok.payload.to_bytes(), str(ok.timestamp)) for ok in found)
+    return sorted((str(some(ok).key_expr), some(ok).payload.to_bytes(), str(some(ok).timestamp)) for ok in found)
 
 
 def shaped(spark: SparkSession, lake: Lake) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import zenspark
 from tests.interop.reference import ours
+from tests.optional import some
 from tests.unit.storage.made import row
 from tests.unit.storage.tables import append
 from zenspark.api.session import Session
@@ -43,7 +44,13 @@ def answers(session: Session) -> dict[str, list[Any]]:
     for selector in ("**", "a/1", "a/1?_time=[..]", "**?_time=[now(-1d)..];_limit=1", "b/**?_time=[..now(-1h)[", "c/*"):
         replies = [reply.ok for reply in session.get(selector, timeout=60)]
         found[selector] = sorted(
-            (str(ok.key_expr), str(ok.kind), ok.payload.to_string(), str(ok.timestamp), str(ok.encoding))
+            (
+                str(some(ok).key_expr),
+                str(some(ok).kind),
+                some(ok).payload.to_string(),
+                str(some(ok).timestamp),
+                str(some(ok).encoding),
+            )
             for ok in replies
         )
     return found

@@ -19,6 +19,7 @@ import pytest
 
 import zenspark
 from tests.interop.reference import eventually, ours, unused
+from tests.optional import some
 from tests.waiting import until
 from zenspark.journal import Journal
 from zenspark.spark.lake import Lake
@@ -131,7 +132,7 @@ def got(endpoint: str, selector: str) -> list[tuple[str, str]]:
     with zenspark.open(ours(mode="client", connect__endpoints=[endpoint])) as session:
         replies = list(session.get(selector, timeout=60))
     assert all(reply.ok is not None for reply in replies)
-    return [(str(reply.ok.key_expr), reply.ok.payload.to_string()) for reply in replies]
+    return [(str(some(reply.ok).key_expr), some(reply.ok).payload.to_string()) for reply in replies]
 
 
 def samples(lake: Path) -> list[dict[str, Any]]:

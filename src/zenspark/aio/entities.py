@@ -234,7 +234,6 @@ class Matcher(Entity[M_co]):
         ) -> Pending[MatchingListener[None]]: ...
         def declare_matching_listener(self, handler: object = None) -> Pending[MatchingListener[Any]]:
             """Listen for changes of `matching_status`; await the listener, or enter it with `async with`."""
-            raise NotImplementedError
 
     else:
         declare_matching_listener = async_declare(
@@ -321,7 +320,6 @@ class Querier(Matcher[api.Querier]):
         def get(self, handler: IntoCallback[Reply], **options: Unpack[QuerierGetOptions]) -> Replies[None]: ...
         def get(self, handler: object = None, **options: Unpack[QuerierGetOptions]) -> Replies[Any]:
             """Send a query; iterate over its replies with `async for`, or await them."""
-            raise NotImplementedError
 
     else:
         get = async_get(

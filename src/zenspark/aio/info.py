@@ -108,7 +108,6 @@ class SessionInfo:
             self, handler: object = None, *, history: bool | None = None
         ) -> Pending[NeighbourEventsListener[Any]]:
             """Listen for neighbours that connect and disconnect; await the listener."""
-            raise NotImplementedError
 
     else:
         declare_neighbour_events_listener = async_declare(
@@ -137,7 +136,6 @@ class SessionInfo:
             self, handler: object = None, *, history: bool | None = None
         ) -> Pending[TransportEventsListener[Any]]:
             """Listen for transports that open and close; await the listener."""
-            raise NotImplementedError
 
     else:
         declare_transport_events_listener = async_declare(
@@ -166,7 +164,6 @@ class SessionInfo:
             self, handler: object = None, *, history: bool | None = None
         ) -> Pending[LinkEventsListener[Any]]:
             """Listen for links that are added and removed; await the listener."""
-            raise NotImplementedError
 
     else:
         declare_link_events_listener = async_declare(

@@ -222,7 +222,6 @@ class Session:
             self, key_expr: IntoKeyExpr, handler: object = None, *, allowed_origin: Locality | None = None
         ) -> Pending[Subscriber[Any]]:
             """Subscribe to matching keys; await the subscriber, or enter it with `async with`."""
-            raise NotImplementedError
 
     else:
         declare_subscriber = async_declare(
@@ -270,7 +269,6 @@ class Session:
             allowed_origin: Locality | None = None,
         ) -> Pending[Queryable[Any]]:
             """Receive queries for matching keys; await the queryable, or enter it with `async with`."""
-            raise NotImplementedError
 
     else:
         declare_queryable = async_declare(
@@ -305,7 +303,6 @@ class Session:
             self, selector: Selector | IntoKeyExpr, handler: object = None, **options: Unpack[GetOptions]
         ) -> Replies[Any]:
             """Query the matching queryables; iterate over the replies with `async for`, or await them."""
-            raise NotImplementedError
 
     else:
         get = async_get(
@@ -365,7 +362,6 @@ class Liveliness:
             self, key_expr: IntoKeyExpr, handler: object = None, *, history: bool | None = None
         ) -> Pending[Subscriber[Any]]:
             """Subscribe to tokens; await the subscriber, or enter it with `async with`."""
-            raise NotImplementedError
 
     else:
         declare_subscriber = async_declare(
@@ -399,7 +395,6 @@ class Liveliness:
             self, key_expr: IntoKeyExpr, handler: object = None, **options: Unpack[LivelinessGetOptions]
         ) -> Replies[Any]:
             """Query the tokens that exist; iterate over the replies with `async for`, or await them."""
-            raise NotImplementedError
 
     else:
         get = async_get(

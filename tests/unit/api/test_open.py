@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.optional import some
 from tests.unit.api.sessions import address, config, connected, has_neighbour, listening
 from tests.waiting import PATIENCE, until
 from zenspark.api.open import SessionLifecycle, open
@@ -91,7 +92,7 @@ def test_timestamp_callback_makes_custom_records() -> None:
     with open(config("peer"), timestamp_callback=stamp) as session:
         subscriber = session.declare_subscriber("a")
         session.put("a", b"", timestamp_instrumentation=instrumentation)
-        (record,) = subscriber.recv(PATIENCE).timestamp_stack.records
+        (record,) = some(subscriber.recv(PATIENCE).timestamp_stack).records
         assert (record.is_custom, record.timestamp()) == (True, b"now")
         assert asked == [TimestampContext(session.zid(), WhatAmI.PEER)]
 

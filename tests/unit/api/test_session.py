@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.optional import some
 from tests.unit.api.sessions import PAIRS, address, config, connected, listening, pair, replies_of
 from tests.waiting import PATIENCE, until
 from zenspark.api.cancellation import CancellationToken
@@ -83,9 +84,9 @@ def test_sample_has_payload_and_metadata_of_the_put(router: Session, client: Ses
         source_info=source,
     )
     sample = subscriber.recv(PATIENCE)
-    assert (sample.payload, sample.encoding, sample.kind) == (b"text", Encoding.TEXT_PLAIN, SampleKind.PUT)
+    assert (sample.payload, sample.encoding, sample.kind) == (b"text", Encoding.TEXT_PLAIN, SampleKind.PUT)  # type: ignore[comparison-overlap]  # equal by design
     assert (sample.congestion_control, sample.priority) == (CongestionControl.BLOCK, Priority.REAL_TIME)
-    assert (sample.express, sample.attachment, sample.timestamp) == (True, b"more", stamp)
+    assert (sample.express, sample.attachment, sample.timestamp) == (True, b"more", stamp)  # type: ignore[comparison-overlap]  # equal by design
     assert sample.source_info == source
 
 
@@ -93,7 +94,7 @@ def test_delete_is_received_as_a_sample_of_kind_delete(router: Session, client: 
     subscriber = router.declare_subscriber("demo/a")
     client.delete("demo/a", attachment=b"why")
     sample = subscriber.recv(PATIENCE)
-    assert (sample.kind, sample.payload, sample.attachment) == (SampleKind.DELETE, b"", b"why")
+    assert (sample.kind, sample.payload, sample.attachment) == (SampleKind.DELETE, b"", b"why")  # type: ignore[comparison-overlap]  # equal by design
 
 
 def test_delete_has_the_given_timestamp(router: Session, client: Session) -> None:
@@ -226,10 +227,10 @@ def test_get_receives_replies_in_both_directions(listener: str, caller: str) -> 
             until(lambda: querier.matching_status)  # noqa: B023 - called at once
             found = list(there.get("q/*?x=1;y", payload="why", attachment=b"more", timeout=PATIENCE))
             by_key = {str(reply.ok.key_expr): reply for reply in found if reply.ok}
-            assert by_key["q/a"].ok.payload == b"why"
-            assert by_key["q/a"].ok.attachment == b"more"
+            assert some(by_key["q/a"].ok).payload == b"why"
+            assert some(by_key["q/a"].ok).attachment == b"more"
             assert by_key["q/a"].replier_id == queryable.id
-            assert by_key["q/b"].ok.kind is SampleKind.DELETE
+            assert some(by_key["q/b"].ok).kind is SampleKind.DELETE
             assert [reply.err.payload.to_string() for reply in found if reply.err] == ["x=1;y"]
             queryable.undeclare()
             until(lambda: not querier.matching_status)  # noqa: B023 - called at once
@@ -255,7 +256,7 @@ def test_all_queryables_of_a_session_reply(router: Session, client: Session) -> 
     until(lambda: client.declare_querier("q").matching_status)
     for session in (client, router):
         found = list(session.get("q", consolidation=ConsolidationMode.NONE, timeout=PATIENCE))
-        assert {reply.replier_id.eid for reply in found} == {queryable.id.eid for queryable in offered}
+        assert {some(reply.replier_id).eid for reply in found} == {queryable.id.eid for queryable in offered}
         assert len(found) == 2
 
 
@@ -271,7 +272,7 @@ def test_query_ends_when_the_last_queried_neighbour_finishes() -> None:
             until(lambda: sum(map(len, asker._runtime.direct_queries._pending.values())) == 1)
             with second:
                 second.reply("q", b"late")
-            assert [reply.ok.payload.to_bytes() for reply in found] == [b"late"]
+            assert [some(reply.ok).payload.to_bytes() for reply in found] == [b"late"]
 
 
 def test_targets(router: Session, client: Session) -> None:
@@ -306,7 +307,7 @@ def test_consolidation(peer: Session) -> None:
     }
     for mode, expected in modes.items():
         found = peer.get("q", consolidation=mode, timeout=PATIENCE)
-        assert [reply.ok.payload.to_string() for reply in found] == expected
+        assert [some(reply.ok).payload.to_string() for reply in found] == expected
     found = peer.get("q?_time=[now()..]", timeout=PATIENCE)
     assert len(list(found)) == 3
 
@@ -333,10 +334,10 @@ def test_consolidation_preferred_by_the_queryable_applies_with_auto(where: str, 
         chosen: ConsolidationMode | None
         for chosen in (None, ConsolidationMode.AUTO, ConsolidationMode.LATEST):
             found = list(client.get("q/**", consolidation=chosen, timeout=PATIENCE))
-            texts = [reply.ok.payload.to_string() for reply in found if str(reply.ok.key_expr) == "q"]
+            texts = [some(reply.ok).payload.to_string() for reply in found if str(some(reply.ok).key_expr) == "q"]
             assert texts == (["2"] if chosen is ConsolidationMode.LATEST else expected.get(preferred, ["2"]))
             assert {reply.consolidation for reply in found} == {preferred}
-            assert {str(reply.ok.key_expr) for reply in found} == {"q", "q/plain", "q/gone"}
+            assert {str(some(reply.ok).key_expr) for reply in found} == {"q", "q/plain", "q/gone"}
         assert seen == [ConsolidationMode.AUTO, ConsolidationMode.AUTO, ConsolidationMode.LATEST]
         assert len(list(client.get("q/**?_time=[now()..]", timeout=PATIENCE))) == (
             4 if preferred is ConsolidationMode.MONOTONIC else 3
@@ -379,7 +380,7 @@ def test_timestamp_of_push_is_used_where_put_has_none(body: messages.Put | messa
         own = wire.Timestamp(8 << 32, stamp.id)
         sender._runtime.node.send_local(replace(push, body=replace(body, timestamp=own)))
         for subscriber in subscribers:
-            assert [subscriber.recv(PATIENCE).timestamp.to_wire() for _ in range(2)] == [stamp, own]
+            assert [some(subscriber.recv(PATIENCE).timestamp).to_wire() for _ in range(2)] == [stamp, own]
 
 
 def test_timestamping_extension_puts_the_timestamp_into_the_push(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -592,7 +593,7 @@ def test_allowed_destination_of_queries(router: Session, client: Session) -> Non
             target=QueryTarget.ALL,
             timeout=PATIENCE,
         )
-        return sorted(reply.ok.payload.to_bytes() for reply in found)
+        return sorted(some(reply.ok).payload.to_bytes() for reply in found)
 
     assert ask(Locality.ANY) == [b"here", b"there"]
     assert ask(Locality.REMOTE) == [b"there"]
@@ -612,8 +613,10 @@ def test_replies_have_the_qos_of_the_query_unless_given(router: Session, client:
     (client if where == "here" else router).declare_queryable("q/*", answer)
     until(lambda: list(client.get("q/*", timeout=PATIENCE)))
     found = client.get("q/*", priority=Priority.DATA_HIGH, express=True, timeout=PATIENCE)
-    samples = {str(reply.ok.key_expr): reply.ok for reply in found}
-    treated = {key: (each.priority, each.congestion_control, each.express) for key, each in samples.items()}
+    samples = {str(some(reply.ok).key_expr): reply.ok for reply in found}
+    treated = {
+        key: (some(each).priority, some(each).congestion_control, some(each).express) for key, each in samples.items()
+    }
     assert treated == {
         "q/1": (Priority.DATA_HIGH, CongestionControl.BLOCK, True),
         "q/2": (Priority.BACKGROUND, CongestionControl.BLOCK_FIRST, True),

@@ -8,6 +8,7 @@ import pytest
 
 import zenspark
 from tests.interop.reference import ours
+from tests.optional import some
 from zenspark.cli import fleet
 from zenspark.types.sample import Sample
 
@@ -46,7 +47,7 @@ def test_it_publishes_what_a_fleet_would(monkeypatch: pytest.MonkeyPatch) -> Non
 def _asked(session: zenspark.Session) -> list[str]:
     """What the robot answers, once it is there."""
     for _ in range(100):
-        found = [reply.ok.payload.to_string() for reply in session.get("fleet/ant/diagnosis", timeout=10)]
+        found = [some(reply.ok).payload.to_string() for reply in session.get("fleet/ant/diagnosis", timeout=10)]
         if found:
             return found
         threading.Event().wait(0.05)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.optional import some
 from tests.unit.api.sessions import connected, listening
 from tests.unit.net.ends import meanwhile
 from tests.waiting import PATIENCE, until
@@ -130,7 +131,7 @@ def test_a_callback_asks_although_its_own_queue_is_full(router: Session, client:
         if len(found) == 10:
             return
         (reply,) = client.get("q", timeout=2 * PATIENCE)
-        found.append(reply.ok.payload.to_string())
+        found.append(some(reply.ok).payload.to_string())
 
     router.declare_queryable("q", lambda query: query.reply("q", "yes"))
     known(client, "q")
@@ -157,7 +158,7 @@ def test_a_loop_over_a_full_channel_asks(router: Session, client: Session) -> No
     for number in range(20):
         sample = subscriber.recv(PATIENCE)
         (reply,) = client.get("q", payload=sample.payload, timeout=PATIENCE)
-        assert reply.ok.payload.to_string() == str(number)
+        assert some(reply.ok).payload.to_string() == str(number)
 
 
 def test_borrowing_has_an_end(router: Session, client: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +253,7 @@ def test_a_response_waits_only_for_the_link_it_goes_to(router: Session, client: 
     router.declare_queryable("q", lambda query: query.reply("q", "yes"))
     known(client, "q")
     (reply,) = client.get("q", timeout=PATIENCE)
-    assert reply.ok.payload.to_string() == "yes"
+    assert some(reply.ok).payload.to_string() == "yes"
     assert slow._unsent
     router.declare_queryable("r", lambda query: query.drop())
     assert list(router.get("r", timeout=PATIENCE)) == []

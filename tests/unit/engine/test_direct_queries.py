@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.optional import some
 from tests.unit.api.sessions import connected, listening, pair
 from tests.waiting import PATIENCE, until
 from zenspark.api.session import Session
@@ -74,7 +75,7 @@ def test_reply_does_not_depend_on_the_previous_reply(router: Session, client: Se
     asked(client, "q/*")
     found = list(client.get("q/*?_anyke", consolidation=ConsolidationMode.NONE, timeout=PATIENCE))
     samples = [reply.ok for reply in found]
-    assert [(str(one.key_expr), bytes(one.payload), str(one.encoding)) for one in samples] == [
+    assert [(str(some(one).key_expr), bytes(some(one).payload), str(some(one).encoding)) for one in samples] == [
         ("q/a", b"1", "zenoh/bytes"),
         ("q/b", b"2", "zenoh/bytes"),
         ("q/b", b"3", "text/plain"),
@@ -82,16 +83,16 @@ def test_reply_does_not_depend_on_the_previous_reply(router: Session, client: Se
         ("q/c", b"", "zenoh/bytes"),
         ("q/a", b"5", "zenoh/bytes"),
     ]
-    assert samples[3].attachment == b"more"
-    assert samples[3].timestamp is not None
-    assert {reply.replier_id.zid for reply in found} == {router.zid()}
+    assert some(samples[3]).attachment == b"more"
+    assert some(samples[3]).timestamp is not None
+    assert {some(reply.replier_id).zid for reply in found} == {router.zid()}
 
 
 def test_routes_are_looked_up_again_when_they_change(router: Session, client: Session) -> None:
     querier = client.declare_querier("q")
 
     def found() -> list[bytes]:
-        return sorted(bytes(reply.ok.payload) for reply in querier.get())
+        return sorted(bytes(some(reply.ok).payload) for reply in querier.get())
 
     assert found() == []
     first = router.declare_queryable("q", lambda query: query.reply("q", b"router"))
@@ -184,9 +185,9 @@ def test_stored_publications_are_replied_with_all_their_fields(router: Session, 
     router.declare_queryable("q", answer)
     for _ in range(2):
         found = [reply.ok for reply in client.get("q", consolidation=ConsolidationMode.NONE, timeout=PATIENCE)]
-        assert [one.source_info is not None for one in found] == [False, True, False, False, False]
-        assert [one.timestamp is not None for one in found] == [False, False, False, True, False]
-        assert [one.attachment for one in found] == [None, None, None, None, b"more"]
+        assert [some(one).source_info is not None for one in found] == [False, True, False, False, False]
+        assert [some(one).timestamp is not None for one in found] == [False, False, False, True, False]
+        assert [some(one).attachment for one in found] == [None, None, None, None, b"more"]
 
 
 @pytest.mark.parametrize("priority", [Priority.REAL_TIME, Priority.DATA, Priority.BACKGROUND])
@@ -194,7 +195,7 @@ def test_replies_have_the_priority_of_the_query(router: Session, client: Session
     router.declare_queryable("q", lambda query: query.reply("q", b"yes"))
     for _ in range(2):
         (reply,) = client.get("q", priority=priority, timeout=PATIENCE)
-        assert reply.ok.priority is priority
+        assert some(reply.ok).priority is priority
 
 
 def test_reply_key_follows_the_current_key_mapping(router: Session, client: Session) -> None:
@@ -218,7 +219,7 @@ def test_reply_key_follows_the_current_key_mapping(router: Session, client: Sess
 
 
 def asked_briefly(session: Session) -> list[bytes]:
-    return [bytes(reply.err.payload) for reply in session.get("q", timeout=0.05)]
+    return [bytes(some(reply.err).payload) for reply in session.get("q", timeout=0.05)]
 
 
 def test_querier_gets_a_timeout_error_of_a_silent_queryable(
@@ -230,8 +231,8 @@ def test_querier_gets_a_timeout_error_of_a_silent_queryable(
     patient = Timer(client._runtime.node.loop, 0.0, lambda: None)
     monkeypatch.setattr(client._runtime.node.loop, "call_at", lambda when, work: patient)
     found = list(client.get("q", timeout=0.05))
-    assert [bytes(reply.err.payload) for reply in found] == [b"Timeout"]
-    assert found[0].replier_id.zid == router.zid()
+    assert [bytes(some(reply.err).payload) for reply in found] == [b"Timeout"]
+    assert some(found[0].replier_id).zid == router.zid()
 
 
 def test_the_error_of_a_session_has_the_key_of_the_query(
@@ -252,7 +253,7 @@ def test_the_error_of_a_session_has_the_key_of_the_query(
         client._runtime.node.loop, "call_at", lambda *_: Timer(client._runtime.node.loop, 0.0, lambda: None)
     )
     found = list(client.get("q/a", timeout=0.05))
-    assert [bytes(reply.err.payload) for reply in found] == [b"Timeout"]
+    assert [bytes(some(reply.err).payload) for reply in found] == [b"Timeout"]
     assert [response.wire_expr.suffix for response in said] == ["q/a"]
     queries.recv(PATIENCE).drop()
 
@@ -265,7 +266,7 @@ def test_pending_direct_queries_finish_when_the_neighbour_leaves(router: Session
         found = router.get("q", timeout=100.0)
         until(lambda: kept)
         kept[0].reply("q", b"first")
-    assert [bytes(reply.ok.payload) for reply in found] == [b"first"]
+    assert [bytes(some(reply.ok).payload) for reply in found] == [b"first"]
     assert not any(router._runtime.direct_queries._pending.values())
 
 
@@ -319,7 +320,7 @@ def test_queries_that_wait_for_a_queryable_count_against_the_limit_of_their_sess
         for _ in in_flight:
             with waiting.recv(PATIENCE) as query:
                 query.reply("q", b"served")
-        assert [bytes(reply.ok.payload) for replies in in_flight for reply in replies] == [b"served"] * 3
+        assert [bytes(some(reply.ok).payload) for replies in in_flight for reply in replies] == [b"served"] * 3
         again = client.get("q", timeout=PATIENCE)
         waiting.recv(PATIENCE).drop()
         assert list(again) == []

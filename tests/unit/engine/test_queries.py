@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.optional import some
 from tests.unit.api.sessions import connected, listening
 from tests.waiting import PATIENCE, until
 from zenspark.api.open import RESOLUTIONS
@@ -45,7 +46,7 @@ def test_ids_of_requests_stay_within_the_resolution(
             assert len(list(replies)) == 1
         kept.reply("q", "late")
         kept.drop()
-        assert [reply.ok.payload.to_string() for reply in slow] == ["late"]
+        assert [some(reply.ok).payload.to_string() for reply in slow] == ["late"]
     if not namespace:  # through the router the id is another on the way to the queryable
         assert asked == [*range(2, 256), 0, *range(2, 47)]
 
@@ -60,7 +61,7 @@ def test_query_without_a_free_request_id_gets_an_error_reply(
         until(lambda: client.declare_querier("q").matching_status.matching)
         in_flight = [client.get("q", timeout=PATIENCE) for _ in range(256)]
         (reply,) = client.get("q", timeout=PATIENCE)
-        assert (reply.err.payload.to_bytes(), reply.replier_id.zid) == (TOO_MANY_QUERIES_TEXT, router.zid())
+        assert (some(reply.err).payload.to_bytes(), some(reply.replier_id).zid) == (TOO_MANY_QUERIES_TEXT, router.zid())
         for replies in in_flight:
             queries.recv(PATIENCE).drop()
             assert list(replies) == []
@@ -79,7 +80,7 @@ def test_query_goes_to_local_and_remote_queryables_as_its_destination_allows(rou
 
     def repliers(destination: Locality) -> set[str]:
         replies = client.get("q?_anyke", allowed_destination=destination, target=QueryTarget.ALL, timeout=PATIENCE)
-        return {str(reply.ok.key_expr) for reply in replies}
+        return {str(some(reply.ok).key_expr) for reply in replies}
 
     assert repliers(Locality.ANY) == {"q/router", "q/client"}
     assert repliers(Locality.SESSION_LOCAL) == {"q/client"}

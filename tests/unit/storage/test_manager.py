@@ -8,6 +8,7 @@ import pytest
 
 import zenspark
 from tests.interop.reference import eventually, ours
+from tests.optional import some
 from tests.unit.storage.tables import FakeLake
 from zenspark.api.session import Session
 from zenspark.journal import Journal
@@ -24,7 +25,9 @@ def session() -> Iterator[Session]:
 
 
 def got(session: Session, selector: str) -> dict[str, str]:
-    return {str(reply.ok.key_expr): reply.ok.payload.to_string() for reply in session.get(selector, timeout=10)}
+    return {
+        str(some(reply.ok).key_expr): some(reply.ok).payload.to_string() for reply in session.get(selector, timeout=10)
+    }
 
 
 def test_storages_that_share_a_journal_have_one_recorder(session: Session, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 import zenspark
 from tests.interop.reference import ours
+from tests.optional import some
 from tests.unit.storage.made import row
 from tests.unit.storage.tables import FakeLake, append
 from zenspark.api.session import Session
@@ -28,7 +29,10 @@ def writer(tmp_path: Path) -> Iterator[JournalWriter]:
 
 
 def got(session: Session, selector: str) -> list[tuple[str, str]]:
-    return sorted((str(reply.ok.key_expr), reply.ok.payload.to_string()) for reply in session.get(selector, timeout=10))
+    return sorted(
+        (str(some(reply.ok).key_expr), some(reply.ok).payload.to_string())
+        for reply in session.get(selector, timeout=10)
+    )
 
 
 def test_latest_values_and_history(session: Session, writer: JournalWriter, tmp_path: Path) -> None:
@@ -55,9 +59,9 @@ def test_several_key_expressions_reply_once_per_key(session: Session, writer: Jo
     with Storage(session, ["a/*", "*/1", "a/1"], None, [tmp_path / "j"]) as stored:
         none = zenspark.ConsolidationMode.NONE
         for selector in ("**", "**?_time=[..]"):
-            replies = [str(reply.ok.key_expr) for reply in session.get(selector, consolidation=none, timeout=10)]
+            replies = [str(some(reply.ok).key_expr) for reply in session.get(selector, consolidation=none, timeout=10)]
             assert sorted(replies) == ["a/1", "b/1", "c/1"]
-        assert [str(reply.ok.key_expr) for reply in session.get("a/1", consolidation=none)] == ["a/1"]
+        assert [str(some(reply.ok).key_expr) for reply in session.get("a/1", consolidation=none)] == ["a/1"]
         assert stored.status()["key_expr"] == ["a/*", "*/1", "a/1"]
 
 
@@ -84,16 +88,16 @@ def test_failed_query_replies_with_error(
     append(writer, [row("a", b"1", 1)])
     with Storage(session, "**", None, [tmp_path / "j"]) as stored:
         (refused,) = session.get("a?_time=[soon..]", timeout=10)
-        assert "soon" in refused.err.payload.to_string()
+        assert "soon" in some(refused.err).payload.to_string()
         (refused,) = session.get("a?_time=[..];_limit=0", timeout=10)
-        assert "_limit" in refused.err.payload.to_string()
+        assert "_limit" in some(refused.err).payload.to_string()
 
         def fail(*_: object) -> None:
             raise OSError("the disk is gone")
 
         monkeypatch.setattr(stored._history, "samples", fail)
         (refused,) = session.get("a?_time=[..]", timeout=10)
-        assert refused.err.payload.to_string() == "the past cannot be read"
+        assert some(refused.err).payload.to_string() == "the past cannot be read"
         assert got(session, "a") == [("a", "1")]
 
 

@@ -61,7 +61,8 @@ def frame(*messages: NetworkMessage, sn: int = 7, priority: Priority = Priority.
 
 
 def payloads(node: Node) -> list[bytes]:
-    return [message.body.payload for _, message in node.messages if isinstance(message, Push)]
+    bodies = [message.body for _, message in node.messages if isinstance(message, Push)]
+    return [body.payload for body in bodies if isinstance(body, Put)]
 
 
 def refusals(node: Node) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.optional import some
 from tests.unit.api.sessions import pair
 from tests.waiting import PATIENCE, until
 from zenspark.api.ext.publisher_cache import PublisherCache
@@ -75,7 +76,7 @@ def test_cache_replies_to_queries() -> None:
         until(lambda: list(other.get("a/@adv/x", accept_replies=ReplyKeyExpr.ANY, timeout=PATIENCE)))
         found = other.get("a/@adv/x?_sn=1..", accept_replies=ReplyKeyExpr.ANY, consolidation=ConsolidationMode.NONE)
         samples = [reply.ok for reply in found]
-        assert [(str(sample.key_expr), sample.source_info.source_sn) for sample in samples] == [
+        assert [(str(some(sample).key_expr), some(some(sample).source_info).source_sn) for sample in samples] == [
             ("a", 1),
             ("a", 2),
             ("a", 3),

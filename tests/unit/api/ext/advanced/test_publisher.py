@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.optional import some
 from tests.unit.api.ext.advanced.entities import (
     ALL,
     HEARTBEAT,
@@ -91,6 +92,6 @@ def test_samples_of_a_publisher_have_consecutive_sequence_numbers(sessions: tupl
             publisher.delete()
     samples = [found.recv(PATIENCE) for _ in range(12)]
     for publisher in publishers:
-        mine = [sample.source_info for sample in samples if sample.source_info.source_id == publisher.id]
-        first = mine[0].source_sn
-        assert [info.source_sn for info in mine] == list(range(first, first + 6))
+        mine = [sample.source_info for sample in samples if some(sample.source_info).source_id == publisher.id]
+        first = some(mine[0]).source_sn
+        assert [some(info).source_sn for info in mine] == list(range(first, first + 6))

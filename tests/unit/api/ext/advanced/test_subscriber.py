@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from tests.optional import some
 from tests.unit.api.ext.advanced.entities import (
     ALL,
     HEARTBEAT,
@@ -138,7 +139,7 @@ def test_publishers_and_subscribers_are_detected(sessions: tuple[Session, Sessio
         assert str(sample.key_expr) == f"a/b/@adv/pub/{publisher.id.zid}/{publisher.id.eid}/_"
     assert found.recv(PATIENCE).kind is SampleKind.DELETE
     (alive,) = until(lambda: list(other.liveliness().get("a/*/@adv/sub/**")))
-    assert str(alive.ok.key_expr) == f"a/*/@adv/sub/{subscriber.id.zid}/{subscriber.id.eid}/_"
+    assert str(some(alive.ok).key_expr) == f"a/*/@adv/sub/{subscriber.id.zid}/{subscriber.id.eid}/_"
 
 
 def test_full_channel_blocks_the_publisher_and_loses_nothing(sessions: tuple[Session, Session]) -> None:
