@@ -1,0 +1,145 @@
+// SQL: questions to the recorded tables, their answers as table and chart, and questions to keep.
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { get, messageOf, post } from "../api/client";
+import type { SqlResult, Table } from "../api/types";
+import { bytes, plural } from "../format";
+import { Empty, Failure, Panel } from "../parts/basics";
+import { Editor } from "../parts/editor";
+import { ResultView } from "../parts/result";
+import { useLoad } from "../state/load";
+import { deleteQuestion, readQuestions, saveQuestion, type Question } from "../state/saved";
+import { node } from "../state/session";
+import { useStore } from "../state/store";
+
+const ROW_LIMIT = 1_000;
+
+const EXAMPLES: Question[] = [
+  { name: "Rows of each key", query: "select key, count(*) as rows\nfrom samples\ngroup by key\norder by rows desc\nlimit 50" },
+  { name: "Rows per second", query: "select date_trunc('second', received_at) as second, count(*) as rows\nfrom samples\ngroup by 1\norder by 1 desc\nlimit 300" },
+];
+
+let lastText = EXAMPLES[0]?.query ?? "";
+
+export function SqlView(): JSX.Element {
+  const about = useStore(node);
+  if (about === null) return <Empty>Loading …</Empty>;
+  if (!about.sql) return <Empty>This node has no tables to question: they are made by zenspark up, which records into a lake.</Empty>;
+  return <Questions />;
+}
+
+function Questions(): JSX.Element {
+  const [text, setText] = useState(lastText);
+  const [result, setResult] = useState<SqlResult | null>(null);
+  const [error, setError] = useState<string | null>(null);
+  const [busy, setBusy] = useState(false);
+  const [turn, setTurn] = useState(0);
+  const loaded = useLoad(async (signal) => (await get<{ tables: Table[] }>("tables", {}, signal)).tables, []);
+  const tables = loaded.data ?? NO_TABLES;
+
+  const change = (next: string): void => {
+    lastText = next;
+    setText(next);
+  };
+  const run = async (query: string): Promise<void> => {
+    setBusy(true);
+    try {
+      setResult(await post<SqlResult>("sql", { query, limit: ROW_LIMIT }));
+      setError(null);
+      setTurn((before) => before + 1);
+    } catch (reason) {
+      setError(messageOf(reason));
+    }
+    setBusy(false);
+  };
+
+  return (
+    <div class="columns wide-left sql">
+      <div>
+        <Panel title="Question">
+          <Editor text={text} tables={tables} onChange={change} onRun={() => void run(lastText)} />
+          <div class="toolbar">
+            <button type="button" class="primary" disabled={busy || text.trim() === ""} onClick={() => void run(text)}>
+              {busy ? "Running …" : "Run"}
+            </button>
+            <span class="muted hint">Ctrl-Enter runs, Ctrl-Space completes</span>
+          </div>
+          <Failure error={error} />
+        </Panel>
+        {result !== null && <ResultView key={turn} result={result} />}
+      </div>
+      <div>
+        <Saved text={text} onOpen={change} />
+        <Tables tables={tables} error={loaded.error} />
+      </div>
+    </div>
+  );
+}
+
+const NO_TABLES: Table[] = [];
+
+function Saved({ text, onOpen }: { text: string; onOpen: (query: string) => void }): JSX.Element {
+  const [questions, setQuestions] = useState(readQuestions);
+  const [name, setName] = useState("");
+  const save = (event: Event): void => {
+    event.preventDefault();
+    setQuestions(saveQuestion({ name: name.trim(), query: text }));
+    setName("");
+  };
+  return (
+    <Panel title="Saved questions">
+      <ul class="questions">
+        {questions.map((question) => (
+          <li key={question.name}>
+            <button type="button" class="link" onClick={() => onOpen(question.query)}>
+              {question.name}
+            </button>
+            <button type="button" class="quiet" aria-label={`Delete ${question.name}`} onClick={() => setQuestions(deleteQuestion(question.name))}>
+              ✕
+            </button>
+          </li>
+        ))}
+        {EXAMPLES.map((question) => (
+          <li key={`example ${question.name}`}>
+            <button type="button" class="link" onClick={() => onOpen(question.query)}>
+              {question.name}
+            </button>
+            <span class="muted">example</span>
+          </li>
+        ))}
+      </ul>
+      <form class="toolbar" onSubmit={save}>
+        <input class="grow" aria-label="Name of the question" placeholder="name of this question" required value={name} onInput={(event) => setName(event.currentTarget.value)} />
+        <button type="submit" disabled={text.trim() === ""}>
+          Save
+        </button>
+      </form>
+    </Panel>
+  );
+}
+
+function Tables({ tables, error }: { tables: Table[]; error: string | null }): JSX.Element {
+  return (
+    <Panel title="Tables">
+      <Failure error={error} />
+      {tables.map((table) => (
+        <details key={table.name} class="table-columns">
+          <summary>
+            <span class="mono">{table.name}</span>
+            <span class="muted number">
+              {[table.rows === null ? "" : plural(table.rows, "row"), table.bytes === null ? "" : bytes(table.bytes)].filter(Boolean).join(" · ")}
+            </span>
+          </summary>
+          <ul>
+            {table.columns.map((column) => (
+              <li key={column.name}>
+                <span class="mono">{column.name}</span> <span class="muted">{column.type}</span>
+              </li>
+            ))}
+          </ul>
+        </details>
+      ))}
+    </Panel>
+  );
+}
