@@ -1,1 +1,1 @@
-"""REST API: Zenoh over HTTP, with the paths and documents of zenohd's REST plugin."""
+"""HTTP: the page's API and live data, REST and events as zenohd serves them, metrics and health checks."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import zlib
 from collections.abc import Iterable
 
 import msgspec
@@ -12,9 +14,17 @@ from zenspark.types.network_info import ReplyError
 from zenspark.types.sample import Reply, Sample
 
 JSON = "application/json"
+UNSPECIFIED = "zenoh/bytes"
+"""Encoding of what was sent without one."""
 JSONS = frozenset({JSON, "text/json", "text/json5"})
-TEXTS = frozenset({"text/plain", "zenoh/string"})
+OPENMETRICS = "application/openmetrics-text"
+TEXTS = frozenset({"text/plain", "zenoh/string", OPENMETRICS})
 BYTES = "application/octet-stream"
+GZIP_WINDOW = 31
+"""Window of zlib that expects the header of gzip."""
+MAX_TEXT_BYTES = 16 << 20
+"""Bytes of a compressed text that are decompressed."""
+MAX_NTP64 = (1 << 64) - 1
 
 Document = dict[str, object]
 
@@ -23,6 +33,14 @@ def sample_document(sample: Sample) -> Document:
     """Convert a sample to its document."""
     stamp = None if sample.timestamp is None else str(sample.timestamp)
     return _document(str(sample.key_expr), sample, stamp)
+
+
+def row_document(
+    key: str, kind: str, payload: bytes | None, encoding: str, ntp64: int | None, timestamp_id: str | None
+) -> Document:
+    """Convert a row of the sample schema to the document of its sample."""
+    stamp = None if ntp64 is None else f"{ntp64 & MAX_NTP64}/{timestamp_id}"
+    return {"key": key, "value": payload_value(payload or b"", encoding), "encoding": encoding, "timestamp": stamp}
 
 
 def encode_replies(replies: Iterable[Reply]) -> bytes:
@@ -43,7 +61,16 @@ def media_type(encoding: Encoding) -> str:
 
 def _of_reply(reply: Reply) -> Document:
     result = reply.result
-    return sample_document(result) if isinstance(result, Sample) else _document("ERROR", result, None)
+    return sample_document(result) if isinstance(result, Sample) else _error_document(result)
+
+
+def _error_document(error: ReplyError) -> Document:
+    """Convert an error to its document; its reason is text, whether its queryable said so or not."""
+    payload = error.payload.to_bytes()
+    if str(error.encoding) == UNSPECIFIED:
+        with contextlib.suppress(UnicodeDecodeError):
+            return {"key": "ERROR", "value": payload.decode(), "encoding": "text/plain", "timestamp": None}
+    return _document("ERROR", error, None)
 
 
 def _document(key: str, result: Sample | ReplyError, stamp: str | None) -> Document:
@@ -51,16 +78,18 @@ def _document(key: str, result: Sample | ReplyError, stamp: str | None) -> Docum
     return {"key": key, "value": value, "encoding": str(result.encoding), "timestamp": stamp}
 
 
-def payload_value(payload: bytes, encoding: Encoding) -> object:
+def payload_value(payload: bytes, encoding: Encoding | str) -> object:
     """Convert a payload to a JSON value by its encoding; base64 if it cannot be decoded."""
-    kind = str(encoding).partition(";")[0]
+    kind, _, parameters = str(encoding).partition(";")
     if not payload:
         return None
     try:
+        if kind == OPENMETRICS and "content-encoding=gzip" in parameters:
+            return zlib.decompressobj(GZIP_WINDOW).decompress(payload, MAX_TEXT_BYTES).decode()
         if kind in JSONS:
             return msgspec.json.decode(payload)
         if kind in TEXTS:
             return payload.decode()
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, zlib.error):
         pass
     return base64.b64encode(payload).decode()

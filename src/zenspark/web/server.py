@@ -1,86 +1,79 @@
-"""HTTP server of the REST API: GET queries or subscribes, PUT publishes, DELETE deletes.
+"""HttpServer: serves a session over HTTP in a thread with an event loop of its own.
 
-Paths are key expressions, and the part after `?` is the parameters of a query; documents.py has the responses. Each
-connection has its own thread. As with zenohd, pages of any origin are allowed. Unlike in zenohd, access control applies
-to requests and responses of HTTP clients (`HttpClient`).
+The session's threads never wait for HTTP: they leave what they deliver in bounded queues (chunk_queue.py). Requests
+that wait for the network run in worker threads.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
-import selectors
 import socket
-import socketserver
-import sys
+import ssl
 import threading
-from collections.abc import Callable
-from functools import cached_property
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
-from urllib.parse import unquote
 
-from zenspark import __version__
-from zenspark.api.http_clients import HttpClient
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
 from zenspark.api.session import Session
-from zenspark.errors import LinkError, UsageError, ZError
-from zenspark.handlers.handler import Callback
-from zenspark.key import KeyExpr
-from zenspark.router.interceptors.rules import Action
-from zenspark.types.enums import SampleKind
-from zenspark.types.sample import Reply, Sample
-from zenspark.types.selector import Selector
-from zenspark.web.documents import JSON, encode_json, encode_replies, media_type, sample_document
-from zenspark.web.settings import ANY_ADDRESS, Address
+from zenspark.errors import LinkError, UsageError
+from zenspark.web import limits
+from zenspark.web.app import make_app
+from zenspark.web.connection import COUNTS, HttpConnection, SocketConnection
+from zenspark.web.context import WebContext
+from zenspark.web.events import EventHubs
+from zenspark.web.interfaces import Pipeline, SqlEngine
+from zenspark.web.key_monitor import KeyMonitors
+from zenspark.web.network import NetworkWatch
+from zenspark.web.overview import OverviewSampler
+from zenspark.web.settings import ANY_ADDRESS, Address, HttpSettings, has_private_key
 
 logger = logging.getLogger("zenspark.web")
 
-MAX_BODY_BYTES = 64 << 20
-IDLE_TIMEOUT_SECONDS = 60.0
-"""Timeout of an idle connection."""
-WRITE_TIMEOUT_SECONDS = 10.0
-"""Timeout for writing an event; a client that does not read for so long is disconnected, as with zenohd."""
-
-EVENT_STREAM_TYPE = "text/event-stream"
-TEXT_TYPE = "text/plain; charset=utf-8"
-LOCAL_ADMIN_KEY = "@/local"
-"""Alias of the admin space of this node."""
-RAW_PARAMETER = "_raw"
+CLOSE_SECONDS = 2.0
+"""Time for requests in progress to end when the server closes."""
 
 
-class HttpError(Exception):
-    """A request that is rejected with a status and a message."""
+class HttpServer:
+    """Serves HTTP requests through a session from construction until `close`; the session stays open."""
 
-    def __init__(self, status: HTTPStatus, message: str) -> None:
-        super().__init__(status, message)
-        self.status = status
-        self.message = message
-
-
-class RestServer:
-    """Serves HTTP requests through a session until closed; the session stays open."""
-
-    def __init__(self, session: Session, address: Address) -> None:
-        try:
-            self._server = _Server(session, address)
-        except OSError as error:
-            raise LinkError(url_of(address), f"cannot listen: {error.strerror or error}") from error
-        self._thread = threading.Thread(target=self._server.serve_forever, name="zenspark-web", daemon=True)
+    def __init__(
+        self,
+        session: Session,
+        settings: HttpSettings | None = None,
+        pipeline: Pipeline | None = None,
+        sql: SqlEngine | None = None,
+    ) -> None:
+        self.settings = settings or HttpSettings()
+        self.settings.check()
+        self._context = WebContext(session, self.settings, pipeline, sql)
+        self._tls = _make_tls(self.settings)
+        self._socket = _listen(self.settings)
+        host, port, *_ = self._socket.getsockname()
+        self.address: Address = host, port
+        """Address and port of the socket."""
+        self._has_started = threading.Event()
+        self._stop: asyncio.Event | None = None
+        self._thread = threading.Thread(target=self._run, name="zenspark-web", daemon=True)
         self._thread.start()
+        self._has_started.wait()
+        _warn_if_open(self.settings, self.url)
 
     @property
     def url(self) -> str:
         """URL of the server."""
-        host, port, *_ = self._server.socket.getsockname()
-        return url_of((host, port))
+        return url_of(self.address, self.settings.certificate is not None)
 
     def close(self) -> None:
-        """Stop accepting requests, and end the event streams."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-        self._server.end_streams()
+        """Stop accepting requests, end event streams and WebSockets, and wait for the thread."""
+        loop = self._context.loop
+        if loop is not None and self._thread.is_alive():
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+                loop.call_soon_threadsafe(self._request_stop)
+            self._thread.join()
+        self._context.workers.shutdown(wait=False, cancel_futures=True)
 
     def __enter__(self) -> Self:
         return self
@@ -88,229 +81,136 @@ class RestServer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    # -- in the thread
 
-def url_of(address: Address) -> str:
-    """Format an address as a URL."""
-    host, port = address
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except Exception:
+            logger.exception("the HTTP server has failed")
+        finally:
+            self._has_started.set()
+
+    def _request_stop(self) -> None:
+        assert self._stop is not None, "the loop runs"
+        self._stop.set()
+
+    async def _serve(self) -> None:
+        context = self._context
+        context.loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        context.hubs = EventHubs(context)
+        tasks = self._start_page() if self.settings.serve_page else []
+        state = ServerState()
+        config = _make_config(context)
+        server = await context.loop.create_server(
+            lambda: HttpConnection(config, state, {COUNTS: context.counts}),
+            sock=self._socket,
+            ssl=self._tls,
+            backlog=limits.LISTEN_BACKLOG_CONNECTIONS,
+            ssl_handshake_timeout=None if self._tls is None else limits.HEADER_SECONDS,
+        )
+        self._has_started.set()
+        try:
+            await self._stop.wait()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await self._shut_down(server, state)
+
+    def _start_page(self) -> list[asyncio.Task[None]]:
+        """Start what the page needs: monitors, the network, and the series of the overview."""
+        context = self._context
+        context.monitors = KeyMonitors(context.session)
+        context.network = NetworkWatch(context.session)
+        context.overview = OverviewSampler(context)
+        return [asyncio.create_task(context.overview.run())]
+
+    async def _shut_down(self, server: asyncio.Server, state: ServerState) -> None:
+        self._context.is_closing = True
+        server.close()
+        self._context.hubs.end_all()
+        if self.settings.serve_page:
+            self._context.monitors.close()
+            self._context.network.close()
+        for connection in list(state.connections):
+            connection.shutdown()
+        if state.tasks:
+            await asyncio.wait(set(state.tasks), timeout=CLOSE_SECONDS)
+        for connection in list(state.connections):
+            connection.transport.abort()
+        for task in list(state.tasks):
+            task.cancel()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    allow_reuse_port = False  # some Python versions would share the port with another server
+class RestServer(HttpServer):
+    """Serves zenohd's REST API and nothing else, as its plugin does."""
 
     def __init__(self, session: Session, address: Address) -> None:
-        if address[0] == ANY_ADDRESS and not socket.has_dualstack_ipv6():
-            address = ("0.0.0.0", address[1])
-        self.session = session
-        self._streams: set[socket.socket] = set()
-        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        super().__init__(address, _Handler)
-
-    def server_bind(self) -> None:
-        if self.server_address[0] == ANY_ADDRESS:
-            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        socketserver.TCPServer.server_bind(self)  # not that of HTTPServer, which does a DNS lookup
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        level = logging.DEBUG if isinstance(sys.exception(), OSError) else logging.ERROR
-        logger.log(level, "HTTP request from %s failed", client_address, exc_info=True)
-
-    def run_stream(self, connection: socket.socket) -> None:
-        """Block until the client disconnects or the stream is ended."""
-        self._streams.add(connection)
-        try:
-            with selectors.DefaultSelector() as selector:
-                selector.register(connection, selectors.EVENT_READ)
-                while selector.select() and connection.recv(4096):
-                    pass
-        finally:
-            self._streams.discard(connection)
-
-    def end_streams(self) -> None:
-        for connection in list(self._streams):
-            _shut_down(connection)
+        super().__init__(session, HttpSettings.zenohd_rest(address))
 
 
-def _shut_down(connection: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
+def url_of(address: Address, is_tls: bool = False) -> str:
+    """Format an address as a URL."""
+    host, port = address
+    scheme = "https" if is_tls else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-    protocol_version = "HTTP/1.1"
-    server_version = f"zenspark/{__version__}"
-    timeout = IDLE_TIMEOUT_SECONDS
+def _listen(settings: HttpSettings) -> socket.socket:
+    """Bind the address; raises LinkError if that fails."""
+    host, port = settings.address
+    dual = host == ANY_ADDRESS and socket.has_dualstack_ipv6()
+    if host == ANY_ADDRESS and not dual:
+        host = "0.0.0.0"
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server(
+            (host, port), family=family, backlog=limits.LISTEN_BACKLOG_CONNECTIONS, dualstack_ipv6=dual
+        )
+    except OSError as error:
+        reason = (error.strerror or str(error)).partition(" (while")[0]  # Python repeats the address there
+        raise LinkError(url_of(settings.address), f"cannot listen: {reason}") from error
 
-    # --- HTTP methods
 
-    def do_GET(self) -> None:
-        self._run_action(self._stream if self._accepted_type() == EVENT_STREAM_TYPE else self._query)
+def _make_tls(settings: HttpSettings) -> ssl.SSLContext | None:
+    if settings.certificate is None:
+        return None
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        made.load_cert_chain(settings.certificate, settings.key)
+    except OSError as error:
+        where = settings.certificate if settings.key is None else f"{settings.certificate} and {settings.key}"
+        is_incomplete = settings.key is None and isinstance(error, ssl.SSLError)
+        has_no_key = is_incomplete and not has_private_key(settings.certificate)
+        reason = "it has no private key: expected `key`, too" if has_no_key else error.strerror or error
+        raise UsageError(f"expected a certificate and its private key in PEM in {where}: {reason}") from error
+    return made
 
-    def do_POST(self) -> None:
-        self._run_action(self._query)
 
-    def do_PUT(self) -> None:
-        self._run_action(self._put)
+def _make_config(context: WebContext) -> Config:
+    config = Config(
+        make_app(context),
+        http=HttpConnection,
+        ws=SocketConnection,
+        loop="asyncio",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=int(limits.IDLE_SECONDS),
+        h11_max_incomplete_event_size=limits.MAX_HEADER_BYTES,
+        ws_max_size=limits.MAX_SOCKET_MESSAGE_BYTES,
+        ws_per_message_deflate=False,  # compressing every batch costs the node more than the bytes are worth
+    )
+    config.load()
+    return config
 
-    do_PATCH = do_PUT
 
-    def do_DELETE(self) -> None:
-        self._run_action(self._delete)
-
-    def do_OPTIONS(self) -> None:
-        allowed = [("Methods", "GET, POST, PUT, PATCH, DELETE"), ("Headers", "*")]
-        self._respond(HTTPStatus.OK, headers=[(f"Access-Control-Allow-{name}", value) for name, value in allowed])
-
-    def _run_action(self, action: Callable[[], None]) -> None:
-        try:
-            action()
-        except HttpError as error:
-            self._respond_error(error.status, error.message)
-        except UsageError as error:
-            self._respond_error(HTTPStatus.BAD_REQUEST, str(error))
-        except ZError as error:
-            self._respond_error(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
-
-    # --- actions
-
-    def _query(self) -> None:
-        body, selector = self._body(), self._selector()
-        self._check("query", selector.key_expr)
-        encoding = self._encoding() if body else None
-        found = self.server.session.get(selector, payload=body or None, encoding=encoding)
-        replies = [reply for reply in found if self._may_receive(reply, selector)]
-        if RAW_PARAMETER not in selector.parameters:
-            self._respond(HTTPStatus.OK, JSON, encode_replies(replies))
-        elif replies:
-            first = replies[0].result
-            self._respond(HTTPStatus.OK, media_type(first.encoding), first.payload.to_bytes())
-        else:
-            self._respond(HTTPStatus.OK)
-
-    def _put(self) -> None:
-        body, key = self._body(), self._key()
-        self._check("put", key)
-        self.server.session.put(key, body, encoding=self._encoding())
-        self._respond(HTTPStatus.OK)
-
-    def _delete(self) -> None:
-        self._body()
-        key = self._key()
-        self._check("delete", key)
-        self.server.session.delete(key)
-        self._respond(HTTPStatus.OK)
-
-    def _stream(self) -> None:
-        """Send events until the client disconnects; the subscriber is declared before the response header is sent."""
-        header_sent, key = threading.Event(), self._key()
-        self._check("declare_subscriber", key)
-        guest = self._guest
-
-        def send_event(sample: Sample) -> None:
-            action: Action = "put" if sample.kind is SampleKind.PUT else "delete"
-            if not guest.is_allowed("egress", action, str(sample.key_expr)):
-                return
-            header_sent.wait()
-            try:
-                self.wfile.write(
-                    b"event: %s\ndata: %s\n\n" % (sample.kind.name.encode(), encode_json(sample_document(sample)))
-                )
-            except OSError:
-                _shut_down(self.connection)  # ends run_stream below
-
-        self.close_connection = True
-        subscriber = self.server.session.declare_subscriber(key, Callback(send_event))
-        try:
-            self.connection.settimeout(WRITE_TIMEOUT_SECONDS)
-            self.send_response(HTTPStatus.OK)
-            for header in ("Content-Type", EVENT_STREAM_TYPE), ("Cache-Control", "no-cache"), ("Connection", "close"):
-                self.send_header(*header)
-            self._allow_any_origin()
-            self.end_headers()
-            header_sent.set()
-            self.server.run_stream(self.connection)
-        finally:
-            header_sent.set()
-            with contextlib.suppress(ZError):
-                subscriber.undeclare()
-
-    # --- access control
-
-    @cached_property
-    def _guest(self) -> HttpClient:
-        return HttpClient(self.server.session, self.connection.getsockname()[0])
-
-    def _check(self, action: Action, key: KeyExpr) -> None:
-        """Raise HttpError if access control denies an action."""
-        if not self._guest.is_allowed("ingress", action, str(key)):
-            raise HttpError(HTTPStatus.FORBIDDEN, f"access control denies {action} on {str(key)!r}")
-
-    def _may_receive(self, reply: Reply, selector: Selector) -> bool:
-        key = selector.key_expr if reply.ok is None else reply.ok.key_expr
-        return self._guest.is_allowed("egress", "reply", str(key))
-
-    # --- request parsing
-
-    def _accepted_type(self) -> str:
-        """Return the first media type of the Accept header."""
-        return self.headers.get("Accept", JSON).partition(",")[0].partition(";")[0].strip()
-
-    def _key(self) -> KeyExpr:
-        text = unquote(self.path.partition("?")[0]).removeprefix("/")
-        if not text:
-            raise UsageError("expected a key expression after the / of the URL")
-        if text == LOCAL_ADMIN_KEY or text.startswith(f"{LOCAL_ADMIN_KEY}/"):
-            text = f"@/{self.server.session.zid()}{text.removeprefix(LOCAL_ADMIN_KEY)}"
-        return KeyExpr(text)
-
-    def _selector(self) -> Selector:
-        return Selector(self._key(), unquote(self.path.partition("?")[2]))
-
-    def _encoding(self) -> str | None:
-        given = self.headers.get("Content-Type")
-        return given and ";".join(part.strip() for part in given.split(";"))
-
-    def _body(self) -> bytes:
-        if "Transfer-Encoding" in self.headers:
-            raise HttpError(HTTPStatus.LENGTH_REQUIRED, "expected a Content-Length: chunked bodies are not supported")
-        length = self.headers.get("Content-Length", "0")
-        if not (length.isascii() and length.isdecimal()):
-            raise HttpError(HTTPStatus.BAD_REQUEST, f"expected a number as Content-Length, found {length!r}")
-        if len(length) > len(str(MAX_BODY_BYTES)) or int(length) > MAX_BODY_BYTES:
-            message = f"expected at most {MAX_BODY_BYTES} bytes in the body, found {length}"
-            raise HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
-        body = self.rfile.read(int(length))
-        if len(body) < int(length):
-            raise ConnectionError("the client disconnected within the body")
-        return body
-
-    # --- responses
-
-    def _respond_error(self, status: HTTPStatus, message: str) -> None:
-        self.close_connection = True  # a body may be left unread
-        self._respond(status, TEXT_TYPE, f"{message}\n".encode(), [("Connection", "close")])
-
-    def _respond(
-        self,
-        status: HTTPStatus,
-        kind: str | None = None,
-        body: bytes = b"",
-        headers: list[tuple[str, str]] | None = None,
-    ) -> None:
-        self.send_response(status)
-        if kind is not None:
-            self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        for header in headers or []:
-            self.send_header(*header)
-        self._allow_any_origin()
-        self.end_headers()
-        self.wfile.write(body)
-
-    def _allow_any_origin(self) -> None:
-        self.send_header("Access-Control-Allow-Origin", "*")
-
-    def log_message(self, format: str, *args: object) -> None:
-        logger.debug("%s " + format, self.address_string(), *args)
+def _warn_if_open(settings: HttpSettings, url: str) -> None:
+    if not settings.is_loopback and not settings.has_login:
+        rights = "read and write" if settings.write else "read"
+        logger.warning("%s has no login: every machine that reaches it may %s; 127.0.0.1:PORT is safer", url, rights)

@@ -1,26 +1,125 @@
-"""The section `plugins/rest` of zenohd's configuration: the address of the REST API, if any."""
+"""Settings of the HTTP server: its address, what it serves and who may use it.
+
+`HttpSettings` is what a server needs; `rest_address` reads the section `plugins/rest` of zenohd's configuration.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from copy import copy
+from pathlib import Path
+
+import msgspec
 
 from zenspark.config.config import Config
 from zenspark.config.schema import ConfigError, Json, raise_unknown_key
+from zenspark.errors import UsageError
 
 PLUGIN = "rest"
 PATH = f"plugins/{PLUGIN}"
 PORT = f"{PATH}/http_port"
 KEYS = ("http_port", "work_thread_num", "max_block_thread_num")
-"""Keys of zenohd; the numbers of threads are accepted and ignored, since each connection has a thread."""
+"""Keys of zenohd; the numbers of threads are accepted and ignored, since one thread serves all connections."""
 
 ANY_ADDRESS = "::"
 """Address for a port without an address, as in zenohd: all IPv6 and IPv4 addresses."""
+LOOPBACK = "127.0.0.1"
+DEFAULT_PORT = 8000
 
+PRIVATE_KEY = b"PRIVATE KEY-----"
+"""End of the first line of a private key in PEM."""
 NONE = "none"
 EXPECTED = f"a port, an address and a port such as 127.0.0.1:8000, or {NONE}"
 
 Address = tuple[str, int]
+
+
+class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of an HTTP server. Without any, the page and REST on a loopback address, read-only."""
+
+    address: Address = (LOOPBACK, DEFAULT_PORT)
+    """Host and port; with port 0 the system chooses one."""
+    write: bool = False
+    """Whether clients may put and delete."""
+    token: str | None = None
+    """Secret of clients that send `Authorization: Bearer`."""
+    user: str | None = None
+    """Name of clients that send `Authorization: Basic`; access control rules may name it."""
+    password: str | None = None
+    certificate: Path | None = None
+    """PEM file with the certificate chain: with it the server speaks HTTPS only."""
+    key: Path | None = None
+    """PEM file with the private key; by default it is in the file of the certificate."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Host names of this server, besides `localhost`, the name of the machine and all IP addresses."""
+    allowed_origins: tuple[str, ...] = ()
+    """Origins of other pages that may use the server, such as `https://dashboard.example`."""
+    serve_page: bool = True
+    """Whether `/`, `/_app`, `/_api`, `/metrics`, `/health` and `/ready` are served; else all paths are keys."""
+    rest: bool = True
+    """Whether keys are served at `/<key>`."""
+    insecure: bool = False
+    """Whether it may listen on other addresses than loopback without a login or without TLS."""
+    as_zenohd: bool = False
+    """Whether it keeps zenohd's rules: clients may write, and pages of all origins may read."""
+
+    @classmethod
+    def zenohd_rest(cls, address: Address) -> HttpSettings:
+        """Make the settings of zenohd's REST plugin: only keys, no login, clients may write."""
+        return cls(address=address, write=True, serve_page=False, insecure=True, as_zenohd=True)
+
+    @property
+    def has_login(self) -> bool:
+        """Whether clients must authenticate."""
+        return self.token is not None or self.user is not None
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only clients of this machine can connect."""
+        return is_loopback_host(self.address[0])
+
+    def check(self) -> None:
+        """Raise UsageError if the settings are contradictory, or would expose the node without protection."""
+        if (self.user is None) is not (self.password is None):
+            raise UsageError("expected user and password of the HTTP server together, found only one of them")
+        if self.token == "" or self.user == "" or self.password == "":
+            raise UsageError("expected a token, user and password of the HTTP server that are not empty")
+        if self.user is not None and ":" in self.user:
+            raise UsageError("expected a user name of the HTTP server without a colon")
+        if self.key is not None and self.certificate is None:
+            raise UsageError("expected a certificate with the private key of the HTTP server")
+        if self.is_loopback or self.insecure:
+            return
+        where = f"{self.address[0]} can be reached from other machines"
+        if not self.has_login:
+            raise UsageError(f"{where}: expected a token, or user and password, for HTTP there; 127.0.0.1 needs none")
+        if self.certificate is None:
+            raise UsageError(f"{where}: expected a TLS certificate, so that the login is not sent in clear text")
+
+
+def has_private_key(file: Path) -> bool:
+    """Return whether a PEM file has a private key."""
+    return PRIVATE_KEY in file.read_bytes()
+
+
+def is_loopback_host(host: str) -> bool:
+    """Return whether a host name or address is the loopback interface."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def parse_http_address(text: str) -> Address:
+    """Parse the address of the page: `port` (on loopback), `address:port` or `address`."""
+    found = parse_host_port(text)
+    if found is None and text and not text.rpartition(":")[2].isdecimal():
+        found = parse_host_port(f"{text}:{DEFAULT_PORT}")
+    if found is None:
+        raise UsageError(f"expected a port or an address and a port such as 127.0.0.1:8000, found {text!r}")
+    host, port = found
+    return host or LOOPBACK, port
 
 
 def rest_address(config: Config) -> tuple[Address | None, Config]:
@@ -40,13 +139,21 @@ def rest_address(config: Config) -> tuple[Address | None, Config]:
 
 
 def parse_address(given: Json) -> Address | None:
-    """Parse `port`, `address:port` or `none`."""
+    """Parse `port`, `address:port` or `none`, as in zenohd."""
     text = "" if isinstance(given, bool | None) else str(given)
     if text.lower() == NONE:
         return None
+    found = parse_host_port(text)
+    if found is None:
+        raise ConfigError(PORT, EXPECTED, json.dumps(given))
+    return found[0] or ANY_ADDRESS, found[1]
+
+
+def parse_host_port(text: str) -> Address | None:
+    """Parse `port` or `host:port`; the host is empty if there is none. Returns None if it is neither."""
     host, colon, port = text.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     is_host = bool(host) and (bracketed or ":" not in host) if colon else True
     if not is_host or not (port.isascii() and port.isdecimal()) or int(port) > 0xFFFF:
-        raise ConfigError(PORT, EXPECTED, json.dumps(given))
-    return (host.strip("[]") or ANY_ADDRESS, int(port))
+        return None
+    return host.strip("[]"), int(port)

@@ -6,19 +6,23 @@ import base64
 import http.client
 import json
 import socket
+import ssl
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import trustme
 
 import zenspark.api.open
 from tests.unit.api.sessions import config
 from tests.waiting import PATIENCE, until
 from zenspark.api.session import Session
-from zenspark.errors import LinkError
+from zenspark.errors import LinkError, UsageError
 from zenspark.types.query import Query
-from zenspark.web import server
-from zenspark.web.server import RestServer, url_of
+from zenspark.web import limits
+from zenspark.web.server import HttpServer, RestServer, url_of
+from zenspark.web.settings import HttpSettings
 
 
 @pytest.fixture
@@ -122,9 +126,9 @@ def test_invalid_key_is_rejected(method: str, path: str, connection: http.client
     ("headers", "status", "line"),
     [
         ({"Content-Length": "65"}, 413, b"expected at most 64 bytes in the body, found 65\n"),
-        ({"Content-Length": "9" * 5000}, 413, b"expected at most 64 bytes in the body, found 999"),
-        ({"Content-Length": "x"}, 400, b"expected a number as Content-Length, found 'x'\n"),
-        ({"Transfer-Encoding": "chunked"}, 411, b"expected a Content-Length: chunked bodies"),
+        ({"Content-Length": "9" * 20}, 413, b"expected at most 64 bytes in the body, found 999"),
+        ({"Content-Length": "9" * 5000}, 400, b"expected an HTTP request: bad Content-Length"),
+        ({"Content-Length": "x"}, 400, b"expected an HTTP request: bad Content-Length"),
     ],
 )
 def test_bodies_that_are_not_taken(
@@ -134,7 +138,7 @@ def test_bodies_that_are_not_taken(
     connection: http.client.HTTPConnection,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(server, "MAX_BODY_BYTES", 64)
+    monkeypatch.setattr(limits, "MAX_BODY_BYTES", 64)
     connection.putrequest("PUT", "/demo")
     for header in headers.items():
         connection.putheader(*header)
@@ -149,7 +153,7 @@ def test_a_client_that_leaves_within_a_body_writes_nothing(session: Session, res
     heard = session.declare_subscriber("demo/**")
     at = urlsplit(rest.url)
     with socket.create_connection((at.hostname, at.port)) as client:
-        client.sendall(b"PUT /demo/half HTTP/1.1\r\nContent-Length: 10\r\n\r\nhalf")
+        client.sendall(b"PUT /demo/half HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\nhalf")
         client.shutdown(socket.SHUT_WR)
         client.settimeout(PATIENCE)
         assert client.recv(100) == b""
@@ -175,7 +179,7 @@ def test_a_stream_ends_with_its_client(session: Session, rest: RestServer) -> No
     publisher = session.declare_publisher("demo/a")
     at = urlsplit(rest.url)
     with socket.create_connection((at.hostname, at.port)) as client:
-        client.sendall(b"GET /demo/** HTTP/1.1\r\nAccept: text/event-stream, */*\r\n\r\n")
+        client.sendall(b"GET /demo/** HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream, */*\r\n\r\n")
         client.settimeout(PATIENCE)
         assert client.recv(100).startswith(b"HTTP/1.1 200")
         assert until(lambda: publisher.matching_status.matching)
@@ -185,11 +189,11 @@ def test_a_stream_ends_with_its_client(session: Session, rest: RestServer) -> No
 def test_a_stream_ends_when_events_stay_unread(
     session: Session, rest: RestServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "WRITE_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(limits, "STALL_SECONDS", 0.05)
     publisher = session.declare_publisher("demo/a")
     at = urlsplit(rest.url)
     with socket.create_connection((at.hostname, at.port)) as client:
-        client.sendall(b"GET /demo/** HTTP/1.1\r\nAccept: text/event-stream\r\n\r\n")
+        client.sendall(b"GET /demo/** HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n")
         assert until(lambda: publisher.matching_status.matching)
         publisher.put(bytes(16 << 20))  # more than the buffers of two sockets hold
         assert until(lambda: not publisher.matching_status.matching)
@@ -199,10 +203,11 @@ def test_closing_ends_streams(session: Session) -> None:
     with RestServer(session, ("127.0.0.1", 0)) as rest:
         at = urlsplit(rest.url)
         client = socket.create_connection((at.hostname, at.port), timeout=PATIENCE)
-        client.sendall(b"GET /demo/** HTTP/1.1\r\nAccept: text/event-stream\r\n\r\n")
+        client.sendall(b"GET /demo/** HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n")
         assert client.recv(1000).endswith(b"\r\n\r\n")
-        assert until(lambda: rest._server._streams)
+        assert until(lambda: rest._context.counts.event_streams)
     with client:
+        assert client.recv(100) == b"0\r\n\r\n"  # the last chunk: the stream is complete
         assert client.recv(100) == b""
     assert not session.is_closed()
 
@@ -216,11 +221,11 @@ def test_requests_of_any_origin_are_allowed(connection: http.client.HTTPConnecti
     connection.request("OPTIONS", "/demo")
     response = connection.getresponse()
     assert response.read() == b""
-    found = {name: value for name, value in response.getheaders() if name.startswith("Access-Control")}
+    found = {name: value for name, value in response.getheaders() if name.startswith("access-control")}
     assert found == {
-        "Access-Control-Allow-Origin": "*",
-        "Access-Control-Allow-Methods": "GET, POST, PUT, PATCH, DELETE",
-        "Access-Control-Allow-Headers": "*",
+        "access-control-allow-origin": "*",
+        "access-control-allow-methods": "GET, POST, PUT, PATCH, DELETE",
+        "access-control-allow-headers": "*",
     }
 
 
@@ -283,3 +288,60 @@ def test_access_control_applies_to_clients() -> None:
         client.close()
         until(lambda: "PUT half/c" in heard)
     assert heard == ["PUT open/a", "DELETE open/a", "PUT half/b", "PUT half/c"]
+
+
+def test_https(session: Session, tmp_path: Path) -> None:
+    authority = trustme.CA()
+    issued = authority.issue_cert("localhost", "127.0.0.1")
+    certificate = tmp_path / "server.pem"
+    issued.private_key_and_cert_chain_pem.write_to_path(str(certificate))
+    settings = HttpSettings(address=("127.0.0.1", 0), token="t", certificate=certificate)
+    trust = ssl.create_default_context()
+    authority.configure_trust(trust)
+    with HttpServer(session, settings) as server:
+        assert server.url.startswith("https://127.0.0.1:")
+        client = http.client.HTTPSConnection(urlsplit(server.url).netloc, timeout=PATIENCE, context=trust)
+        client.request("GET", "/metrics", headers={"Authorization": "Bearer t"})
+        response = client.getresponse()
+        assert (response.status, b"# EOF" in response.read()) == (200, True)
+        client.request("POST", "/_api/login", json.dumps({"token": "t"}))
+        cookie = client.getresponse().getheader("set-cookie")
+        assert cookie is not None
+        assert "Secure" in cookie
+        client.close()
+
+
+def test_a_certificate_that_cannot_be_read(session: Session, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^expected a certificate and its private key in PEM in .*nothing\.pem: "):
+        HttpServer(session, HttpSettings(address=("127.0.0.1", 0), certificate=tmp_path / "nothing.pem"))
+
+
+def test_a_certificate_without_its_key_is_named(session: Session, tmp_path: Path) -> None:
+    certificate = tmp_path / "certificate.pem"
+    trustme.CA().issue_cert("127.0.0.1").cert_chain_pems[0].write_to_path(str(certificate))
+    with pytest.raises(UsageError, match=r"certificate\.pem: it has no private key: expected `key`, too$"):
+        HttpServer(session, HttpSettings(address=("127.0.0.1", 0), certificate=certificate))
+
+
+def test_an_open_server_is_warned_about(session: Session, caplog: pytest.LogCaptureFixture) -> None:
+    with RestServer(session, ("::", 0)):
+        pass
+    assert "has no login: every machine that reaches it may read and write" in caplog.text
+    caplog.clear()
+    with RestServer(session, ("127.0.0.1", 0)):
+        pass
+    assert not caplog.text
+
+
+@pytest.mark.slow
+def test_closing_twice_and_requests_in_progress(session: Session) -> None:
+    """A query that is not answered does not keep the server from closing."""
+    kept: list[Query] = []
+    session.declare_queryable("late", kept.append)
+    server = RestServer(session, ("127.0.0.1", 0))
+    with socket.create_connection(server.address) as client:
+        client.sendall(b"GET /late HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert until(lambda: kept)
+        server.close()
+    server.close()
+    kept.clear()

@@ -1,0 +1,305 @@
+"""The recorded past of keys: `_time` queries to storages, which any storage of the network may answer.
+
+Storages of zenspark send only the newest samples of a range if `_limit` says so; others send all, and more are read.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from zenspark.api.cancellation import CancellationToken
+from zenspark.api.http_clients import HttpClient
+from zenspark.errors import UsageError, ZError
+from zenspark.key import KeyExpr
+from zenspark.types.enums import ConsolidationMode, QueryTarget
+from zenspark.types.sample import Sample
+from zenspark.types.selector import Selector
+from zenspark.types.time_range import TimeRange
+from zenspark.web.context import WebContext, check_access
+from zenspark.web.export import FORMATS, export
+from zenspark.web.http_error import HttpError
+from zenspark.web.node_info import json_response
+from zenspark.web.query import required, sample_reply_document
+from zenspark.web.rest import may_receive
+from zenspark.web.values import Document, decode_json
+from zenspark.wire import values as wire
+
+logger = logging.getLogger("zenspark.web")
+
+QUERY_SECONDS = 30.0
+"""Time in seconds that storages have to reply."""
+DEFAULT_LIMIT, MAX_LIMIT = 500, 5000
+"""Samples of one response."""
+MAX_SERIES_SAMPLES = 50_000
+"""Samples that are read for a chart."""
+MAX_EXPORT_SAMPLES = 200_000
+"""Samples that are read for an export."""
+MAX_BYTES = 256 << 20
+"""Bytes of payloads that are read for one request."""
+DEFAULT_POINTS, MAX_POINTS = 1000, 5000
+"""Points of a chart: without the parameter `points`, and at most; also the newest samples whose paths are listed."""
+MAX_PATHS = 100
+"""JSON paths with numbers that are listed for a key."""
+MAX_DEPTH = 6
+"""Depth of JSON values in which numbers are found."""
+MAX_ELEMENTS = 16
+"""Elements of a JSON array, from its start, in which numbers are found."""
+DEFAULT_KEYS, MAX_KEYS = 500, 5000
+"""Recorded keys of one response: without the parameter `limit`, and at most."""
+KEYS_SQL = "select distinct key from latest where contains(lower(key), lower({})) order by key"
+KEYS_SECONDS = 20.0
+"""Time in seconds that the SQL engine has to list recorded keys."""
+LOOKBACK = (timedelta(minutes=1), timedelta(hours=1), timedelta(days=1), timedelta(days=3650))
+"""Ranges in which the sample before an instant is looked for, the shortest first."""
+
+
+class PastApi:
+    """Requests `/_api/past`, `/_api/past/at`, `/_api/past/keys`, `/_api/past/series` and `/_api/export`."""
+
+    def __init__(self, context: WebContext) -> None:
+        self._context = context
+
+    async def samples(self, request: Request) -> Response:
+        """Return the samples of a range, newest last; if there are too many, the newest of them."""
+        limit = int_parameter(request, "limit", DEFAULT_LIMIT, MAX_LIMIT)
+        found = await self._context.run(self._read, request, MAX_SERIES_SAMPLES, limit + 1)
+        newest = found[-limit:]
+        documents = [sample_reply_document(sample) for sample in newest]
+        return json_response({"samples": documents, "truncated": len(found) > limit})
+
+    async def at(self, request: Request) -> Response:
+        """Return the sample that was the newest of a key at an instant."""
+        key, instant = self._key(request), time_parameter(request, "time")
+        assert instant is not None, "it is required"
+        client = self._context.client(request)
+        check_access(client, "query", str(key))
+        found = await self._context.run(self._newest_before, key, instant, client)
+        if found is None:
+            raise HttpError(HTTPStatus.NOT_FOUND, f"no storage has a value of {str(key)!r} up to that time")
+        return json_response(sample_reply_document(found))
+
+    def _newest_before(self, key: KeyExpr, instant: datetime, client: HttpClient) -> Sample | None:
+        for lookback in LOOKBACK:
+            found = self._query(key, instant - lookback, instant, client, MAX_SERIES_SAMPLES, 1)
+            if found:
+                return found[-1]
+        return None
+
+    async def keys(self, request: Request) -> Response:
+        """Return recorded keys that contain a text, in order; none where the node has no table `latest`."""
+        limit = int_parameter(request, "limit", DEFAULT_KEYS, MAX_KEYS)
+        client = self._context.client(request)
+        found = await self._context.run(self._recorded_keys, request.query_params.get("search", ""))
+        shown = [
+            key for key in found if client.may_receive("reply", key) and client.is_allowed("ingress", "query", key)
+        ]
+        return json_response({"keys": shown[:limit], "truncated": len(shown) > limit or len(found) > MAX_KEYS})
+
+    def _recorded_keys(self, part: str) -> list[str]:
+        if self._context.sql is None:
+            return []
+        quoted = "'" + part.replace("'", "''") + "'"
+        try:
+            found = self._context.sql.query(KEYS_SQL.format(quoted), MAX_KEYS + 1, KEYS_SECONDS)
+        except ZError as error:  # nothing was ingested yet
+            logger.debug("recorded keys cannot be listed: %s", error)
+            return []
+        return [str(key) for key in found.column("key").to_pylist()]
+
+    async def series(self, request: Request) -> Response:
+        """Return a number of each sample in a range, by its JSON path, and the paths that have numbers.
+
+        If there are too many samples, those of the newest.
+        """
+        points = int_parameter(request, "points", DEFAULT_POINTS, MAX_POINTS)
+        found = await self._context.run(self._read, request, MAX_SERIES_SAMPLES, MAX_SERIES_SAMPLES)
+        path = request.query_params.get("path")
+        series = await self._context.run(make_series, found, path, points)
+        return json_response(series | {"truncated": len(found) >= MAX_SERIES_SAMPLES})
+
+    async def export(self, request: Request) -> Response:
+        """Return the samples of a range as a file."""
+        kind = FORMATS.get(request.query_params.get("format", "csv"))
+        if kind is None:
+            raise HttpError(HTTPStatus.BAD_REQUEST, f"expected format to be one of {', '.join(FORMATS)}")
+        found = await self._context.run(self._read, request, MAX_EXPORT_SAMPLES)
+        content = await self._context.run(export, found, kind)
+        name = f"zenspark-{datetime.now(UTC):%Y%m%d-%H%M%S}.{kind.suffix}"
+        headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Type": kind.media_type}
+        return Response(content, headers=headers)
+
+    # -- queries
+
+    def _key(self, request: Request) -> KeyExpr:
+        return KeyExpr(required(request, "key"))
+
+    def _read(self, request: Request, limit: int, newest: int | None = None) -> list[Sample]:
+        """Query the samples of the range in a request, of each key only the newest; called in a worker thread."""
+        key, client = self._key(request), self._context.client(request)
+        check_access(client, "query", str(key))
+        start, end = time_parameter(request, "from"), time_parameter(request, "to")
+        return self._query(key, start, end, client, limit, newest)
+
+    def _query(
+        self,
+        key: KeyExpr,
+        start: datetime | None,
+        end: datetime | None,
+        client: HttpClient,
+        limit: int,
+        newest: int | None = None,
+    ) -> list[Sample]:
+        """Return the samples of all storages in a range, each once, ordered by time.
+
+        Storages are asked for the `newest` samples of each key only; more than `limit` samples are an error.
+        """
+        only_newest = "" if newest is None else f";_limit={newest}"
+        selector = Selector(key, f"_time=[{time_bound(start)}..{time_bound(end)}]{only_newest}")
+        cancel = CancellationToken()
+        replies = self._context.session.get(
+            selector,
+            target=QueryTarget.ALL,
+            consolidation=ConsolidationMode.NONE,
+            timeout=QUERY_SECONDS,
+            cancellation_token=cancel,
+        )
+        found: dict[tuple[str, wire.Timestamp], Sample] = {}
+        problem = None
+        size = 0
+        for reply in replies:
+            size += len(reply.result.payload)
+            if len(found) > limit or size > MAX_BYTES:
+                cancel.cancel()
+                raise HttpError(
+                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                    f"the range has more than {limit} samples or {MAX_BYTES >> 20} MiB: choose a shorter one",
+                )
+            sample = reply.ok
+            if sample is None:
+                problem = reply.result.payload.to_bytes().decode(errors="replace")
+            elif sample.timestamp is not None and may_receive(client, reply, str(key)):
+                found[str(sample.key_expr), sample.timestamp.to_wire()] = sample
+        if problem is not None and not found:
+            raise HttpError(HTTPStatus.BAD_GATEWAY, f"a storage replied with an error: {problem}")
+        return sorted(found.values(), key=_time_order)
+
+
+def _time_order(sample: Sample) -> tuple[int, str]:
+    assert sample.timestamp is not None, "samples of storages have one"
+    return sample.timestamp.to_wire().ntp64, str(sample.key_expr)
+
+
+def time_bound(when: datetime | None) -> str:
+    """Format a bound of `_time`; none is open."""
+    return "" if when is None else f"{when.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
+
+
+def time_parameter(request: Request, name: str) -> datetime | None:
+    """Parse a time in ISO 8601, milliseconds since 1970, or one relative to now, such as `now(-5m)`.
+
+    Raises HttpError if it is none of them.
+    """
+    text = request.query_params.get(name)
+    if not text:
+        if name == "time":
+            raise HttpError(HTTPStatus.BAD_REQUEST, "expected the parameter time")
+        return None
+    try:
+        if text.replace(".", "", 1).isdecimal():
+            return datetime.fromtimestamp(float(text) / 1000, UTC)
+        if text.startswith("now("):
+            return datetime.fromtimestamp(TimeRange.parse(f"[{text}..]", time.time()).start, UTC)
+        found = datetime.fromisoformat(text)
+    except (ValueError, OverflowError, OSError, UsageError) as error:
+        message = f"expected {name} as a time such as 2024-07-01T13:51:12Z or now(-5m), found {text!r}"
+        raise HttpError(HTTPStatus.BAD_REQUEST, message) from error
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def int_parameter(request: Request, name: str, default: int, most: int) -> int:
+    """Parse a positive number, at most `most`."""
+    text = request.query_params.get(name)
+    if not text:
+        return default
+    if not (text.isascii() and text.isdecimal()) or not int(text[:12]):
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"expected {name} to be a positive number, found {text!r}")
+    return min(int(text[:12]), most)
+
+
+# -- numbers in values
+
+
+def make_series(samples: list[Sample], path: str | None, points: int) -> Document:
+    """Return the numbers at a path, thinned to so many points, and all paths that have numbers."""
+    values = [decode_json(sample.payload.to_bytes(), str(sample.encoding)) for sample in samples]
+    paths: dict[str, None] = {}
+    for value in values[-MAX_POINTS:]:
+        if len(paths) < MAX_PATHS:
+            paths.update(dict.fromkeys(name for name, _ in numbers_in(value)))
+    chosen = path if path is not None else next(iter(paths), "")
+    read = path_reader(chosen)
+    found = [
+        (_milliseconds(sample), number)
+        for sample, value in zip(samples, values, strict=True)
+        if (number := read(value)) is not None
+    ]
+    kept = thin(found, points)
+    return {
+        "paths": list(paths)[:MAX_PATHS],
+        "path": chosen,
+        "t_ms": [at for at, _ in kept],
+        "v": [number for _, number in kept],
+        "samples": len(samples),
+    }
+
+
+def numbers_in(value: object, path: str = "", depth: int = 0) -> Iterator[tuple[str, float]]:
+    """Yield the paths of all numbers in a JSON value, such as `pose.x` or `joints[0]`; `""` for a plain number."""
+    if isinstance(value, bool) or depth > MAX_DEPTH:
+        return
+    if isinstance(value, int | float):
+        yield path, value
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from numbers_in(item, f"{path}.{name}" if path else str(name), depth + 1)
+    elif isinstance(value, list):
+        for place, item in enumerate(value[:MAX_ELEMENTS]):
+            yield from numbers_in(item, f"{path}[{place}]", depth + 1)
+
+
+def path_reader(path: str) -> Callable[[object], float | None]:
+    """Return a function that reads the number at a path; names may contain dots."""
+
+    def read(value: object) -> float | None:
+        for name, number in numbers_in(value):
+            if name == path:
+                return number if math.isfinite(number) else None
+        return None
+
+    return read
+
+
+def thin(points: list[tuple[float, float]], most: int) -> list[tuple[float, float]]:
+    """Leave out points so that at most so many stay; of each group the smallest and the largest stay."""
+    if len(points) <= most:
+        return points
+    size = math.ceil(len(points) / max(most // 2, 1))
+    kept: list[tuple[float, float]] = []
+    for start in range(0, len(points), size):
+        group = points[start : start + size]
+        extremes = {min(group, key=lambda point: point[1]), max(group, key=lambda point: point[1])}
+        kept += sorted(extremes)
+    return kept
+
+
+def _milliseconds(sample: Sample) -> float:
+    assert sample.timestamp is not None, "samples of storages have one"
+    return sample.timestamp.get_time().timestamp() * 1000

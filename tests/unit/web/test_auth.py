@@ -1,0 +1,101 @@
+"""Credentials: what is accepted, for how long, and how often they may be wrong."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from zenspark.web.auth import (
+    COOKIE,
+    COOKIE_SECONDS,
+    FAILURE_SECONDS,
+    MAX_ADDRESSES,
+    MAX_FAILURES,
+    Authenticator,
+    method_of,
+)
+from zenspark.web.http_error import HttpError
+from zenspark.web.settings import HttpSettings
+
+BOTH = HttpSettings(token="s3cret", user="ann", password="pa:ss")
+
+
+def basic(text: str) -> str:
+    return "Basic " + base64.b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize("header", ["Bearer s3cret", "bearer  s3cret", basic("ann:pa:ss")])
+def test_valid_headers(header: str) -> None:
+    assert Authenticator(BOTH).accepts({"authorization": header}, {})
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["", "Bearer", "Bearer s3cre", "Bearer s3cret2", "s3cret", basic("ann:pa"), basic("ann"), basic(":"), "Basic !!!",
+     "Basic /w==", "Digest s3cret", "Bearer \udcff"],
+)  # fmt: skip
+def test_other_headers(header: str) -> None:
+    assert not Authenticator(BOTH).accepts({"authorization": header}, {})
+
+
+def test_what_is_not_configured_is_never_accepted() -> None:
+    only_token = Authenticator(HttpSettings(token="t"))
+    assert not only_token.accepts_password("", "")
+    assert only_token.challenge.startswith("Bearer")
+    only_user = Authenticator(HttpSettings(user="u", password="p"))
+    assert not only_user.accepts_token("")
+    assert only_user.challenge.startswith("Basic")
+    assert only_token.is_needed
+    assert not Authenticator(HttpSettings()).is_needed
+
+
+def test_methods_and_refusals() -> None:
+    both, only_token = Authenticator(BOTH), Authenticator(HttpSettings(token="t"))
+    assert (both.methods, only_token.methods, Authenticator(HttpSettings()).methods) == (
+        ["token", "password"],
+        ["token"],
+        [],
+    )
+    assert both.refusal(method_of({"authorization": "Digest x"})) == "expected a token, or user and password"
+    assert both.refusal(method_of({"authorization": basic("a:b")})) == "wrong user or password"
+    assert only_token.refusal(method_of({"authorization": "Bearer x"})) == "wrong token"
+    assert only_token.refusal(method_of({"authorization": basic("a:b")})) == "expected a token, found user and password"
+    assert only_token.refusal(None) == "expected a token"
+
+
+def test_cookies_are_signed_and_expire() -> None:
+    now = 1000.0
+    authenticator = Authenticator(BOTH, lambda: now)
+    cookie = authenticator.make_cookie()
+    assert authenticator.accepts({}, {COOKIE: cookie})
+    expires, _, signature = cookie.partition(".")
+    assert not authenticator.accepts_cookie(f"{int(expires) + 1}.{signature}")
+    assert not authenticator.accepts_cookie(expires)
+    assert not authenticator.accepts_cookie("")
+    assert not Authenticator(BOTH, lambda: now).accepts_cookie(cookie)  # another process
+    now += COOKIE_SECONDS
+    assert not authenticator.accepts_cookie(cookie)
+
+
+def test_failures_are_limited_for_a_while() -> None:
+    now = 0.0
+    authenticator = Authenticator(BOTH, lambda: now)
+    for _ in range(MAX_FAILURES):
+        assert authenticator.may_try("a")
+        authenticator.note_failure("a")
+    assert not authenticator.may_try("a")
+    now = FAILURE_SECONDS / 4
+    with pytest.raises(HttpError) as refused:
+        authenticator.check_tries("a")
+    assert refused.value.headers == {"Retry-After": f"{FAILURE_SECONDS * 3 / 4:g}"}
+    assert authenticator.may_try("b")
+    now = FAILURE_SECONDS + 1
+    assert authenticator.may_try("a")
+
+
+def test_failures_of_ever_new_addresses_do_not_fill_the_memory() -> None:
+    authenticator = Authenticator(BOTH)
+    for number in range(MAX_ADDRESSES + 10):
+        authenticator.note_failure(str(number))
+    assert len(authenticator._failures) == MAX_ADDRESSES

@@ -1,0 +1,22 @@
+"""Files of samples; test_past.py downloads them."""
+
+from __future__ import annotations
+
+import json
+
+from zenspark.key import KeyExpr
+from zenspark.types.sample import sample_from_body
+from zenspark.web.export import FORMATS, export
+from zenspark.wire import values as wire
+from zenspark.wire.messages import Put
+
+
+def test_samples_without_a_timestamp() -> None:
+    sample = sample_from_body(Put(payload=b'a,"b"\n'), KeyExpr("k"), wire.QoS.DEFAULT)
+    text = export([sample], FORMATS["csv"]).decode()
+    assert text.splitlines()[0] == '"timestamp","key","kind","encoding","value","base64"'
+    assert '"a,""b""' in text
+    (document,) = json.loads(export([sample], FORMATS["json"]))
+    assert (document["timestamp"], document["value"]) == (None, 'a,"b"\n')
+    assert export([], FORMATS["json"]) == b"[]"
+    assert export([sample], FORMATS["parquet"]).startswith(b"PAR1")

@@ -1,0 +1,77 @@
+"""Rates, totals and problems, sampled once a second."""
+
+from __future__ import annotations
+
+from tests.unit.api.sessions import connected
+from tests.unit.web.lakes import Flow, status
+from tests.unit.web.served import ask, context_of, opened, serving
+from tests.waiting import until
+from zenspark.web.overview import KEPT_SAMPLES
+from zenspark.web.traffic import read_traffic
+
+
+def test_series_and_current_values() -> None:
+    with opened() as session, connected("client", session) as other, serving(session) as server:
+        overview = context_of(server).overview
+        overview.sample()
+        for _ in range(100):
+            other.put("demo/a", bytes(100))
+        received = read_traffic(session).messages_in
+        assert until(lambda: read_traffic(session).messages_in >= 100), received
+        overview.sample()
+        found = ask(server, "/_api/overview").json
+        lengths = {len(series) for series in found["series"].values()}
+        assert len(lengths) == 1
+        assert max(found["series"]["messages"]) > 0
+        assert max(found["series"]["bytes"]) > max(found["series"]["messages"])
+        assert found["series"]["rows_ingested"][-1] is None
+        assert (found["current"]["sessions"], found["current"]["recorded"], found["problems"]) == (1, None, [])
+        assert overview.samples.maxlen == KEPT_SAMPLES == 600
+
+
+def test_a_pipeline() -> None:
+    flow = Flow()
+    with opened() as session, serving(session, flow) as server:
+        overview = context_of(server).overview
+        overview.sample()
+        overview._status_at = 0.0
+        flow.now = status(15, problem="ingestion failed: no space")
+        overview.sample()
+        found = ask(server, "/_api/overview").json
+        assert found["series"]["rows_ingested"][-1] >= 0
+        current = found["current"]
+        assert (current["recorded"], current["ingested"], current["lost"], current["keys"]) == (20, 15, 9, 5)
+        assert found["problems"] == ["ingestion failed: no space"]
+
+
+def test_a_lag_while_spark_starts_is_told_from_one_of_a_running_ingestion() -> None:
+    flow = Flow()
+    flow.now = status(0, state="starting")
+    with opened() as session, serving(session, flow) as server:
+        overview = context_of(server).overview
+
+        def is_starting(state: str) -> object:
+            flow.now = status(0, state=state)
+            overview._status_at = 0.0
+            overview.sample()
+            return ask(server, "/_api/overview").json["current"]["starting"]
+
+        assert [is_starting(state) for state in ("starting", "ingesting", "starting")] == [True, False, False]
+    with opened() as session, serving(session) as server:
+        assert not ask(server, "/_api/overview").json["current"]["starting"]
+
+
+def test_a_pipeline_that_fails_does_not_end_the_series() -> None:
+    class Broken:
+        def status(self) -> object:
+            raise OSError("gone")
+
+    with opened() as session, serving(session, Broken()) as server:
+        assert ask(server, "/_api/overview").status == 200
+        assert ask(server, "/metrics").status == 200
+
+
+def test_a_closed_session_is_a_problem() -> None:
+    with opened() as session, serving(session) as server:
+        session.close()
+        assert ask(server, "/_api/overview").json["problems"] == ["the session was closed"]
