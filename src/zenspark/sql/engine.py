@@ -1,0 +1,160 @@
+"""The embedded engine: answers SQL questions from the tables of a lake, in milliseconds and without Spark.
+
+    engine = Engine(Lake("./lake"))
+    engine.query("select key, received_at from latest where zenoh_key_match(key, 'fleet/**')").to_pylist()
+
+Every question sees the tables as they are when it is asked. docs/sql.md documents the dialect.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+
+import duckdb
+import pyarrow as pa
+
+from zenspark.arrow import UTC
+from zenspark.errors import UsageError
+from zenspark.lake.lake import TABLE_SPECS, Lake
+from zenspark.sql.connection import MEMORY_LIMIT, connect, register_functions, register_tables
+from zenspark.sql.functions import FUNCTION_NAMES
+from zenspark.sql.messages import describe_error
+from zenspark.sql.query_thread import QueryThread
+from zenspark.sql.statement import Question, parse_question
+from zenspark.sql.tables import Scan, TableInfo, describe_tables, plan_scan
+
+BATCH_ROWS = 1 << 14
+"""Rows of a batch of the result."""
+ENGINE_ERRORS = (duckdb.Error, pa.ArrowException, OSError, RuntimeError)
+"""Errors of a question: of the engine, of Arrow, and of files that are read; an interrupted one is a RuntimeError."""
+HUGEINT = pa.decimal128(38, 0)
+"""How the engine passes sums of integers."""
+
+
+class Engine:
+    """Answers questions about one lake; can be used by several threads."""
+
+    def __init__(self, lake: Lake, *, memory_limit: str = MEMORY_LIMIT) -> None:
+        """Take a lake, which must exist when a question is asked, and the memory of a question, such as `2GB`."""
+        self.lake = lake
+        self._memory_limit = memory_limit
+
+    def tables(self) -> list[TableInfo]:
+        """Describe the tables: names, columns with types, rows, bytes and files; none before the lake exists."""
+        return describe_tables(self.lake) if self.lake.exists() else []
+
+    def query(self, text: str, limit: int | None = None, timeout: float | None = None) -> pa.Table:
+        """Answer a question; with at most `limit` rows, and within `timeout` seconds. Raises UsageError."""
+        with self.open(text, timeout) as reader:
+            return read_table(reader, limit)
+
+    @contextmanager
+    def open(self, text: str, timeout: float | None = None) -> Iterator[pa.RecordBatchReader]:
+        """Answer a question batch by batch, for results that do not fit into memory. Raises UsageError."""
+        self.lake.check()
+        connection = connect(self._memory_limit)
+        thread = QueryThread(connection.interrupt)
+        try:
+            question = parse_question(connection, text)
+            if question.shows_tables:
+                yield _table_names(self.lake)
+                return
+            with _time_limit(connection, timeout):
+                yield self._run(connection, question, thread)
+        finally:
+            thread.close()
+            connection.close()
+
+    def _run(
+        self, connection: duckdb.DuckDBPyConnection, question: Question, thread: QueryThread
+    ) -> pa.RecordBatchReader:
+        """Start a query; its errors, also those while its rows are read, are UsageErrors."""
+        functions = register_functions(connection)
+        scans = self._plan(question)
+
+        def describe(error: Exception) -> UsageError:
+            return functions.first or UsageError(self._describe(error, question))
+
+        try:
+            register_tables(connection, scans)
+            reader = thread.call(lambda: connection.sql(question.translation.text).to_arrow_reader(BATCH_ROWS))
+        except ENGINE_ERRORS as error:
+            raise describe(error) from None
+        schema = pa.schema([field.with_type(_plain_type(field.type)) for field in reader.schema])
+        return pa.RecordBatchReader.from_batches(schema, _read_batches(reader, schema, thread, describe))
+
+    def _plan(self, question: Question) -> dict[str, Scan]:
+        return {name: plan_scan(self.lake, name) for name in self.lake.tables() if name in question.tables}
+
+    def _describe(self, error: Exception, question: Question) -> str:
+        used = [name for name in TABLE_SPECS if name in question.tables]
+        columns = chain.from_iterable(TABLE_SPECS[name].schema.names for name in used)
+        return describe_error(
+            error, question.translation, tables=TABLE_SPECS, columns=dict.fromkeys(columns), functions=FUNCTION_NAMES
+        )
+
+
+def read_table(reader: pa.RecordBatchReader, limit: int | None = None) -> pa.Table:
+    """Read the rows of a reader, or the first of them."""
+    if limit is None:
+        return reader.read_all()
+    batches: list[pa.RecordBatch] = []
+    left = limit
+    for batch in reader:
+        batches.append(batch.slice(0, left))
+        left -= batches[-1].num_rows
+        if left <= 0:
+            break
+    return pa.Table.from_batches(batches, reader.schema)
+
+
+@contextmanager
+def _time_limit(connection: duckdb.DuckDBPyConnection, seconds: float | None) -> Iterator[None]:
+    """Interrupt a question that takes longer."""
+    if seconds is None:
+        yield
+        return
+    is_late = threading.Event()
+
+    def interrupt() -> None:
+        is_late.set()
+        connection.interrupt()
+
+    timer = threading.Timer(seconds, interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except UsageError:
+        if is_late.is_set():
+            raise UsageError(
+                f"the query took longer than {seconds:g} s: select fewer rows, or a shorter time range"
+            ) from None
+        raise
+    finally:
+        timer.cancel()
+
+
+def _read_batches(
+    reader: pa.RecordBatchReader, schema: pa.Schema, thread: QueryThread, describe: Callable[[Exception], UsageError]
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches with sums of integers as 64-bit integers, and times in UTC under that name, as Spark has them."""
+    try:
+        while (batch := thread.call(lambda: next(reader, None))) is not None:
+            yield batch.cast(schema)
+    except ENGINE_ERRORS as error:
+        raise describe(error) from None
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if kind == HUGEINT:
+        return pa.int64()
+    return UTC if pa.types.is_timestamp(kind) and kind.tz is not None else kind
+
+
+def _table_names(lake: Lake) -> pa.RecordBatchReader:
+    names = pa.table({"name": lake.tables()})
+    return pa.RecordBatchReader.from_batches(names.schema, names.to_batches())
