@@ -1,8 +1,6 @@
 """`python -m zenspark` is the command line."""
 
-import sys
-
-from zenspark.cli import main
+from zenspark.cli import run_process
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_process()

@@ -1,46 +1,90 @@
 """The command line: `zenspark COMMAND ...`.
 
-A command is a module of this package with a function `run(arguments) -> int`, and one line in `COMMANDS`; the module
-is imported only when its command is called. An error is printed as one line on stderr, with exit code 2.
+A command is a module of this package with the functions `parser() -> Parser` and `run(arguments) -> int`, and one line
+in `COMMAND_GROUPS`. The module is imported only when its command is called; what needs an optional dependency is
+imported when the command runs, so that `--help` and completion work without it. An error is printed as one line on
+stderr; `exit_codes` has the exit codes.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from typing import NoReturn
 
 import zenspark
-from zenspark.errors import ZError
+from zenspark.cli.argument_parser import Parser
+from zenspark.cli.exit_codes import BROKEN_PIPE, FAILED, INTERRUPTED, CommandError
+from zenspark.cli.extras import describe_missing
+from zenspark.errors import LinkError, ZError
 
-COMMANDS = {
-    "decode": "decode Zenoh bytes: one message, many, or a captured session",
-    "encode": "encode fields as Zenoh bytes",
-    "journal": "list segments and readers of a journal, trim it, detach readers",
-    "lake": "show and maintain the tables of a lake",
-    "record": "record publications under key expressions into a journal",
-    "replay": "publish a journal or a table again",
-    "router": "run a Zenoh router",
-    "sql": "query the tables of a lake",
-    "up": "run a node that ingests publications into tables with Spark and replies to queries from them",
+COMMAND_GROUPS = {
+    "publish, subscribe, query": {
+        "put": "publish a value on a key",
+        "delete": "publish that keys were deleted",
+        "sub": "print what is published",
+        "get": "query, and print the replies",
+        "queryable": "reply to queries with a value, a file or the output of a command",
+        "liveliness": "declare, list and watch liveliness tokens",
+    },
+    "look at the network": {
+        "top": "show keys by rate, bytes, age and last value, full screen",
+        "ls": "list keys in use, nodes, declarations",
+        "info": "show this node, its connections and neighbours",
+        "scout": "list the nodes that reply to multicast scouting",
+        "ping": "measure round-trip times",
+        "perf": "measure throughput",
+    },
+    "record and query the past": {
+        "demo": "see all of it at work with simulated robots, with a page to look at",
+        "up": "run a node that ingests publications into tables with Spark and replies to queries from them",
+        "record": "record publications under key expressions into a journal",
+        "replay": "publish a journal or a table again",
+        "sql": "query the tables of a lake",
+        "journal": "show, print, verify, export and trim a journal",
+        "lake": "show, export and maintain the tables of a lake",
+    },
+    "run a network": {
+        "router": "run a Zenoh router",
+    },
+    "look at bytes": {
+        "decode": "decode Zenoh bytes: one message, many, or a captured session",
+        "encode": "encode fields as Zenoh bytes",
+    },
+    "help": {
+        "doctor": "check this machine: build, Java, Spark, ports, multicast, router, clock, disk, lake",
+        "help": "show the help of a command",
+        "completion": "print the completion script of a shell: bash, zsh or fish",
+    },
 }
+"""The commands by subject, with what they do in one line."""
 
-FAILED = 2
-INTERRUPTED = 130
-"""Exit code of a program ended by Ctrl-C, as shells report it."""
-BROKEN_PIPE = 141
-"""Exit code of a program ended by SIGPIPE, as shells report it."""
+COMMANDS = {name: text for group in COMMAND_GROUPS.values() for name, text in group.items()}
+
+__all__ = ["BROKEN_PIPE", "COMMANDS", "FAILED", "INTERRUPTED", "Parser", "command_parser", "main"]
 
 
-class Parser(argparse.ArgumentParser):
-    """Argument parser that prints errors in one line."""
+TABLE_COMMANDS = (["sql"], ["lake"])
+"""Commands that read tables, and leave nothing behind that has to be ended."""
 
-    def error(self, message: str) -> NoReturn:
-        self.exit(FAILED, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+def run_process() -> NoReturn:
+    """Run the command of this process, and end the process.
+
+    Reading a table that is given up half-way leaves tasks in Arrow's thread pools that free Python objects. Ended by
+    `sys.exit`, which destroys the pools after the interpreter, the process would hang or crash now and then.
+    """
+    code = main()
+    if sys.argv[1:2] in TABLE_COMMANDS and "pyspark" not in sys.modules:  # PySpark ends Java at exit
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,8 +99,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except SystemExit as exit:  # raised by argparse
         return exit.code if isinstance(exit.code, int) else FAILED
+    except CommandError as error:
+        return _print_error(program, str(error), error.code)
     except ZError as error:
-        return _print_error(program, str(error))
+        return _print_error(program, f"{error}{_hint(error)}")
     except BrokenPipeError:
         # Python flushes stdout again at exit, and would report the same broken pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -68,29 +114,67 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_command(name: str, arguments: list[str]) -> int:
-    code: int = import_module(f"zenspark.cli.{name}").run(arguments)
+    try:
+        code: int = import_module(f"zenspark.cli.{name}").run(arguments)
+    except ModuleNotFoundError as error:
+        missing = describe_missing(error)
+        if missing is None:
+            raise
+        raise CommandError(missing) from None
     return code
 
 
-def _run_without_command(arguments: list[str]) -> int:
+def command_parser(name: str) -> Parser:
+    """Return the argument parser of a command, without running it."""
+    module = import_module(f"zenspark.cli.{name}")
+    make = getattr(module, "parser", None) or module._parser
+    parser: Parser = make()
+    return parser
+
+
+def main_parser() -> Parser:
+    """Return the parser for the command line without a command."""
     parser = Parser(prog="zenspark", description="A Zenoh node with a Spark pipeline.", usage="zenspark COMMAND ...")
     version = f"zenspark {zenspark.__version__} ({zenspark.build_kind()})"
     parser.add_argument("--version", action="version", version=version)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    lines = "".join(f"  {name:10} {what}\n" for name, what in COMMANDS.items())
-    parser.epilog = f"commands:\n{lines}\nSee zenspark COMMAND --help."
+    groups = (
+        f"{title}:\n" + "".join(f"  {name:10} {text}\n" for name, text in group.items())
+        for title, group in COMMAND_GROUPS.items()
+    )
+    parser.epilog = "\n".join(groups) + "\nSee zenspark COMMAND --help."
+    return parser
+
+
+def _run_without_command(arguments: list[str]) -> int:
+    parser = main_parser()
     if not arguments:
         parser.print_help()
         return 0
     if arguments[0].startswith("-"):
         parser.parse_args(arguments)
-    close = get_close_matches(arguments[0], COMMANDS, 1)
-    parser.error(f"there is no command {arguments[0]!r}" + (f"; did you mean {close[0]}?" if close else ""))
-
-
-def _print_error(program: str, what: str) -> int:
-    print(f"{program}: {what}", file=sys.stderr)
+    refuse_command(parser, arguments[0])
     return FAILED
+
+
+def refuse_command(parser: Parser, name: str) -> None:
+    """Exit with the error for a command that does not exist."""
+    close = get_close_matches(name, COMMANDS, 1)
+    parser.error(f"there is no command {name!r}" + (f"; did you mean {close[0]}?" if close else ""))
+
+
+def _hint(error: ZError) -> str:
+    """Return what to do about a frequent error."""
+    if not isinstance(error, LinkError):
+        return ""
+    if "in use" in error.problem:
+        what = "--http chooses another address" if error.endpoint.startswith("http") else "-l chooses another endpoint"
+        return f"; does another node run there? {what}, with port 0 any free one"
+    return "; does a Zenoh node listen there?" if "refused" in error.problem else ""
+
+
+def _print_error(program: str, text: str, code: int = FAILED) -> int:
+    print(f"{program}: {text}", file=sys.stderr)
+    return code
 
 
 def _escape_unencodable() -> None:

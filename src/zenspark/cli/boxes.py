@@ -19,7 +19,8 @@ from zenspark.errors import DecodeError, UsageError
 from zenspark.transport.framing import LengthPrefix
 from zenspark.wire import json_fields
 from zenspark.wire.declare import Message
-from zenspark.wire.trace import MAX_TRANSPORT_ID, BoxLine, Trace, draw_box, trace
+from zenspark.wire.messages import MAX_TRANSPORT_ID
+from zenspark.wire.trace import BoxLine, Trace, draw_box, trace
 
 MIN_NETWORK_ID = 0x19
 
@@ -63,7 +64,11 @@ def show_fields(data: bytes, layer: str, remark: str) -> None:
         traces, error = trace(layer, data)
         if error is not None:
             raise error
-        shown = [json_fields.to_json_fields(found.message) for found in traces if found.message is not None]
+        shown = [
+            json_fields.to_json_fields(message_trace.message)
+            for message_trace in traces
+            if message_trace.message is not None
+        ]
     for fields in shown:
         print(msgspec.json.encode(fields).decode())
 
@@ -84,9 +89,9 @@ def show_boxes(data: bytes, layer: str, remark: str) -> None:
 
 def draw_stream(screen: Screen, data: bytes) -> None:
     """Print the batches of a stream and their messages."""
-    framing, found = byte_stream.read(data)
+    framing, batches = byte_stream.read(data)
     layer = "bare" if framing.framing is LengthPrefix.U32 else "transport"
-    for batch, messages in found:
+    for batch, messages in batches:
         width = framing.framing.width
         size = f"{pluralize(len(batch.sent), 'byte')} behind a {framing.framing} length"
         screen.print(Text.assemble(("batch", "bold"), f" at byte {batch.start - width}: {size}"))
@@ -102,32 +107,32 @@ def draw_stream(screen: Screen, data: bytes) -> None:
 def draw(screen: Screen, traces: list[Trace], data: bytes) -> None:
     """Print messages and the messages they contain."""
     shown = 12 if screen.width >= NARROW_COLUMNS else 6
-    for found in traces:
-        screen.print(_tree(found, data, shown))
+    for message_trace in traces:
+        screen.print(_tree(message_trace, data, shown))
 
 
-def _tree(found: Trace, data: bytes, shown: int) -> Tree:
-    tree = Tree(Group(_heading(found), _grid(found, data, shown)), guide_style="dim")
-    for child in found.children:
+def _tree(message_trace: Trace, data: bytes, shown: int) -> Tree:
+    tree = Tree(Group(_heading(message_trace), _grid(message_trace, data, shown)), guide_style="dim")
+    for child in message_trace.children:
         tree.children.append(_tree(child, data, shown))
     return tree
 
 
-def _heading(found: Trace) -> Text:
-    size = pluralize(found.end - found.start, "byte")
-    text = Text.assemble((found.cls.NAME, "bold cyan"), f" at byte {found.start}, {size}")
-    if found.message is None:
+def _heading(message_trace: Trace) -> Text:
+    size = pluralize(message_trace.end - message_trace.start, "byte")
+    text = Text.assemble((message_trace.cls.NAME, "bold cyan"), f" at byte {message_trace.start}, {size}")
+    if message_trace.message is None:
         text.append(", broken", "bold red")
     return text
 
 
-def _grid(found: Trace, data: bytes, shown: int) -> Table:
+def _grid(message_trace: Trace, data: bytes, shown: int) -> Table:
     grid = Table.grid(padding=(0, 1))
     grid.add_column(no_wrap=True, style="dim")
     grid.add_column(no_wrap=True, justify="right", style="green")
     grid.add_column(no_wrap=True, style="yellow")
     grid.add_column(overflow="fold")
-    for row in draw_box(found, data):
+    for row in draw_box(message_trace, data):
         if row.is_field:
             grid.add_row(
                 Text(row.box), str(row.start), _hex(data[row.start : row.end], shown), Text(_format_field(row))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from typing import Any
 
@@ -29,36 +28,40 @@ code of --jsonl, which is 0. In the other forms the exit code is 2 if some bytes
 LAYERS = (*json_fields.LAYERS, "stream")
 
 
-def run(arguments: list[str]) -> int:
-    """Run the command. Returns the exit code."""
-    parser = Parser(
-        prog="zenspark decode", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("hex", nargs="*", metavar="HEX", help="bytes in hexadecimal")
-    parser.add_argument("--layer", choices=LAYERS, help="layer of the bytes; a stream has a length before each batch")
-    parser.add_argument(
+def parser() -> Parser:
+    """Return the argument parser."""
+    made = Parser(prog="zenspark decode", description=DESCRIPTION)
+    made.add_argument("hex", nargs="*", metavar="HEX", help="bytes in hexadecimal")
+    made.add_argument("--layer", choices=LAYERS, help="layer of the bytes; a stream has a length before each batch")
+    made.add_argument(
         "--json", action="store_true", help="print one JSON object per line instead of a drawing or table"
     )
-    parser.add_argument("--jsonl", metavar="FILE", help="decode the lines of this file; - is standard input")
-    parser.add_argument("--c2s", metavar="FILE", help="bytes sent by the connecting side")
-    parser.add_argument("--s2c", metavar="FILE", help="bytes sent by the listening side")
-    given = parser.parse_args(arguments)
-    ways = [bool(given.hex), given.jsonl is not None, given.c2s is not None or given.s2c is not None]
+    made.add_argument("--jsonl", metavar="FILE", help="decode the lines of this file; - is standard input")
+    made.add_argument("--c2s", metavar="FILE", help="bytes sent by the connecting side")
+    made.add_argument("--s2c", metavar="FILE", help="bytes sent by the listening side")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command. Returns the exit code."""
+    made = parser()
+    args = made.parse_args(arguments)
+    ways = [bool(args.hex), args.jsonl is not None, args.c2s is not None or args.s2c is not None]
     if sum(ways) != 1:
-        parser.error("give HEX, or --jsonl, or --c2s and --s2c" + (", not several of them" if any(ways) else ""))
-    if given.layer and not given.hex:
-        parser.error("--layer goes with HEX")
-    if given.jsonl is not None:
-        jsonl.run(given.jsonl, decode_line)
+        made.error("give HEX, or --jsonl, or --c2s and --s2c" + (", not several of them" if any(ways) else ""))
+    if args.layer and not args.hex:
+        made.error("--layer goes with HEX")
+    if args.jsonl is not None:
+        jsonl.run(args.jsonl, decode_line)
         return 0
     # The drawing modules are imported only here: --jsonl must not wait for them.
-    if given.hex:
+    if args.hex:
         from zenspark.cli import boxes
 
-        return boxes.run(from_hex(" ".join(given.hex)), given.layer, given.json)
+        return boxes.run(from_hex(" ".join(args.hex)), args.layer, args.json)
     from zenspark.cli import transcript
 
-    return transcript.run(given.c2s, given.s2c, given.json)
+    return transcript.run(args.c2s, args.s2c, args.json)
 
 
 # -- lines -------------------------------------------------------------------------------------------------------

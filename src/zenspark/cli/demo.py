@@ -1,151 +1,75 @@
-"""`zenspark up --demo`: runs a simulated fleet in a child process, and shows tables and queries of it."""
+"""`zenspark demo`: a simulated fleet of robots through the whole pipeline, with a page to look at."""
 
 from __future__ import annotations
 
-import json
-import subprocess
+import argparse
+import importlib.util
+import os
 import sys
-from datetime import datetime
-from typing import Any, Self
+import webbrowser
 
-from rich.table import Table
+from zenspark.cli import Parser, http_flags
+from zenspark.errors import UsageError
 
-from zenspark.api.open import open as open_session
-from zenspark.cli.fleet import ROBOTS, VISIT_TICKS
-from zenspark.cli.screen import Screen
-from zenspark.config.config import Config
-from zenspark.errors import LakeError, UsageError
-from zenspark.spark.ingest.supervisor import IngestSupervisor
-from zenspark.spark.pipeline.job import Job
-from zenspark.types.sample import Sample
+DESCRIPTION = """\
+Run `zenspark up` with a small simulated fleet: three robots drive in a warehouse and publish poses, pictures and
+battery levels. The page is there at once; tables, replies to queries and commands to try follow when Spark has started.
+It runs until interrupted (Ctrl-C) or until --for ends.
 
-MIN_DEMO_ROWS = 6 * VISIT_TICKS[1]
-"""Rows after which the demo is shown: four robots publish fewer before the visitor leaves."""
-SAMPLES = "select key, payload, encoding, timestamp from samples order by received_at desc, offset desc limit 5"
-LATEST = "select key, payload, encoding, timestamp from latest order by key limit 12"
-TRAFFIC = "select prefix, minute, messages, bytes, latency_avg_us from traffic order by minute limit 12"
-READABLE = ("application/json", "text/plain")
-SQL_TIMEOUT_SECONDS = 300.0
-"""Timeout of a SQL query, for busy machines."""
-HISTORY = "now(-10m)"
-"""Start of the history query."""
+With --kill two recorders and the Spark driver are killed (kill -9) one after the other while the robots publish, and
+the samples in the table are counted: nothing is lost, nothing is there twice."""
 
-SCRIPT = """\
-import zenoh
-session = zenoh.open(zenoh.Config.from_json5('{{mode: "client", connect: {{endpoints: ["{endpoint}"]}}}}'))
-for reply in session.get("fleet/*/pose"): print(reply.ok.key_expr, reply.ok.payload.to_string())"""
+DEFAULT_LAKE = "zenspark-demo"
+PASSED_ON = ("lake", "listen", "seconds", "master", "stop_timeout")
+"""Options that `zenspark up` has under the same name."""
+FLAGS = {"seconds": "--for"}
 
 
-class Demo:
-    """Runs the fleet, and shows its tables and queries once."""
+def run(arguments: list[str]) -> int:
+    """Run the command. Returns the exit code."""
+    args = parser().parse_args(arguments)
+    check_pictures()
+    if args.kill:
+        from zenspark.cli import demo_kill  # imported here: only this needs it
 
-    def __init__(self, job: Job, screen: Screen) -> None:
-        locators = job.session.info.locators()
-        if not locators:
-            raise UsageError("--demo: the fleet needs a node that listens; give --listen too")
-        self._endpoint = locators[0]
-        self._job = job
-        self._screen = screen
-        self._process: subprocess.Popen[bytes] | None = None
-        self._was_shown = False
+        return demo_kill.run(args)
+    from zenspark.cli import up  # imported here: --help does not need Spark
 
-    def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "zenspark.cli.fleet", self._endpoint], stdin=subprocess.PIPE
-        )
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._process is not None
-        self._process.communicate()
-
-    def show(self) -> None:
-        """Show rows of the tables, replies to queries, and next steps; only the first call does."""
-        if self._was_shown:
-            return
-        self._was_shown = True
-        for supervisor in self._job.supervisors.values():
-            try:
-                self._show_tables(supervisor)
-            except LakeError as error:
-                self._screen.write([f"tables cannot be shown: {error}"])
-        self._show_queries()
-        self._show_next()
-
-    # -- tables
-
-    def _show_tables(self, supervisor: IngestSupervisor) -> None:
-        count = supervisor.run_sql("select count(*) as rows from samples", SQL_TIMEOUT_SECONDS)["rows"][0].as_py()
-        for title, query in (
-            (f"samples: every message, as it was published ({count} rows)", SAMPLES),
-            ("latest: the newest of each key", LATEST),
-            ("traffic: per prefix and minute", TRAFFIC),
-        ):
-            self._show(title, supervisor.run_sql(query, SQL_TIMEOUT_SECONDS).to_pylist())
-
-    def _show(self, title: str, rows: list[dict[str, Any]]) -> None:
-        table = Table(box=None, pad_edge=False, header_style="cyan")
-        for name in rows[0] if rows else []:
-            table.add_column(name, no_wrap=True, overflow="ellipsis")
-        for row in rows:
-            table.add_row(*(_format_cell(row, name) for name in row))
-        self._screen.write(["", self._screen.style(title, "bold")])
-        self._screen.print(table)
-
-    # -- queries
-
-    def _show_queries(self) -> None:
-        config = Config.from_json5('{mode: "client", scouting: {multicast: {enabled: false}}}')
-        config.insert_json5("connect/endpoints", json.dumps([self._endpoint]))
-        robot = ROBOTS[0]
-        with open_session(config) as session:
-            for selector, replier in (
-                ("fleet/*/pose", "the storage, from memory"),
-                (
-                    f"fleet/{robot}/pose?_time=[{HISTORY}..];_limit=4",
-                    "the storage, from the tables and the journal",
-                ),
-                (f"fleet/{robot}/diagnosis", "the robot itself"),
-            ):
-                replies = [reply.ok for reply in session.get(selector, timeout=10) if reply.ok is not None]
-                self._show_replies(selector, replier, replies)
-
-    def _show_replies(self, selector: str, replier: str, replies: list[Sample]) -> None:
-        rows = [
-            {"key": str(each.key_expr), "payload": each.payload.to_bytes(), "encoding": str(each.encoding)}
-            | {"timestamp": None if each.timestamp is None else each.timestamp.get_time()}
-            for each in replies
-        ]
-        self._show(f'session.get("{selector}")\n  reply from {replier}', rows)
-
-    # -- what next
-
-    def _show_next(self) -> None:
-        styled = self._screen.style
-        lines = ["", styled("Try next, from another terminal, while this runs:", "bold")]
-        for lake in self._job.supervisors:
-            query = "select key, count(*) from samples group by key order by key"
-            lines.append(f'  {sys.argv[0]} sql --lake {lake} "{query}"')
-        script = SCRIPT.format(endpoint=self._endpoint)
-        lines += [
-            styled("or from a plain eclipse-zenoh script:", "bold"),
-            *(f"  {line}" for line in script.splitlines()),
-            "",
-        ]
-        self._screen.write(lines)
-        sys.stdout.flush()
+    return up.run(build_up_arguments(args))
 
 
-def _format_cell(row: dict[str, Any], name: str) -> str:
-    """Format a cell of a table."""
-    value = row[name]
-    match value:
-        case None:
-            return ""
-        case bytes() | bytearray():
-            return value.decode() if row["encoding"] in READABLE else f"{len(value)} bytes"
-        case datetime():
-            return f"{value:%H:%M}" if name == "minute" else f"{value:%H:%M:%S.%f}"[:-3]
-        case float():
-            return f"{value:.0f}"
-    return str(value)
+def build_up_arguments(args: argparse.Namespace) -> list[str]:
+    """Return the command line of `zenspark up`."""
+    arguments = ["--demo", *([] if args.no_open else ["--open"])]
+    for name in PASSED_ON:
+        value = getattr(args, name)
+        if value is not None:
+            arguments += [FLAGS.get(name, "--" + name.replace("_", "-")), value]
+    return arguments + http_flags.to_arguments(args)
+
+
+def check_pictures() -> None:
+    """Raise UsageError if the library that draws the pictures is not installed."""
+    if importlib.util.find_spec("PIL") is None:
+        raise UsageError("the robots of the demo take pictures: pip install 'zenspark[demo]'")
+
+
+def open_page(url: str) -> bool:
+    """Open the page in the browser of the desktop, if this is a terminal of one. Returns whether it was opened."""
+    has_desktop = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    return bool(has_desktop and sys.stdout.isatty() and webbrowser.open(url))
+
+
+def parser() -> Parser:
+    """Return the argument parser."""
+    made = Parser(prog="zenspark demo", description=DESCRIPTION)
+    add = made.add_argument
+    add("--kill", action="store_true", help="kill recorders and driver, and count what is in the table")
+    add("--lake", metavar="DIR", default=DEFAULT_LAKE, help=f"directory of the tables (default: ./{DEFAULT_LAKE})")
+    add("--for", metavar="DURATION", dest="seconds", help="end this time after Spark has started, e.g. 90s")
+    add("-l", "--listen", metavar="ENDPOINT", help="endpoint to listen on (default: tcp/127.0.0.1:7447 or a free port)")
+    add("--master", metavar="URL", help="Spark master (default: local[*])")
+    add("--stop-timeout", metavar="DURATION", help="timeout to ingest the rest at the end (default: 60s)")
+    add("--no-open", action="store_true", help="do not open the page in a browser")
+    http_flags.add_http_flags(made, default=http_flags.DEFAULT_ADDRESS)
+    return made

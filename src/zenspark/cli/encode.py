@@ -26,11 +26,16 @@ class EncodeLine(msgspec.Struct):
     fields: dict[str, Any]
 
 
+def parser() -> Parser:
+    """Return the argument parser."""
+    made = Parser(prog="zenspark encode", description=DESCRIPTION)
+    made.add_argument("--jsonl", metavar="FILE", required=True, help="file with the lines; - is standard input")
+    return made
+
+
 def run(arguments: list[str]) -> int:
     """Run the command. Returns the exit code."""
-    parser = Parser(prog="zenspark encode", description=DESCRIPTION)
-    parser.add_argument("--jsonl", metavar="FILE", required=True, help="file with the lines; - is standard input")
-    jsonl.run(parser.parse_args(arguments).jsonl, encode_line)
+    jsonl.run(parser().parse_args(arguments).jsonl, encode_line)
     return 0
 
 

@@ -1,89 +1,128 @@
-"""A small simulated fleet of robots, for `zenspark up --demo`.
+"""A small simulated fleet of robots in a warehouse, for `zenspark demo`.
 
-Runs as `python -m zenspark.cli.fleet ENDPOINT`, in a process connected by TCP like any publisher. It ends at end of
-file on standard input.
+Runs as `python -m zenspark.cli.fleet ENDPOINT`, in a process connected by TCP like any publisher. Every second it
+prints the number of samples published so far on standard output; it ends at end of file on standard input.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-import random
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 
 from zenspark.api.ext.serialization import Float32, z_serialize
 from zenspark.api.open import open as open_session
 from zenspark.api.session import Session
+from zenspark.cli.scene import Point, Pose, pose_at, render_camera, render_map
 from zenspark.config.config import Config
 from zenspark.types.encoding import Encoding
+from zenspark.types.enums import CongestionControl
 from zenspark.types.ids import SourceInfo
 from zenspark.types.query import Query
 
 ROBOTS = ("ant", "bee", "cat")
+VISITOR = "visitor"
 TICKS_PER_SECOND = 20
-CAMERA_INTERVAL_TICKS = 10
+PICTURE_INTERVAL_TICKS = 10
 BATTERY_INTERVAL_TICKS = 20
 VISIT_TICKS = (20, 80)
 """First and last tick of a visitor, whose keys are deleted afterwards."""
-PICTURE_BYTES = 4096
+TRAIL_POINTS = 60
+BATTERY_PERCENT_PER_SECOND = 0.2
+RECHARGE_BELOW_PERCENT = 20.0
+BATTERY_ENCODING = Encoding.ZENOH_SERIALIZED.with_schema("float32")
+"""Names the type, so that every reader can decode the number."""
 
 
-class Robot:
-    """A robot that drives in circles and publishes pose, camera and battery."""
+def battery_at(seconds: float) -> float:
+    """Return the charge in percent; a battery that is almost empty is exchanged."""
+    return 100.0 - seconds * BATTERY_PERCENT_PER_SECOND % (100.0 - RECHARGE_BELOW_PERCENT)
 
-    def __init__(self, session: Session, name: str) -> None:
+
+class Fleet:
+    """Robots that drive on their routes and publish pose, camera and battery, and a map of all of them."""
+
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._random = random.Random(name)
-        self._name = name
-        self._radius = self._random.uniform(2, 5)
-        self._sn = 0
+        self._trails: dict[str, deque[Point]] = {}
+        self.published = 0
+        """Number of samples published; also the sequence number of the next one."""
 
     def tick(self, number: int) -> None:
         """Publish the samples of a tick."""
-        angle = number / TICKS_PER_SECOND / self._radius
-        pose = {"x": round(self._radius * math.cos(angle), 3), "y": round(self._radius * math.sin(angle), 3)}
-        self._put("pose", json.dumps(pose).encode(), Encoding.APPLICATION_JSON, json.dumps({"tick": number}).encode())
-        if number % CAMERA_INTERVAL_TICKS == 0:
-            self._put("camera", self._random.randbytes(PICTURE_BYTES), Encoding.IMAGE_JPEG)
-        if number % BATTERY_INTERVAL_TICKS == 0:
-            level = z_serialize(Float32(100 - number / TICKS_PER_SECOND / 60)).to_bytes()
-            self._put("battery", level, Encoding.ZENOH_SERIALIZED)
+        seconds = number / TICKS_PER_SECOND
+        names = [*ROBOTS, VISITOR] if VISIT_TICKS[0] <= number < VISIT_TICKS[1] else [*ROBOTS]
+        poses = {name: pose_at(name, seconds) for name in names}
+        for name, pose in poses.items():
+            self._trails.setdefault(name, deque(maxlen=TRAIL_POINTS)).append((pose.x, pose.y))
+            self._publish_pose(name, pose, number)
+            if number % BATTERY_INTERVAL_TICKS == 0:
+                level = z_serialize(Float32(battery_at(seconds))).to_bytes()
+                self._put(f"{name}/battery", level, BATTERY_ENCODING)
+        if number % PICTURE_INTERVAL_TICKS == 0:
+            self._publish_pictures(poses)
+        if number == VISIT_TICKS[1]:
+            source = SourceInfo(self._session.id, self.published)
+            self._session.delete(
+                f"fleet/{VISITOR}/**",
+                congestion_control=CongestionControl.BLOCK,
+                timestamp=self._session.new_timestamp(),
+                source_info=source,
+            )
+            self.published += 1
+            del self._trails[VISITOR]
+
+    def _publish_pose(self, name: str, pose: Pose, number: int) -> None:
+        heading = round(math.degrees(pose.heading))
+        document = {"x": round(pose.x, 2), "y": round(pose.y, 2), "heading": heading, "speed": pose.speed}
+        self._put(
+            f"{name}/pose",
+            json.dumps(document).encode(),
+            Encoding.APPLICATION_JSON,
+            json.dumps({"tick": number}).encode(),
+        )
+
+    def _publish_pictures(self, poses: dict[str, Pose]) -> None:
+        trails = {name: list(trail) for name, trail in self._trails.items()}
+        self._put("map", render_map(poses, trails), Encoding.IMAGE_JPEG)
+        for name in poses:
+            self._put(f"{name}/camera", render_camera(name, poses, trails), Encoding.IMAGE_JPEG)
 
     def _put(self, what: str, payload: bytes, encoding: Encoding, attachment: bytes | None = None) -> None:
-        source = SourceInfo(self._session.id, self._sn)
-        self._sn += 1
         self._session.put(
-            f"fleet/{self._name}/{what}",
+            f"fleet/{what}",
             payload,
             encoding=encoding,
             attachment=attachment,
+            congestion_control=CongestionControl.BLOCK,
             timestamp=self._session.new_timestamp(),
-            source_info=source,
+            source_info=SourceInfo(self._session.id, self.published),
         )
-
-    def diagnose(self, query: Query) -> None:
-        """Reply to a diagnosis query."""
-        with query:
-            query.reply(f"fleet/{self._name}/diagnosis", "all fine", encoding=Encoding.TEXT_PLAIN)
+        self.published += 1
 
 
-def drive(endpoint: str, ends: threading.Event) -> None:
-    """Publish until `ends` is set."""
+def reply_diagnosis(query: Query) -> None:
+    """Reply to a diagnosis query."""
+    with query:
+        query.reply(query.key_expr, "all fine", encoding=Encoding.TEXT_PLAIN)
+
+
+def drive(endpoint: str, ends: threading.Event, report: Callable[[int], None] = lambda _: None) -> None:
+    """Publish until `ends` is set; `report` gets the number of published samples every second and at the end."""
     with _session(endpoint) as session:
-        robots = [Robot(session, name) for name in ROBOTS]
-        visitor = Robot(session, "visitor")
-        queryable = session.declare_queryable(f"fleet/{ROBOTS[0]}/diagnosis", robots[0].diagnose)
+        fleet = Fleet(session)
+        queryable = session.declare_queryable(f"fleet/{ROBOTS[0]}/diagnosis", reply_diagnosis)
         for number in _ticks(ends):
-            for robot in robots:
-                robot.tick(number)
-            if VISIT_TICKS[0] <= number < VISIT_TICKS[1]:
-                visitor.tick(number)
-            elif number == VISIT_TICKS[1]:
-                session.delete("fleet/visitor/**", timestamp=session.new_timestamp())
+            fleet.tick(number)
+            if number % TICKS_PER_SECOND == 0:
+                report(fleet.published)
         queryable.undeclare()
+    report(fleet.published)
 
 
 def _ticks(ends: threading.Event) -> Iterator[int]:
@@ -99,11 +138,16 @@ def _session(endpoint: str) -> Session:
     return open_session(config)
 
 
+def _print_count(count: int) -> None:
+    with contextlib.suppress(OSError):  # the reader has ended
+        print(count, flush=True)
+
+
 def main() -> None:
     """Publish until end of file on standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process
     ends = threading.Event()
-    driving = threading.Thread(target=drive, args=(sys.argv[1], ends))
+    driving = threading.Thread(target=drive, args=(sys.argv[1], ends, _print_count))
     driving.start()
     sys.stdin.read()
     ends.set()

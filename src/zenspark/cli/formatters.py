@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from zenspark.errors import DecodeError
+from zenspark.types.payload_text import is_printable
 from zenspark.wire import json_fields
 from zenspark.wire.codec import decode_link_states
 from zenspark.wire.declare import Message, WireField, fields_of
@@ -51,10 +52,10 @@ UNNAMED_FIELDS = {"payload", "encoding", "info"}
 
 def printable(text: str) -> str:
     """Escape unprintable characters of a text."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
@@ -83,7 +84,7 @@ def _as_text(data: bytes) -> str | None:
         text = getincrementaldecoder("utf-8")().decode(data)  # incremental: the last character may be cut
     except UnicodeDecodeError:
         return None
-    return text if text and all(c.isprintable() or c in "\t\r\n" for c in text) else None
+    return text if text and is_printable(text) else None
 
 
 def format_time(timestamp: Timestamp) -> str:
@@ -171,8 +172,8 @@ def format_title(message: Message) -> str:
 
 def details(message: Message) -> list[str]:
     """Format the fields of a message other than its key: payload first, then every non-default field."""
-    found = list(_details(message))
-    return [text for first, text in found if first] + [text for first, text in found if not first]
+    texts = list(_details(message))
+    return [text for first, text in texts if first] + [text for first, text in texts if not first]
 
 
 def _details(message: Message) -> Iterator[tuple[bool, str]]:

@@ -66,7 +66,7 @@ def _add_spark_flags(parser: ArgumentParser) -> None:
     add("--trigger", metavar="DURATION", help=f"time between batches (default: {settings.trigger:.0f}s)")
     add("--max-batch-rows", metavar="ROWS", help=f"maximum rows per batch (default: {settings.max_batch_rows})")
     add("--max-batch-bytes", metavar="SIZE", help="maximum journal bytes per batch (default: 1GiB)")
-    add("--deduplicate", action="store_true", help="ingest samples recorded by several recorders once")
+    add("--deduplicate", action="store_true", default=None, help="ingest samples recorded by several recorders once")
 
 
 def _add_retention_flags(parser: ArgumentParser) -> None:
@@ -103,13 +103,13 @@ FILE_KEYS = {
     **{name: name for name in ("lake_retain", "lake_retain_age", "lake_retain_bytes")},
     **{name: name for name in ("retain_read_age", "retain_read_bytes")},
 }
-"""What can stand in the file under `landing` of a volume, and the flag it is."""
-FILE_PATH = "plugins/storage_manager/volumes/*/landing"
+"""What can stand in the file under `ingest` of a volume, and the flag it is."""
+FILE_PATH = "plugins/storage_manager/volumes/*/ingest"
 
 
-def merge_file_settings(given: Namespace, document: Mapping[str, Any]) -> Namespace:
+def merge_file_settings(args: Namespace, document: Mapping[str, Any]) -> Namespace:
     """The flags with what a file says where they say nothing; ConfigError names a key that is not known."""
-    found = Namespace(**vars(given))
+    merged = Namespace(**vars(args))
     for key, value in document.items():
         if key not in FILE_KEYS:
             raise ConfigError(f"{FILE_PATH}/{key}", f"one of {', '.join(FILE_KEYS)}", repr(key))
@@ -117,76 +117,76 @@ def merge_file_settings(given: Namespace, document: Mapping[str, Any]) -> Namesp
         if isinstance(value, Mapping):
             pairs = [f"{left}={right}" for left, right in value.items()]
             # of conf the last entry applies, of rules the first: flags take precedence in both
-            setattr(found, name, pairs + given.conf if name == "conf" else [*getattr(given, name), *pairs])
-        elif not getattr(given, name):
-            setattr(found, name, value if isinstance(value, bool) else str(value))
-    return found
+            setattr(merged, name, pairs + args.conf if name == "conf" else [*getattr(args, name), *pairs])
+        elif not getattr(args, name):
+            setattr(merged, name, value if isinstance(value, bool) else str(value))
+    return merged
 
 
 # --- parsing ---------------------------------------------------------------------------------------------------------
 
 
-def parse_timing(given: Namespace) -> RunTiming:
+def parse_timing(args: Namespace) -> RunTiming:
     """Parse run time and stop timeout."""
-    stop = _parse_flag("--stop-timeout", given.stop_timeout, units.parse_duration)
-    return RunTiming(_parse_flag("--for", given.seconds, units.parse_duration), STOP_SECONDS if stop is None else stop)
+    stop = _parse_flag("--stop-timeout", args.stop_timeout, units.parse_duration)
+    return RunTiming(_parse_flag("--for", args.seconds, units.parse_duration), STOP_SECONDS if stop is None else stop)
 
 
-def parse_ingest_settings(given: Namespace) -> IngestSettings:
+def parse_ingest_settings(args: Namespace) -> IngestSettings:
     """Parse the ingestion settings."""
     values = {
-        "trigger": _parse_flag("--trigger", given.trigger, units.parse_duration),
-        "max_batch_rows": _parse_flag("--max-batch-rows", given.max_batch_rows, _positive(units.parse_number)),
-        "max_batch_bytes": _parse_flag("--max-batch-bytes", given.max_batch_bytes, _positive(units.parse_size)),
+        "trigger": _parse_flag("--trigger", args.trigger, units.parse_duration),
+        "max_batch_rows": _parse_flag("--max-batch-rows", args.max_batch_rows, _positive(units.parse_number)),
+        "max_batch_bytes": _parse_flag("--max-batch-bytes", args.max_batch_bytes, _positive(units.parse_size)),
     }
     return IngestSettings(
-        master=given.master or IngestSettings().master,
-        conf=_spark_conf(given),
-        deduplicate=given.deduplicate,
-        maintenance=_maintenance(given),
+        master=args.master or IngestSettings().master,
+        conf=_spark_conf(args),
+        deduplicate=bool(args.deduplicate),
+        maintenance=_maintenance(args),
         **{name: value for name, value in values.items() if value is not None},  # type: ignore[arg-type]
     )
 
 
-def parse_journal_policy(given: Namespace) -> Policy:
+def parse_journal_policy(args: Namespace) -> Policy:
     """Parse the journal policy."""
     names = {field.name for field in msgspec.structs.fields(Policy)}
     for name, text in JOURNAL_DEFAULTS.items():
-        if name in names and getattr(given, name, None) is None:
-            setattr(given, name, text)
-    if given.retain_read_age == FOREVER:
-        given.retain_read_age = None
-    return parse_policy(given)
+        if name in names and getattr(args, name, None) is None:
+            setattr(args, name, text)
+    if args.retain_read_age == FOREVER:
+        args.retain_read_age = None
+    return parse_policy(args)
 
 
-def _spark_conf(given: Namespace) -> dict[str, str]:
-    pairs = dict(_pair("--conf", text, "NAME=VALUE") for text in given.conf)
-    if given.spark_ui is not None:
-        port = _parse_flag("--spark-ui", given.spark_ui, units.parse_number)
+def _spark_conf(args: Namespace) -> dict[str, str]:
+    pairs = dict(_pair("--conf", text, "NAME=VALUE") for text in args.conf)
+    if args.spark_ui is not None:
+        port = _parse_flag("--spark-ui", args.spark_ui, units.parse_number)
         pairs = {"spark.ui.enabled": "true", "spark.ui.port": str(port)} | pairs
     return pairs
 
 
-def _maintenance(given: Namespace) -> MaintenanceConfig:
+def _maintenance(args: Namespace) -> MaintenanceConfig:
     values = {
-        "refresh_interval": _parse_flag("--refresh-interval", given.refresh_interval, units.parse_duration),
-        "compact_interval": _parse_flag("--compact-interval", given.compact_interval, units.parse_duration),
-        "history": _parse_flag("--lake-history", given.lake_history, units.parse_duration),
-        "retain_age": _parse_flag("--lake-retain-age", given.lake_retain_age, _age),
-        "retain_bytes": _parse_flag("--lake-retain-bytes", given.lake_retain_bytes, _positive(units.parse_size)),
+        "refresh_interval": _parse_flag("--refresh-interval", args.refresh_interval, units.parse_duration),
+        "compact_interval": _parse_flag("--compact-interval", args.compact_interval, units.parse_duration),
+        "history": _parse_flag("--lake-history", args.lake_history, units.parse_duration),
+        "retain_age": _parse_flag("--lake-retain-age", args.lake_retain_age, _age),
+        "retain_bytes": _parse_flag("--lake-retain-bytes", args.lake_retain_bytes, _positive(units.parse_size)),
     }
     return MaintenanceConfig(
-        retain=_rules(given.lake_retain),
+        retain=_rules(args.lake_retain),
         **{name: value for name, value in values.items() if value is not None},  # type: ignore[arg-type]
     )
 
 
-def _rules(given: Sequence[str]) -> dict[str, float | None]:
-    found: dict[str, float | None] = {}
-    for text in given:
+def _rules(rules: Sequence[str]) -> dict[str, float | None]:
+    ages: dict[str, float | None] = {}
+    for text in rules:
         keys, age = _pair("--lake-retain", text, "KEYS=DURATION")
-        found.setdefault(keys, _parse_flag("--lake-retain", age, _age))
-    return found
+        ages.setdefault(keys, _parse_flag("--lake-retain", age, _age))
+    return ages
 
 
 def _pair(flag: str, text: str, expected: str) -> tuple[str, str]:
@@ -202,10 +202,10 @@ def _age(text: str) -> float | None:
 
 def _positive(read: Callable[[str], int]) -> Callable[[str], int]:
     def parse_positive(text: str) -> int:
-        found = read(text)
-        if found < 1:
+        number = read(text)
+        if number < 1:
             raise UsageError(f"expected more than 0, found {text!r}")
-        return found
+        return number
 
     return parse_positive
 

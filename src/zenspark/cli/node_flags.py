@@ -1,21 +1,29 @@
-"""Flags and output shared by the commands that run a node."""
+"""Flags and output shared by the commands that run a node: the same flags everywhere."""
 
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from copy import copy
 from typing import NoReturn
 
 from zenspark import __version__, build_kind
+from zenspark.api.open import open as open_session
 from zenspark.api.session import Session
+from zenspark.cli import argument_parser, log_output
+from zenspark.cli.connection_watch import ConnectionWatch, to_command_error
+from zenspark.cli.exit_codes import NOT_CONNECTED, OK
+from zenspark.cli.interrupts import raise_interrupt
 from zenspark.cli.screen import Screen
 from zenspark.config.config import Config
 from zenspark.config.schema import MODES
-from zenspark.errors import SessionClosed, UsageError
+from zenspark.errors import LinkError, SessionClosed, UsageError
 
 Settings = Iterable[tuple[str, object]]
 """Configuration keys and their values."""
@@ -25,12 +33,22 @@ CHECK_SECONDS = 1.0
 
 CONFIGURATION_HELP = """\
 The configuration file has the format of zenohd: JSON5 or YAML. Flags override the file, and --cfg overrides flags.
-RUST_LOG sets the log level on standard error: error, warn, info (the default), debug."""
+ZENSPARK_LOG or RUST_LOG set the log level on standard error, as --log-level does."""
+
+FLAG_KEYS = {"mode": "mode", "id": "id", "listen": "listen/endpoints", "connect": "connect/endpoints"}
+"""Flags, and the configuration keys that they set."""
+CLIENT_OR_PEER = "peer; with --connect alone, client"
+"""Default mode of the commands that do one thing and end."""
+CLIENT_OF_ONE = "peer; with one --connect and no --listen, client"
+"""Default mode of the commands with `connect_settings`."""
+CONNECT_SECONDS = 10.0
+"""Default time limit of --require-connection."""
 
 
 def add_node_flags(parser: ArgumentParser, *, mode: str | None = "peer") -> None:
     """Add the flags of every node; `mode` is the default for the help, None if it cannot be chosen."""
-    add = parser.add_argument
+    group = parser.add_argument_group("node")
+    add = group.add_argument
     add("-c", "--config", metavar="FILE", help="read this configuration file")
     if mode is not None:
         add("-m", "--mode", choices=MODES, help=f"mode of the node (default: {mode})")
@@ -39,9 +57,17 @@ def add_node_flags(parser: ArgumentParser, *, mode: str | None = "peer") -> None
         "--listen",
         metavar="ENDPOINT",
         action="append",
+        type=argument_parser.endpoint,
         help="endpoint to listen on, e.g. tcp/0.0.0.0:7447; repeatable",
     )
-    add("-e", "--connect", metavar="ENDPOINT", action="append", help="endpoint to connect to; repeatable")
+    add(
+        "-e",
+        "--connect",
+        metavar="ENDPOINT",
+        action="append",
+        type=argument_parser.endpoint,
+        help="endpoint to connect to, e.g. tcp/127.0.0.1:7447; repeatable",
+    )
     add("-i", "--id", metavar="ID", help="Zenoh id of this node in hexadecimal (default: random)")
     add(
         "--cfg",
@@ -51,19 +77,89 @@ def add_node_flags(parser: ArgumentParser, *, mode: str | None = "peer") -> None
         help="set a configuration key to a JSON5 value; repeatable",
     )
     add("--no-multicast-scouting", action="store_true", help="neither send nor answer multicast scouting messages")
+    add(
+        "--require-connection",
+        action="store_true",
+        help=f"exit with code {NOT_CONNECTED} unless every endpoint of --connect is connected within "
+        "--connect-timeout; without --connect, unless any node is",
+    )
+    add(
+        "--connect-timeout",
+        metavar="DURATION",
+        type=argument_parser.duration,
+        default=CONNECT_SECONDS,
+        help="time limit of --require-connection (default: 10s)",
+    )
+    log_output.add_log_flags(parser)
 
 
-def build_config(given: Namespace, settings: Settings = (), mode: str | None = None) -> Config:
+def add_key_flag(parser: ArgumentParser, help: str) -> None:
+    """Add -k, --key: key expressions, repeatable."""
+    parser.add_argument(
+        "-k", "--key", metavar="KEYEXPR", action="append", type=argument_parser.key_expr, help=f"{help}; repeatable"
+    )
+
+
+@contextmanager
+def open_node(args: Namespace, settings: Settings = ()) -> Iterator[tuple[Session, ConnectionWatch]]:
+    """Open the session of a command and watch its connections, as the flags say.
+
+    Without a mode in file, flags or settings, the node is a client if it only connects, and a peer otherwise. Raises
+    CommandError if it is not connected and has to be.
+    """
+    config = build_config(args, settings)
+    if config.get_json("mode") == "null" and args.connect and not args.listen:
+        config.insert_json5("mode", '"client"')
+    with convert_link_error(limit_connecting(config, args)):
+        session = open_session(config)
+    with session, ConnectionWatch(session) as watch:
+        if args.require_connection:
+            watch.require(args.connect_timeout)
+        yield session, watch
+
+
+def connect_settings(args: Namespace) -> list[tuple[str, object]]:
+    """Return the settings of a node that others cannot reach if it only connects: neither file nor flags have a mode or
+    an endpoint to listen on. Such a node is a client; with several endpoints a peer, as a client would have one only.
+    """
+    config = build_config(args)
+    is_listening = config.get_json("listen/endpoints") != Config().get_json("listen/endpoints")
+    if not args.connect or is_listening or config.get_json("mode") != "null":
+        return []
+    return [("mode", "client")] if len(args.connect) == 1 else [("mode", "peer"), ("listen/endpoints", [])]
+
+
+def limit_connecting(config: Config, args: Namespace) -> float | None:
+    """Set the time limit of a client that must be connected. Returns the seconds; None if there is no limit."""
+    if not args.require_connection or config.get_json("mode") != '"client"':
+        return None
+    config.insert_json5("connect/timeout_ms", str(round(args.connect_timeout * 1000)))
+    return float(args.connect_timeout)
+
+
+@contextmanager
+def convert_link_error(seconds: float | None = None) -> Iterator[None]:
+    """Open a session in this context: an endpoint that cannot be reached is a CommandError; `seconds` is the limit."""
+    try:
+        yield
+    except LinkError as error:
+        raise to_command_error(error, seconds) from error
+
+
+def build_config(args: Namespace, settings: Settings = (), mode: str | None = None) -> Config:
     """Build the configuration: file, then flags, then settings of the command, then --cfg.
 
-    `mode` applies if neither file nor flags set one.
+    `mode` applies if neither file nor flags set one. `args.config` is the name of the file, or what was read from it.
     """
-    config = Config() if given.config is None else Config.from_file(given.config)
+    if isinstance(args.config, Config):
+        config = copy(args.config)
+    else:
+        config = Config() if args.config is None else Config.from_file(args.config)
     if mode is not None and config.get_json("mode") == "null":
         config.insert_json5("mode", json.dumps(mode))
-    for key, value in (*_flag_settings(given), *settings):
+    for key, value in (*_flag_settings(args), *settings):
         config.insert_json5(key, json.dumps(value))
-    for pair in given.cfg:
+    for pair in args.cfg:
         key, colon, value = pair.partition(":")
         if not colon:
             raise UsageError(f"--cfg: expected KEY:VALUE, found {pair!r}")
@@ -71,24 +167,40 @@ def build_config(given: Namespace, settings: Settings = (), mode: str | None = N
     return config
 
 
-def _flag_settings(given: Namespace) -> Iterator[tuple[str, object]]:
-    """Yield the configuration keys that flags set."""
-    if getattr(given, "mode", None) is not None:
-        yield "mode", given.mode
-    if given.id is not None:
-        yield "id", given.id
-    if given.listen is not None:
-        yield "listen/endpoints", given.listen
-    if given.connect is not None:
-        yield "connect/endpoints", given.connect
-    if given.no_multicast_scouting:
+def check_config(config: Config) -> None:
+    """Raise if a value of the configuration is wrong; warnings are left to the session that is opened with it."""
+    logging.disable(logging.WARNING)
+    try:
+        config.settings()
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _flag_settings(args: Namespace) -> Iterator[tuple[str, object]]:
+    """Yield the configuration keys that flags set; a command need not have all of them."""
+    for flag, key in FLAG_KEYS.items():
+        value = getattr(args, flag, None)
+        if value is not None:
+            yield key, value
+    if getattr(args, "no_multicast_scouting", False):
         yield "scouting/multicast/enabled", False
 
 
 def raise_interrupt_on_signals() -> None:
-    """Make SIGINT and SIGTERM raise KeyboardInterrupt."""
+    """Make SIGINT and SIGTERM raise KeyboardInterrupt; to be called in the main thread."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
+        signal.signal(number, raise_interrupt)
+
+
+def end_on_interrupt(act: Callable[[], int], *, is_endless: bool) -> int:
+    """Run a command; SIGINT and SIGTERM end it with exit code 0 if it has no end of its own, at any moment."""
+    raise_interrupt_on_signals()
+    try:
+        return act()
+    except KeyboardInterrupt:
+        if is_endless:
+            return OK
+        raise
 
 
 def run_until_interrupted(session: Session) -> NoReturn:

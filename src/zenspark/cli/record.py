@@ -7,15 +7,17 @@ import gc
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from types import MappingProxyType
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from zenspark.api.log_filter import init_log_from_env_or
-from zenspark.api.open import open as open_session
-from zenspark.cli import Parser, node_flags, units
+from zenspark.cli import Parser, argument_parser, node_flags, units
+from zenspark.cli.connection_watch import ConnectionWatch
+from zenspark.cli.log_output import start_logging
 from zenspark.cli.screen import Screen
+from zenspark.cli.status_line import Part, StatusLine, stamp_parts
 from zenspark.cli.units import format_quantity
 from zenspark.errors import UsageError
 from zenspark.journal import JournalWriter, Policy, Recorder, Status
@@ -29,6 +31,8 @@ before are written. Started again with the same directory, it continues.
 
 STATUS_SECONDS = 1.0
 """Interval of the status line on a terminal."""
+LOG_STATUS_SECONDS = 10.0
+"""Interval of the status line where the output is no terminal."""
 COLLECTOR_THRESHOLDS = (50_000, 20, 50)
 """Thresholds of Python's cycle collector. The caches per key are no garbage, and traversing them at the default
 thresholds took a quarter of the time of recording 100,000 new keys."""
@@ -36,45 +40,59 @@ thresholds took a quarter of the time of recording 100,000 new keys."""
 
 def run(arguments: list[str]) -> int:
     """Run the command. Returns the exit code."""
-    given = _parser().parse_args(arguments)
-    config = node_flags.build_config(given)
-    policy = parse_policy(given)
-    keys = drop_included(given.key or ["**"])
-    init_log_from_env_or("info")
+    args = parser().parse_args(arguments)
+    policy = parse_policy(args)
+    node_flags.check_config(node_flags.build_config(args))
+    keys = drop_included(args.key or ["**"])
+    start_logging(args, "warn")
     node_flags.raise_interrupt_on_signals()
-    with JournalWriter(given.journal, policy, recorder=given.recorder) as writer, open_session(config) as session:
-        recorder = Recorder(session, keys, writer, observe=not given.no_observe)
+    # the journal comes second: a node that cannot be opened must not leave an empty one
+    with node_flags.open_node(args, _build_settings(args)) as (session, watch), ExitStack() as stack:
+        writer = stack.enter_context(JournalWriter(args.journal, policy, recorder=args.recorder))
+        recorder = Recorder(session, keys, writer, observe=not args.no_observe)
         try:
             recorder.start()
             gc.freeze()
             gc.set_threshold(*COLLECTOR_THRESHOLDS)
             facts = [("records", str(key)) for key in recorder.keys]
             node_flags.print_node_banner(
-                session, Screen(), [*facts, ("journal", f"{given.journal} at offset {writer.end}")]
+                session, Screen(), [*facts, ("journal", f"{args.journal} at offset {writer.end}")]
             )
-            _watch(recorder, given.seconds)
+            _watch(recorder, watch, args)
         except KeyboardInterrupt:
             pass
         has_failed = session.is_closed()
         began = time.monotonic()
         status = recorder.stop()
-        _print_summary(status, given.journal, time.monotonic() - began)
+        _print_summary(status, args.journal, time.monotonic() - began)
     return 1 if status.lost or has_failed else 0
 
 
-def _parser() -> Parser:
-    parser = Parser(
-        prog="zenspark record", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    add("--key", metavar="KEYEXPR", action="append", help="key expression to record; repeatable (default: **)")
+def parser() -> Parser:
+    """Return the argument parser."""
+    made = Parser(prog="zenspark record", description=DESCRIPTION)
+    node_flags.add_key_flag(made, "key expression to record (default: **)")
+    add = made.add_argument
     add("--journal", metavar="DIR", default="journal", help="directory of the journal (default: ./journal)")
     add("--recorder", metavar="NAME", help="recorder name in the rows (default: random for a new journal)")
-    add("--for", metavar="DURATION", dest="seconds", help="end after this time, e.g. 90s or 1h")
+    add(
+        "--for",
+        metavar="DURATION",
+        dest="seconds",
+        type=argument_parser.duration,
+        help="end after this time, e.g. 90s or 1h",
+    )
     add("--no-observe", action="store_true", help="do not record sessions and declarations of the network")
-    node_flags.add_node_flags(parser)
-    add_policy_flags(parser)
-    return parser
+    node_flags.add_node_flags(made, mode=node_flags.CLIENT_OF_ONE)
+    add_policy_flags(made)
+    return made
+
+
+def _build_settings(args: argparse.Namespace) -> list[tuple[str, object]]:
+    """Return the settings of the node: it is a peer, unless file or flags have a mode, or it only connects."""
+    settings = node_flags.connect_settings(args)
+    has_mode = node_flags.build_config(args).get_json("mode") != "null"
+    return settings or ([] if has_mode else [("mode", "peer")])
 
 
 # --- the policy -------------------------------------------------------------------------------------------------------
@@ -89,14 +107,25 @@ def add_policy_flags(parser: argparse.ArgumentParser, defaults: Mapping[str, str
         if field.default is False:
             group.add_argument(flag, action="store_true", default=None, help=meta.description)
             continue
-        default = defaults.get(field.name, _format_default(field.default))
+        default = defaults.get(field.name, _format_default(field.name, field.default))
         group.add_argument(flag, metavar=_metavar(field.name), help=f"{meta.description} (default: {default})")
 
 
-def parse_policy(given: argparse.Namespace) -> Policy:
+def parse_policy(args: argparse.Namespace) -> Policy:
     """Parse the policy flags."""
-    values = {field.name: getattr(given, field.name) for field in msgspec.structs.fields(Policy)}
+    values = {field.name: getattr(args, field.name) for field in msgspec.structs.fields(Policy)}
     return Policy(**{name: _read(name, value) for name, value in values.items() if value is not None})
+
+
+def describe_policy_default(name: str) -> tuple[str, str | None]:
+    """Return what a field of the policy means, and its default as text; None if there is no limit."""
+    default = getattr(Policy(), name)
+    return str(_field_type(name)[1].description), None if default is None else _format_default(name, default)
+
+
+def check_policy_value(name: str, text: str) -> None:
+    """Raise UsageError if a text is no value of a field of the policy."""
+    Policy(**{name: _read(name, text)})
 
 
 def _field_type(name: str) -> tuple[Any, msgspec.Meta]:
@@ -116,9 +145,11 @@ def _can_be_never(name: str) -> bool:
     return type(None) in get_args(plain) and getattr(Policy(), name) is not None
 
 
-def _format_default(default: object) -> str:
+def _format_default(name: str, default: object) -> str:
     if default is None:
         return "no limit"
+    if name.endswith("_bytes"):
+        return units.format_size(int(str(default)))
     if not isinstance(default, float):
         return str(default)
     for unit, seconds in (("d", 86_400.0), ("h", 3600.0)):
@@ -154,33 +185,39 @@ def _read(name: str, value: Any) -> Any:  # noqa: ANN401 - any type of a field
 # --- output -----------------------------------------------------------------------------------------------------------
 
 
-def _watch(recorder: Recorder, limit: str | None) -> None:
-    """Print the status until the time limit, or until the recorder ends."""
-    ends_at = None if limit is None else time.monotonic() + units.parse_duration(limit)
-    is_terminal = sys.stdout.isatty()
-    while recorder.is_running:
-        left = STATUS_SECONDS if ends_at is None else min(STATUS_SECONDS, ends_at - time.monotonic())
-        if left <= 0:
-            return
-        time.sleep(left)
-        if is_terminal:
-            print(f"\r\x1b[K{format_status(recorder.status())}", end="", flush=True)
+def _watch(recorder: Recorder, connections: ConnectionWatch, args: argparse.Namespace) -> None:
+    """Show the status until the time limit, or until the recorder ends."""
+    ends_at = None if args.seconds is None else time.monotonic() + args.seconds
+    with StatusLine(log_seconds=LOG_STATUS_SECONDS, is_enabled=not args.quiet) as line:
+        while recorder.is_running:
+            left = STATUS_SECONDS if ends_at is None else min(STATUS_SECONDS, ends_at - time.monotonic())
+            if left <= 0:
+                return
+            time.sleep(left)
+            parts = status_parts(recorder.status(), connections.status())
+            line.show(*(parts if line.is_terminal else stamp_parts(parts)))
 
 
-def format_status(status: Status) -> str:
-    """Format the recorder status as one line."""
-    rate, size = format_quantity(status.rate), format_quantity(status.bytes, "B")
-    what = f"{status.state}: {rate} rows/s, {status.rows} rows, {size}"
-    lost = f", {status.lost} lost" if status.lost else ""
+def status_parts(status: Status, connections: Part) -> list[Part]:
+    """Return the parts of the status line; a problem comes first, where a narrow terminal does not cut it off."""
     problem = status.error or status.warning
-    return f"{what}, offset {status.offset}{lost}" + (f" ({problem})" if problem else "")
+    parts = [
+        (problem, "bold red") if problem else None,
+        connections,
+        f"{status.state}",
+        f"{format_quantity(status.rate)} rows/s",
+        f"{status.rows} rows",
+        format_quantity(status.bytes, "B"),
+        f"offset {status.offset}",
+        (f"{status.lost} lost", "red") if status.lost else None,
+    ]
+    return [part for part in parts if part]
 
 
 def _print_summary(status: Status, journal: str, seconds: float) -> None:
-    start = "\n" if sys.stdout.isatty() else ""
     size = format_quantity(status.bytes, "B")
     what = f"recorded {status.rows} rows ({size}) into {journal}, up to offset {status.offset}"
-    print(f"{start}{what}; writing the rest took {seconds:.1f} s", flush=True)
+    print(f"{what}; writing the rest took {seconds:.1f} s", flush=True)
     if status.lost:
         print(f"zenspark record: {format_loss(status)}", file=sys.stderr)
 

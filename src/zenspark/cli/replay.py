@@ -7,18 +7,29 @@ import logging
 import sys
 import threading
 import time
+from typing import Self
 
 from zenspark.api.flush_barrier import FlushBarrier
-from zenspark.api.log_filter import init_log_from_env_or
 from zenspark.api.open import open as open_session
 from zenspark.api.session import Session
-from zenspark.cli import Parser, node_flags
+from zenspark.cli import Parser, argument_parser, node_flags
+from zenspark.cli.connection_watch import ConnectionWatch
+from zenspark.cli.exit_codes import INCOMPLETE
+from zenspark.cli.log_output import start_logging
 from zenspark.cli.screen import Screen
-from zenspark.cli.units import format_quantity
+from zenspark.cli.status_line import Part, StatusLine, write_line
+from zenspark.cli.units import format_duration, format_quantity
 from zenspark.config.config import Config
 from zenspark.errors import LinkError, UsageError
 from zenspark.journal.key_remap import KeyRemap, RemapRule
-from zenspark.journal.replay import Replay, ReplayBound, ReplayProgress, read_recorded, wait_for_subscribers
+from zenspark.journal.replay import (
+    Replay,
+    ReplayBound,
+    ReplayProgress,
+    count_recorded,
+    read_recorded,
+    wait_for_subscribers,
+)
 from zenspark.key import KeyExpr
 
 DESCRIPTION = f"""\
@@ -33,62 +44,114 @@ Keys: --key selects, --map renames (the first rule that applies), --prefix is ad
 
 logger = logging.getLogger("zenspark.cli")
 
+BOUND = argument_parser.to_argument_type(ReplayBound.parse)
+"""Argument type of a start or an end."""
+
 STATUS_SECONDS = 1.0
 """Interval of the status line on a terminal."""
+LOG_STATUS_SECONDS = 10.0
+"""Interval of the status line where the output is no terminal."""
+PIPELINES = "@/*/*/zenspark/status"
+"""Admin keys of the nodes with a pipeline, such as `zenspark up`,"""
+PIPELINES_SECONDS = 2.0
+"""and the time they have to reply."""
 FLUSH_SECONDS = 60.0
 """Timeout for the neighbours to receive the last publications."""
 
 
 def run(arguments: list[str]) -> int:
     """Run the command. Returns the exit code."""
-    given = _parser().parse_args(arguments)
-    replay = _replay(given)
-    config = node_flags.build_config(given, _connect_settings(given))
-    batches = read_recorded(
-        given.source, given.start and ReplayBound.parse(given.start), given.end and ReplayBound.parse(given.end)
-    )
-    init_log_from_env_or("info")
+    args = parser().parse_args(arguments)
+    replay = _replay(args)
+    config = _build_config(args)
+    bounds = (args.start, args.end)
+    batches, total = read_recorded(args.source, *bounds), count_recorded(args.source, *bounds)
+    start_logging(args, "warn")
     node_flags.raise_interrupt_on_signals()
-    status = ReplayStatus()
+    report = ReplayProgress(0, 0, 0.0)
     try:
-        with _open(config, given) as session:
-            node_flags.print_node_banner(session, Screen(), [("replays", given.source)])
-            if given.wait:
+        with _open(config, args) as session, ConnectionWatch(session) as watch:
+            if args.require_connection:
+                watch.require(args.connect_timeout)
+            node_flags.print_node_banner(session, Screen(), [("replays", f"{args.source}: {total} rows")])
+            if args.wait:
                 _wait(session, replay.remapping)
-            fence = FlushBarrier(session, _where(session, given))
-            for report in replay.run(session, batches):
-                status.show(report)
-            _finish(session, fence, is_client=config.get_json("mode") == '"client"')
+            _warn_of_recorders(session, replay.remapping)
+            fence = FlushBarrier(session, _describe_target(session, args))
+            with ReplayStatus(total, watch, is_enabled=not args.quiet) as status:
+                for report in replay.run(session, batches):
+                    status.show(report)
+                _finish(session, fence, is_client=config.get_json("mode") == '"client"')
     except KeyboardInterrupt:
         pass
     finally:
-        status.end()
+        if report.rows:
+            write_line(format_report(report))
+    return _check_result(report)
+
+
+def _check_result(report: ReplayProgress) -> int:
+    """Say what was not as expected. Returns the exit code."""
+    if not report.rows:
+        write_line("zenspark replay: no row was published: --key, --from and --to select none", sys.stderr)
+        return INCOMPLETE
+    if report.unmatched == report.rows:
+        hint = "--wait waits for one; is the receiver connected?"
+        write_line(f"zenspark replay: no subscriber was there for any of the rows; {hint}", sys.stderr)
+        return INCOMPLETE
     return 0
 
 
 class ReplayStatus:
-    """Status output: on a terminal an updated line, elsewhere one line at the end."""
+    """Status line with rows, percentage and time left; where there is no terminal, a line every ten seconds."""
 
-    def __init__(self) -> None:
-        self._report: ReplayProgress | None = None
+    def __init__(self, total: int, watch: ConnectionWatch, *, is_enabled: bool = True) -> None:
+        """`total` is the number of rows of the source."""
+        self._total = total
+        self._watch = watch
+        self._line = StatusLine(log_seconds=LOG_STATUS_SECONDS, is_enabled=is_enabled)
         self._shown_at = time.monotonic()
+        self._before = ReplayProgress(0, 0, 0.0)
+        """Progress at the last line."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._line.end()
 
     def show(self, report: ReplayProgress) -> None:
-        self._report = report
-        if time.monotonic() - self._shown_at >= STATUS_SECONDS and sys.stdout.isatty():
+        if time.monotonic() - self._shown_at >= STATUS_SECONDS:
             self._shown_at = time.monotonic()
-            print(f"\r\x1b[K{format_report(report)}", end="", flush=True)
+            self._line.show(*status_parts(report, self._total, self._watch.status(), self._before))
+            self._before = report
 
-    def end(self) -> None:
-        """Print the last line, if anything was published."""
-        if self._report is not None:
-            print(("\n" if sys.stdout.isatty() else "") + format_report(self._report), flush=True)
+
+def status_parts(report: ReplayProgress, total: int, connections: Part, before: ReplayProgress) -> list[Part]:
+    """Return the parts of the status line; the rate is that since the progress of the line before."""
+    left = report.seconds * (total - report.read) / report.read if report.read else None
+    parts = [
+        connections,
+        f"{report.read / max(total, 1):.0%} of {total} rows",
+        f"{report.rows} published",
+        f"{format_rate(report.rows - before.rows, report.seconds - before.seconds)} rows/s",
+        None if left is None else f"{format_duration(left)} left",
+        (f"{report.unmatched} had no subscriber", "red") if report.unmatched else None,
+        (f"{report.dropped} dropped", "red") if report.dropped else None,
+    ]
+    return [part for part in parts if part]
+
+
+def format_rate(rows: int, seconds: float) -> str:
+    """Format rows per second; slow ones with a digit after the point."""
+    rate = rows / seconds if seconds > 0 else 0.0
+    return f"{rate:.1f}" if 0 < rate < 10 else format_quantity(rate)
 
 
 def format_report(report: ReplayProgress) -> str:
     """Format a replay report as one line."""
-    rate = report.rows / report.seconds if report.seconds else 0.0
-    what = f"published {report.rows} rows in {report.seconds:.1f} s, {format_quantity(rate)} rows/s"
+    rate = format_rate(report.rows, report.seconds)
+    what = f"published {report.rows} rows in {report.seconds:.1f} s, {rate} rows/s"
     if report.unmatched:
         what += f"; {report.unmatched} had no subscriber"
     return what + (f"; {report.dropped} were dropped because of congestion" if report.dropped else "")
@@ -97,25 +160,25 @@ def format_report(report: ReplayProgress) -> str:
 # --- the network ------------------------------------------------------------------------------------------------------
 
 
-def _connect_settings(given: argparse.Namespace) -> list[tuple[str, object]]:
+def _build_config(args: argparse.Namespace) -> Config:
+    """Build the configuration: a node that only connects is not reachable for others, unless flags or file say so."""
+    return node_flags.build_config(args, [*node_flags.connect_settings(args), *_timeout_settings(args)])
+
+
+def _timeout_settings(args: argparse.Namespace) -> list[tuple[str, object]]:
     """Return settings for --connect endpoints: failing to connect within the timeout is an error."""
-    if not given.connect_timeout >= 0:
-        raise UsageError(f"--connect-timeout: expected 0 or more seconds, found {given.connect_timeout:g}")
-    if given.connect is None:
+    if args.connect is None:
         return []
-    return [("connect/exit_on_failure", True), ("connect/timeout_ms", round(given.connect_timeout * 1000))]
+    return [("connect/exit_on_failure", True), ("connect/timeout_ms", round(args.connect_timeout * 1000))]
 
 
-def _open(config: Config, given: argparse.Namespace) -> Session:
-    try:
+def _open(config: Config, args: argparse.Namespace) -> Session:
+    with node_flags.convert_link_error(args.connect_timeout if args.connect else None):
         return open_session(config)
-    except LinkError as error:
-        problem = f"could not be reached within {given.connect_timeout:g} s: {error.problem}"
-        raise LinkError(error.endpoint, problem) from error
 
 
-def _where(session: Session, given: argparse.Namespace) -> str:
-    return ", ".join(given.connect or ()) or f"node {session.zid()}"
+def _describe_target(session: Session, args: argparse.Namespace) -> str:
+    return ", ".join(args.connect or ()) or f"node {session.zid()}"
 
 
 def _finish(session: Session, fence: FlushBarrier, *, is_client: bool) -> None:
@@ -131,17 +194,27 @@ def _finish(session: Session, fence: FlushBarrier, *, is_client: bool) -> None:
 def _wait(session: Session, remapping: KeyRemap) -> None:
     """Wait for a subscriber to the replayed keys; to any key, if keys are renamed."""
     keys = [] if remapping.rules or remapping.prefix else list(remapping.keys)
-    print("waiting for a subscriber", flush=True)
+    write_line("waiting for a subscriber")
     wait_for_subscribers(session, keys or [KeyExpr("**")], threading.Event())
 
 
-def _replay(given: argparse.Namespace) -> Replay:
+def _warn_of_recorders(session: Session, remapping: KeyRemap) -> None:
+    """Warn if a pipeline of the network records, and rows keep their keys: it would record them a second time."""
+    if remapping.rules or remapping.prefix:
+        return
+    replies = session.get(PIPELINES, timeout=PIPELINES_SECONDS)
+    zids = {str(reply.ok.key_expr).split("/")[1] for reply in replies if reply.ok is not None}
+    for zid in sorted(zids):
+        logger.warning("node %s records: it may record these rows a second time; --prefix or --map renames them", zid)
+
+
+def _replay(args: argparse.Namespace) -> Replay:
     remapping = KeyRemap(
-        [KeyExpr.autocanonize(key) for key in given.key],
-        [RemapRule.parse(rule) for rule in given.map],
-        given.prefix,
+        [KeyExpr.autocanonize(key) for key in args.key or ()],
+        [RemapRule.parse(rule) for rule in args.map],
+        args.prefix,
     )
-    return Replay(speed=_speed(given.speed), remapping=remapping, restamp=given.restamp, may_drop=given.may_drop)
+    return Replay(speed=_speed(args.speed), remapping=remapping, restamp=args.restamp, may_drop=args.may_drop)
 
 
 def _speed(text: str) -> float | None:
@@ -156,16 +229,21 @@ def _speed(text: str) -> float | None:
     return speed
 
 
-def _parser() -> Parser:
-    parser = Parser(
-        prog="zenspark replay", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
+def parser() -> Parser:
+    """Return the argument parser."""
+    made = Parser(prog="zenspark replay", description=DESCRIPTION)
+    add = made.add_argument
     add("source", metavar="SOURCE", help="the directory of a journal, or a Parquet file or directory")
     add("--speed", default="1", help="speed factor relative to the reception times, or max (default: 1)")
-    add("--from", metavar="BOUND", dest="start", help="start at this offset, or at a time such as 2026-11-16T12:00:00Z")
-    add("--to", metavar="BOUND", dest="end", help="end before this offset or time")
-    add("--key", metavar="KEYEXPR", action="append", default=[], help="only keys that match; repeatable")
+    add(
+        "--from",
+        metavar="BOUND",
+        dest="start",
+        type=BOUND,
+        help="start at this offset, or at a time such as 2026-11-16T12:00:00Z",
+    )
+    add("--to", metavar="BOUND", dest="end", type=BOUND, help="end before this offset or time")
+    node_flags.add_key_flag(made, "only keys that match")
     add("--map", metavar="OLD=NEW", action="append", default=[], help="rename keys that begin with OLD; repeatable")
     add("--prefix", metavar="KEY", default="", help="prefix of every key")
     add("--restamp", action="store_true", help="publish without the recorded timestamps")
@@ -175,12 +253,5 @@ def _parser() -> Parser:
         help="keep the recorded congestion control, so that congested links may drop rows",
     )
     add("--wait", action="store_true", help="wait for a subscriber before publishing")
-    add(
-        "--connect-timeout",
-        metavar="SECONDS",
-        type=float,
-        default=10.0,
-        help="timeout to connect to the endpoints of -e; the command fails without a connection (default: 10)",
-    )
-    node_flags.add_node_flags(parser)
-    return parser
+    node_flags.add_node_flags(made, mode=node_flags.CLIENT_OF_ONE)
+    return made

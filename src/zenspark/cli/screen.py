@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TextIO
 
 from rich.cells import cell_len, chop_cells
 from rich.color import ColorSystem
@@ -16,8 +17,9 @@ ASCII = str.maketrans("→←─…", "><-.")
 class Screen:
     """Prints what rich can render, and long tables, for which rich is too slow."""
 
-    def __init__(self) -> None:
-        self._console = Console(highlight=False, emoji=False, markup=False)
+    def __init__(self, file: TextIO | None = None) -> None:
+        """`file` is standard output by default."""
+        self._console = Console(file=file, highlight=False, emoji=False, markup=False)
         name = self._console.color_system
         self._colours: ColorSystem | None = None if name is None or self._console.no_color else COLOR_SYSTEMS[name]
 
@@ -57,3 +59,10 @@ def wrap_text(text: str, width: int) -> list[str]:
         else:
             lines[-1] += word
     return [line.rstrip() for line in lines if line]
+
+
+def cut_text(text: str, width: int) -> str:
+    """Cut a text to at most `width` columns; the last one is then an ellipsis."""
+    if cell_len(text) <= width:
+        return text
+    return chop_cells(text, width - 1)[0] + "…" if width > 1 else "…"[:width]

@@ -1,180 +1,241 @@
-"""`zenspark sql`: queries a lake in Spark SQL."""
+"""`zenspark sql`: queries of the tables of a lake, run at once by an embedded engine, or by Spark."""
 
 from __future__ import annotations
 
 import argparse
-import csv
-import json
-import logging
-import re
+import importlib.machinery
+import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
-from difflib import get_close_matches
-from itertools import islice
-
-from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from rich.table import Table
+from importlib.abc import MetaPathFinder
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, NoReturn
 
 from zenspark.cli import Parser
-from zenspark.cli.screen import Screen
+from zenspark.cli.exit_codes import INTERRUPTED, OK
+from zenspark.cli.interrupts import raise_interrupt
 from zenspark.errors import UsageError
-from zenspark.spark.engine import spark_session
-from zenspark.spark.functions import register
-from zenspark.spark.lake import Lake
+
+if TYPE_CHECKING:
+    from zenspark.cli.sql_session import QuestionEngine, SqlSession
 
 DESCRIPTION = """\
-Query a lake. Its tables are samples, latest, gaps, traffic, sessions and declarations.
+Query a lake in SQL. Its tables are samples, latest, gaps, traffic,
+sessions, declarations and counters; \\d at the prompt describes them.
 
-  zenspark sql "select key, zenoh_decode_payload(encoding, payload) as value from latest where key like 'fleet/%'"
-  zenspark sql "select prefix, minute, messages, latency_avg_us from traffic order by minute desc limit 10"
-  zenspark sql "describe samples"
+  zenspark sql                                    a prompt with history and completion
+  zenspark sql "select key, payload, encoding from latest"
+  zenspark sql "select prefix, minute, messages, bytes from traffic" --watch 5
+  zenspark sql "select * from samples" --format parquet > samples.parquet
+  zenspark sql -f queries.sql --format csv
 
-The functions are zenoh_key_match, zenoh_intersects, zenoh_includes, zenoh_decode_payload and zenoh_ntp64_to_timestamp.
-Bytes are shown as text where they are text, and as hexadecimal numbers otherwise."""
+Queries are run by an embedded engine, without Spark. --engine spark or --master
+runs them with Spark. Only read-only SQL is allowed: nothing in a lake can be
+changed by SQL. docs/sql.md has the dialect and the functions: zenoh_key_match,
+zenoh_intersects, zenoh_includes, zenoh_decode_payload, zenoh_ntp64_to_timestamp."""
 
-MAX_TABLE_ROWS = 1000
-"""Maximum rows of the table output; csv and json have no limit."""
+FORMATS = ("table", "csv", "json", "jsonl", "parquet")
+ENGINES = ("embedded", "spark")
+DEFAULT_MASTER = "local[*]"
+STANDARD_INPUT = "standard input"
 
-Line = tuple[object, ...]
+
+def parser() -> Parser:
+    """Return the parser of the arguments."""
+    made = Parser(prog="zenspark sql", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = made.add_argument
+    add("query", nargs="?", help="query; without one, a prompt, or the statements on standard input")
+    add("-f", "--file", metavar="FILE", help="read statements from a file, each ended by a semicolon")
+    add("--lake", metavar="PLACE", default="lake", help="directory or URI of the lake (default: ./lake)")
+    add("--format", choices=FORMATS, default="table", help="output format (default: table)")
+    add("-x", "--cards", action="store_true", help="show rows as cards, a line for each column")
+    add("--watch", metavar="SECONDS", type=_positive, help="run the query again every so many seconds, until Ctrl-C")
+    add("--engine", choices=ENGINES, help="engine (default: embedded, or spark if --master is given)")
+    add("--master", metavar="URL", help=f"Spark master (default with --engine spark: {DEFAULT_MASTER})")
+    return made
+
+
+def _positive(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, found {text!r}")
+    return seconds
 
 
 def run(arguments: list[str]) -> int:
     """Run the command. Returns the exit code."""
-    given = _parser().parse_args(arguments)
-    lake = Lake(given.lake)
-    if not lake.exists():
-        raise UsageError(f"{given.lake}: there is no lake here; zenspark up makes one, --lake names another place")
-    logging.getLogger("SQLQueryContextLogger").disabled = True  # the error is printed below in one line
-    spark = spark_session(given.master, "zenspark sql")
+    args = parser().parse_args(arguments)
+    _check(args)
     try:
-        with errors_as_one_line():
-            result = run_query(spark, lake, given.query)
-            FORMATS[given.format](result.columns, iterate_rows(result))
-    finally:
-        spark.stop()
-    return 0
+        with _end_on_signals(is_endless=bool(args.watch)):
+            _run(args)
+    except KeyboardInterrupt:
+        if not args.watch:
+            raise
+    return OK
 
 
-def _parser() -> Parser:
-    parser = Parser(prog="zenspark sql", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add = parser.add_argument
-    add("query", help="SQL query")
-    add("--lake", metavar="PLACE", default="lake", help="directory or URI of the lake (default: ./lake)")
-    add("--format", choices=list(FORMATS), default="table", help="output format (default: table)")
-    add("--master", metavar="URL", default="local[*]", help="Spark master (default: local[*])")
-    return parser
+def _run(args: argparse.Namespace) -> None:
+    is_spark = args.engine == "spark" or (args.engine is None and args.master is not None)
+    if not is_spark:
+        _keep_pandas_out()
+    from zenspark.cli.sql_session import SqlSession, check_one_result
+
+    _check_lake(args.lake)
+    script, source = _read_script(args)
+    if script is not None and args.format == "parquet":
+        check_one_result(script)
+    with _open_engine(args, is_spark) as engine:
+        session = SqlSession(engine, args.format, cards=True if args.cards else None)
+        if script is None:
+            from zenspark.cli.sql_prompt import run_prompt
+
+            run_prompt(session)
+        elif args.watch:
+            _watch(session, script, source, args.watch)
+        else:
+            session.run_script(script, source)
 
 
-def run_query(spark: SparkSession, lake: Lake, query: str) -> DataFrame:
-    """Run a query; registers only the tables whose names occur in it."""
-    register(spark)
-    for name in lake.tables():
-        if re.search(rf"\b{name}\b", query, re.IGNORECASE) or re.search(r"\bshow\b", query, re.IGNORECASE):
-            lake.read(spark, name).createOrReplaceTempView(name)
-    return spark.sql(query)
+def _check(args: argparse.Namespace) -> None:
+    """Check the arguments together, before anything is opened."""
+    if args.query is not None and args.file:
+        raise UsageError("expected a query or --file, found both")
+    if args.watch and args.query is None and not args.file:
+        raise UsageError("--watch needs a query")
+    if args.engine == "embedded" and args.master is not None:
+        raise UsageError("--master is for Spark, --engine embedded has none: leave one of them out")
+    if args.watch and args.format == "parquet":
+        raise UsageError("--watch cannot write Parquet: a file has one result")
+
+
+def _check_lake(place: str) -> None:
+    from zenspark.lake import Lake
+
+    if not Lake(place).exists():
+        raise UsageError(f"{place}: there is no lake here; zenspark up makes one, --lake names another place")
+
+
+def _read_script(args: argparse.Namespace) -> tuple[str | None, str | None]:
+    """Return the SQL to run, None for a prompt, and the name of the file it is from, None for an argument."""
+    if args.query is not None:
+        return args.query, None
+    if args.file and args.file != "-":
+        return _read_text(args.file, lambda: Path(args.file).read_text(encoding="utf-8")), args.file
+    if args.file or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return _read_text(STANDARD_INPUT, sys.stdin.read), STANDARD_INPUT
+    return None, None
+
+
+def _read_text(name: str, read: Callable[[], str]) -> str:
+    try:
+        return read()
+    except UnicodeDecodeError:
+        raise UsageError(f"{name}: expected SQL as UTF-8 text") from None
+
+
+class _WithoutPandas(MetaPathFinder):
+    """Finds no pandas, as if it were not installed."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name == "pandas":
+            raise ModuleNotFoundError("pandas is not used by this command", name=name)
+        return None
+
+
+def _keep_pandas_out() -> None:
+    """Keep pyarrow from importing pandas, which takes longer than a query and is not used here.
+
+    Only in a process that runs nothing but this command.
+    """
+    if sys.argv[1:2] == ["sql"]:
+        sys.meta_path.insert(0, _WithoutPandas())
 
 
 @contextmanager
-def errors_as_one_line() -> Iterator[None]:
-    """Convert Spark errors of a query to a UsageError in one line."""
+def _open_engine(args: argparse.Namespace, is_spark: bool) -> Iterator[QuestionEngine]:
+    if is_spark:
+        with _open_spark(args.lake, args.master or DEFAULT_MASTER) as engine:
+            yield engine
+        return
+    from zenspark.lake import Lake
+    from zenspark.sql import Engine
+
+    yield Engine(Lake(args.lake))
+
+
+@contextmanager
+def _open_spark(place: str, master: str) -> Iterator[QuestionEngine]:
+    import logging
+
+    with _starting("starting Spark, which takes some seconds ..."):
+        from zenspark.spark.engine import spark_session
+        from zenspark.spark.lake import Lake
+        from zenspark.spark.sql_engine import SparkEngine
+
+        logging.getLogger("SQLQueryContextLogger").disabled = True  # the error is printed in one line
+        spark = spark_session(master, "zenspark sql")
+        spark.sparkContext.setLogLevel("OFF")  # Spark would log the Java stack of every failed task
+    try:
+        yield SparkEngine(spark, Lake(place))
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def _starting(text: str) -> Iterator[None]:
+    """Show a line on a terminal while something starts."""
+    is_terminal = sys.stderr.isatty()
+    if is_terminal:
+        print(text, end="", file=sys.stderr, flush=True)
     try:
         yield
-    except PySparkException as error:
-        raise UsageError(format_error(error)) from None
+    finally:
+        if is_terminal:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def format_error(error: PySparkException) -> str:
-    """Format a Spark error in one line, with the closest name for an unknown one."""
-    parameters = error.getMessageParameters() or {}
-    condition = error.getCondition() or ""
-    position = f" (line {parameters['line']})" if "line" in parameters else ""
-    match condition.split(".")[0]:
-        case "TABLE_OR_VIEW_NOT_FOUND":
-            name = str(parameters.get("relationName", "")).replace("`", "")
-            near = get_close_matches(name, ["samples", "latest", "gaps", "traffic", "sessions", "declarations"], 1)
-            hint = (
-                f"did you mean {near[0]}?"
-                if near
-                else "there are samples, latest, gaps, traffic, sessions, declarations"
-            )
-            return f"there is no table {name}: {hint}"
-        case "UNRESOLVED_COLUMN":
-            name = str(parameters.get("objectName", "")).replace("`", "")
-            there = str(parameters.get("proposal", "")).replace("`", "")
-            return f"there is no column {name}" + (f"; there are {there}" if there else "")
-    text = re.sub(r"\s+", " ", str(error).split("\n\nJVM stacktrace")[0].split("\n\n==")[0]).strip()
-    kind = "cannot be understood" if isinstance(error, AnalysisException) else "failed"
-    return f"the query {kind}{position}: {text[:500]}"
+@contextmanager
+def _end_on_signals(*, is_endless: bool) -> Iterator[None]:
+    """End like a finished program on SIGTERM: the terminal is restored and Spark is stopped.
 
+    What has no end of its own is ended by SIGINT and SIGTERM alike, with KeyboardInterrupt.
+    """
 
-def iterate_rows(result: DataFrame) -> Iterator[Line]:
-    """Yield rows without collecting all of them in memory."""
-    for row in result.toLocalIterator():
-        yield tuple(row)
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(INTERRUPTED)
 
-
-# --- formats ----------------------------------------------------------------------------------------------------------
-
-
-def format_cell(value: object) -> str:
-    """Format a value for people."""
-    match value:
-        case None:
-            return ""
-        case bytes() | bytearray():
-            return _bytes(bytes(value))
-        case datetime():
-            return value.isoformat(sep=" ")
-        case float():
-            return f"{value:.6g}"
-    return str(value)
-
-
-def _bytes(value: bytes) -> str:
+    handlers = dict.fromkeys((signal.SIGINT, signal.SIGTERM), raise_interrupt)
     try:
-        text = value.decode()
-    except UnicodeDecodeError:
-        return value.hex()
-    return text if text.isprintable() else value.hex()
+        chosen = handlers if is_endless else {signal.SIGTERM: end}
+        before = {number: signal.signal(number, handler) for number, handler in chosen.items()}
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Line]) -> None:
-    """Print rows as a table."""
-    left = iter(rows)
-    table = Table(*columns)
-    for row in islice(left, MAX_TABLE_ROWS):
-        table.add_row(*map(format_cell, row))
-    count = table.row_count
-    more = next(left, None) is not None
-    screen = Screen()
-    screen.print(table)
-    screen.print(
-        f"the first {count} rows; --format csv gives all" if more else f"{count} row{'' if count == 1 else 's'}"
-    )
-
-
-def print_csv(columns: Sequence[str], rows: Iterable[Line]) -> None:
-    """Print rows as CSV with a header line."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([format_cell(value) for value in row] for row in rows)
-
-
-def print_json(columns: Sequence[str], rows: Iterable[Line]) -> None:
-    """Print rows as JSON, one object per line."""
-    for row in rows:
-        print(json.dumps(dict(zip(columns, map(_plain, row), strict=True)), ensure_ascii=False))
-
-
-def _plain(value: object) -> object:
-    return value if value is None or isinstance(value, bool | int | float | str) else format_cell(value)
-
-
-FORMATS: dict[str, Callable[[Sequence[str], Iterable[Line]], None]] = {
-    "table": print_table,
-    "csv": print_csv,
-    "json": print_json,
-}
+def _watch(session: SqlSession, script: str, source: str | None, seconds: float) -> None:
+    """Run a script again and again; on a terminal the result replaces the one before."""
+    is_terminal = sys.stdout.isatty()
+    while True:
+        started = time.monotonic()
+        if is_terminal:
+            print("\x1b[H\x1b[2J", end="")
+        session.run_script(script, source)
+        if is_terminal:
+            print(f"every {seconds:g} s, Ctrl-C ends")
+        sys.stdout.flush()
+        time.sleep(max(started + seconds - time.monotonic(), 0))

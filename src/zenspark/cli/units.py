@@ -46,3 +46,25 @@ def format_quantity(value: float, unit: str = "") -> str:
             return f"{text} {letter}{unit}".strip()
         value /= 1000
     raise AssertionError("there is a last letter")
+
+
+def format_size(value: int) -> str:
+    """Format a size as it can be given to a flag: `256MiB`, `1000`."""
+    for letter, place in (("T", 4), ("G", 3), ("M", 2), ("K", 1)):
+        unit = 1 << (10 * place)
+        if value >= unit and value % unit == 0:
+            return f"{value // unit}{letter}iB"
+    return str(value)
+
+
+def format_duration(seconds: float) -> str:
+    """Format a duration with its two largest units, as it can be read at a glance: `1h`, `2m 5s`, `250ms`."""
+    if 0 < seconds < 1:
+        return f"{seconds * 1000:.0f}ms"
+    left = round(seconds)
+    parts = []
+    for unit, length in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
+        if left >= length:
+            parts.append(f"{left // length}{unit}")
+            left %= length
+    return " ".join(parts[:2]) or "0s"

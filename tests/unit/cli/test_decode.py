@@ -96,7 +96,10 @@ def test_follows_a_conversation(capsys: pytest.CaptureFixture[str]) -> None:
         (["00", "--jsonl", "-"], "give HEX, or --jsonl, or --c2s and --s2c, not several of them"),
         (["00", "--c2s", "x"], "not several of them"),
         (["--layer", "network", "--jsonl", "-"], "--layer goes with HEX"),
-        (["--layer", "session", "00"], "argument --layer: invalid choice: 'session'"),
+        (
+            ["--layer", "session", "00"],
+            "--layer: expected one of scouting, transport, network, stream, found 'session'",
+        ),
         (["abc"], "zenspark decode: 3 hexadecimal digits are not a whole number of bytes"),
         ([""], "there are no bytes in HEX"),
         (["--jsonl", "nowhere.jsonl"], "zenspark decode: nowhere.jsonl: No such file or directory"),

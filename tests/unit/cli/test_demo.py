@@ -1,41 +1,53 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import importlib.util
+import sys
+import webbrowser
 
 import pytest
 
-from zenspark.cli.demo import Demo, _format_cell
-from zenspark.cli.screen import Screen
+from zenspark.cli import demo, main, up
 from zenspark.errors import UsageError
 
 
-class Deaf:
-    """All that a demo asks of a job at first; this one listens nowhere."""
-
-    @property
-    def session(self) -> Deaf:
-        return self
-
-    @property
-    def info(self) -> Deaf:
-        return self
-
-    def locators(self) -> list[str]:
-        return []
+def test_it_is_up_with_a_fleet() -> None:
+    given = demo.parser().parse_args(["--for", "5s", "--http", "8001", "--http-write", "--no-open"])
+    arguments = demo.build_up_arguments(given)
+    assert arguments[:2] == ["--demo", "--lake"]
+    flags = up.parser().parse_args(arguments)
+    assert (flags.demo, flags.lake, flags.seconds) == (True, demo.DEFAULT_LAKE, "5s")
+    assert (flags.http, flags.http_write, flags.open) == ("8001", True, False)
+    assert "--open" in demo.build_up_arguments(demo.parser().parse_args([]))
 
 
-def test_a_fleet_needs_a_node_that_listens() -> None:
-    with pytest.raises(UsageError, match="--listen"):
-        Demo(Deaf(), Screen())  # type: ignore[arg-type]  # all it asks of a job here
+def test_without_the_library_for_pictures_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"pip install 'zenspark\[demo\]'"):
+        demo.check_pictures()
 
 
-def test_cells_are_as_people_read_them() -> None:
-    time = datetime(2026, 11, 16, 3, 4, 5, 678_900, UTC)
-    row = {"payload": b"{}", "encoding": "application/json", "timestamp": time, "minute": time, "none": None}
-    assert _format_cell(row, "payload") == "{}"
-    assert _format_cell({"payload": b"\x00\x01", "encoding": "image/jpeg"}, "payload") == "2 bytes"
-    assert _format_cell(row, "timestamp") == "03:04:05.678"
-    assert _format_cell(row, "minute") == "03:04"
-    assert _format_cell(row, "none") == ""
-    assert _format_cell({"latency": 12.7}, "latency") == "13"
-    assert _format_cell({"count": 5}, "count") == "5"
+def test_a_browser_is_opened_only_on_a_desktop(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def note(url: str) -> bool:
+        opened.append(url)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", note)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.delenv("DISPLAY", raising=False)
+    assert not demo.open_page("http://127.0.0.1:8000")
+    monkeypatch.setenv("DISPLAY", ":0")
+    assert demo.open_page("http://127.0.0.1:8000")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
+    assert not demo.open_page("http://127.0.0.1:8000")
+    assert opened == ["http://127.0.0.1:8000"]
+
+
+def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--kilt"]) == 2
+    assert "--kill" in capsys.readouterr().err
+    assert main(["demo", "--kill", "--lake", "src"]) == 2
+    assert "expected a directory that is empty" in capsys.readouterr().err

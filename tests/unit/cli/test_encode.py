@@ -43,13 +43,13 @@ def test_knows_every_layer() -> None:
         (b'{"layer": "nowhere", "fields": {}}', "unknown layer 'nowhere'"),
         (b'{"layer": "transport", "fields": {"msg": "CLOSE", "session": false, "reason": 256}}', "CLOSE.reason: 256"),
         (b'{"layer": "\xff", "fields": {}}', "invalid start byte"),
-        (b"[" * 100000, "nested"),
+        (b"[" * 100000, "Expected `object`, got `array`"),  # refused before anything nested is read
     ],
 )
 def test_invalid_line_encodes_to_an_error_object(line: bytes, message: str) -> None:
     error = encode_line(line)["error"]
     assert list(error) == ["message"]
-    assert message in error["message"] or message == "nested"
+    assert message in error["message"]
 
 
 def test_errors_of_lines_do_not_end_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,7 +107,7 @@ def test_file_settings_apply_where_flags_are_missing() -> None:
 
 
 def test_a_key_of_the_file_that_is_not_known_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"volumes/\*/landing/max_rows: expected one of master, conf"):
+    with pytest.raises(ConfigError, match=r"volumes/\*/ingest/max_rows: expected one of master, conf"):
         merge_file_settings(parsed(), {"max_rows": 1})
     assert set(FILE_KEYS.values()) <= set(vars(parsed()))
 

@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -7,7 +8,9 @@ import pytest
 import zenspark
 from zenspark import cli
 from zenspark.cli import main
-from zenspark.errors import DecodeError, UsageError
+from zenspark.cli.exit_codes import CommandError
+from zenspark.cli.extras import SPARK_EXTRA
+from zenspark.errors import DecodeError, LinkError, UsageError
 
 COMMANDS = list(cli.COMMANDS)
 
@@ -42,8 +45,8 @@ def test_says_which_version_and_build(capsys: pytest.CaptureFixture[str]) -> Non
     [
         (["decod"], "zenspark: there is no command 'decod'; did you mean decode? (see zenspark --help)"),
         (["fly"], "zenspark: there is no command 'fly' (see zenspark --help)"),
-        (["--fly"], "zenspark: unrecognized arguments: --fly (see zenspark --help)"),
-        (["decode", "--fly"], "zenspark decode: unrecognized arguments: --fly (see zenspark decode --help)"),
+        (["--fly"], "zenspark: there is no flag --fly (see zenspark --help)"),
+        (["decode", "--fly"], "zenspark decode: there is no flag --fly (see zenspark decode --help)"),
     ],
 )
 def test_a_wrong_word_is_one_line(arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,6 +62,19 @@ def test_a_wrong_word_is_one_line(arguments: list[str], line: str, capsys: pytes
         (DecodeError("a byte", 7, "the end"), "zenspark decode: expected a byte at byte 7, found the end\n", 2),
         (FileNotFoundError(2, "No such file", "x.bin"), "zenspark decode: x.bin: No such file\n", 2),
         (OSError("the disk is tired"), "zenspark decode: the disk is tired\n", 2),
+        (CommandError("not there", 4), "zenspark decode: not there\n", 4),
+        (
+            LinkError("tcp/[::]:7447", "cannot listen: Address already in use"),
+            "zenspark decode: tcp/[::]:7447: cannot listen: Address already in use; does another node run there?"
+            " -l chooses another endpoint, with port 0 any free one\n",
+            2,
+        ),
+        (
+            LinkError("tcp/a:1", "cannot connect: Connection refused"),
+            "zenspark decode: tcp/a:1: cannot connect: Connection refused; does a Zenoh node listen there?\n",
+            2,
+        ),
+        (LinkError("tcp/a:1", "timed out"), "zenspark decode: tcp/a:1: timed out\n", 2),
         (KeyboardInterrupt(), "", 130),
         (SystemExit("text"), "", 2),
     ],
@@ -94,3 +110,65 @@ def test_a_reader_that_goes_away_is_no_drama() -> None:
     done = subprocess.run(command, input=lines, stdout=writer, stderr=subprocess.PIPE, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (cli.BROKEN_PIPE, b"")
+
+
+def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    class Command:
+        @staticmethod
+        def run(arguments: list[str]) -> int:
+            raise ModuleNotFoundError("No module named 'x'", name=arguments[0])
+
+    monkeypatch.setattr(cli, "import_module", lambda name: Command)
+    assert main(["decode", "pyspark.sql"]) == 2
+    assert capsys.readouterr().err == "zenspark decode: needs pyspark: pip install 'zenspark[spark]'\n"
+    with pytest.raises(ModuleNotFoundError):
+        main(["decode", "something_else"])
+
+
+HELP_WITHOUT_EXTRA = """
+import contextlib, io, json, sys
+packages, commands = map(json.loads, sys.argv[1:])
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in packages:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+from zenspark.cli import main
+shown = {}
+for command in commands:
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        try:
+            code = main([command, "--help"])
+        except SystemExit as end:
+            code = end.code
+    shown[command] = code, err.getvalue(), out.getvalue()
+print(json.dumps(shown))
+"""
+
+
+@pytest.fixture(scope="module")
+def help_without_extra() -> dict[str, tuple[int, str, str]]:
+    """Exit code, errors and help of every command in a process without the packages of the extra."""
+    program = [sys.executable, "-c", HELP_WITHOUT_EXTRA, json.dumps(list(SPARK_EXTRA)), json.dumps(sorted(COMMANDS))]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    shown: dict[str, tuple[int, str, str]] = json.loads(done.stdout)
+    return shown
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_help_works_without_the_extra(help_without_extra: dict[str, tuple[int, str, str]], command: str) -> None:
+    code, errors, text = help_without_extra[command]
+    assert (code, errors) == (0, "")
+    assert text.startswith(f"usage: zenspark {command} ")
+
+
+@pytest.mark.parametrize(("command", "runs_handlers"), [("sql", False), ("help", True)])
+def test_a_process_that_reads_tables_ends_without_exit_handlers(command: str, runs_handlers: bool) -> None:
+    program = (
+        "import atexit, sys; from zenspark import cli; sys.argv = ['zenspark', sys.argv[1]];"
+        "atexit.register(print, 'handler'); cli.main = lambda: print('printed', end='') or 7; cli.run_process()"
+    )
+    ended = subprocess.run([sys.executable, "-c", program, command], capture_output=True, text=True, check=False)
+    assert ended.returncode == 7
+    assert ended.stdout == ("printedhandler\n" if runs_handlers else "printed")

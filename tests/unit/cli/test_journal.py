@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import duckdb
 import pytest
 
-from tests.unit.journal.rows import counted
+from tests.unit.journal.rows import batch, counted, row
 from zenspark.cli import main
 from zenspark.journal import Journal, JournalWriter, Policy
-from zenspark.journal.format import index_file
+from zenspark.journal.format import index_file, segment_file
 from zenspark.journal.segment import list_segments
 
 SMALL = Policy(flush_rows=5, segment_bytes=1, fsync="never")
@@ -131,5 +133,81 @@ def test_rows_are_removed_by_age_and_size(path: Path, capsys: pytest.CaptureFixt
 def test_contradictory_arguments_are_one_line(path: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "give --to-committed, --retain-age or --retain-bytes" in refused(capsys, "trim", path)
     assert "there is no such directory" in refused(capsys, "ls", tmp_path / "nothing")
-    assert "invalid choice: 'fly'" in refused(capsys, "fly")
-    assert "required: COMMAND" in refused(capsys)
+    assert "found 'fly'" in refused(capsys, "fly")
+    assert "missing COMMAND" in refused(capsys)
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def test_info_tells_what_is_in_it(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Journal(path).commit("spark", 5)
+    title, *lines = said(capsys, "info", path)
+    assert title.endswith(": samples of recorder r")
+    assert lines[0].split() == ["rows", "20,", "offsets", "0", "to", "20"]
+    assert lines[-1].strip().startswith("reader    spark at offset 5, 15 behind")
+    document = json.loads(said(capsys, "info", path, "--json")[0])
+    assert (document["rows"], document["segments"], document["readers"][0]["behind"]) == (20, 4, 15)
+    assert document["received_from"] == "2023-11-14T22:13:20.000000Z"
+
+
+def test_rows_are_printed(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = said(capsys, "cat", path, "--from", "3", "-n", "2")
+    assert lines == ["2023-11-14T22:13:23.000000Z k/3 3", "2023-11-14T22:13:24.000000Z k/4 4"]
+    found = [json.loads(line) for line in said(capsys, "cat", path, "--json", "-k", "k/1$*", "-k", "k/7")]
+    assert [row["key"] for row in found] == ["k/1", "k/7", *(f"k/1{number}" for number in range(10))]
+    assert found[1]["payload"] == "7"
+    assert said(capsys, "cat", path, "--from", "20") == []
+
+
+def test_a_journal_that_is_whole_is_verified(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, "verify", path) == ["20 of 20 rows can be read; 0 problems found"]
+
+
+def test_damage_is_named_and_does_not_hide_other_rows(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = segment_file(path, 5)
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    file.write_bytes(data)
+    assert main(["journal", "verify", str(path), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["rows"], found["expected"], len(found["problems"])) == (15, 20, 1)
+    assert "offset 5 to" in found["problems"][0]
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl", "parquet"])
+def test_rows_are_exported(format: str, path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / f"rows.{format}"
+    lines = said(capsys, "export", path, target, "--to", "2023-11-14T22:13:30Z", "-k", "k/$*")
+    assert lines == [f"10 rows exported to {target}"]
+    with duckdb.connect() as connection:
+        assert connection.execute(f"select count(distinct key) from '{target}'").fetchall() == [(10,)]
+    assert "--force" in refused(capsys, "export", path, target)
+
+
+def test_values_are_printed_as_by_sub(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = batch(
+        row(0, payload=b'{"text": "' + b"long " * 20 + b'"}', encoding="application/json"),
+        row(1, payload=b"\x00\x01"),
+        row(2, payload=b"42", encoding="text/plain"),
+    )
+    with JournalWriter(tmp_path / "j", recorder="r") as writer:
+        writer.append(rows)
+    values = [line.split(" ", 2)[2] for line in said(capsys, "cat", tmp_path / "j")]
+    assert values == ['{"text":"' + "long " * 20 + '"}', "<2 bytes> 00 01", "42"]
+
+
+def test_a_lake_is_no_journal_and_the_journal_in_it_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "lake" / "samples" / "_delta_log").mkdir(parents=True)
+    expected = "this is a lake, not a journal; name the directory of its journal"
+    assert refused(capsys, "info", tmp_path / "lake").endswith(f"lake: {expected}")
+    JournalWriter(tmp_path / "lake" / "_journal", recorder="r").close()
+    line = refused(capsys, "info", tmp_path / "lake")
+    assert line.endswith(f"{expected}: {tmp_path}/lake/_journal")
+
+
+def test_keys_of_rows_without_keys_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    JournalWriter(tmp_path / "j", recorder="r", rows="sessions").close()
+    assert "have no key" in refused(capsys, "cat", tmp_path / "j", "-k", "a")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import tarfile
 from datetime import timedelta
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from tests.unit.lake.tables import written
@@ -13,6 +15,7 @@ from tests.unit.spark.ingest.test_upgrade import ARCHIVE
 from zenspark.cli import lake as command
 from zenspark.cli import main
 from zenspark.lake.delta_table import Transaction
+from zenspark.lake.lake import TABLE_SPECS
 from zenspark.spark.lake import Lake
 
 
@@ -55,6 +58,10 @@ def test_vacuum_removes_what_no_snapshot_needs(lake: Lake, capsys: pytest.Captur
     assert run(capsys, "vacuum", "--retain", "0s", lake.location.address) == ["1 file removed"]
 
 
+def test_every_table_of_a_lake_can_be_exported() -> None:
+    assert set(command.TABLES) == set(TABLE_SPECS)
+
+
 def test_nothing_in_quarantine(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "quarantine", lake.location.address) == ["quarantine is empty"]
     assert run(capsys, "retry", lake.location.address) == ["0 rows ingested", "quarantine is empty"]
@@ -75,3 +82,46 @@ def test_a_place_without_a_lake_is_named(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["lake", "status", str(tmp_path / "none")]) == 2
     assert "there is no lake here" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
+
+
+def test_info_is_json_for_scripts(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    (line,) = run(capsys, "info", lake.location.address, "--json")
+    document = json.loads(line)
+    assert document["recorders"] == {"r": 1}
+    assert document["tables"][0] == {"name": "samples", "rows": 1, "files": 1} | document["tables"][0]
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl", "parquet"])
+def test_a_table_is_exported(format: str, lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / f"rows.{format}"
+    place = lake.location.address
+    assert run(capsys, "export", place, target, "-k", "*") == [f"1 row exported to {target}"]
+    with duckdb.connect() as connection:
+        assert connection.execute(f"select key from '{target}'").fetchall() == [("a",)]
+    nothing = ("--force", "--to", "1971-01-01T00:00:00Z")
+    assert run(capsys, "export", place, target, *nothing) == [f"0 rows exported to {target}"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["x.csv", "--table", "traffic", "-k", "a"], "has no column key"),
+        (["x.csv", "--table", "gaps", "--from", "2026-01-01T00:00:00Z"], "has no column received_at"),
+        (["x.csv", "--from", "17"], "expected a time"),
+        (["x.xls"], "expected a name that ends in"),
+    ],
+)
+def test_exports_that_cannot_be(
+    arguments: list[str],
+    problem: str,
+    lake: Lake,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["lake", "export", lake.location.address, *arguments]) == 2
+    told = capsys.readouterr().err
+    assert problem in told
+    assert told.count("\n") == 1

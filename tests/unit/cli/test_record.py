@@ -21,7 +21,7 @@ QUIET = ["--no-multicast-scouting", "-l", "tcp/127.0.0.1:0"]
 
 
 def meant(*arguments: str) -> Policy:
-    return record.parse_policy(record._parser().parse_args(arguments))
+    return record.parse_policy(record.parser().parse_args(arguments))
 
 
 def test_every_field_of_the_policy_is_a_flag() -> None:
@@ -77,6 +77,7 @@ def test_flag_help_has_the_default(capsys: pytest.CaptureFixture[str]) -> None:
         (["--key", "a//b"], "a//b"),
         (["--cfg", "mode"], "--cfg: expected KEY:VALUE"),
         (["-e", "nonsense"], "expected an endpoint"),
+        (["--for", "5parsecs"], "--for: expected a duration"),
     ],
 )
 def test_usage_error_is_one_line_and_nothing_is_written(
@@ -88,6 +89,26 @@ def test_usage_error_is_one_line_and_nothing_is_written(
     assert line in said.err
     assert said.err.count("\n") == 1
     assert not (tmp_path / "j").exists()
+
+
+CONNECT = ["-e", "tcp/127.0.0.1:1"]
+PEER_WITHOUT_LISTENER = [("mode", "peer"), ("listen/endpoints", [])]
+
+
+@pytest.mark.parametrize(
+    ("flags", "settings"),
+    [
+        ([], [("mode", "peer")]),
+        (CONNECT, [("mode", "client")]),
+        ([*CONNECT, "-e", "tcp/127.0.0.1:2"], PEER_WITHOUT_LISTENER),
+        ([*CONNECT, "-m", "peer"], []),
+        ([*CONNECT, "-l", "tcp/127.0.0.1:0"], [("mode", "peer")]),
+        ([*CONNECT, "--cfg", "mode:'router'"], []),
+        ([*CONNECT, "--cfg", "listen/endpoints:['tcp/127.0.0.1:0']"], [("mode", "peer")]),
+    ],
+)
+def test_a_recorder_that_only_connects_is_a_client(flags: list[str], settings: list[tuple[str, object]]) -> None:
+    assert record._build_settings(record.parser().parse_args(flags)) == settings
 
 
 def test_a_directory_that_is_no_journal_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -124,6 +145,7 @@ class Recording:
         return str(said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_writes_what_was_received_and_continues_when_started_again(tmp_path: Path, number: int) -> None:
     for turn in range(2):
@@ -141,6 +163,7 @@ def test_it_writes_what_was_received_and_continues_when_started_again(tmp_path: 
     assert rows == [f"{turn}{count}".encode() for turn in range(2) for count in range(10)]
 
 
+@pytest.mark.slow
 def test_it_ends_by_itself(tmp_path: Path) -> None:
     with Recording(tmp_path / "j", "--for", "200ms", "--no-observe") as recording:
         assert recording.facts["records"] == "**"
@@ -155,11 +178,27 @@ def status(**changes: Any) -> Status:  # noqa: ANN401
 
 
 def test_the_status_is_one_line() -> None:
-    assert record.format_status(status()) == "recording: 1.23 k rows/s, 10 rows, 2 kB, offset 30"
-    waiting = record.format_status(status(state=State.WAITING, error="j: the disk is full", warning="low disk space"))
-    assert waiting == "waiting for space: 1.23 k rows/s, 10 rows, 2 kB, offset 30 (j: the disk is full)"
-    low = record.format_status(status(lost=7, warning="low disk space: 1 MB of 20 MB left"))
-    assert low == "recording: 1.23 k rows/s, 10 rows, 2 kB, offset 30, 7 lost (low disk space: 1 MB of 20 MB left)"
+    assert line() == "connected 1 of 1 | recording | 1.23 k rows/s | 10 rows | 2 kB | offset 30"
+    waiting = line(state=State.WAITING, error="j: the disk is full", warning="low disk space")
+    assert waiting.startswith("j: the disk is full | connected 1 of 1 | waiting for space | 1.23 k rows/s")
+    low = line(lost=7, warning="low disk space: 1 MB of 20 MB left")
+    assert low.startswith("low disk space: 1 MB of 20 MB left | ")
+    assert low.endswith(" | offset 30 | 7 lost")
+
+
+def line(**changes: Any) -> str:  # noqa: ANN401
+    parts = record.status_parts(status(**changes), "connected 1 of 1")
+    return " | ".join(part if isinstance(part, str) else part[0] for part in parts)
+
+
+def test_without_the_connection_that_is_required_nothing_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zenspark.cli.node_flags.raise_interrupt_on_signals", lambda: None)
+    where = ["-e", "tcp/127.0.0.1:1", *QUIET, "--require-connection", "--connect-timeout", "100ms"]
+    assert main(["record", "--journal", str(tmp_path / "j"), *where]) == 4
+    assert "tcp/127.0.0.1:1" in capsys.readouterr().err
+    assert not (tmp_path / "j").exists()
 
 
 @pytest.mark.parametrize(

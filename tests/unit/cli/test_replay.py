@@ -14,6 +14,7 @@ from tests.unit.journal.rows import counted
 from tests.waiting import PATIENCE, until
 from zenspark.api.flush_barrier import FlushBarrier
 from zenspark.cli import main, replay
+from zenspark.config.config import Config
 from zenspark.journal import JournalWriter
 from zenspark.journal.key_remap import KeyRemap, RemapRule
 from zenspark.journal.replay import Replay, ReplayProgress
@@ -21,7 +22,7 @@ from zenspark.key import KeyExpr
 
 
 def meant(*arguments: str) -> Replay:
-    return replay._replay(replay._parser().parse_args(["source", *arguments]))
+    return replay._replay(replay.parser().parse_args(["source", *arguments]))
 
 
 def test_flags() -> None:
@@ -40,8 +41,9 @@ def test_flags() -> None:
         (["--speed", "fast"], "--speed: expected max or a number more than 0, found 'fast'"),
         (["--speed", "0"], "--speed: expected max or a number more than 0"),
         (["--map", "a"], "expected OLD=NEW, found 'a'"),
-        (["--from", "x"], "expected an offset or a time"),
-        (["--connect-timeout", "-1"], "--connect-timeout: expected 0 or more seconds, found -1"),
+        (["--from", "yesterday"], "--from: expected an offset or a time"),
+        (["--to", "x"], "--to: expected an offset or a time"),
+        (["--connect-timeout", "soon"], "--connect-timeout: expected a duration"),
         ([], "there is no such journal"),
     ],
 )
@@ -85,9 +87,9 @@ def test_an_endpoint_that_cannot_be_reached_fails_the_command(
 ) -> None:
     where = ["-m", mode, "-l", "tcp/127.0.0.1:0"][: 2 if mode == "client" else 4]
     arguments = [journal, *where, "-e", "tcp/127.0.0.1:1", "--no-multicast-scouting", "--connect-timeout", "0"]
-    assert main(["replay", *arguments, "--speed", "max"]) == 2
+    assert main(["replay", *arguments, "--speed", "max"]) == 4
     said = capsys.readouterr()
-    assert said.err.splitlines()[-1].startswith("zenspark replay: tcp/127.0.0.1:1: could not be reached within 0 s: ")
+    assert said.err.splitlines()[-1].startswith("zenspark replay: tcp/127.0.0.1:1: could not be reached within 0s: ")
     assert "published" not in said.out
 
 
@@ -137,6 +139,45 @@ def test_a_connection_that_is_lost_fails_the_command(
     said = capsys.readouterr()
     assert f"zenspark replay: {locator}: the connection was lost: what was published may not have arrived" in said.err
     assert "published 20 rows in" in said.out
+
+
+@pytest.mark.parametrize(("flags", "is_warned"), [([], True), (["--prefix", "re"], False), (["--map", "k=l"], False)])
+def test_a_recording_node_is_warned_of(
+    flags: list[str], is_warned: bool, journal: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with listening("router") as node, node.declare_subscriber("**"):
+        zid = str(node.zid())
+        status = f"@/{zid}/router/zenspark/status"
+        node.declare_queryable(status, lambda query: query.reply(status, "{}"))
+        (locator,) = node.info.locators()
+        assert main(["replay", journal, "-e", locator, "--no-multicast-scouting", "--speed", "max", *flags]) == 0
+    warning = f"node {zid} records: it may record these rows a second time; --prefix or --map renames them"
+    assert [record.message for record in caplog.records].count(warning) == is_warned
+
+
+@pytest.mark.parametrize(
+    ("flags", "mode", "listen"),
+    [
+        ([], "null", Config().get_json("listen/endpoints")),
+        (["-e", "tcp/127.0.0.1:1"], '"client"', Config().get_json("listen/endpoints")),
+        (["-e", "tcp/127.0.0.1:1", "-e", "tcp/127.0.0.1:2"], '"peer"', "[]"),
+        (["-e", "tcp/127.0.0.1:1", "-m", "peer"], '"peer"', Config().get_json("listen/endpoints")),
+        (["-e", "tcp/127.0.0.1:1", "-l", "tcp/127.0.0.1:3"], "null", '["tcp/127.0.0.1:3"]'),
+    ],
+)
+def test_a_node_that_only_connects_does_not_listen(flags: list[str], mode: str, listen: str) -> None:
+    built = replay._build_config(replay.parser().parse_args(["source", *flags]))
+    assert (built.get_json("mode"), built.get_json("listen/endpoints")) == (mode, listen)
+
+
+def test_rate_of_the_status_line_is_the_present_one() -> None:
+    def rate(rows: int, seconds: float, before: ReplayProgress) -> object:
+        parts = replay.status_parts(ReplayProgress(rows, 0, seconds, read=rows), 9000, "connected", before)
+        return next(part for part in parts if str(part).endswith("rows/s"))
+
+    assert rate(5000, 10.0, ReplayProgress(0, 0, 0.0)) == "500 rows/s"
+    assert rate(5010, 20.0, ReplayProgress(5000, 0, 10.0)) == "1.0 rows/s"
+    assert rate(5010, 20.0, ReplayProgress(5010, 0, 20.0)) == "0 rows/s"
 
 
 def test_the_report_is_one_line() -> None:

@@ -6,25 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from zenspark.cli.screen import Screen, wrap_text
-
-
-class Terminal(io.StringIO):
-    """A file that says it is a terminal."""
-
-    encoding = "utf-8"
-
-    def isatty(self) -> bool:
-        return True
-
-
-def use_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """No fixture: pytest gives each test its own stdout, after the fixtures."""
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stdout", terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    return terminal
+from tests.unit.cli.terminals import use_terminal
+from zenspark.cli.screen import Screen, cut_text, wrap_text
 
 
 def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,3 +69,11 @@ def test_wrapping_loses_nothing_and_never_gets_too_wide(text: str, width: int) -
     lines = wrap_text(text, width)
     assert all(cell_len(line) <= width for line in lines)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "cut"),
+    [("short", 5, "short"), ("longer", 5, "long…"), ("漢字漢字", 4, "漢…"), ("ab", 1, "…"), ("ab", 0, "")],
+)
+def test_a_text_is_cut(text: str, width: int, cut: str) -> None:
+    assert cut_text(text, width) == cut

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zenspark.cli.units import format_quantity, parse_duration, parse_number, parse_size
+from zenspark.cli.units import format_duration, format_quantity, format_size, parse_duration, parse_number, parse_size
 from zenspark.errors import UsageError
 
 
@@ -48,3 +48,19 @@ def test_other_texts_are_refused(text: str) -> None:
 )
 def test_numbers_are_short(value: float, unit: str, text: str) -> None:
     assert format_quantity(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0"), (1000, "1000"), (65536, "64KiB"), (268435456, "256MiB"), (1 << 30, "1GiB")]
+)
+def test_a_size_is_shown_as_flags_take_it(value: int, text: str) -> None:
+    assert format_size(value) == text
+    assert parse_size(text) == value
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (0.25, "250ms"), (5, "5s"), (125, "2m 5s"), (3600, "1h"), (90_061, "1d 1h"), (3_601, "1h 1s")],
+)
+def test_a_duration_is_shown_with_two_units(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text

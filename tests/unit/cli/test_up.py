@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import socket
 from pathlib import Path
 
 import pytest
 
-from tests.unit.spark.pipeline.test_status import ingest_status
 from zenspark.cli import main, up
-from zenspark.spark.ingest.supervision import IngestState
-from zenspark.spark.pipeline.backlog import Backlog
-from zenspark.spark.pipeline.status import JobStatus, Losses
+from zenspark.web.settings import rest_address
+
+
+def read(*arguments: str) -> argparse.Namespace:
+    return up._read_settings(up.parser().parse_args(arguments))[0]
 
 
 def meant(*arguments: str) -> dict[str, object]:
-    config = up._configuration(up._parser().parse_args(arguments))
+    config = up._configuration(read(*arguments))
     keys = ("mode", "listen/endpoints", "connect/endpoints", "adminspace/enabled", "scouting/multicast/enabled")
     return {key: json.loads(config.get_json(key)) for key in keys}
 
 
 def test_without_flags_it_is_a_router_on_the_usual_port() -> None:
     assert meant()["mode"] == "router"
-    config = up._configuration(up._parser().parse_args([]))
+    config = up._configuration(read())
     assert config.settings().listen.endpoints == ("tcp/[::]:7447",)
     assert meant()["adminspace/enabled"] is True
 
@@ -50,52 +52,30 @@ def test_the_demo_stays_on_loopback_and_takes_another_port_if_it_must(capsys: py
 
 
 def test_keys_lake_and_journal() -> None:
-    given = up._parser().parse_args(["--key", "a/**", "--key", "a/b", "--key", "c", "--lake", "l", "--complete"])
+    given = read("--key", "a/**", "--key", "a/b", "--key", "c", "--lake", "l", "--complete")
     (own,) = up._default_storage(given, has_others=True)
     assert (own.key_exprs, own.complete) == (("a/**", "c"), True)
     assert (own.lake, own.journal) == ("l", Path("l/_journal"))
-    given = up._parser().parse_args(["--journal", "j"])
+    given = read("--journal", "j")
     (own,) = up._default_storage(given, has_others=False)
     assert (own.key_exprs, own.lake, own.journal) == (("**",), "lake", Path("j"))
-    given = up._parser().parse_args(["--lake", "s3://bucket/lake"])
+    given = read("--lake", "s3://bucket/lake")
     (own,) = up._default_storage(given, has_others=False)
     assert (own.lake, own.journal) == ("s3://bucket/lake", Path("journal"))
-    given = up._parser().parse_args(["--journal", "j"])
+    given = read("--journal", "j")
     assert up._default_storage(given, has_others=True) == []
 
 
-def test_a_line_of_status() -> None:
-    assert (
-        up.format_status(JobStatus())
-        == "0 messages/s | 0 rows ingested | 0 waiting | lag 0.0 s | no batch yet | 0 keys"
+def test_the_rest_interface_of_zenohds_file_is_used(tmp_path: Path) -> None:
+    file = tmp_path / "zenohd.json5"
+    file.write_text(
+        '{plugins: {rest: {http_port: "127.0.0.1:8765"}, zenspark: {lake: "here", http: {address: "none"}}}}'
     )
-    some = JobStatus(
-        recorded_rate=12_345.6,
-        landed=4,
-        waiting=Backlog(1, 0.84),
-        keys=3,
-        lost=Losses({"interrupted": 2}),
-        quarantined=100,
-        landings=(ingest_status(batch_seconds=0.25),),
-    )
-    assert up.format_status(some) == (
-        "12.3 k messages/s | 4 rows ingested | 1 waiting | lag 0.8 s | last batch 0.25 s | 3 keys | 2 lost"
-        " | 100 quarantined"
-    )
-
-
-def test_problem_comes_first_in_the_status_line() -> None:
-    failed = ingest_status(state=IngestState.FAILED, cause="the disk is full", retry_seconds=8.0)
-    line = up.format_status(JobStatus(landings=(failed,)))
-    assert line.startswith("ingestion failed: the disk is full; retry in 8 s | 0 messages/s | ")
-    assert up.format_status(JobStatus(landings=(ingest_status(state=IngestState.STARTING),))).startswith(
-        "starting Spark | 0 messages/s"
-    )
-
-
-def test_ingestion_rate_is_shown_with_a_large_backlog() -> None:
-    line = up.format_status(JobStatus(landed_rate=450_000.0, waiting=Backlog(12_000_000, 60.0)))
-    assert "12000000 waiting | lag 60.0 s | ingesting 450 k rows/s" in line
+    given = read("-c", str(file))
+    address, config = rest_address(up._configuration(given))
+    assert address == ("127.0.0.1", 8765)
+    assert json.loads(config.get_json("plugins")) == {}  # so no key is warned of
+    assert (given.lake, given.http) == ("here", "none")
 
 
 @pytest.mark.parametrize(
@@ -107,6 +87,10 @@ def test_ingestion_rate_is_shown_with_a_large_backlog() -> None:
         (["--conf", "x"], "--conf"),
         (["--stop-timeout", "soon"], "--stop-timeout"),
         (["--demo", "-e", "tcp/127.0.0.1:1", "-m", "peer", "--cfg", "listen/endpoints:[]"], "--demo"),
+        (["--http", "here:there"], "--http"),
+        (["--http", "0.0.0.0:8000"], "token"),
+        (["--lake-history", "soon"], "--lake-history"),
+        (["--lak", "x", "--fsink", "never"], "--fsync"),
         (["-c", "none.json5"], "none.json5"),
         (["-l", "tcp/127.0.0.1"], "tcp/127.0.0.1"),
     ],

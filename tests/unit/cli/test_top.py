@@ -1,0 +1,9 @@
+import pytest
+
+from zenspark.cli import main
+
+
+def test_it_needs_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["top"]) == 2
+    hint = "expected a terminal; for scripts: zenspark ls keys --json, or zenspark sub --json"
+    assert capsys.readouterr().err == f"zenspark top: {hint}\n"
