@@ -14,7 +14,8 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
-from zenspark.handlers.channel import CALLBACK_CAPACITY, ChannelClosed, ReceiveTimeout, Resume
+from zenspark.handlers.callback import CALLBACK_CAPACITY
+from zenspark.handlers.channel import ChannelClosed, ReceiveTimeout, Resume
 from zenspark.handlers.handler import BindableHandler, BoundHandler, Callback, FifoChannel, Handler, bind_handler
 from zenspark.net.loop.executor import ThreadPerCallback
 
@@ -38,8 +39,8 @@ class LoopWakeup:
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """Clear it, without waiting: a task that now finds the channel empty may wait for the next release."""
-        rang, self._is_set = self._is_set, False
-        return rang
+        was_set, self._is_set = self._is_set, False
+        return was_set
 
     def locked(self) -> bool:
         return not self._is_set
@@ -79,11 +80,11 @@ class Channel(Generic[T]):
     """
 
     def __init__(self, handler: Handler[Any], shown: Callable[[Any], T] | None = None) -> None:
-        self._bell = LoopWakeup()
+        self._wakeup = LoopWakeup()
         self._handler = handler
         self._shown = shown
         self._taken = 0
-        handler.use_wakeup(self._bell)
+        handler.use_wakeup(self._wakeup)
 
     def try_recv(self) -> T | None:
         """Return the next item without waiting.
@@ -138,10 +139,10 @@ class Channel(Generic[T]):
             await asyncio.sleep(0)
         item = self._take()
         while item is None:
-            self._bell.acquire()
+            self._wakeup.acquire()
             item = self._take()
             if item is None:
-                await self._bell.wait()
+                await self._wakeup.wait()
                 item = self._take()
         return item
 
@@ -181,18 +182,18 @@ class BatchJoiner(Protocol):
     def try_chunk(self) -> Any:  # noqa: ANN401 - a record batch, or None
         ...
 
-    def concat(self, pieces: list[Any], /) -> Any:  # noqa: ANN401 - one record batch of several
+    def concat(self, chunks: list[Any], /) -> Any:  # noqa: ANN401 - one record batch of several
         ...
 
 
 class AsyncBatchChannel(Channel[Any]):
     """A channel of record batches: concatenates chunks until there are enough rows or the delay is over."""
 
-    def __init__(self, handler: Handler[Any], pieces: BatchJoiner) -> None:
+    def __init__(self, handler: Handler[Any], source: BatchJoiner) -> None:
         super().__init__(handler)
-        self._source = pieces
+        self._source = source
         self._turn = asyncio.Lock()
-        self._pieces: list[Any] = []
+        self._chunks: list[Any] = []
         """Chunks taken and not delivered yet: a task may be cancelled in between."""
 
     def take_nowait(self) -> None:
@@ -203,31 +204,31 @@ class AsyncBatchChannel(Channel[Any]):
         rows = None
         async with self._turn:
             while rows is None:  # another task may have taken them by `try_recv`
-                if not self._pieces:
-                    self._pieces.append(await self._wait_and_take())
-                await self._gather()
-                rows = self._hand_over()
+                if not self._chunks:
+                    self._chunks.append(await self._wait_and_take())
+                await self._collect()
+                rows = self._take_batch()
         return rows
 
-    async def _gather(self) -> None:
+    async def _collect(self) -> None:
         deadline = asyncio.get_running_loop().time() + self._source.limits.max_delay
-        while sum(piece.num_rows for piece in self._pieces) < self._source.limits.max_rows:
+        while sum(chunk.num_rows for chunk in self._chunks) < self._source.limits.max_rows:
             try:
                 async with asyncio.timeout_at(deadline):
-                    self._pieces.append(await self._wait_and_take())
+                    self._chunks.append(await self._wait_and_take())
             except (TimeoutError, ChannelClosed):
                 break
 
-    def _hand_over(self) -> Any:  # noqa: ANN401 - a record batch, or None
-        pieces, self._pieces = self._pieces, []
-        return self._source.concat(pieces) if pieces else None
+    def _take_batch(self) -> Any:  # noqa: ANN401 - a record batch, or None
+        chunks, self._chunks = self._chunks, []
+        return self._source.concat(chunks) if chunks else None
 
     def try_recv(self) -> Any:  # noqa: ANN401 - a record batch, or None
         """Return the rows that have arrived, None if there are none yet."""
-        piece = None if self._pieces else self._take()
-        if piece is not None:
-            self._pieces.append(piece)
-        return self._hand_over()
+        chunk = None if self._chunks else self._take()
+        if chunk is not None:
+            self._chunks.append(chunk)
+        return self._take_batch()
 
     def _take(self) -> Any:  # noqa: ANN401 - a record batch, or None
         return self._source.try_chunk()
@@ -251,19 +252,19 @@ class AsyncHandler:
             return BoundHandler(self._call(named[0], resume), named[1])
         if callable(named) and not isinstance(named, BindableHandler):
             return BoundHandler(self._call(named, resume), None, background=True)
-        attached = bind_handler(named, ThreadPerCallback(), resume)
-        inlet = attached.sink
-        if not isinstance(inlet, Handler):
-            return attached
+        bound = bind_handler(named, ThreadPerCallback(), resume)
+        sink = bound.sink
+        if not isinstance(sink, Handler):
+            return bound
         return BoundHandler(
-            inlet, AsyncBatchChannel(inlet, inlet) if isinstance(inlet, BatchJoiner) else Channel(inlet, self._shown)
+            sink, AsyncBatchChannel(sink, sink) if isinstance(sink, BatchJoiner) else Channel(sink, self._shown)
         )
 
     def _call(self, callback: Callable[[Any], Any], resume: Resume) -> Handler[Any]:
         named = callback if isinstance(callback, Callback) else Callback(callback)
         handler = bind_handler(FifoChannel(CALLBACK_CAPACITY), ThreadPerCallback(), resume).sink
         assert isinstance(handler, Handler)
-        _keep(run_callbacks(named, Channel(handler, self._shown)))
+        _start_task(run_callbacks(named, Channel(handler, self._shown)))
         return handler
 
 
@@ -280,7 +281,7 @@ _running: set[asyncio.Task[None]] = set()
 """References to the tasks of callbacks, which would be collected otherwise; each ends with its channel."""
 
 
-def _keep(work: Coroutine[Any, Any, None]) -> None:
+def _start_task(work: Coroutine[Any, Any, None]) -> None:
     task = asyncio.get_running_loop().create_task(work, name="zenspark-callback")
     _running.add(task)
     task.add_done_callback(_running.discard)
@@ -290,25 +291,25 @@ async def run_callbacks(callback: Callback[T], channel: Channel[T]) -> None:
     """Call the callback with every item until the channel is closed, then its `drop`."""
     try:
         async for item in channel:
-            await _guarded(callback, item)
+            await _call_once(callback, item)
             del item  # a reference would last until the next item, and a query ends when it is garbage-collected
     finally:
         if callback.drop is not None:
-            await _logged(callback, callback.drop)
+            await _call_logged(callback, callback.drop)
 
 
-async def _guarded(callback: Callback[T], item: T) -> None:
+async def _call_once(callback: Callback[T], item: T) -> None:
     """Call it once. A query is dropped when the coroutine that replies to it returns, or a callback fails."""
     may_keep = False
     try:
-        may_keep = await _logged(callback, partial(callback.callback, item))
+        may_keep = await _call_logged(callback, partial(callback.callback, item))
     finally:
         drop = getattr(item, "drop", None)
         if drop is not None and not may_keep:
             drop()
 
 
-async def _logged(callback: Callback[T], call: Callable[[], object]) -> bool:
+async def _call_logged(callback: Callback[T], call: Callable[[], object]) -> bool:
     """Call, log failures, and return whether it was a plain function that succeeded: it may have kept the item."""
     try:
         result = call()

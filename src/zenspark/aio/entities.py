@@ -17,7 +17,7 @@ from zenspark.aio.replies import Replies, async_get
 from zenspark.aio.send_readiness import SendReadiness, SendTarget, WrapsSync, async_in_thread, async_send
 from zenspark.api import entities as api
 from zenspark.api._signatures import IntoCallback, IntoCallbackAndHandler, IntoChannel, QuerierGetOptions
-from zenspark.errors import UsageError
+from zenspark.api.publisher import Publisher as SyncPublisher
 from zenspark.key import KeyExpr
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import CongestionControl, Priority, Reliability, ReplyKeyExpr
@@ -86,7 +86,7 @@ class Receiver(Entity[R_co], Generic[R_co, H_co]):
     def _channel(self) -> Channel[Any]:
         handler = self._sync.handler
         if not isinstance(handler, Channel):
-            raise UsageError(f"this {self._sync._NAME} has no channel to receive from: its callback gets everything")
+            raise api.NoChannelError.of(self._sync)
         return handler
 
     async def recv(
@@ -244,7 +244,7 @@ class Matcher(Entity[M_co]):
         )
 
 
-class Publisher(Matcher[api.Publisher]):
+class Publisher(Matcher[SyncPublisher]):
     """Publishes on one key, with settings that were validated and encoded once. `Session.declare_publisher` makes it.
 
     Example:
@@ -252,7 +252,7 @@ class Publisher(Matcher[api.Publisher]):
         ...     await publisher.put("21.5")
     """
 
-    def __init__(self, readiness: SendReadiness, sync: api.Publisher) -> None:
+    def __init__(self, readiness: SendReadiness, sync: SyncPublisher) -> None:
         """Wrap an entity of the synchronous API.
 
         Args:
@@ -285,10 +285,10 @@ class Publisher(Matcher[api.Publisher]):
         """Whether its samples are sent on a reliable or a best-effort channel."""
         return self._sync.reliability
 
-    put = async_send(api.Publisher.put, 'await publisher.put("21.5", encoding="text/plain")')
-    delete = async_send(api.Publisher.delete, "await publisher.delete()")
+    put = async_send(SyncPublisher.put, 'await publisher.put("21.5", encoding="text/plain")')
+    delete = async_send(SyncPublisher.delete, "await publisher.delete()")
     put_batch = async_in_thread(
-        api.Publisher.put_batch, 'await publisher.put_batch(pa.record_batch({"payload": [b"1", b"2"]}))'
+        SyncPublisher.put_batch, 'await publisher.put_batch(pa.record_batch({"payload": [b"1", b"2"]}))'
     )
 
 

@@ -12,6 +12,7 @@ from zenspark.api import info as api
 from zenspark.api._signatures import IntoCallback, IntoCallbackAndHandler, IntoChannel
 from zenspark.types.ids import ZenohId
 from zenspark.types.network_info import (
+    ConnectionStatus,
     Declaration,
     Link,
     LinkCounters,
@@ -77,6 +78,10 @@ class SessionInfo:
     def links(self) -> list[Link]:
         """Return the open links."""
         return self._sync.links()
+
+    def connections(self) -> list[ConnectionStatus]:
+        """Return the state of each connection that the configuration asks for; not in eclipse-zenoh."""
+        return self._sync.connections()
 
     def link_counters(self) -> list[LinkCounters]:
         """Return the messages received from each neighbour, lost on the way in and dropped on the way out."""

@@ -16,9 +16,9 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from zenspark.aio.channels import MAX_ITEMS_PER_TURN
 from zenspark.aio.documentation import document
 from zenspark.aio.run_in_thread import run_in_thread
+from zenspark.engine.runtime import SessionRuntime
 from zenspark.net.io.driver import LinkDriver
 from zenspark.net.io.writer import nonblocking
-from zenspark.net.node.node import Node
 from zenspark.wire.values import Congestion
 
 P = ParamSpec("P")
@@ -32,22 +32,22 @@ SendTarget = tuple[Congestion, str | None]
 class SendReadiness:
     """Waits for backlogged links on behalf of the tasks of one session."""
 
-    def __init__(self, node: Node) -> None:
-        self.call_soon = node.loop.call_soon
+    def __init__(self, runtime: SessionRuntime) -> None:
+        self.call_soon = runtime.call_soon
         """Runs a function in the network thread; takes no lock, so that the garbage collector may call it."""
-        self._node = node
+        self._blocking_links = runtime.node.blocking_links
         self._sent = 0
         self._waits: dict[tuple[LinkDriver, Congestion], asyncio.Future[bool]] = {}
 
     def is_ready(self, target: SendTarget) -> bool:
         """Return whether a message can be sent without blocking, and it is not the turn of other tasks."""
         self._sent += 1
-        return self._sent % MAX_ITEMS_PER_TURN != 0 and not self._node.blocking_links(*target)
+        return self._sent % MAX_ITEMS_PER_TURN != 0 and not self._blocking_links(*target)
 
     async def wait_until_ready(self, target: SendTarget) -> None:
         """Wait until a message can be sent without blocking, and other tasks had their turn."""
         await asyncio.sleep(0)
-        while backlogged := self._node.blocking_links(*target):
+        while backlogged := self._blocking_links(*target):
             await asyncio.wait([self._wait(driver, target[0]) for driver in backlogged])
 
     def _wait(self, driver: LinkDriver, congestion: Congestion) -> asyncio.Future[bool]:

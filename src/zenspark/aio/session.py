@@ -102,7 +102,7 @@ class Session:
             sync: The session of the synchronous API.
         """
         self._sync = sync
-        self._readiness = SendReadiness(sync._runtime.node)
+        self._readiness = SendReadiness(api.runtime_of(sync))
         self._info = SessionInfo(self._readiness, sync.info)
 
     # -- life

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from zenspark.errors import UsageError
 from zenspark.handlers.handler import Callback
-from zenspark.net.loop.event_loop import yield_leadership
+from zenspark.net.loop.leader_follower import yield_leadership
 from zenspark.types.arguments import require_type
 
 

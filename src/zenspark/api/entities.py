@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
+from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
 from zenspark.api._signatures import IntoCallback, IntoCallbackAndHandler, IntoChannel, QuerierGetOptions
 from zenspark.api.cancellation import CancellationToken, QueryCancellation
 from zenspark.engine.direct_queries import QueryRequest
 from zenspark.engine.interests import LocalInterest
-from zenspark.engine.matching import MatchingTracker
-from zenspark.engine.publisher import CachedPublisher, PublishSettings
+from zenspark.engine.matching_status import MatchingTracker
 from zenspark.engine.queryables import LocalQueryable
 from zenspark.engine.runtime import SessionRuntime
 from zenspark.engine.subscriptions import ColumnSink, Subscription
@@ -24,7 +23,7 @@ from zenspark.handlers.handler import BindableHandler, BoundHandler, Handler
 from zenspark.key import KeyExpr
 from zenspark.router.face import DeclarationKind, Face
 from zenspark.types.encoding import Encoding
-from zenspark.types.enums import CongestionControl, Locality, Priority, Reliability, ReplyKeyExpr, SampleKind
+from zenspark.types.enums import Locality, ReplyKeyExpr, SampleKind
 from zenspark.types.ids import EntityGlobalId, SourceInfo
 from zenspark.types.network_info import MatchingStatus
 from zenspark.types.sample import Reply, token_sample
@@ -34,9 +33,6 @@ from zenspark.types.timestamps import Timestamp
 from zenspark.types.zbytes import IntoZBytes
 from zenspark.wire import messages
 from zenspark.wire import values as wire
-
-if TYPE_CHECKING:
-    from zenspark.engine.batch_publisher import BatchOrTable
 
 T = TypeVar("T")
 H = TypeVar("H")
@@ -117,6 +113,11 @@ class NoChannelError(UsageError, AttributeError, TypeError):
         super().__init__(name)
         self.name = name
 
+    @classmethod
+    def of(cls, entity: Entity) -> Self:
+        """Make the error for an entity."""
+        return cls(entity._NAME)
+
     def __str__(self) -> str:
         return f"this {self.name} has no channel to receive from: its callback gets everything"
 
@@ -149,7 +150,7 @@ class Receiver(Entity, Generic[H_co]):
         self._check()
         handler = self._attached.handler
         if not hasattr(handler, "recv"):
-            raise NoChannelError(self._NAME)
+            raise NoChannelError.of(self)
         return handler  # type: ignore[return-value]  # or what was given with a callback, if it is like one
 
     def recv(self: Receiver[Handler[T]], timeout: float | None = None) -> T:
@@ -187,7 +188,7 @@ class Receiver(Entity, Generic[H_co]):
         self._check()
         handler = self._attached.handler
         if handler is None:
-            raise NoChannelError(self._NAME)
+            raise NoChannelError.of(self)
         return iter(handler)  # type: ignore[call-overload,no-any-return]  # what was given with a callback, if it can
 
 
@@ -413,138 +414,6 @@ class MatchingEntity(Entity):
         return MatchingListener(self._runtime, self._matching, self._runtime.bind_handler(handler))
 
 
-class Publisher(MatchingEntity):
-    """Publishes on one key, with settings that were validated and encoded once. `Session.declare_publisher` makes it.
-
-    Example:
-        >>> with session.declare_publisher("demo/temperature") as publisher:
-        ...     publisher.put("21.5")
-    """
-
-    _NAME = "publisher"
-
-    def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr, publishing: PublishSettings) -> None:
-        """Declare it.
-
-        Args:
-            runtime: State of the session.
-            key_expr: Key to publish on.
-            publishing: Encoding, QoS, reliability and destination of its samples.
-        """
-        super().__init__(
-            runtime, key_expr, MatchingTracker(runtime, DeclarationKind.SUBSCRIBER, key_expr, publishing.destination)
-        )
-        self._publishing = publishing
-        self._publication = CachedPublisher(runtime, key_expr, publishing, is_declared=True)
-
-    @property
-    def encoding(self) -> Encoding:
-        """The encoding of payloads that are put without one."""
-        self._check()
-        return Encoding.from_wire(self._publishing.encoding)
-
-    @property
-    def congestion_control(self) -> CongestionControl:
-        """What happens to its samples when a link is full."""
-        self._check()
-        return CongestionControl.from_wire(self._publishing.qos.congestion)
-
-    @property
-    def priority(self) -> Priority:
-        """The priority of its samples."""
-        self._check()
-        return Priority.from_wire(self._publishing.qos.priority)
-
-    @property
-    def reliability(self) -> Reliability:
-        """Whether its samples are sent on a reliable or a best-effort channel."""
-        self._check()
-        return Reliability.RELIABLE if self._publishing.reliable else Reliability.BEST_EFFORT
-
-    def put(
-        self,
-        payload: IntoZBytes,
-        *,
-        encoding: Encoding | str | None = None,
-        attachment: IntoZBytes | None = None,
-        timestamp: Timestamp | None = None,
-        timestamp_instrumentation: TimestampInstrumentation | None = None,
-        source_info: SourceInfo | None = None,
-    ) -> None:
-        """Publish a value.
-
-        Args:
-            payload: The value: bytes, a string (sent as UTF-8), or `ZBytes`.
-            encoding: Encoding of this payload; that of the publisher by default.
-            attachment: Bytes or text sent along with the value; none by default.
-            timestamp: Time of the sample; by default none, or the time now where `timestamping/enabled` is set.
-            timestamp_instrumentation: Points on the way at which nodes record the time; none by default.
-            source_info: Publisher and sequence number of the sample; none by default.
-
-        Raises:
-            UsageError: The publisher was undeclared.
-            SessionClosed: The session was closed.
-            TypeError: An argument has a wrong type.
-
-        Example:
-            >>> publisher.put("21.5", encoding="text/plain")
-        """
-        if not self._is_live:
-            self._check()
-        self._publication.put(payload, encoding, attachment, timestamp, timestamp_instrumentation, source_info)
-
-    def put_batch(self, batch: BatchOrTable) -> int:
-        """Publish a value for each row of a record batch or table; not in eclipse-zenoh.
-
-        It may have any columns of the sample schema; a row without a `key` is published on the key of the publisher.
-
-        Args:
-            batch: A `pyarrow.RecordBatch` or `pyarrow.Table`.
-
-        Returns:
-            How many rows were dropped because of congestion, counted once for each neighbour that did not get it.
-
-        Raises:
-            UsageError: The publisher was undeclared; or a column is unknown or of another type, or a row is not valid,
-                and then no row is sent.
-            SessionClosed: The session was closed.
-
-        Example:
-            >>> publisher.put_batch(pa.record_batch({"payload": [b"1", b"2"]}))
-            0
-        """
-        from zenspark.engine.batch_publisher import (
-            BatchPublisher,  # here, as it loads pyarrow, which other programs do without
-        )
-
-        self._check_open()
-        return BatchPublisher(self._runtime, self._publishing, self._key_expr).put(batch)
-
-    def delete(
-        self,
-        *,
-        attachment: IntoZBytes | None = None,
-        timestamp: Timestamp | None = None,
-        timestamp_instrumentation: TimestampInstrumentation | None = None,
-        source_info: SourceInfo | None = None,
-    ) -> None:
-        """Publish that the key was deleted: subscribers receive a sample of kind DELETE.
-
-        Args:
-            attachment: Bytes or text sent along with the value; none by default.
-            timestamp: Time of the sample; by default none, or the time now where `timestamping/enabled` is set.
-            timestamp_instrumentation: Points on the way at which nodes record the time; none by default.
-            source_info: Publisher and sequence number of the sample; none by default.
-
-        Raises:
-            UsageError: The publisher was undeclared.
-            SessionClosed: The session was closed.
-            TypeError: An argument has a wrong type.
-        """
-        self._check_open()
-        self._publication.delete(attachment, timestamp, timestamp_instrumentation, source_info)
-
-
 class Querier(MatchingEntity):
     """Queries one key expression, with settings that were validated once. `Session.declare_querier` makes it.
 
@@ -659,8 +528,7 @@ class Querier(MatchingEntity):
 def start_query(
     runtime: SessionRuntime, request: QueryRequest, handler: object, token: CancellationToken | None
 ) -> Any:  # noqa: ANN401 - as above
-    """Send a query. Returns the channel of replies, or the object that was given with a callback."""
-    runtime.check_open()
+    """Send a query of an open session. Returns the channel of replies, or the object given with a callback."""
     if token is None:
         attached = runtime.bind_handler(handler)
         runtime.queries.start(request, attached.sink)

@@ -1,28 +1,53 @@
 """Access control of HTTP clients, which use a session from outside Zenoh: it applies to them as to neighbours.
 
-An HTTP client has no zid, user or certificate: subjects name it by the interface it connected to, or by the link
-protocol `http`. What it sends is `ingress`, what it receives is `egress`; keys are those that neighbours see.
+An HTTP client has no zid or certificate: subjects name it by the interface it connected to, by the link protocol `http`
+or, where the HTTP server has a login, by its user name. What it sends is `ingress`, what it receives is `egress`; keys
+are those that neighbours see.
 """
 
 from __future__ import annotations
 
-from zenspark.api.session import Session
+from zenspark.api.session import Session, runtime_of
 from zenspark.net.links.interfaces import interface_names_with
 from zenspark.router.interceptors.rules import Action, Flow, PeerAttributes
 
 PROTOCOL = "http"
+MAX_CACHED_KEYS = 100_000
+"""Keys whose permission a client caches: more would let a publisher of ever new keys fill the memory."""
 
 
 class HttpClient:
     """One client, and what it may do."""
 
-    def __init__(self, session: Session, local_address: str) -> None:
-        self._node = session._runtime.node
-        self._namespace = session._runtime.namespace
+    def __init__(self, session: Session, local_address: str, user: str | None = None) -> None:
+        runtime = runtime_of(session)
+        self._node = runtime.node
+        self._namespace = runtime.namespace
+        self._received: dict[tuple[Action, str], bool] = {}
         self._party = PeerAttributes(
-            None, interface_names_with(local_address) if self._node.has_access_control else (), PROTOCOL
+            None, interface_names_with(local_address) if self._node.has_access_control else (), PROTOCOL, user
         )
+
+    @property
+    def is_unrestricted(self) -> bool:
+        """Whether the node has no access control rules."""
+        return not self._node.has_access_control
 
     def is_allowed(self, flow: Flow, action: Action, key: str) -> bool:
         """Return whether access control allows an action on a key, by the client or towards it."""
         return self._node.allows(self._party, flow, action, self._namespace.outward(key))
+
+    def may_read(self, key: str) -> bool:
+        """Return whether access control lets the client have publications on a key; cached."""
+        return self.may_receive("put", key)
+
+    def may_receive(self, action: Action, key: str) -> bool:
+        """Return whether access control lets messages of an action on a key go to the client; cached."""
+        if self.is_unrestricted:
+            return True
+        is_allowed = self._received.get((action, key))
+        if is_allowed is None:
+            if len(self._received) >= MAX_CACHED_KEYS:
+                self._received.clear()
+            is_allowed = self._received[action, key] = self.is_allowed("egress", action, key)
+        return is_allowed

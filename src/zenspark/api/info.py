@@ -8,6 +8,7 @@ from typing import Any, TypeVar, overload
 from zenspark.api._signatures import IntoCallback, IntoCallbackAndHandler, IntoChannel
 from zenspark.api.entities import Receiver
 from zenspark.engine.runtime import SessionRuntime
+from zenspark.errors import LinkError, ZError
 from zenspark.handlers.handler import BindableHandler, BoundHandler, Handler
 from zenspark.net.io.driver import ConnectionDriver
 from zenspark.net.node.observer import GroupMemberInfo, Neighbour
@@ -16,6 +17,7 @@ from zenspark.types.arguments import to_bool
 from zenspark.types.enums import Reliability, SampleKind, WhatAmI
 from zenspark.types.ids import ZenohId
 from zenspark.types.network_info import (
+    ConnectionStatus,
     Declaration,
     Link,
     LinkCounters,
@@ -63,6 +65,11 @@ def link_of(face: Face, neighbour: Neighbour) -> Link:
         priorities=ALL_PRIORITIES if _is_qos(neighbour) else None,
         reliability=Reliability.RELIABLE if link.is_reliable else Reliability.BEST_EFFORT,
     )
+
+
+def _connection_problem(error: ZError | None) -> str | None:
+    """Return the reason of an error without the address."""
+    return error.problem if isinstance(error, LinkError) else None if error is None else str(error)
 
 
 def _role(holder: DeclarationOwner) -> WhatAmI:
@@ -186,6 +193,21 @@ class SessionInfo:
     def links(self) -> list[Link]:
         """Return the open links."""
         return [link_of(face, neighbour) for face, neighbour in self._runtime.node.neighbourhood.items()]
+
+    def connections(self) -> list[ConnectionStatus]:
+        """Return the state of each connection that the configuration asks for; not in eclipse-zenoh.
+
+        A client has one connection, to the first of its endpoints that can be reached; peers and routers have one for
+        each endpoint.
+
+        Example:
+            >>> [connection.problem for connection in session.info.connections() if not connection.is_connected]
+            ['cannot connect: Connection refused']
+        """
+        return [
+            ConnectionStatus(connector.endpoints, connector.is_open, _connection_problem(connector.problem))
+            for connector in list(self._runtime.connectors)
+        ]
 
     def link_counters(self) -> list[LinkCounters]:
         """Return the messages received from each neighbour, lost on the way in and dropped on the way out.

@@ -1,9 +1,10 @@
-"""Logging as scripts for eclipse-zenoh switch it on: by `RUST_LOG`, or at a level they name.
+"""Logging as scripts for eclipse-zenoh switch it on: by `RUST_LOG` or `ZENSPARK_LOG`, or at a level they name.
 
 What is logged goes through Python's `logging`, to loggers below `zenspark`. `RUST_LOG` is read as eclipse-zenoh does:
 directives separated by commas, each a level, a target, or `target=level`; the most exact target counts, and what none
-names is off. The targets of eclipse-zenoh stand for our loggers: `zenoh` for `zenspark`, `zenoh::net` and
-`zenoh_transport` for `zenspark.net`. A directive that cannot be read is named on standard error and left out.
+names is off. `ZENSPARK_LOG` is read in the same way and takes precedence. The targets of eclipse-zenoh stand for our
+loggers: `zenoh` for `zenspark`, `zenoh::net` and `zenoh_transport` for `zenspark.net`. A directive that cannot be read
+is named on standard error and left out.
 
 Lines go to standard error, unless the program has handlers of its own at the root logger: then they go there, once.
 Errors of callbacks are logged to `zenspark.handlers`, whatever `RUST_LOG` says, as in eclipse-zenoh.
@@ -42,19 +43,19 @@ _changed: set[str] = set()
 
 
 def try_init_log_from_env() -> None:
-    """Log what the environment variable `RUST_LOG` names; nothing changes if it is not set.
+    """Log what the environment variable `ZENSPARK_LOG` or `RUST_LOG` names; nothing changes if it is not set.
 
     Example:
         >>> os.environ["RUST_LOG"] = "info,zenoh::net=debug"
         >>> zenspark.try_init_log_from_env()
     """
-    text = os.environ.get("RUST_LOG")
+    text = _environment()
     if text:
         _log(dict(_directives(text)))
 
 
 def init_log_from_env_or(level: str) -> None:
-    """Log what the environment variable `RUST_LOG` names, or, if it is not set, what `level` names.
+    """Log what the environment variable `ZENSPARK_LOG` or `RUST_LOG` names, or, without, what `level` names.
 
     Args:
         level: A filter as in `RUST_LOG`: levels and targets, such as "info" or "warn,zenoh::net=debug".
@@ -66,7 +67,17 @@ def init_log_from_env_or(level: str) -> None:
         >>> zenspark.init_log_from_env_or("error")
     """
     require_type(str, level)
-    _log(dict(_directives(os.environ.get("RUST_LOG") or "")) or dict(_directives(level)))
+    _log(dict(_directives(_environment())) or dict(_directives(level)))
+
+
+def init_log(directives: str) -> None:
+    """Log what `directives` name, whatever the environment says; the format is that of `RUST_LOG`."""
+    _log(dict(_directives(directives)))
+
+
+def _environment() -> str:
+    """Return the log filter of the environment, empty if there is none."""
+    return os.environ.get("ZENSPARK_LOG") or os.environ.get("RUST_LOG") or ""
 
 
 def _directives(text: str) -> Iterator[tuple[str | None, int]]:
@@ -108,11 +119,11 @@ def _log(levels: dict[str | None, int]) -> None:
     for name, level in named.items():
         logging.getLogger(name).setLevel(level)
     logger = logging.getLogger(ROOT)
-    if not any(isinstance(handler, _Fallback) for handler in logger.handlers):
-        logger.addHandler(_Fallback())
+    if not any(isinstance(handler, FallbackHandler) for handler in logger.handlers):
+        logger.addHandler(FallbackHandler())
 
 
-class _Fallback(logging.StreamHandler):  # type: ignore[type-arg]  # generic only for type checkers
+class FallbackHandler(logging.StreamHandler):  # type: ignore[type-arg]  # generic only for type checkers
     """Writes to standard error the lines that no handler of the program writes."""
 
     def __init__(self) -> None:

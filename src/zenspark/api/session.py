@@ -17,7 +17,6 @@ from zenspark.api._signatures import GetOptions, IntoCallback, IntoCallbackAndHa
 from zenspark.api.cancellation import CancellationToken
 from zenspark.api.entities import (
     Entity,
-    Publisher,
     Querier,
     Queryable,
     Subscriber,
@@ -25,7 +24,8 @@ from zenspark.api.entities import (
 )
 from zenspark.api.info import SessionInfo
 from zenspark.api.liveliness import Liveliness
-from zenspark.engine.matching import MatchingTracker
+from zenspark.api.publisher import Publisher
+from zenspark.engine.matching_status import MatchingTracker
 from zenspark.engine.publisher import CachedPublisher
 from zenspark.engine.qos_overrides import QosOverrides
 from zenspark.engine.runtime import SessionRuntime
@@ -733,3 +733,8 @@ class Session:
             require_type_or_default(ReplyKeyExpr, accept_replies, ReplyKeyExpr.DEFAULT),
             request,
         )
+
+
+def runtime_of(session: Session) -> SessionRuntime:
+    """Return the runtime of a session: for packages of zenspark that need its node; not part of the API."""
+    return session._runtime

@@ -74,7 +74,8 @@ class Config:
             with file.open(encoding="utf-8") as opened:
                 text = opened.read(MAX_TEXT_CHARACTERS + 1)  # one more is too many, and is refused
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError("", "a file that can be read", f"{file}: {error}") from error
+            why = error.strerror if isinstance(error, OSError) else error
+            raise ConfigError("", "a file that can be read", f"{file}: {why}") from error
         return cls._of(_parse_yaml(text) if file.suffix in (".yaml", ".yml") else _parse_json5(text, ""))
 
     @classmethod
@@ -111,13 +112,13 @@ class Config:
             TypeError: An argument is no string.
         """
         names = _split_key(key)
-        given = _parse_json5(value, key)
+        document = _parse_json5(value, key)
         for name in reversed(names):
-            given = {name: given}
-        given = validate_document(Settings, given)
+            document = {name: document}
+        document = validate_document(Settings, document)
         for name in names:
-            given = given[name]
-        self._document = _set_value(self._document, names, given)
+            document = document[name]
+        self._document = _set_value(self._document, names, document)
 
     def get_json(self, key: str) -> str:
         """Return the value of one key, or of everything below one, as JSON; defaults included.

@@ -20,6 +20,9 @@ from zenspark.router.interceptors.rules import AccessSubject
 
 logger = logging.getLogger("zenspark.api")
 
+HTTP = "http"
+"""Link protocol of the clients of the HTTP server."""
+
 
 def make_interceptor_config(settings: Settings) -> InterceptorConfig | None:
     """The interceptors of a node; None if there are none."""
@@ -49,24 +52,27 @@ def _check_groups(settings: Settings) -> None:
 
 
 def _check_users(settings: Settings) -> None:
-    """Reject subjects with user names without authentication: a rule for them would never apply."""
+    """Reject subjects with user names without authentication: a rule for them would never apply.
+
+    The user of the HTTP server, whose subject names the link protocol `http`, has a login of its own.
+    """
     if settings.transport.auth.usrpwd.dictionary_file is not None:
         return
     for number, subject in enumerate(settings.access_control.subjects or ()):
-        if subject.usernames is not None:
+        if subject.usernames is not None and HTTP not in (subject.link_protocols or ()):
             expected = "no user names without transport/auth/usrpwd/dictionary_file: no neighbour can log in here"
-            found = ", ".join(subject.usernames)
-            raise ConfigError(f"access_control/subjects/{number}/usernames", expected, found)
+            names = ", ".join(subject.usernames)
+            raise ConfigError(f"access_control/subjects/{number}/usernames", expected, names)
 
 
 def _make_access(control: AccessControlSettings) -> AccessRules | None:
     if not control.enabled:
         return None
     lists = {"rules": control.rules, "subjects": control.subjects, "policies": control.policies}
-    for name, found in lists.items():
-        if found is None:
+    for name, items in lists.items():
+        if items is None:
             raise ConfigError(f"access_control/{name}", "a list, as access control is enabled", "null")
-    empty = [name for name, found in lists.items() if not found]
+    empty = [name for name, items in lists.items() if not items]
     if empty:
         default = control.default_permission
         logger.warning(

@@ -67,15 +67,15 @@ class _Parser:
 
     def _refuse(self, expected: str, at: int | None = None) -> NoReturn:
         place = self._at if at is None else at
-        found = self._text[place : place + 1]
-        raise error_at(self._text, place, f"expected {expected}, found {repr(found) if found else 'the end'}")
+        character = self._text[place : place + 1]
+        raise error_at(self._text, place, f"expected {expected}, found {repr(character) if character else 'the end'}")
 
     def _value(self) -> Json:
         first = self._next()
         if first == "{":
-            return self._nested(self._object)
+            return self._read_nested(self._object)
         if first == "[":
-            return self._nested(self._list)
+            return self._read_nested(self._list)
         if first in ('"', "'"):
             return self._string(first)
         if number := _NUMBER.match(self._text, self._at):
@@ -86,7 +86,7 @@ class _Parser:
         self._at = word.end()
         return _WORDS[word[0]]
 
-    def _nested(self, read: Callable[[], T]) -> T:
+    def _read_nested(self, read: Callable[[], T]) -> T:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise error_at(self._text, self._at, f"more than {MAX_DEPTH} objects and lists inside each other")
@@ -96,29 +96,29 @@ class _Parser:
         return value
 
     def _object(self) -> dict[str, Json]:
-        found: dict[str, Json] = {}
+        members: dict[str, Json] = {}
         while (first := self._next()) != "}":
             start = self._at
             name = self._string(first) if first in ('"', "'") else self._name()
-            if name in found:
+            if name in members:
                 raise error_at(self._text, start, f"the name {name!r} a second time")
             if self._next() != ":":
                 self._refuse("a colon")
             self._at += 1
-            found[name] = self._value()
+            members[name] = self._value()
             if not self._goes_on("}"):
                 break
         self._at += 1
-        return found
+        return members
 
     def _list(self) -> list[Json]:
-        found: list[Json] = []
+        items: list[Json] = []
         while self._next() != "]":
-            found.append(self._value())
+            items.append(self._value())
             if not self._goes_on("]"):
                 break
         self._at += 1
-        return found
+        return items
 
     def _goes_on(self, end: str) -> bool:
         """Whether a comma follows, and so perhaps another item."""
@@ -132,13 +132,13 @@ class _Parser:
 
     def _name(self) -> str:
         """A name without quotes."""
-        found = _NAME.match(self._text, self._at)
-        if found is None:
+        match = _NAME.match(self._text, self._at)
+        if match is None:
             self._refuse("a name")
-        name = re.sub(r"\\u(....)", lambda escape: chr(int(escape[1], 16)), found[0])
+        name = re.sub(r"\\u(....)", lambda escape: chr(int(escape[1], 16)), match[0])
         if not re.sub("[$\u200c\u200d]", "_", name).isidentifier():
             self._refuse("a name")
-        self._at = found.end()
+        self._at = match.end()
         return name
 
     def _number(self, found: re.Match[str]) -> int | float:
@@ -203,8 +203,8 @@ class _Parser:
         raise error_at(self._text, start, "half of a surrogate pair")
 
     def _hexadecimal(self, digits: int) -> int:
-        found = _HEX.match(self._text, self._at, self._at + digits)
-        if found is None or len(found[0]) < digits:
+        match = _HEX.match(self._text, self._at, self._at + digits)
+        if match is None or len(match[0]) < digits:
             self._refuse(f"{digits} hexadecimal digits", self._at)
-        self._at = found.end()
-        return int(found[0], 16)
+        self._at = match.end()
+        return int(match[0], 16)

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from zenspark.config.schema import UNSET, Section
 from zenspark.key.limits import KeyLimits
-from zenspark.net.node.pending_links import InboundLimits
+from zenspark.net.node.inbound_links import InboundLimits
 from zenspark.router.limits import RouterLimits
 from zenspark.transport.reassembly import MAX_LARGEST_MESSAGES
 

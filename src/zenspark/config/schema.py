@@ -119,15 +119,15 @@ class ConfigField(msgspec.Struct, frozen=True):
 def fields_of(section: type[Section]) -> dict[str, ConfigField]:
     """Return the keys of a section, in order."""
     hints = get_type_hints(section, include_extras=True)
-    found = {}
+    fields = {}
     for info in msgspec.structs.fields(section):
         hint = hints[info.name]
         marks = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Key)]
         plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
         inner = plain if isinstance(plain, type) and issubclass(plain, Section) else None
         default = info.default if info.default_factory is msgspec.NODEFAULT else info.default_factory()
-        found[info.name] = ConfigField(hint, marks[0] if marks else Key(), default, inner)
-    return found
+        fields[info.name] = ConfigField(hint, marks[0] if marks else Key(), default, inner)
+    return fields
 
 
 # --- documents ------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def _validate_value(field: ConfigField, value: Json, path: str) -> Json:
     for mode in value:
         if mode not in MODES:
             raise_unknown_key(f"{path}/{mode}", mode, MODES)
-    return {mode: _validate_leaf(field, given, f"{path}/{mode}") for mode, given in value.items()}
+    return {mode: _validate_leaf(field, mode_value, f"{path}/{mode}") for mode, mode_value in value.items()}
 
 
 def _validate_leaf(field: ConfigField, value: Json, path: str) -> Json:

@@ -37,7 +37,7 @@ Endpoint = Annotated[
     str,
     Meta(
         pattern=r"^[^/?#]+/[^?#]+(\?[^?#]+)?(#[^?]+)?$",
-        description="an endpoint `protocol/address[?metadata][#config]`",
+        description="an endpoint `protocol/address[?metadata][#config]` such as tcp/127.0.0.1:7447",
     ),
 ]
 SocketAddress = Annotated[

@@ -14,7 +14,7 @@ import yaml
 from zenspark.config.documents import MAX_DEPTH, DocumentError, check_length
 from zenspark.config.schema import Json
 
-MAX_NODES = 1_000_000
+MAX_YAML_VALUES = 1_000_000
 """Values in a text, those behind aliases counted each time: a few hundred bytes of aliases can stand for billions."""
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -82,8 +82,8 @@ class _EventCounter:
 
     def _count(self, nodes: int, event: yaml.Event) -> None:
         self._nodes += nodes
-        if self._nodes > MAX_NODES:
-            raise _error(event.start_mark, f"more than {MAX_NODES} values, with aliases counted each time")
+        if self._nodes > MAX_YAML_VALUES:
+            raise _error(event.start_mark, f"more than {MAX_YAML_VALUES} values, with aliases counted each time")
 
     def _name(self, anchor: str | None, size: int) -> None:
         if anchor is not None:

@@ -48,7 +48,8 @@ class Connectivity:
         self._node = node
         self._settings = settings
         self._is_client = settings.mode == "client"
-        self._connectors: list[Connector] = []
+        self.connectors: list[Connector] = []
+        """The connectors, one for each connection that the configuration asks for."""
         self.discovery = Discovery(node, self._endpoint, self._is_client)
 
     def start(self) -> None:
@@ -67,7 +68,7 @@ class Connectivity:
 
     def stop_connecting(self) -> None:
         """Stop all connectors, before the node is closed."""
-        for connector in self._connectors:
+        for connector in self.connectors:
             connector.stop(0.0)
 
     def close(self) -> None:
@@ -104,7 +105,7 @@ class Connectivity:
         except LinkError as error:
             if binder.policy.exit_on_failure:
                 raise
-            logger.warning("%s", error)
+            logger.warning("listening failed, no further attempt: %s", error)
 
     # -- connecting
 
@@ -126,8 +127,8 @@ class Connectivity:
                 connector = self._connector([self._endpoint(text) for text in endpoints])
                 if settings.connect.timeout_ms == 0 or connector.policy.exit_on_failure:
                     self._wait_for(connector)
-        if settings.open.return_conditions.connect_scouted and self._connectors:
-            connectors, delay = self._connectors, settings.scouting.delay / 1000
+        if settings.open.return_conditions.connect_scouted and self.connectors:
+            connectors, delay = self.connectors, settings.scouting.delay / 1000
             self._node.wait(lambda: all(connector.is_open or connector.is_over for connector in connectors), delay)
             self._node.wait(
                 lambda: not any(connector.is_in_handshake for connector in connectors), HANDSHAKE_GRACE_SECONDS
@@ -148,7 +149,7 @@ class Connectivity:
                     "is a multicast group, which belongs in listen/endpoints, not in connect/endpoints"
                 )
         connector = Connector(self._node, endpoints, _retry_policy(self._settings.connect))
-        self._connectors.append(connector)
+        self.connectors.append(connector)
         connector.start()
         return connector
 

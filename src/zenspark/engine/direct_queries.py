@@ -16,9 +16,9 @@ from functools import partial
 
 import msgspec
 
-from zenspark.engine.backpressure import ReceiveBackpressure
 from zenspark.engine.namespace import Namespace
 from zenspark.engine.queryables import LocalQueryables
+from zenspark.engine.receive_backpressure import ReceiveBackpressure
 from zenspark.engine.reply_collector import ReplyCollector, make_reply
 from zenspark.key import KeyExpr
 from zenspark.net.io.counters import DropReason
@@ -142,7 +142,7 @@ class ResponseTemplate(msgspec.Struct, eq=False, frozen=True):
 
     key: str
     responder: wire.EntityId | None
-    qos: wire.QoS
+    qos: wire.QoS | None
     encoding: wire.Encoding
     response: MessageTemplate
 
@@ -204,15 +204,16 @@ class DirectReplyHandle:
     ) -> None:
         qos = qos.for_patch(self._driver.patch)
         self._final_qos = self._final_qos.not_before(qos)
+        carried = self._qos.response_extension(qos)
         put = _put_without_metadata(body)
         if put is not None:  # the timestamp of a value, if any, is in its body
-            template = self._direct.response_template(key, responder, qos, put.encoding)
+            template = self._direct.response_template(key, responder, carried, put.encoding)
             self._driver.send_encoded(template.response.with_id(self._request_id), put.payload, qos)
         else:
             response = messages.Response(
                 request_id=self._request_id,
                 wire_expr=wire.WireExpr(0, key),
-                qos=qos,
+                qos=carried,
                 timestamp=timestamp,
                 responder=responder,
                 body=body,
@@ -301,7 +302,7 @@ class DirectQueries:
             return [None]
         if destination is not Locality.REMOTE and self._queryables.matching(key, query.target, True):
             return [None]
-        faces = self._routes.request(self._node.local_face, key, query.target)
+        faces = self._routes.request_targets(self._node.local_face, key, query.target)
         return [self._make_target(face, key, query) for face in faces]
 
     def _make_target(self, face: Face, key: str, query: QueryRequest) -> DirectTarget | None:
@@ -352,7 +353,7 @@ class DirectQueries:
             del self._pending[face][request_id]
             collector.source_finished()
             return True
-        reply = self._make_reply(face, message, message.qos.of_response(qos))
+        reply = self._make_reply(face, message, qos.of_response(message.qos))
         if reply is not None and not collector.add(reply):
             self._backpressure.on_full(collector.sink, face, own_queries=1)
         return True
@@ -416,12 +417,12 @@ class DirectQueries:
         if driver is None or key is None or tree is None or self._namespace.is_used:
             return None
         version = self._routes.request_version
-        if self._routes.request(face, key, request.target, tree) != (self._node.local_face,):
+        if self._routes.request_targets(face, key, request.target, tree) != (self._node.local_face,):
             return None
         return RequestTemplate(face, face.key_mapping_version, version, request, driver, KeyExpr(key))
 
     def response_template(
-        self, key: str, responder: wire.EntityId, qos: wire.QoS, encoding: wire.Encoding
+        self, key: str, responder: wire.EntityId, qos: wire.QoS | None, encoding: wire.Encoding
     ) -> ResponseTemplate:
         """Return the encoded RESPONSE up to its payload; cached for consecutive equal ones."""
         last = self._response_template

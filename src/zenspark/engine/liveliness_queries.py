@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from zenspark.engine.backpressure import ReceiveBackpressure
 from zenspark.engine.entity_registry import EntityRegistry
 from zenspark.engine.interests import LocalInterest, LocalInterests
+from zenspark.engine.receive_backpressure import ReceiveBackpressure
 from zenspark.engine.reply_collector import TIMEOUT_ERROR, ReplyCollector
 from zenspark.handlers.handler import DeliverySink
 from zenspark.key import KeyExpr
@@ -52,8 +52,8 @@ class LivelinessQueries:
             collector.on_finish(partial(self._interests.undeclare, interest))
             self._entities.add(entity_id, collector.finish)
             collector.on_finish(partial(self._entities.undeclare, entity_id))
-            self._backpressure.query_started()
-            collector.on_finish(self._backpressure.query_finished)
+            self._backpressure.begin_read_credit()
+            collector.on_finish(self._backpressure.end_read_credit)
             collector.on_finish(partial(self._backpressure.remove, sink))
             self._interests.declare(interest, InterestMode.CURRENT)
         return collector

@@ -30,7 +30,7 @@ from zenspark.wire import values as wire
 from zenspark.wire.codec import encode
 from zenspark.wire.declare import replace
 from zenspark.wire.messages import Declare, Del, Push, Put
-from zenspark.wire.templates import push_head
+from zenspark.wire.templates import put_header
 
 
 class PublishSettings(msgspec.Struct, frozen=True):
@@ -150,7 +150,7 @@ class CachedPublisher:
             for driver, expr, _ in targets:
                 outbox = driver.connection.outbox
                 assert outbox is not None, "only links with an open session are targets"
-                head = push_head(expr, settings.qos.for_patch(driver.patch), settings.encoding)
+                head = put_header(expr, settings.qos.for_patch(driver.patch), settings.encoding)
                 headers.append((driver, outbox, head))
             self._headers = headers
 
@@ -227,7 +227,7 @@ def publish_targets(
     node = runtime.node
     key = runtime.namespace.outward(key)
     targets = []
-    for face in node.router.routes.push(node.local_face, key):
+    for face in node.router.routes.push_targets(node.local_face, key):
         driver = node.driver(face)
         if driver is None:
             continue

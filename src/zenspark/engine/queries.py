@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import partial
 from itertools import count
 
-from zenspark.engine.backpressure import ReceiveBackpressure
 from zenspark.engine.direct_queries import DirectQueries, QueryRequest
 from zenspark.engine.queryables import LocalQueryable, LocalQueryables
+from zenspark.engine.receive_backpressure import ReceiveBackpressure
 from zenspark.engine.reply_collector import TIMEOUT_ERROR, ReplyCollector, make_reply
 from zenspark.engine.session_face import SessionFace
 from zenspark.engine.timestamping import Timestamper
@@ -135,13 +135,13 @@ class SessionQueries:
         if query.timeout != INFINITY:
             due = self._node.loop.now() + query.timeout
             collector.on_finish(self._node.loop.call_at(due, partial(self._finish, request_id, TIMEOUT_ERROR)).cancel)
-        self._backpressure.query_started()
+        self._backpressure.begin_read_credit()
         collector.on_finish(partial(self._remove, request_id, sink))
         return collector, request_id
 
     def _remove(self, request_id: int, sink: DeliverySink[Reply]) -> None:
         self._collectors.pop(request_id, None)
-        self._backpressure.query_finished()
+        self._backpressure.end_read_credit()
         self._backpressure.remove(sink)
 
     def _finish(self, request_id: int, error: ReplyError | None = None) -> None:
@@ -156,7 +156,8 @@ class SessionQueries:
         if collector is None:
             return
         key = response.wire_expr.suffix  # of a REPLY: the router has dropped those on invalid keys
-        reply = make_reply(key, response.body, response.responder, response.qos, response.ts_stack, response.timestamp)
+        qos = response.qos or wire.QoS.DEFAULT  # without one it is that of the query, which is the default
+        reply = make_reply(key, response.body, response.responder, qos, response.ts_stack, response.timestamp)
         if not collector.add(reply):
             self._backpressure.on_full(collector.sink, face, own_queries=1)
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from zenspark.engine.backpressure import ReceiveBackpressure
 from zenspark.engine.match_observers import MatchObservers
+from zenspark.engine.receive_backpressure import ReceiveBackpressure
 from zenspark.engine.session_face import SessionFace
 from zenspark.engine.subscriptions import MAX_CACHED_ROUTES
 from zenspark.engine.timestamping import Timestamper
@@ -128,18 +128,19 @@ class LocalQueryables:
             qos: wire.QoS | None,
             timestamp: wire.Timestamp | None,
         ) -> None:
+            congestion = wire.Congestion.BLOCK if qos is None else qos.congestion
             links = self._face.send(
                 messages.Response(
                     request_id=request.request_id,
                     wire_expr=wire.WireExpr(0, key),
-                    qos=qos or request.qos,
+                    qos=request.qos.response_extension(qos or request.qos),
                     timestamp=timestamp,
                     responder=responder,
                     ts_stack=self._timestamps.record(request.ts_stack, InterceptionPoint.SEND),
                     body=body,
                 )
             )
-            self._node.wait_until_drained(links, wire.Congestion.BLOCK)
+            self._node.wait_until_drained(links, congestion)
 
         def finish() -> None:
             self._face.send(messages.ResponseFinal(request_id=request.request_id, qos=request.qos))

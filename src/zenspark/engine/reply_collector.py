@@ -56,7 +56,7 @@ class ReplyCollector:
             self._finish_callbacks.append(work)
 
     def add(self, reply: Reply) -> bool:
-        """Collect a reply; returns whether there is room for more. The last one of the budget finishes the query."""
+        """Collect a reply; returns whether there is capacity for more. The last of the budget finishes the query."""
         if self.is_finished:
             return True
         has_room = self._accept(reply)

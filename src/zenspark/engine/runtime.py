@@ -7,10 +7,9 @@ only ever get items pushed here: nothing waits for them, and no callback runs wi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from zenspark.config.settings import Settings
-from zenspark.engine.backpressure import ReceiveBackpressure
 from zenspark.engine.direct_queries import DirectQueries
 from zenspark.engine.entity_registry import EntityRegistry
 from zenspark.engine.interests import LocalInterests
@@ -19,22 +18,24 @@ from zenspark.engine.match_observers import MatchObservers
 from zenspark.engine.namespace import Namespace
 from zenspark.engine.queries import SessionQueries
 from zenspark.engine.queryables import LocalQueryables
+from zenspark.engine.receive_backpressure import ReceiveBackpressure
 from zenspark.engine.session_face import SessionFace
-from zenspark.engine.subscribers import LocalSubscribers
+from zenspark.engine.subscriber_declarations import SubscriberDeclarations
 from zenspark.engine.subscriptions import Subscriptions
 from zenspark.engine.timestamping import TimestampCallback, Timestamper
 from zenspark.errors import KeyLimitExceeded, SessionClosed
 from zenspark.handlers.handler import BoundHandler, bind_handler
 from zenspark.key import KeyExpr
+from zenspark.net.node.connector import Connector
 from zenspark.net.node.node import Node
 from zenspark.net.node.observer import Neighbour
 from zenspark.router.face import Face
-from zenspark.transport.receiver import PushRun
 from zenspark.types.enums import SampleKind
 from zenspark.types.query import RequestHandle
 from zenspark.types.sample import sample_from_push
 from zenspark.wire import messages
 from zenspark.wire import values as wire
+from zenspark.wire.columns import PushRun
 
 
 class SessionRuntime:
@@ -51,7 +52,7 @@ class SessionRuntime:
         self.backpressure = ReceiveBackpressure(node)
         self.observers = MatchObservers()
         self.subscriptions = Subscriptions(self.backpressure, self.namespace)
-        self.subscribers = LocalSubscribers(
+        self.subscribers = SubscriberDeclarations(
             self.lock,
             self.face,
             self.subscriptions,
@@ -68,6 +69,8 @@ class SessionRuntime:
         self.liveliness = LivelinessQueries(node, self.interests, self.entities, self.backpressure)
         self.transport_listeners: dict[int, Callable[[SampleKind, Face, Neighbour], None]] = {}
         """Called when a session with a neighbour opens (PUT) or closes (DELETE), by entity id."""
+        self.connectors: Sequence[Connector] = ()
+        """The connectors to the configured endpoints."""
 
     # -- lifecycle
 

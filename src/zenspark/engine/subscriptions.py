@@ -10,16 +10,16 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from zenspark.engine.backpressure import ReceiveBackpressure
 from zenspark.engine.namespace import Namespace
+from zenspark.engine.receive_backpressure import ReceiveBackpressure
 from zenspark.handlers.handler import DeliverySink
 from zenspark.key import KeyExpr
 from zenspark.key.tree import KeyTree
 from zenspark.router.face import Face
 from zenspark.router.routing.template_cache import FaceTemplateCache
-from zenspark.transport.receiver import PushRun
 from zenspark.types.enums import Locality
 from zenspark.types.sample import Sample, SampleHeader, header_from_template, samples_from_rows
+from zenspark.wire.columns import PushRun
 
 MAX_CACHED_ROUTES = 100_000
 """Keys whose routes are cached: more would let a publisher of ever new keys fill the memory."""
@@ -32,7 +32,7 @@ class ColumnSink(Protocol):
     """A sink that takes rows in columns instead of samples."""
 
     def push_columns(self, pushes: PushRun, keys: list[str | None], via: str) -> bool:
-        """Deliver the rows whose template has a key; returns whether there is room for more."""
+        """Deliver the rows whose template has a key; returns whether there is capacity for more."""
 
 
 class Subscription(msgspec.Struct, eq=False, frozen=True):
@@ -59,11 +59,11 @@ class SampleTemplate(msgspec.Struct, eq=False, frozen=True):
 class Subscriptions:
     """The subscriptions of one session. Guarded by the node's lock."""
 
-    def __init__(self, room: ReceiveBackpressure, namespace: Namespace) -> None:
+    def __init__(self, backpressure: ReceiveBackpressure, namespace: Namespace) -> None:
         self._tree: KeyTree[dict[int, Subscription]] = KeyTree()
         self._routes: dict[str, Route] = {}
         self._local_routes: dict[str, Route] = {}
-        self._backpressure = room
+        self._backpressure = backpressure
         self._namespace = namespace
         self._shared: dict[Route, Route] = {}
         """Every cached route once, so that equal routes are identical."""
@@ -154,13 +154,13 @@ class Subscriptions:
             if key is None:
                 templates.append(None)
                 continue
-            signature = pushes.columns.template_key(index)
-            template = cached.get(signature)
+            template_key = pushes.columns.template_key(index)
+            template = cached.get(template_key)
             if template is None:
                 cached.count_key_bytes(key)
-                shape = pushes.template_at(index)
-                header = header_from_template(shape, KeyExpr(key))
-                template = cached[signature] = SampleTemplate(header, shape.has_attachment)
+                push_template = pushes.template_at(index)
+                header = header_from_template(push_template, KeyExpr(key))
+                template = cached[template_key] = SampleTemplate(header, push_template.has_attachment)
             templates.append(template)
         return templates
 

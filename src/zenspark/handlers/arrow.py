@@ -13,11 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from zenspark.arrow.arena import ArenaPool
 from zenspark.arrow.decode import (
     INDEX,
     NTP64,
     SN,
-    ArenaPool,
     RowChunk,
     SharedValues,
     TemplateCache,
@@ -27,10 +27,9 @@ from zenspark.arrow.decode import (
 from zenspark.errors import UsageError
 from zenspark.handlers.channel import ChannelClosed, ReceiveTimeout, Resume
 from zenspark.handlers.handler import BoundHandler, Handler
-from zenspark.transport.receiver import PushRun
 from zenspark.types.enums import Reliability, SampleKind
 from zenspark.types.sample import Sample
-from zenspark.wire.columns import RowKind
+from zenspark.wire.columns import PushRun, RowKind
 from zenspark.wire.values import EntityId, QoS
 
 MAX_QUEUED_CHUNKS = 64
@@ -153,7 +152,7 @@ class BatchChannel(Handler[Any]):
     # --- for the session
 
     def push_columns(self, pushes: PushRun, keys: list[str | None], via: str) -> bool:
-        """Deliver the rows that have a key; returns whether there is room for more."""
+        """Deliver the rows that have a key; returns whether there is capacity for more."""
         chunk = chunk_from_rows(pushes, keys, via, time.time_ns() // 1000, self._templates, self._pool)
         return super().push(chunk) if chunk.num_rows else True
 

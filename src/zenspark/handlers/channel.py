@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
-"""The two kinds of sinks: a channel that users receive from, and a runner that calls a user's callback.
+"""Channel: the sink that users receive from; `callback.py` has the other kind, which calls a user's function.
 
-The session calls `push` and `push_many` in the thread that reads the network, and `close` after the last item. They
-never block and never lose an item, except that a ring drops the oldest. They return whether there is room for more:
-after False the session pauses reading from that link until `resume` is called. So a slow consumer slows its publishers
-down instead of filling the memory, and neither keep-alives nor other links wait for it.
+The session calls `push` and `push_many` of a sink in the thread that reads the network, and `close` after the last
+item. They never block and never lose an item, except that a ring drops the oldest. They return whether there is
+capacity for more: after False the session pauses reading from that link until `resume` is called. So a slow consumer
+slows its publishers down instead of filling the memory, and neither keep-alives nor other links wait for it.
 
 A channel is a deque, whose own methods are atomic, and a lock used as a wakeup flag: released means notified. A
 producer appends items, then releases the lock unless it is released already. A consumer that finds no items acquires
@@ -17,33 +17,22 @@ Compiled, because every item passes here.
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable
-from threading import Lock, get_ident
+from threading import Lock
 from time import monotonic
 from typing import Any, Protocol
 
 import cython
 
 from zenspark.errors import ZError
-from zenspark.net.loop.event_loop import current_loop, yield_leadership
-from zenspark.net.loop.executor import CallbackExecutor
+from zenspark.net.loop.event_loop import current_loop
+from zenspark.net.loop.leader_follower import yield_leadership
 
-CALLBACK_CAPACITY: cython.Py_ssize_t = 1024
-"""Items that may be queued for a slow callback before `push` returns False."""
-CALLBACK_TIME_SLICE_SECONDS: cython.double = 0.005
-"""Seconds of consecutive callbacks after which the loop thread returns to its loop."""
-SLOW_CALLBACK_SECONDS: cython.double = 0.001
-"""Mean seconds per call from which on a callback keeps a thread of its own."""
-IDLE_THREAD_SECONDS = 1.0
-"""Seconds a thread waits for further items of a slow callback before it ends."""
 MAX_LOCK_WAIT_SECONDS = 0.1 if sys.platform == "win32" else 1.0
 """Longest wait for a lock in seconds: on Windows a waiting lock does not notice Ctrl-C, elsewhere it misses a Ctrl-C
 that arrives just before the wait begins."""
-
-logger = logging.getLogger("zenspark.handlers")
 
 
 class ChannelClosed(ZError):
@@ -87,12 +76,20 @@ class Channel:
     """A queue that users receive from, by `recv`, `try_recv` or a for loop, and the session delivers into.
 
     Any number of threads may receive; each item reaches one of them.
+
+    Args:
+        capacity: Items that may wait before the session stops reading the links they come from.
+        resume: Called with the channel when it is half empty again.
+        keep: Items to keep at most, the newest ones; without limit by default.
+
+    Attributes:
+        is_stalled: Whether a sender of this session waited for capacity in vain, until the channel has drained.
     """
 
     _items = cython.declare(object, visibility="readonly")
     _wakeup = cython.declare(object, visibility="readonly")
     _paused = cython.declare(cython.bint, visibility="public")
-    is_stalled = cython.declare(cython.bint, visibility="public")  # whether a sender waited for room in vain
+    is_stalled = cython.declare(cython.bint, visibility="public")
     _capacity: cython.Py_ssize_t
     _resume: Resume
     _closed: cython.bint
@@ -241,7 +238,7 @@ class Channel:
         self._is_notify_scheduled = False
         self._notify()
 
-    # --- room
+    # --- capacity
 
     def _has_room(self) -> bool:
         """Request a resume, then check once more: all items may have been consumed just before."""
@@ -299,189 +296,3 @@ def clamp_sleep(left: float) -> float:
     """Return how long to wait for a lock, of the seconds that are left."""
     left = max(left, 0)
     return left if MAX_LOCK_WAIT_SECONDS < 0 else min(left, MAX_LOCK_WAIT_SECONDS)
-
-
-@cython.cclass
-class CallbackRunner:
-    """Calls a function with every item, in order and one at a time, and `drop` once after the last item.
-
-    Callbacks run in the loop thread (see `net/loop/event_loop.py`). If the function is slow, another thread takes over
-    the loop, and this one goes on calling as long as there are items: then the queue is bounded.
-    """
-
-    _function: Callable[[Any], object]
-    _drop: Callable[[], object] | None
-    _loop: CallbackExecutor
-    _resume: Resume
-    _items: deque[Any]
-    is_stalled = cython.declare(cython.bint, visibility="public")  # whether a sender waited for room in vain
-    _lock: Lock
-    _wakeup: Lock
-    _is_running: cython.bint
-    _runner_thread: cython.ulong
-    _is_slow: cython.bint
-    _is_idle: cython.bint
-    _is_paused: cython.bint
-    _closed: cython.bint
-    _dropped: cython.bint
-
-    def __init__(
-        self,
-        function: Callable[[Any], object],
-        drop: Callable[[], object] | None,
-        loop: CallbackExecutor,
-        resume: Resume,
-    ) -> None:
-        self._function = function
-        self._drop = drop
-        self._loop = loop
-        self._resume = resume
-        self._items = deque()
-        self._lock = Lock()  # guards the flags that follow
-        self._wakeup = Lock()
-        self._wakeup.acquire()
-        self._is_running = False  # whether a thread runs callbacks, or is about to
-        self._runner_thread = 0  # the id of that thread
-        self._is_slow = False  # whether the last calls took long
-        self._is_idle = False  # whether the thread waits for further items
-        self._is_paused = False
-        self.is_stalled = False
-        self._closed = False
-        self._dropped = False
-
-    # --- for the session
-
-    def push(self, item: Any) -> bool:  # noqa: ANN401 - the type of the items
-        """Deliver one item; returns whether there is room for more."""
-        if not self._closed:
-            self._items.append(item)
-            self._start()
-        return self._has_room()
-
-    def push_many(self, items: Iterable[Any]) -> bool:
-        """Deliver several items with one wakeup; returns whether there is room for more."""
-        if not self._closed:
-            self._items.extend(items)
-            self._start()
-        return self._has_room()
-
-    def close(self) -> None:
-        """End the delivery; the function is still called with the items pushed before."""
-        self._closed = True
-        self._start()
-
-    @property
-    def backlog(self) -> int:
-        """The number of items the function was not called with yet."""
-        return len(self._items)
-
-    @property
-    def capacity(self) -> int:
-        """The number of items from which on `push` returns False."""
-        return CALLBACK_CAPACITY
-
-    @property
-    def is_consumed_by_this_thread(self) -> bool:
-        """Whether the calling thread is the one that runs the callbacks."""
-        return self._runner_thread == get_ident()
-
-    @cython.cfunc
-    def _start(self) -> cython.void:
-        """Schedule a run of the callbacks, unless a thread runs them."""
-        with self._lock:
-            must_start: cython.bint = not self._is_running
-            self._is_running = True
-        if must_start:
-            self._loop.run_callback_soon(self._run)
-        elif self._is_idle:
-            self._notify()
-
-    @cython.cfunc
-    def _notify(self) -> cython.void:
-        try:  # noqa: SIM105 - suppress takes ten times as long, on the path to a waiting thread
-            self._wakeup.release()
-        except RuntimeError:
-            pass  # it is notified already
-
-    @cython.cfunc
-    def _has_room(self) -> cython.bint:
-        """Return whether the queue is below capacity; unbounded in the loop thread, which reads nothing meanwhile."""
-        if len(self._items) < CALLBACK_CAPACITY or self._runner_thread == get_ident():
-            return True
-        if self._runner_thread == 0 and self._loop.is_loop_thread:
-            return True
-        self._is_paused = True
-        if len(self._items) >= CALLBACK_CAPACITY:
-            return False
-        self._is_paused = False
-        return True
-
-    # --- the thread that runs callbacks
-
-    def _run(self) -> None:
-        """Run callbacks until no items are left, or until the loop must run before the next one."""
-        self._runner_thread = get_ident()
-        while self._run_callbacks():
-            if self._is_slow and not (self._closed or self._loop.is_loop_thread):
-                self._wait_idle()
-            with self._lock:
-                if not self._items:
-                    self._is_running = False
-                    self._runner_thread = 0
-                    ends: cython.bint = self._closed and not self._dropped
-                    self._dropped = ends or self._dropped
-                    break
-        else:
-            self._runner_thread = 0
-            self._loop.run_callback_soon(self._run)
-            return
-        if ends:
-            self._call_drop()
-
-    @cython.cfunc
-    def _wait_idle(self) -> cython.void:
-        """Wait for further items: a callback that was slow once is likely to be called again."""
-        self._is_idle = True
-        if not self._items:
-            self._wakeup.acquire(timeout=IDLE_THREAD_SECONDS)
-        self._is_idle = False
-
-    @cython.cfunc
-    def _run_callbacks(self) -> cython.bint:
-        """Call with all queued items; returns False if the loop must run first, or can run the callbacks again."""
-        began: cython.double = monotonic()
-        until: cython.double = began + CALLBACK_TIME_SLICE_SECONDS
-        calls: cython.int = 0
-        items: deque[Any] = self._items
-        while items:
-            self._call(items.popleft())
-            calls += 1
-            if calls & 15 == 0 and monotonic() > until:
-                self._is_slow = monotonic() - began > calls * SLOW_CALLBACK_SECONDS
-                if self._loop.is_loop_thread or not self._is_slow:
-                    return False
-                until = monotonic() + CALLBACK_TIME_SLICE_SECONDS
-            if self._is_paused and len(items) <= CALLBACK_CAPACITY // 2:
-                self._is_paused = False
-                self._resume(self)
-        if calls:
-            self._is_slow = monotonic() - began > calls * SLOW_CALLBACK_SECONDS
-        return True
-
-    @cython.cfunc
-    def _call_drop(self) -> cython.void:
-        try:
-            if self._drop is not None:
-                self._drop()
-        except BaseException:  # raised by the user's code: `sys.exit()` ends a callback, not the loop thread
-            logger.exception("drop of callback %r failed", self._function)
-
-    @cython.cfunc
-    def _call(self, item: Any) -> cython.void:  # noqa: ANN401 - the type of the items
-        try:
-            self._function(item)
-        except BaseException:  # raised by the user's code; the next item must be delivered all the same
-            logger.exception("callback %r failed", self._function)
-            drop = getattr(item, "drop", None)
-            if drop is not None:  # a query: the querier must not wait for code that still holds the traceback
-                drop()

@@ -1,7 +1,7 @@
 """Handlers: the ways users receive items, by a callback or by a channel.
 
 Users pass `FifoChannel(10)`, `RingChannel(10)`, a function or `Callback(function, drop)`. From that `bind_handler`
-makes a `DeliverySink`, into which the session delivers; `channel.py` has the implementations.
+makes a `DeliverySink`, into which the session delivers; `channel.py` and `callback.py` have the implementations.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, runtime
 
 import msgspec
 
-from zenspark.handlers.channel import CallbackRunner, Channel, Resume
+from zenspark.handlers.callback import CallbackRunner
+from zenspark.handlers.channel import Channel, Resume
 from zenspark.net.loop.executor import CallbackExecutor
 
 T = TypeVar("T")
@@ -107,10 +108,10 @@ class DeliverySink(Protocol[T_contra]):
     """The queue the session delivers into; one thread at a time pushes, any thread may close."""
 
     def push(self, item: T_contra) -> bool:
-        """Deliver one item; returns whether there is room for more."""
+        """Deliver one item; returns whether there is capacity for more."""
 
     def push_many(self, items: Iterable[T_contra]) -> bool:
-        """Deliver several items with one wakeup; returns whether there is room for more."""
+        """Deliver several items with one wakeup; returns whether there is capacity for more."""
 
     def close(self) -> None:
         """End the delivery; items pushed before can still be received. Closing again does nothing."""
@@ -173,6 +174,9 @@ class Handler(Channel, Generic[T]):
         capacity: How many items may wait before senders are paused.
         resume: Called when there is space again.
         keep: How many items are kept, the newest; all by default.
+
+    Attributes:
+        is_stalled: Whether a sender of this session waited for capacity in vain; False again once it has drained.
 
     Example:
         >>> for reply in session.get("demo/**"):

@@ -28,8 +28,8 @@ _EXPECTED_INSTEAD_OF = {
     "": "a chunk that is not empty",
     "*": "`*` or `**` as a whole chunk, or `$*` inside one",
     "$": "`*` behind `$`",
-    "#": "no `#`",
-    "?": "no `?`",
+    "#": "no `#` (the wildcard for any chunks is `**`, not MQTT's `#`)",
+    "?": "no `?` (parameters belong to a selector, not to a key)",
 }
 
 
@@ -238,9 +238,16 @@ def _canonise_chunk(text: str, start: int, chunk: str) -> str:
     lawful = _LAWFUL.match(chunk)
     end = lawful.end() if lawful else 0
     if end == 0 or end < len(chunk):
-        _fail(text, start + end, _EXPECTED_INSTEAD_OF.get(chunk[end : end + 1], "text that UTF-8 can spell"))
+        _fail(text, start + end, _expected_instead_of(text, start + end, chunk[end : end + 1]))
     chunk = _REPEATED_STAR.sub("$*", chunk)
     return "*" if chunk == "$*" else chunk
+
+
+def _expected_instead_of(text: str, position: int, character: str) -> str:
+    expected = _EXPECTED_INSTEAD_OF.get(character, "text that UTF-8 can spell")
+    if not character and position == 0 and text.strip("/"):
+        return f"{expected} (keys do not begin with /: did you mean {text.strip('/')!r}?)"
+    return expected
 
 
 def _refuse(text: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""The only package with sockets, threads and clocks.
+"""Zenoh's sockets, event loop and timers: all that the core leaves out.
 
 links   one module for each kind of link (TCP, TLS, UDP, WebSocket, Unix socket, multicast), endpoints and interfaces
 loop    the event loop

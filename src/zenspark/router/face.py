@@ -71,6 +71,8 @@ REGIONS = {
 class DeclarationKind(Enum):
     """Kinds of declarations."""
 
+    __hash__ = object.__hash__  # as above: every declaration looks up a dozen tables by it
+
     SUBSCRIBER = auto()
     QUERYABLE = auto()
     TOKEN = auto()
@@ -144,6 +146,8 @@ class Face(DeclarationOwner):
         """Whether it belongs to our network as a relay, one of the two nodes being a peer."""
         self.initial_declarations_pending = region is Region.PEER or relays
         """Whether the peer has not yet sent D_FINAL(0): until then it may have any subscriber or queryable."""
+        self.address = ""
+        """Address of its link, for log lines; empty for the local session and for groups."""
         self.patch = 1
         """Protocol patch negotiated with it."""
         self.group: Face | None = None
@@ -175,7 +179,14 @@ class Face(DeclarationOwner):
         return f"<Face {self.number} {self.zid} {self.whatami.text}>"
 
     def __str__(self) -> str:
-        return f"{self.whatami.text} {self.zid}"
+        """Return role, zid and address, as log lines name a neighbour."""
+        neighbour = f"{self.whatami.text} {self.zid}"
+        return f"{neighbour} ({self.address})" if self.address else neighbour
+
+    @property
+    def has_fellow_members(self) -> bool:
+        """Whether there are other members in the group of this member, who may reply to its messages, too."""
+        return self.group is not None and len(self.group.members) > 1
 
     def next_id(self) -> int:
         """New id for a declaration or an interest of this node on this face."""

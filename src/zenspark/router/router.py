@@ -34,10 +34,10 @@ from zenspark.router.interceptors.rules import PeerAttributes, RouterSubject
 from zenspark.router.interests.handler import INITIAL_INTEREST, InterestHandler
 from zenspark.router.interests.table import INTEREST_TIMEOUT_SECONDS, InterestTable
 from zenspark.router.limits import Admission, Limit, Refusals, RouterLimits
-from zenspark.router.linkstate.network import SELF, RouterNetwork
+from zenspark.router.linkstate.network import RouterNetwork
 from zenspark.router.linkstate.peer_links import PeerLinks
 from zenspark.router.linkstate.sourced_declarations import SourcedDeclarations
-from zenspark.router.linkstate.states import is_oversized
+from zenspark.router.linkstate.states import SELF, is_oversized
 from zenspark.router.queries.handler import MAX_QUERY_SECONDS, QueryRouter, make_error_response
 from zenspark.router.routing.routes import ANNOUNCED_WITHOUT_INTEREST, ReachabilityPolicy
 from zenspark.router.routing.tables import DeclarationTable
@@ -94,13 +94,13 @@ class RouterPolicy(msgspec.Struct, frozen=True, eq=False):
 
 
 def _is_accepted_from_member(member: Face, message: NetworkMessage) -> bool:
-    """Whether a message of a group member is processed: publications, requests, tokens and key mappings are.
+    """Whether a message of a group member is processed: publications, requests, interests, tokens and key mappings are.
 
     Its subscribers and queryables are ignored, as in eclipse-zenoh. From a node that also has a session, only the
     session counts.
     """
     match message:
-        case Push() | Request() | Declare(body=DeclareToken()):
+        case Push() | Request() | Interest() | Declare(body=DeclareToken()):
             return not member.is_duplicate_member
         case Declare(body=DeclareKeyexpr() | UndeclareKeyexpr() | UndeclareToken()):
             return True
@@ -360,7 +360,7 @@ class Router:
             return True
         if any(subject.matches(peer) for subject in self.policy.routers):
             return True
-        self.refusals.count(Limit.ROUTERS, peer.zid)
+        self.refusals.count(Limit.ROUTERS, peer)
         return False
 
     @property
@@ -438,7 +438,7 @@ class Router:
         tree = self.tree(face, message.node_id)
         if key is None or tree is None:
             return
-        targets = self.routes.push(face, key, tree)
+        targets = self.routes.push_targets(face, key, tree)
         if targets and self.timestamping is not None:
             timestamped = self.timestamping.timestamp(message)
             if timestamped is None:

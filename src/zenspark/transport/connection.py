@@ -22,9 +22,9 @@ from zenspark.transport.framing import compress, decompress
 from zenspark.transport.handshake import Acceptor, HandshakeRefused, Initiator, Opened, SessionParameters, make_refusal
 from zenspark.transport.outbox import Outbox
 from zenspark.transport.reassembly import ReassemblyPool
-from zenspark.transport.receiver import Closed, FrameReceiver, LaneParameters, MessageReceived, MessageRejected, PushRun
+from zenspark.transport.receiver import Closed, FrameReceiver, LaneParameters, MessageReceived, MessageRejected
 from zenspark.wire.codec import decode_transport, encode
-from zenspark.wire.columns import BatchDecoder, Framing, PushColumns
+from zenspark.wire.columns import BatchDecoder, Framing, PushColumns, PushRun
 from zenspark.wire.messages import Close, Join, KeepAlive, OpenSyn, TransportMessage
 from zenspark.wire.values import NextSns, Priority, ZenohId
 
@@ -135,8 +135,8 @@ class Connection:
         """Note that something was written: the next keep-alive moves back."""
         self._last_sent = now
 
-    def note_received(self, now: float) -> None:
-        """Restart the peer's lease, although nothing was read: reading was paused."""
+    def renew_leases(self, now: float) -> None:
+        """Renew the lease of the peer without a message: this node did not read, so silence proves nothing."""
         self._last_received = now
 
     def accept(self) -> list[Event]:
@@ -146,7 +146,7 @@ class Connection:
         assert isinstance(self._role, Acceptor)
         return [self._send(self._role.ack(self.parameters)), self._open(self.parameters)]
 
-    def close(self, reason: CloseReason = CloseReason.GENERIC, text: str = "closed locally") -> Closed:
+    def close(self, reason: CloseReason = CloseReason.GENERIC, text: str = "closed by this node") -> Closed:
         """Close the connection. CLOSE has S = 1 if it ends the session, S = 0 if only this link is refused."""
         close_batch = b""
         if self.state is not ConnectionState.CLOSED:
@@ -206,7 +206,7 @@ class Connection:
     def receive_eof(self) -> Closed:
         """Handle end of stream: the peer will send nothing more."""
         self.state = ConnectionState.CLOSED
-        return Closed(CloseReason.GENERIC, "connection closed by peer", by_peer=True)
+        return Closed(CloseReason.GENERIC, "the peer ended the connection without CLOSE", by_peer=True)
 
     def _fail(self, error: ProtocolError) -> Closed:
         return self.close(error.reason, str(error))

@@ -1,13 +1,48 @@
-"""Receive counters of one peer: messages received, and messages lost on the way, by reason.
+"""Counters of one link: messages received and sent by kind, and messages lost on the way by reason.
 
 Losses are counted where they are detected: lanes count gaps in their sequence numbers, defragmenters the messages they
 discard, `FrameReceiver` the messages it delivers. A message that its sender drops before it gets a sequence number
-leaves no trace on the wire and cannot be counted.
+leaves no trace on the wire and cannot be counted. The outbox counts what is sent.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from enum import StrEnum
+
+from zenspark.wire.messages import (
+    Declare,
+    Interest,
+    NetworkMessage,
+    NetworkOam,
+    Push,
+    Request,
+    Response,
+    ResponseFinal,
+)
+
+
+class MessageKind(StrEnum):
+    """Kind of a network message; the values are those of metrics."""
+
+    PUSH = "push"
+    REQUEST = "request"
+    RESPONSE = "response"
+    RESPONSE_FINAL = "response_final"
+    DECLARE = "declare"
+    INTEREST = "interest"
+    OAM = "oam"
+
+
+KINDS: dict[type[NetworkMessage], MessageKind] = {
+    Push: MessageKind.PUSH,
+    Request: MessageKind.REQUEST,
+    Response: MessageKind.RESPONSE,
+    ResponseFinal: MessageKind.RESPONSE_FINAL,
+    Declare: MessageKind.DECLARE,
+    Interest: MessageKind.INTEREST,
+    NetworkOam: MessageKind.OAM,
+}
 
 
 class LossReason(StrEnum):
@@ -37,19 +72,33 @@ class LossReason(StrEnum):
 class ReceiveCounters:
     """Counters of one link: written by the receiving thread, readable from any."""
 
-    __slots__ = ("lost", "received")
+    __slots__ = ("decoded", "lost", "received")
 
     def __init__(self) -> None:
         self.received = 0
         """Network messages delivered: publications, queries, replies and declarations."""
+        self.decoded: defaultdict[type[NetworkMessage], int] = defaultdict(int)
+        """Those of them that were decoded to objects, by class; the others are publications in columns."""
         self.lost: dict[LossReason, int] = {}
 
     def count_lost(self, reason: LossReason, count: int = 1) -> None:
         """Count losses."""
         self.lost[reason] = self.lost.get(reason, 0) + count
 
+    @property
+    def received_by_kind(self) -> dict[MessageKind, int]:
+        """Messages delivered, by kind; kinds that were not received are absent."""
+        decoded = dict(self.decoded)
+        found = {KINDS[each]: count for each, count in decoded.items()}
+        in_columns = max(self.received - sum(decoded.values()), 0)
+        if in_columns:
+            found[MessageKind.PUSH] = found.get(MessageKind.PUSH, 0) + in_columns
+        return found
+
     def add(self, other: ReceiveCounters) -> None:
         """Add the counters of another link."""
         self.received += other.received
+        for each, count in dict(other.decoded).items():
+            self.decoded[each] += count
         for reason, count in dict(other.lost).items():
             self.count_lost(reason, count)

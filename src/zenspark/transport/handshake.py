@@ -239,7 +239,7 @@ class _HandshakeRole(ABC):
     def receive(self, message: TransportMessage) -> Outcome:
         """Handle the peer's next message."""
         if isinstance(message, Close):
-            return HandshakeRefused(message.why, f"refused by peer: {message.why.name.lower()}")
+            return HandshakeRefused(message.why, message.why.closed_by_peer)
         try:
             return self._handler_for(type(message))(message)
         except HandshakeError as error:

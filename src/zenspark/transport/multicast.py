@@ -27,9 +27,9 @@ from zenspark.transport.framing import compress, decompress
 from zenspark.transport.handshake import DEFAULT_RESOLUTION, PATCH, Identity, encode_lease, lease_seconds
 from zenspark.transport.outbox import Outbox
 from zenspark.transport.reassembly import ReassemblyPool
-from zenspark.transport.receiver import Closed, FrameReceiver, LaneParameters, MessageReceived, MessageRejected, PushRun
+from zenspark.transport.receiver import Closed, FrameReceiver, LaneParameters, MessageReceived, MessageRejected
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import BatchDecoder, Framing, PushColumns, StopReason
+from zenspark.wire.columns import BatchDecoder, Framing, PushColumns, PushRun, StopReason
 from zenspark.wire.messages import Close, Join, KeepAlive, TransportMessage
 from zenspark.wire.values import PROTOCOL_VERSION, NextSns, Priority, Resolution, WhatAmI
 
@@ -184,7 +184,7 @@ class GroupSession:
         """Note that something was written: the next keep-alive moves back."""
         self._sent = now
 
-    def close(self, reason: CloseReason = CloseReason.GENERIC, text: str = "closed here") -> Closed:
+    def close(self, reason: CloseReason = CloseReason.GENERIC, text: str = "closed by this node") -> Closed:
         """Leave the group."""
         farewell = b"" if self.is_over else self._batch(Close(session=False, reason=reason))
         self.is_over = True
@@ -335,8 +335,8 @@ class GroupSession:
 
     # -- time
 
-    def note_received(self, now: float) -> None:
-        """Restart the lease of every member: this node did not read, so silence proves nothing."""
+    def renew_leases(self, now: float) -> None:
+        """Renew the lease of every member without a message: this node did not read, so silence proves nothing."""
         for member in self._members.values():
             member.last_received = now
 

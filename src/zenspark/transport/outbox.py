@@ -18,6 +18,7 @@ import sys
 import cython
 
 from zenspark.errors import LimitExceeded
+from zenspark.transport.counters import MessageKind
 from zenspark.transport.framing import compress
 from zenspark.wire._bytes import encode_vle
 from zenspark.wire.columns import BatchEncoder, Framing, OutgoingRows, RowForwarder, StopReason
@@ -37,7 +38,7 @@ Payload = bytes | bytearray | memoryview
 Batch = bytearray | memoryview
 
 DEFAULT_PRIORITY: cython.int = 5
-"""The priority (DATA) whose frames carry no QoS extension; without QoS, the only lane there is."""
+"""The priority (DATA) whose frames carry no QoS extension; without QoS, the only one there is."""
 GIL_ATOMIC = cython.compiled and getattr(sys, "_is_gil_enabled", lambda: True)()
 """Whether a method here is atomic for all other threads."""
 REFUSED, DONE, FULL = 0, 1, 2
@@ -56,18 +57,18 @@ def _reserve(memory: bytearray, size: cython.Py_ssize_t) -> cython.void:
 
 
 @cython.cclass
-class SendingLane:
-    """The open batch of one priority, and the next sequence numbers of its two reliabilities."""
+class PriorityLanes:
+    """The two lanes of one priority, best effort and reliable: their open batch and next sequence numbers."""
 
     priority: cython.int
     batch: bytearray
-    frame: cython.int  # the reliability of the open frame: 0, 1, or -1 for none
+    open_frame_reliability: cython.int  # 1: reliable, 0: best effort, -1: there is no open frame
     sn: list[int]
 
     def __init__(self, priority: cython.int, initial_sn: cython.ulonglong) -> None:
         self.priority = priority
         self.batch = bytearray()
-        self.frame = -1
+        self.open_frame_reliability = -1
         self.sn = [initial_sn, initial_sn]
 
 
@@ -75,7 +76,7 @@ class SendingLane:
 class Outbox:
     """Encoded messages of a connection, waiting to be sent."""
 
-    _lanes: list[SendingLane]
+    _priorities: list[PriorityLanes]
     _ready: list[Batch]
     _qos: cython.bint
     _compression: cython.bint
@@ -85,6 +86,13 @@ class Outbox:
     _mask: cython.ulonglong
     _capacity: cython.Py_ssize_t
     _batch_size: cython.Py_ssize_t
+    _pushes: cython.ulonglong  # counts of messages, by kind
+    _requests: cython.ulonglong
+    _responses: cython.ulonglong
+    _finals: cython.ulonglong
+    _declares: cython.ulonglong
+    _interests: cython.ulonglong
+    _oams: cython.ulonglong
     lockfree_append_allowed = cython.declare(cython.bint, visibility="public")
     """Whether messages may be appended without the owner's lock: the owner is about to write everything in any case.
 
@@ -102,7 +110,7 @@ class Outbox:
         streamed: bool = False,
         separate_final_frames: bool = False,
     ) -> None:
-        self._lanes = [SendingLane(priority, initial_sn) for priority in range(8)]
+        self._priorities = [PriorityLanes(priority, initial_sn) for priority in range(8)]
         self._ready = []
         self._qos = qos
         self._compression = compression
@@ -115,17 +123,33 @@ class Outbox:
         self._mask = sn_mask
         self._batch_size = batch_size
         self._capacity = batch_size - FRAME_HEADER_RESERVE
+        self._pushes = self._requests = self._responses = self._finals = 0
+        self._declares = self._interests = self._oams = 0
         self.lockfree_append_allowed = False
+
+    @property
+    def sent_by_kind(self) -> dict[MessageKind, int]:
+        """Messages appended so far, by kind; kinds that were not sent are absent."""
+        counts = {
+            MessageKind.PUSH: self._pushes,
+            MessageKind.REQUEST: self._requests,
+            MessageKind.RESPONSE: self._responses,
+            MessageKind.RESPONSE_FINAL: self._finals,
+            MessageKind.DECLARE: self._declares,
+            MessageKind.INTEREST: self._interests,
+            MessageKind.OAM: self._oams,
+        }
+        return {kind: count for kind, count in counts.items() if count}
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to send."""
-        return not self._ready and not any(lane.batch for lane in self._lanes)
+        return not self._ready and not any(lanes.batch for lanes in self._priorities)
 
     @property
     def next_sns(self) -> tuple[tuple[int, int], ...]:
         """The next reliable and best-effort sequence number of each priority."""
-        return tuple([(lane.sn[1], lane.sn[0]) for lane in self._lanes])
+        return tuple([(lanes.sn[1], lanes.sn[0]) for lanes in self._priorities])
 
     def try_append_lockfree(
         self, priority: cython.int, reliable: cython.bint, head: bytes, payload: Payload
@@ -152,20 +176,21 @@ class Outbox:
             size += length + 5
         if self._low_latency:
             return self._append_bare(head, payload)
-        lane: SendingLane = self._lanes[priority if self._qos else DEFAULT_PRIORITY]
+        self._count(head[0])
+        lanes: PriorityLanes = self._priorities[priority if self._qos else DEFAULT_PRIORITY]
         if self._separate_final_frames and head[0] & ID == RESPONSE_FINAL:
-            return self._append_separately(lane, reliable, head)
-        batch: bytearray = lane.batch
+            return self._append_separately(lanes, reliable, head)
+        batch: bytearray = lanes.batch
         full: cython.bint = False
         if len(batch) + size > self._capacity:
-            full = self._close(lane)
-            batch = lane.batch
+            full = self._close(lanes)
+            batch = lanes.batch
             if size > self._capacity:
-                self._fragment(lane, reliable, head, payload)
+                self._fragment(lanes, reliable, head, payload)
                 return True
-        if lane.frame != reliable:
-            full = self._begin_frame(lane, reliable) or full
-            batch = lane.batch
+        if lanes.open_frame_reliability != reliable:
+            full = self._begin_frame(lanes, reliable) or full
+            batch = lanes.batch
         batch += head
         if payload is not None:
             append_vle(batch, length)
@@ -173,50 +198,73 @@ class Outbox:
         return full
 
     @cython.cfunc
-    def _append_separately(self, lane: SendingLane, reliable: cython.bint, head: bytes) -> cython.bint:
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _count(self, header: cython.uchar) -> cython.void:
+        """Count a message by the first byte of its header; compared with literals, because names are Python objects."""
+        kind: cython.int = header & 0x1F
+        if kind == 0x1D:
+            self._pushes += 1
+        elif kind == 0x1C:
+            self._requests += 1
+        elif kind == 0x1B:
+            self._responses += 1
+        elif kind == 0x1A:
+            self._finals += 1
+        elif kind == 0x1E:
+            self._declares += 1
+        elif kind == 0x19:
+            self._interests += 1
+        else:
+            self._oams += 1
+
+    @cython.cfunc
+    def _append_separately(self, lanes: PriorityLanes, reliable: cython.bint, head: bytes) -> cython.bint:
         """Append a message in a frame of its own."""
-        self._begin_frame(lane, reliable)
-        batch: bytearray = lane.batch
+        self._begin_frame(lanes, reliable)
+        batch: bytearray = lanes.batch
         batch += head
-        return self._close(lane)
+        return self._close(lanes)
 
     def append_rows(
-        self, priority: cython.int, reliable: cython.bint, rows: OutgoingRows, room: bytearray | None = None
+        self, priority: cython.int, reliable: cython.bint, rows: OutgoingRows, buffer: bytearray | None = None
     ) -> None:
         """Encode rows, from `rows.row` on, as batches of their own, at least one.
 
-        In `room` they lie contiguously, as many as fit, for one write to a stream; `room` is in use until that write is
+        In `buffer` they lie contiguously, as many as fit, for one write to a stream; it is in use until that write is
         done. Without it, for a link that carries batches one by one, they are separate.
         """
         self.lockfree_append_allowed = False  # not atomic
         if self._low_latency:
-            self._append_bare_rows(rows, 0 if room is None else len(room))
+            self._append_bare_rows(rows, 0 if buffer is None else len(buffer))
             return
-        lane: SendingLane = self._lanes[priority if self._qos else DEFAULT_PRIORITY]
-        self._close(lane)
+        lanes: PriorityLanes = self._priorities[priority if self._qos else DEFAULT_PRIORITY]
+        self._close(lanes)
         limit: cython.Py_ssize_t = self._batch_size - (3 if self._compression else 2)
-        parted: cython.bint = room is None or self._compression
-        out = room if room is not None and not parted else bytearray(limit + 2)
+        parted: cython.bint = buffer is None or self._compression
+        out = buffer if buffer is not None and not parted else bytearray(limit + 2)
         encoder = BatchEncoder(
             Framing.STREAM,
             limit,
             reliable=reliable,
-            priority=Priority(lane.priority),
-            sn=lane.sn[reliable],
+            priority=Priority(lanes.priority),
+            sn=lanes.sn[reliable],
             mask=self._mask,
         )
+        first: cython.Py_ssize_t = rows.row
         at: cython.Py_ssize_t = 0
         while True:
             outcome = encoder.encode(rows, memoryview(out)[at:])
-            lane.sn[reliable] = encoder.sn
+            lanes.sn[reliable] = encoder.sn
             at += encoder.written
             if outcome is not StopReason.MESSAGE or (at and parted):
                 break
-            stop: cython.Py_ssize_t = self._append_large_row(lane, reliable, rows, out, at)
-            encoder.sn = lane.sn[reliable]
+            stop: cython.Py_ssize_t = self._append_large_row(lanes, reliable, rows, out, at)
+            encoder.sn = lanes.sn[reliable]
             at = max(at, stop)
             if stop == 0 or len(out) - at < limit + 2:
                 break
+        self._pushes += rows.row - first
         if at and self._compression:
             self._finish(out[:at])
         elif at:
@@ -229,32 +277,34 @@ class Outbox:
         if self._low_latency:
             self._append_bare(bytes(rows.message()), None)
             return
-        lane: SendingLane = self._lanes[rows.lane & LANE_PRIORITY if self._qos else DEFAULT_PRIORITY]
-        if len(lane.batch) + rows.size > self._capacity:
-            self._close(lane)
+        lanes: PriorityLanes = self._priorities[rows.lane & LANE_PRIORITY if self._qos else DEFAULT_PRIORITY]
+        if len(lanes.batch) + rows.size > self._capacity:
+            self._close(lanes)
             if rows.size > self._capacity:
-                self._fragment(lane, reliable, bytes(rows.message()), None)
+                self._fragment(lanes, reliable, bytes(rows.message()), None)
+                self._pushes += 1
                 return
-        if lane.frame != reliable:
-            self._begin_frame(lane, reliable)
-        batch: bytearray = lane.batch
+        if lanes.open_frame_reliability != reliable:
+            self._begin_frame(lanes, reliable)
+        batch: bytearray = lanes.batch
         at: cython.Py_ssize_t = len(batch)
         size: cython.Py_ssize_t = rows.measure(0 if rows.lane & LANE_EXPRESS else self._capacity - at)
+        self._pushes += rows.measured_rows
         _reserve(batch, size)
         rows.write(batch, at)
 
     @cython.cfunc
     def _append_large_row(
-        self, lane: SendingLane, reliable: cython.bint, rows: OutgoingRows, out: bytearray, at: cython.Py_ssize_t
+        self, lanes: PriorityLanes, reliable: cython.bint, rows: OutgoingRows, out: bytearray, at: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
         """Write one row as fragments behind the bytes in `out`; returns where they end, 0 if they do not fit."""
         head, payload = rows.head_and_payload(rows.row)
         size: cython.Py_ssize_t = len(head) + (0 if payload is None else len(payload))
         if len(out) - at >= self._fragmented_size(size):
             rows.advance()
-            return self._write_fragments(lane, reliable, head, payload, out, at)
+            return self._write_fragments(lanes, reliable, head, payload, out, at)
         if at == 0:  # will never fit
-            self._fragment(lane, reliable, head, payload)
+            self._fragment(lanes, reliable, head, payload)
             rows.advance()
         return 0
 
@@ -276,44 +326,47 @@ class Outbox:
     def _append_bare(self, head: bytes, payload: Payload | None) -> cython.bint:
         message = self._join_payload(head, payload)
         if len(message) > self._batch_size:
-            raise LimitExceeded(len(message), self._batch_size, "message in a low-latency session")
+            raise LimitExceeded(len(message), self._batch_size, "bytes of a message in a low-latency session")
+        self._count(message[0])
         self._finish(bytearray(b"\0\0\0\0" + message))
         return True
 
     @cython.cfunc
-    def _begin_frame(self, lane: SendingLane, reliable: cython.bint) -> cython.bint:
+    def _begin_frame(self, lanes: PriorityLanes, reliable: cython.bint) -> cython.bint:
         """Begin a batch with a frame of this reliability; True if there was another, which is ready now.
 
         A frame extends to the end of its batch, so a batch holds messages of one reliability.
         """
-        full: cython.bint = self._close(lane)
-        batch: bytearray = lane.batch
+        full: cython.bint = self._close(lanes)
+        batch: bytearray = lanes.batch
         batch += b"\0\0"
-        self._header(batch, FRAME | (RELIABLE if reliable else 0), lane, reliable, False)
-        lane.frame = reliable
+        self._header(batch, FRAME | (RELIABLE if reliable else 0), lanes, reliable, False)
+        lanes.open_frame_reliability = reliable
         return full
 
     @cython.cfunc
     def _header(
-        self, out: bytearray, header: cython.int, lane: SendingLane, reliable: cython.bint, first: cython.bint
+        self, out: bytearray, header: cython.int, lanes: PriorityLanes, reliable: cython.bint, first: cython.bint
     ) -> cython.void:
-        sn: cython.ulonglong = lane.sn[reliable]
-        lane.sn[reliable] = (sn + 1) & self._mask
-        named: cython.bint = self._qos and lane.priority != DEFAULT_PRIORITY
+        sn: cython.ulonglong = lanes.sn[reliable]
+        lanes.sn[reliable] = (sn + 1) & self._mask
+        named: cython.bint = self._qos and lanes.priority != DEFAULT_PRIORITY
         out.append(cython.cast(cython.uchar, header | (Z if named or first else 0)))
         append_vle(out, sn)
         if named:
             out.append(cython.cast(cython.uchar, QOS_EXT | (Z if first else 0)))
-            out.append(cython.cast(cython.uchar, lane.priority))
+            out.append(cython.cast(cython.uchar, lanes.priority))
         if first:
             out.append(FIRST_EXT)
 
     @cython.cfunc
-    def _fragment(self, lane: SendingLane, reliable: cython.bint, head: bytes, payload: Payload | None) -> cython.void:
+    def _fragment(
+        self, lanes: PriorityLanes, reliable: cython.bint, head: bytes, payload: Payload | None
+    ) -> cython.void:
         """Split a message into fragments, each a batch of its own. The payload is copied only into its fragments."""
         out = bytearray()
         _reserve(out, self._fragmented_size(len(head) + (0 if payload is None else len(payload))))
-        stop: cython.Py_ssize_t = self._write_fragments(lane, reliable, head, payload, out, 0)
+        stop: cython.Py_ssize_t = self._write_fragments(lanes, reliable, head, payload, out, 0)
         if self._streamed and not self._compression:  # the last fragment, often small, is not worth a write of its own
             self._ready.append(memoryview(out)[:stop])
             return
@@ -332,7 +385,7 @@ class Outbox:
     @cython.cfunc
     def _write_fragments(
         self,
-        lane: SendingLane,
+        lanes: PriorityLanes,
         reliable: cython.bint,
         head: bytes,
         payload: Payload | None,
@@ -350,7 +403,7 @@ class Outbox:
             stop: cython.Py_ssize_t = min(pos + self._capacity, size)
             start = bytearray(b"\0\0")
             header: cython.int = FRAGMENT | (RELIABLE if reliable else 0) | (MORE if stop < size else 0)
-            self._header(start, header, lane, reliable, pos == 0)
+            self._header(start, header, lanes, reliable, pos == 0)
             start += first[pos:stop]
             piece = rest[max(pos - before, 0) : max(stop - before, 0)]
             start[:2] = (len(start) + len(piece) - 2).to_bytes(2, "little")
@@ -362,13 +415,13 @@ class Outbox:
         return at
 
     @cython.cfunc
-    def _close(self, lane: SendingLane) -> cython.bint:
-        """Finish the open batch of a lane; False if there is none."""
-        if not lane.batch:
+    def _close(self, lanes: PriorityLanes) -> cython.bint:
+        """Finish the open batch of a priority; False if there is none."""
+        if not lanes.batch:
             return False
-        self._finish(lane.batch)
-        lane.batch = bytearray()
-        lane.frame = -1
+        self._finish(lanes.batch)
+        lanes.batch = bytearray()
+        lanes.open_frame_reliability = -1
         return True
 
     @cython.cfunc
@@ -383,8 +436,8 @@ class Outbox:
 
     def pop_all(self) -> list[Batch]:
         """Remove and return everything there is to send, in order."""
-        for lane in self._lanes:
-            self._close(lane)
+        for lanes in self._priorities:
+            self._close(lanes)
         return self._pop_ready()
 
     def pop_full_batches(self) -> list[Batch]:

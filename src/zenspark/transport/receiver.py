@@ -27,16 +27,15 @@ from zenspark.wire.columns import (
     BatchDecoder,
     Framing,
     PushColumns,
-    PushTemplate,
+    PushRun,
     ReassembledMessage,
-    RowKind,
     StopReason,
     fragment_lane,
 )
 from zenspark.wire.declare import Message
 from zenspark.wire.messages import Close, Fragment, Frame, Join, NetworkMessage, Reply
 from zenspark.wire.templates import TemplateDecoder
-from zenspark.wire.values import NextSns, Priority, ZenohId
+from zenspark.wire.values import NextSns, Priority
 
 
 class MessageReceived(msgspec.Struct, frozen=True):
@@ -51,25 +50,6 @@ class MessageRejected(msgspec.Struct, frozen=True):
 
     message: NetworkMessage
     reason: LossReason
-
-
-class PushRun(msgspec.Struct, frozen=True):
-    """Publications: rows `start` to `stop` of columns that are valid until the next event is requested."""
-
-    columns: PushColumns
-    start: int
-    stop: int
-    owns_buffer: bool = False
-    """Whether there is one row, joined from fragments, whose bytes stay valid."""
-    timestamped_by: ZenohId | None = None
-    """Zid of the clock that timestamped the PUTs received without a timestamp, if any."""
-
-    def template_at(self, index: int) -> PushTemplate:
-        """Template of the rows with an index, including the clock that timestamped them here."""
-        shape = self.columns.template_at(index)
-        if self.timestamped_by is None or shape.timestamp_id is not None or shape.kind is not RowKind.PUT:
-            return shape
-        return msgspec.structs.replace(shape, timestamp_id=self.timestamped_by)
 
 
 class Closed(msgspec.Struct, frozen=True):
@@ -121,7 +101,10 @@ class FrameReceiver:
         self._share.end()
 
     def events(self, cursor: BatchDecoder) -> Iterator[ReceiverEvent]:
-        """Decode a cursor's batches into events, in order. Each event must be handled before the next."""
+        """Decode a cursor's batches into events, in order. Each event must be handled before the next.
+
+        The caller may use the columns otherwise after a `MessageReceived`, and continue later.
+        """
         columns = self._columns
         columns.clear()  # an earlier caller may have stopped iterating
         while True:
@@ -144,6 +127,7 @@ class FrameReceiver:
                 yield from self._receive_message(cursor)
                 if cursor.needs_more_data:
                     return
+                columns.clear()  # the caller may have interrupted the iteration, and another receiver used them
 
     def _receive_message(self, cursor: BatchDecoder) -> Iterator[ReceiverEvent]:
         """Events of a message that is no row, or of fragments."""
@@ -165,7 +149,7 @@ class FrameReceiver:
         if not isinstance(message, NetworkMessage):
             yield from self._on_message(message)
         elif is_accepted:
-            yield self._received(message, reliable)
+            yield self._accept(message, reliable)
 
     def _reject_unknown_extension(
         self, cursor: BatchDecoder, is_accepted: bool, error: UnknownExtension
@@ -174,7 +158,7 @@ class FrameReceiver:
         message = cursor.read_message_leniently()
         if isinstance(message, NetworkMessage):
             if is_accepted:
-                yield self._rejected(message, LossReason.UNKNOWN_EXTENSION)
+                yield self._reject(message, LossReason.UNKNOWN_EXTENSION)
         elif isinstance(message, Frame) and not _has_unknown_extension(message):
             yield from self._on_message(message)
         else:
@@ -234,11 +218,11 @@ class FrameReceiver:
                 if self._lane(message.priority, message.reliable).accept_frame(message.sn):
                     for inner in message.msgs:
                         if _has_unknown_extension(inner):
-                            yield self._rejected(inner, LossReason.UNKNOWN_EXTENSION)
+                            yield self._reject(inner, LossReason.UNKNOWN_EXTENSION)
                         else:
-                            yield self._received(inner, message.reliable)
+                            yield self._accept(inner, message.reliable)
             case Close():
-                yield Closed(message.why, f"closed by peer: {message.why.name.lower()}", by_peer=True)
+                yield Closed(message.why, message.why.closed_by_peer, by_peer=True)
             case Join():
                 yield message
 
@@ -275,20 +259,22 @@ class FrameReceiver:
     ) -> MessageReceived | MessageRejected:
         """Decode a reassembled message."""
         try:
-            return self._received(decode_network(data), reliable)
+            return self._accept(decode_network(data), reliable)
         except UnknownExtension:
-            return self._rejected(read_network_message(LenientReader(data)), LossReason.UNKNOWN_EXTENSION)
+            return self._reject(read_network_message(LenientReader(data)), LossReason.UNKNOWN_EXTENSION)
 
-    def _received(self, message: NetworkMessage, reliable: bool) -> MessageReceived | MessageRejected:
+    def _accept(self, message: NetworkMessage, reliable: bool) -> MessageReceived | MessageRejected:
         """Count and wrap a message; reject it if its payload is in shared memory, which is never negotiated."""
         body = getattr(message, "body", None)
         inner = body.body if isinstance(body, Reply) else body
         if getattr(inner, "shm", False):
-            return self._rejected(message, LossReason.SHARED_MEMORY)
-        self.receive_counters.received += 1
+            return self._reject(message, LossReason.SHARED_MEMORY)
+        counters = self.receive_counters
+        counters.received += 1
+        counters.decoded[type(message)] += 1
         return MessageReceived(message, reliable)
 
-    def _rejected(self, message: NetworkMessage, reason: LossReason) -> MessageRejected:
+    def _reject(self, message: NetworkMessage, reason: LossReason) -> MessageRejected:
         """Count a message as lost and wrap it as rejected."""
         self.receive_counters.count_lost(reason)
         return MessageRejected(message, reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from operator import index
 from typing import SupportsFloat, SupportsIndex, TypeVar
 
@@ -20,7 +21,12 @@ def require_type(kind: type[T], value: object) -> T:
     """The value, if it is of that type."""
     if isinstance(value, kind):
         return value
-    raise TypeError(f"expected {kind.__name__}, found {type(value).__name__!r}")
+    raise TypeError(f"expected {_describe_type(kind)}, found {type(value).__name__!r}")
+
+
+def _describe_type(kind: type) -> str:
+    """Return the name of a type; of an enumeration with its members."""
+    return f"{kind.__name__} ({', '.join(kind.__members__)})" if issubclass(kind, Enum) else kind.__name__
 
 
 def require_type_or_default(kind: type[T], value: object, default: T) -> T:

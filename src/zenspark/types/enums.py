@@ -195,10 +195,10 @@ class WhatAmI(ApiWireEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Self:
-        found = [member for member in cls if value == str(member)]
-        if not found:
+        members = [member for member in cls if value == str(member)]
+        if not members:
             raise UsageError(f"expected one of {', '.join(map(str, cls))}, found {value!r}")
-        return found[0]
+        return members[0]
 
     @classmethod
     def from_wire(cls, value: int) -> Self:

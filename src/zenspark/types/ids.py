@@ -10,6 +10,9 @@ from zenspark.wire import values as wire
 EntityId: TypeAlias = int
 SourceSn: TypeAlias = int
 
+SOURCE_SN_MODULUS = 1 << 32
+"""Modulus of the sequence numbers of SourceInfo: after the largest they start again at 0."""
+
 
 class ZenohId(WireValue[wire.ZenohId]):
     """The id of a node, unique in the network: lower-case hexadecimal text.

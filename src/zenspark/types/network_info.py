@@ -202,6 +202,20 @@ class LinkCounters(NetworkInfo, frozen=True):
         )
 
 
+class ConnectionStatus(NetworkInfo, frozen=True):
+    """State of a connection that the configuration asks for (`connect/endpoints`); not in eclipse-zenoh.
+
+    Attributes:
+        endpoints: Addresses of which one is to be connected.
+        is_connected: Whether there is a session with one of them.
+        problem: Why there is none; None if there is one, or if the first attempt has not ended yet.
+    """
+
+    endpoints: list[str]
+    is_connected: bool
+    problem: str | None = None
+
+
 class MatchingStatus(NetworkInfo, frozen=True):
     """Whether a publisher has matching subscribers, or a querier matching queryables; true or false in an `if`.
 

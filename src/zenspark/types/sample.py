@@ -20,7 +20,6 @@ if cython.compiled:  # pragma: no cover
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 
 from zenspark.key import KeyExpr
-from zenspark.transport.receiver import PushRun
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import CongestionControl, ConsolidationMode, Priority, Reliability, SampleKind
 from zenspark.types.ids import EntityGlobalId, SourceInfo
@@ -29,7 +28,7 @@ from zenspark.types.timestamp_stack import TimestampStack
 from zenspark.types.timestamps import Timestamp
 from zenspark.types.zbytes import ZBytes
 from zenspark.wire import values as wire
-from zenspark.wire.columns import PushTemplate
+from zenspark.wire.columns import PushRun, PushTemplate
 from zenspark.wire.messages import Del, Push, Put
 
 
@@ -202,16 +201,16 @@ def token_sample(change: SampleKind, key: str) -> Sample:
     return Sample(SampleHeader(KeyExpr(key), change), b"")
 
 
-def header_from_template(shape: PushTemplate, key_expr: KeyExpr) -> SampleHeader:
-    """What all samples of one shape have in common."""
+def header_from_template(template: PushTemplate, key_expr: KeyExpr) -> SampleHeader:
+    """What all samples of one row template have in common."""
     return SampleHeader(
         key_expr,
-        SampleKind.DELETE if shape.kind else SampleKind.PUT,
-        shape.encoding,
-        shape.qos,
-        shape.reliable,
-        shape.timestamp_id,
-        shape.source,
+        SampleKind.DELETE if template.kind else SampleKind.PUT,
+        template.encoding,
+        template.qos,
+        template.reliable,
+        template.timestamp_id,
+        template.source,
     )
 
 
@@ -226,13 +225,13 @@ def samples_from_rows(pushes: PushRun, headers: list[SampleHeader | None], attac
     starts: cython.const[cython.uint][::1] = columns.payload_start  # type: ignore[valid-type]
     stops: cython.const[cython.uint][::1] = columns.payload_stop  # type: ignore[valid-type]
     stamps: cython.const[cython.ulonglong][::1] = columns.timestamp  # type: ignore[valid-type]
-    shapes: cython.const[cython.uint][::1] = columns.template_index  # type: ignore[valid-type]
+    template_index: cython.const[cython.uint][::1] = columns.template_index  # type: ignore[valid-type]
     attachments = columns.attachments() if attached else None
     sns = columns.source_sns() if any(header is not None and header.source is not None for header in headers) else None
-    found = []
+    samples = []
     row: cython.Py_ssize_t
     for row in range(start, stop):
-        header = headers[shapes[row]]
+        header = headers[template_index[row]]
         if header is not None:
             sample: Sample = Sample.__new__(Sample)
             sample._header = header
@@ -245,8 +244,8 @@ def samples_from_rows(pushes: PushRun, headers: list[SampleHeader | None], attac
             sample._ntp64 = stamps[row]
             sample._attachment = None if attachments is None else attachments.value(row)
             sample._sn = 0 if sns is None else sns[row]
-            found.append(sample)
-    return found
+            samples.append(sample)
+    return samples
 
 
 class Reply(msgspec.Struct, frozen=True):

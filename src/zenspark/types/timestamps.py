@@ -8,14 +8,13 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Self, TypeVar
 
-from zenspark.clock import NANOS_PER_SECOND, ns_from_ntp64, ntp64_from_ns
+from zenspark.clock import NANOS_PER_SECOND, NTP64_MAX_SECONDS, NTP64_PER_SECOND, ns_from_ntp64, ntp64_from_ns
 from zenspark.errors import UsageError
 from zenspark.types.wire_value import WireValue
 from zenspark.wire import values as wire
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:)(\d\d)(?:\.(\d*))?Z", re.ASCII)
-_NTP64_SECONDS = 1 << 32
 W = TypeVar("W")
 
 
@@ -79,7 +78,7 @@ class NTP64(OrderedWireValue[int]):
 
     def as_secs_f64(self) -> float:
         """Return the seconds with their fraction, to about a microsecond: not for comparing."""
-        return self.as_secs() + (self._wire & 0xFFFF_FFFF) / _NTP64_SECONDS
+        return self.as_secs() + (self._wire & 0xFFFF_FFFF) / NTP64_PER_SECOND
 
     def as_nanos(self) -> int:
         """Return the nanoseconds since 1970, rounded."""
@@ -243,6 +242,6 @@ def _ntp64_from_datetime(time: datetime) -> int:
 
 def _ntp64_from_ns(nanoseconds: int) -> int:
     """The NTP64 of nanoseconds since 1970, if its 32 bits of seconds can hold them."""
-    if nanoseconds >= _NTP64_SECONDS * NANOS_PER_SECOND:
+    if nanoseconds >= NTP64_MAX_SECONDS * NANOS_PER_SECOND:
         raise OverflowError(f"{nanoseconds} ns since 1970 are after 2106, where this format ends")
     return ntp64_from_ns(nanoseconds)

@@ -180,4 +180,5 @@ def _copy_bytes(obj: IntoZBytes) -> bytes:
 
 
 def _type_error(obj: IntoZBytes) -> TypeError:
-    return TypeError(f"expected bytes, a str or another buffer, found {type(obj).__name__!r}")
+    hint = "; json.dumps(...) makes a str of it" if isinstance(obj, dict | list | int | float) else ""
+    return TypeError(f"expected bytes, a str or another buffer, found {type(obj).__name__!r}{hint}")

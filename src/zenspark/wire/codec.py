@@ -1685,7 +1685,7 @@ def write_response_final(out: Writer, m: ResponseFinal) -> None:
 def read_response(reader: Reader, header: cython.int) -> Response:
     request_id = reader.z(32)
     wire_expr = WireExpr.read(reader, header & 0x20, header & 0x40)
-    qos = _QOS_DEFAULT
+    qos = None
     timestamp = None
     responder = None
     ts_stack = None
@@ -1737,7 +1737,7 @@ def write_response(out: Writer, m: Response) -> None:
     out.u8(header, "header")
     out.z(m.request_id, 32, "request_id")
     m.wire_expr.write(out)
-    if m.qos is not _QOS_DEFAULT and m.qos != _QOS_DEFAULT:
+    if m.qos is not None:
         last = out.extension(last, 0x21)
         out.z(m.qos.to_wire(), 64, "qos")
     if m.timestamp is not None:

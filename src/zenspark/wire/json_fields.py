@@ -34,12 +34,12 @@ def to_json_fields(message: Message) -> Fields:
     """Fields of a message that are on the wire, by name."""
     cls = type(message)
     shown: Fields = {cls.TAG: cls.NAME} if cls.NAME != "LINK_STATE" else {}
-    for field in _shown(cls):
+    for field in _shown_fields(cls):
         value = getattr(message, field.name)
         if field.required or value != field.default:
             shown[field.name] = to_plain(value)
     if cls.LISTED:
-        shown["exts"] = [_listed(field, getattr(message, field.name)) for field in _present(message)]
+        shown["exts"] = [_list_extension(field, getattr(message, field.name)) for field in _present(message)]
         shown["exts"] += to_plain(message.exts)  # type: ignore[attr-defined]
     if cls in DERIVED:
         DERIVED[cls](message, shown)
@@ -47,7 +47,7 @@ def to_json_fields(message: Message) -> Fields:
 
 
 @cache
-def _shown(cls: type[Message]) -> tuple[WireField, ...]:
+def _shown_fields(cls: type[Message]) -> tuple[WireField, ...]:
     hidden = {"exts"} if cls.LISTED else set()
     named = [field for field in fields_of(cls) if not field.flags and not (cls.LISTED and field.ext)]
     return tuple(field for field in named if field.name not in hidden)
@@ -57,7 +57,7 @@ def _present(message: Message) -> list[WireField]:
     return [field for field in fields_of(type(message)) if field.ext and getattr(message, field.name) != field.default]
 
 
-def _listed(field: WireField, value: Plain) -> Fields:
+def _list_extension(field: WireField, value: Plain) -> Fields:
     listed = to_plain(Extension(field.ext_header))
     if field.ext_kind == 1:
         listed["value"] = value if isinstance(value, int) else value.to_wire()
@@ -190,10 +190,10 @@ REDUNDANT = {"qos_raw", "payload_len", "linkstate", "linkstate_error"}
 
 def from_json_fields(family: type[Message], fields: Plain, path: str = "fields") -> Message:
     """Build the message of one family from its fields; an error names the wrong field."""
-    cls = _named(family, fields, path)
+    cls = _find_message_class(family, fields, path)
     if cls is messages.Interest:
         fields = _interest_fields(fields, path)
-    known = {field.name: field for field in _shown(cls)}
+    known = {field.name: field for field in _shown_fields(cls)}
     extra = set(fields) - set(known) - REDUNDANT - {cls.TAG} - ({"exts"} if cls.LISTED else set())
     if extra:
         _refuse_unknown(sorted(extra)[0], [*known, cls.TAG], f"{path} ({cls.NAME})")
@@ -209,7 +209,7 @@ def _refuse_unknown(name: str, known: list[str], path: str) -> None:
     raise UsageError(f"{path} has no field {name!r}{hint}")
 
 
-def _named(family: type[Message], fields: Plain, path: str) -> type[Message]:
+def _find_message_class(family: type[Message], fields: Plain, path: str) -> type[Message]:
     _expect(isinstance(fields, dict), path, "an object", fields)
     names = _names(family)
     name = fields.get(family.TAG)
@@ -224,10 +224,10 @@ def _names(family: type[Message]) -> dict[str, type[Message]]:
 
 def _expect(holds: bool, path: str, expected: str, found: Plain) -> None:
     if not holds:
-        raise UsageError(f"{path}: expected {expected}, got {_shortened(found)}")
+        raise UsageError(f"{path}: expected {expected}, got {_shorten(found)}")
 
 
-def _shortened(found: Plain) -> str:
+def _shorten(found: Plain) -> str:
     """First characters of a value as JSON, or as Python's repr if JSON cannot represent it."""
     try:
         return msgspec.json.encode(found).decode()[:80]
@@ -318,7 +318,7 @@ def _hints(kind: type) -> Mapping[str, Plain]:
 
 
 @cache
-def _required(kind: Plain) -> tuple[str, ...]:
+def _required_fields(kind: Plain) -> tuple[str, ...]:
     return tuple(info.name for info in msgspec.structs.fields(kind) if info.required)
 
 
@@ -328,7 +328,7 @@ def _struct(kind: Plain, found: Plain, path: str) -> Plain:
     for name in set(found) - set(hints):
         _refuse_unknown(name, list(hints), path)
     parts = {name: _part(hints[name], part, f"{path}.{name}") for name, part in found.items() if part is not None}
-    for name in _required(kind):
+    for name in _required_fields(kind):
         if name not in parts:
             raise UsageError(f"{path}.{name} is missing")
     return kind(**parts)

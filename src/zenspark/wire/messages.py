@@ -91,6 +91,10 @@ class Hello(ScoutingMessage, header="Z|_|L|0x02"):
 # -- transport: between two ends of a link -----------------------------------------------------------------------
 
 
+MAX_TRANSPORT_ID = 0x07
+"""Largest id of a transport message; network messages have larger ones, so that both can be told apart in a batch."""
+
+
 class TransportMessage(Message):
     """Base of transport messages, between the two ends of a link; data is carried inside FRAME and FRAGMENT."""
 
@@ -433,7 +437,7 @@ class Response(NetworkMessage, header="Z|M|N|0x1B"):
 
     request_id: z32
     wire_expr: WireExpr
-    qos: Annotated[QoS, Ext(0x1)] = QoS.DEFAULT
+    qos: Annotated[QoS | None, Ext(0x1)] = None
     timestamp: Annotated[Timestamp | None, Ext(0x2)] = None
     responder: Annotated[EntityId | None, Ext(0x3)] = None
     ts_stack: Annotated[TimestampStack | None, Ext(0x7)] = None

@@ -2,9 +2,9 @@
 """Templates: encoded messages that differ from an earlier one in request id and payload only.
 
 The encoder side makes the bytes around these two once and fills in the rest for each message: `push_header`,
-`push_head` and `MessageTemplate`. The decoder side, `TemplateDecoder`, compares the bytes of a REQUEST or RESPONSE with
-those of the last message of its kind, and calls the object codec only if they differ. Outside of `wire` no module cuts
-bytes out of encoded messages. Compiled, because a querier waits for the result.
+`put_header` and `MessageTemplate`. The decoder side, `TemplateDecoder`, compares the bytes of a REQUEST or RESPONSE
+with those of the last message of its kind, and calls the object codec only if they differ. Outside of `wire` no module
+cuts bytes out of encoded messages. Compiled, because a querier waits for the result.
 
 What the cuts rely on: the request id is the first field, behind the header byte; the payload of a PUT is the last
 field, behind its length; the body of a PUSH is its last field, and a DEL without fields is one byte. The unit tests
@@ -43,7 +43,7 @@ def push_header(wire_expr: WireExpr, qos: QoS, node_id: int = 0) -> bytes:
     return whole[: len(whole) - 1]
 
 
-def push_head(wire_expr: WireExpr, qos: QoS, encoding: Encoding) -> bytes:
+def put_header(wire_expr: WireExpr, qos: QoS, encoding: Encoding) -> bytes:
     """Encode a PUSH with a PUT up to the length of its payload."""
     whole: bytes = encode(Push(wire_expr=wire_expr, qos=qos, body=Put(encoding=encoding, payload=b"")))
     return whole[: len(whole) - 1]

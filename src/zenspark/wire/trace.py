@@ -18,9 +18,7 @@ from zenspark.errors import DecodeError
 from zenspark.wire.buffer import Reader
 from zenspark.wire.codec_generator import generate
 from zenspark.wire.declare import EnumCodec, Flags, IntCodec, Message, WireField, fields_of
-from zenspark.wire.messages import NetworkOam
-
-MAX_TRANSPORT_ID = 0x07
+from zenspark.wire.messages import MAX_TRANSPORT_ID, NetworkOam
 
 
 class FieldSpan(msgspec.Struct, frozen=True):

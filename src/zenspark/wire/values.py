@@ -457,9 +457,14 @@ class QoS(Value, frozen=True):
         congestion = (0, 0x08, 0x20)[self.congestion]
         return self.priority | congestion | (0x10 if self.express else 0)
 
-    def of_response(self, request: QoS) -> QoS:
-        """QoS of a response: that of its request where the response carries the default."""
-        return request if self == QoS.DEFAULT else self
+    def of_response(self, own: QoS | None) -> QoS:
+        """QoS of a response to a request with this one: its own, or that of the request where it carries none."""
+        return self if own is None else own
+
+    def response_extension(self, own: QoS) -> QoS | None:
+        """QoS that a response to a request with this one carries: none where both are the default, as eclipse-zenoh
+        sends it. Elsewhere the default, too, is sent: Drop may be what the queryable wants."""
+        return None if own == QoS.DEFAULT and self == QoS.DEFAULT else own
 
     def not_before(self, other: QoS) -> QoS:
         """QoS of a message that must not overtake one with another QoS."""

@@ -51,6 +51,7 @@ async def test_subscriber_receives_by_iteration_and_recv(router: Session) -> Non
             await subscriber.recv(timeout=0.01)
 
 
+@pytest.mark.slow
 @in_loop
 async def test_burst_arrives_completely_through_a_small_channel(router: Session) -> None:
     count = 20_000
@@ -72,6 +73,7 @@ async def test_burst_arrives_completely_through_a_small_channel(router: Session)
         await publishing
 
 
+@pytest.mark.slow
 @in_loop
 async def test_cancelled_recv_loses_no_sample(router: Session) -> None:
     count = 3000

@@ -15,6 +15,7 @@ async def test_async_info_lists_neighbours(router: Session) -> None:
         assert session.info.peers_zid() == []
         assert [transport.zid for transport in session.info.transports()] == [router.zid()]
         assert [link.zid for link in session.info.links()] == [router.zid()]
+        assert [connection.is_connected for connection in session.info.connections()] == [True]
         assert [counters.zid for counters in session.info.link_counters()] == [router.zid()]
 
 

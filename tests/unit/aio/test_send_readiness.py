@@ -120,6 +120,7 @@ async def test_put_cancelled_while_waiting_is_not_sent(router: Session) -> None:
         await until(lambda: (sample := state.subscriber.try_recv()) and len(sample.payload) == 4)
 
 
+@pytest.mark.slow
 @in_loop
 async def test_tasks_waiting_for_one_link_share_a_thread(router: Session, waiting: set[threading.Thread]) -> None:
     async with stuck(router) as state:
@@ -178,6 +179,7 @@ async def test_close_ends_a_put_that_waits(router: Session) -> None:
             await state.task
 
 
+@pytest.mark.slow
 @in_loop
 async def test_unresponsive_peer_is_disconnected(router: Session) -> None:
     async with stuck(router, transport__link__tx__queue__congestion_control__block__wait_before_close=100_000) as state:
@@ -211,6 +213,7 @@ async def test_sender_yields_to_other_tasks(router: Session) -> None:
         await task
 
 
+@pytest.mark.slow
 @in_loop
 async def test_put_batch_does_not_block_the_event_loop(router: Session, waiting: set[threading.Thread]) -> None:
     count = 50

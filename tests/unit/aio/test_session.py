@@ -16,9 +16,10 @@ from tests.unit.aio.running import alone, client_of, in_loop, turns, until
 from tests.unit.api.sessions import config
 from tests.waiting import until as wait_until
 from zenspark import aio as lazily
-from zenspark.api import entities, info, liveliness, open, scouting, session
+from zenspark.api import entities, info, liveliness, open, publisher, scouting, session
 from zenspark.api.session import Session
 from zenspark.config.config import Config
+from zenspark.engine.lifecycle import SessionLifecycle
 from zenspark.errors import SessionClosed, ZError
 from zenspark.handlers.handler import FifoChannel
 from zenspark.key import KeyExpr
@@ -35,7 +36,7 @@ def test_package_exports_aio_lazily() -> None:
     [
         (aio.Session, session.Session),
         (aio.Liveliness, liveliness.Liveliness),
-        (aio.Publisher, entities.Publisher),
+        (aio.Publisher, publisher.Publisher),
         (aio.Subscriber, entities.Subscriber),
         (aio.Queryable, entities.Queryable),
         (aio.Querier, entities.Querier),
@@ -85,21 +86,21 @@ async def test_open_failure_raises_when_awaited() -> None:
 
 
 @pytest.fixture
-def ended(monkeypatch: pytest.MonkeyPatch) -> list[open.SessionLifecycle]:
+def ended(monkeypatch: pytest.MonkeyPatch) -> list[SessionLifecycle]:
     """What has run for sessions, and has ended."""
-    seen: list[open.SessionLifecycle] = []
-    end = open.SessionLifecycle._end
+    seen: list[SessionLifecycle] = []
+    end = SessionLifecycle._end
 
-    def noted(self: open.SessionLifecycle, in_loop: bool) -> None:
+    def noted(self: SessionLifecycle, in_loop: bool) -> None:
         end(self, in_loop)
         seen.append(self)
 
-    monkeypatch.setattr(open.SessionLifecycle, "_end", noted)
+    monkeypatch.setattr(SessionLifecycle, "_end", noted)
     return seen
 
 
 @in_loop
-async def test_cancelled_open_stops_while_connecting(ended: list[open.SessionLifecycle]) -> None:
+async def test_cancelled_open_stops_while_connecting(ended: list[SessionLifecycle]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         there = f"tcp/127.0.0.1:{nobody.getsockname()[1]}"
         task = asyncio.create_task(_opened(config("client", (), [there], connect__timeout_ms=-1)))
@@ -115,7 +116,7 @@ async def test_cancelled_open_stops_while_connecting(ended: list[open.SessionLif
 
 @in_loop
 async def test_session_opened_after_cancellation_is_closed(
-    monkeypatch: pytest.MonkeyPatch, ended: list[open.SessionLifecycle]
+    monkeypatch: pytest.MonkeyPatch, ended: list[SessionLifecycle]
 ) -> None:
     go, finish = threading.Event(), open.SessionOpener.finish
 

@@ -17,7 +17,6 @@ from zenspark.api.session import Session
 from zenspark.errors import UsageError
 from zenspark.handlers.channel import ChannelClosed, ReceiveTimeout
 from zenspark.handlers.handler import Callback
-from zenspark.types.enums import Locality, Reliability
 
 DECLARE: dict[str, Callable[[Session], Entity]] = {
     "subscriber": lambda session: session.declare_subscriber("a"),
@@ -130,14 +129,3 @@ def test_a_liveliness_subscriber_is_a_subscriber(peer: Session) -> None:
 def test_tokens_of_the_same_session_are_delivered(peer: Session) -> None:
     with peer.liveliness().declare_subscriber("a") as subscriber, peer.liveliness().declare_token("a"):
         assert subscriber.recv(PATIENCE).key_expr == "a"
-
-
-def test_a_publisher_shows_its_reliability(peer: Session) -> None:
-    with peer.declare_publisher("a", reliability=Reliability.BEST_EFFORT) as publisher:
-        assert publisher.reliability is Reliability.BEST_EFFORT
-        subscriber = peer.declare_subscriber("a")
-        publisher.put(b"")
-        assert subscriber.recv(PATIENCE).reliability is Reliability.BEST_EFFORT
-    with peer.declare_publisher("a", allowed_destination=Locality.SESSION_LOCAL) as publisher:
-        assert publisher.matching_status
-        assert publisher.reliability is Reliability.RELIABLE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.api.sessions import config
+from zenspark.api import http_clients
 from zenspark.api.http_clients import HttpClient
 from zenspark.api.open import open
 
@@ -63,3 +64,26 @@ def test_what_is_not_allowed_is_denied() -> None:
 def test_keys_are_those_that_neighbours_see() -> None:
     with open(config("router", namespace="shut", access_control=control({}))) as session:
         assert not HttpClient(session, "127.0.0.1").is_allowed("ingress", "put", "a")
+
+
+def test_a_user_of_its_own() -> None:
+    subject: dict[str, object] = {"usernames": ["ann"], "link_protocols": ["http"]}
+    with open(config("router", access_control=control(subject))) as session:
+        assert not HttpClient(session, "127.0.0.1", "ann").is_allowed("ingress", "put", "shut/a")
+        assert HttpClient(session, "127.0.0.1", "bob").is_allowed("ingress", "put", "shut/a")
+        assert HttpClient(session, "127.0.0.1").is_allowed("ingress", "put", "shut/a")
+
+
+def test_what_a_client_may_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    denied = control({"link_protocols": ["http"]}, flows=["egress"])
+    monkeypatch.setattr(http_clients, "MAX_CACHED_KEYS", 1)
+    with open(config("router", access_control=denied)) as session:
+        guest = HttpClient(session, "127.0.0.1")
+        assert not guest.is_unrestricted
+        for _ in range(2):
+            assert not guest.may_read("shut/a")
+            assert guest.may_read("open/a")
+    with open(config("router")) as session:
+        guest = HttpClient(session, "127.0.0.1")
+        assert guest.is_unrestricted
+        assert guest.may_read("shut/a")

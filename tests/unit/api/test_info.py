@@ -6,6 +6,7 @@ import inspect
 
 import pytest
 
+from tests.ports import free_port
 from tests.unit.api.sessions import address, config, connected
 from tests.unit.net.ends import free_group
 from tests.waiting import PATIENCE, until
@@ -33,6 +34,17 @@ def test_neighbours(router: Session, client: Session) -> None:
     assert link.zid == client.zid()
     assert link.src.startswith("tcp/127.0.0.1:")
     assert (link.is_streamed, link.reliability) == (True, Reliability.RELIABLE)
+
+
+def test_connections_that_the_configuration_asks_for(router: Session) -> None:
+    nowhere = f"tcp/127.0.0.1:{free_port()}"
+    with open(config("peer", (), [address(router), nowhere])) as session:
+        until(lambda: session.info.connections()[1].problem)
+        one, other = session.info.connections()
+        assert (one.endpoints, one.is_connected, one.problem) == ([address(router)], True, None)
+        assert (other.endpoints, other.is_connected) == ([nowhere], False)
+        assert other.problem == "cannot connect: Connection refused"
+    assert router.info.connections() == []
 
 
 def test_transport_and_link_events_of_neighbours(router: Session, client: Session) -> None:

@@ -19,7 +19,7 @@ from tests.unit.api.sessions import PAIRS, address, config, connected, listening
 from tests.waiting import PATIENCE, until
 from zenspark.api.cancellation import CancellationToken
 from zenspark.api.open import open
-from zenspark.api.session import Session
+from zenspark.api.session import Session, runtime_of
 from zenspark.engine import runtime
 from zenspark.errors import SessionClosed, UsageError, ZError
 from zenspark.handlers.arrow import ArrowBatches
@@ -801,6 +801,7 @@ def test_callback_runs_without_the_session_lock(peer: Session) -> None:
     assert done.wait(PATIENCE)
 
 
+@pytest.mark.slow
 def test_session_is_thread_safe(router: Session, client: Session) -> None:
     subscriber = router.declare_subscriber("t/*", FifoChannel(100_000))
     router.declare_queryable("q", lambda query: query.reply("q", b"yes"))
@@ -993,3 +994,8 @@ def test_router_adds_the_same_timestamp_for_local_and_remote_subscribers(router:
         while len(rows) < 5:
             rows += batches.recv(PATIENCE).column("timestamp_id").to_pylist()
         assert rows == [str(router.zid())] * 5
+
+
+def test_runtime_of_a_session_belongs_to_its_node() -> None:
+    with listening("peer") as session:
+        assert str(runtime_of(session).node.identity.zid) == str(session.zid())

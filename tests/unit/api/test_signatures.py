@@ -9,7 +9,7 @@ from typing import Any, get_overloads, get_type_hints
 import pytest
 
 from zenspark.api._signatures import GetOptions, LivelinessGetOptions, QuerierGetOptions
-from zenspark.api.entities import Publisher, Querier
+from zenspark.api.entities import Querier
 from zenspark.api.ext.advanced.subscriber import (
     AdvancedSubscriber,
     AdvancedSubscriberOptions,
@@ -17,6 +17,7 @@ from zenspark.api.ext.advanced.subscriber import (
 )
 from zenspark.api.info import SessionInfo
 from zenspark.api.liveliness import Liveliness
+from zenspark.api.publisher import Publisher
 from zenspark.api.scouting import scout
 from zenspark.api.session import Session
 

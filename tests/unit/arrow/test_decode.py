@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import pickle
-import time
-from array import array
 from datetime import UTC, datetime
 from itertools import pairwise
 
 import pyarrow as pa
 import pytest
 
+from tests.unit.arrow.test_arena import filled
 from zenspark.arrow import SCHEMA
+from zenspark.arrow.arena import ArenaPool
 from zenspark.arrow.decode import (
-    MAX_ARENA_BYTES,
     MAX_CACHED_ROWS,
     MAX_CACHED_TEXT_CHARACTERS,
-    MIN_ARENA_BYTES,
     NTP64,
     SN,
-    ArenaPool,
     RowChunk,
     TemplateCache,
     _cached_constant_batch,
     chunk_from_rows,
     concat_chunks,
 )
-from zenspark.transport.receiver import PushRun
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import BatchDecoder, BinaryColumn, Framing, PushColumns, PushTemplate, StopReason
+from zenspark.wire.columns import BatchDecoder, Framing, PushColumns, PushRun, PushTemplate, StopReason
 from zenspark.wire.messages import Del, Frame, Push, Put
 from zenspark.wire.values import (
     Congestion,
@@ -219,13 +215,6 @@ def address(array: pa.Array) -> int:
     return int(array.buffers()[2].address)
 
 
-def filled(pool: ArenaPool) -> None:
-    """Adds the same until there is a new arena."""
-    arena = pool.arena
-    while pool.arena is arena:
-        pool.add(BinaryColumn.from_offsets(bytes(4096), array("i", [0, 4096])))
-
-
 @pytest.mark.parametrize("payload", [b"1", b"1" * LARGE])
 def test_payloads_on_one_shelf_become_one_column_where_they_lie(payload: bytes) -> None:
     pool, message = ArenaPool(), Push(wire_expr=WireExpr(0, "a/b"), body=Put(payload=payload))
@@ -279,22 +268,6 @@ def test_rows_without_a_key_are_left_out_of_the_batch() -> None:
     ]
     assert [one.is_contiguous_with(other) for one, other in pairwise(taken)] == [False, True]
     assert concat_chunks(taken).column("payload").to_pylist() == [b"1", b"22", b"1", b"1"]
-
-
-def test_arena_size_follows_the_payload_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    pool = ArenaPool()
-    sizes = []
-    for wait in [0.0] * 9 + [0.5] * 2 + [2.0] * 9:
-        now += wait
-        filled(pool)
-        sizes.append(pool._size)
-    assert sizes[:9] == [MIN_ARENA_BYTES, *(min(MIN_ARENA_BYTES << step, MAX_ARENA_BYTES) for step in range(1, 9))]
-    assert sizes[9:11] == [MAX_ARENA_BYTES] * 2
-    assert sizes[11:] == [max(MAX_ARENA_BYTES >> step, MIN_ARENA_BYTES) for step in range(1, 10)]
-    size = MAX_ARENA_BYTES * 2
-    assert pool.add(BinaryColumn.from_offsets(bytes(size), array("i", [0, size]))) == size
 
 
 def test_a_payload_that_lasts_stays_where_it_is() -> None:

@@ -115,6 +115,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_json_is_json5(value: Json) -> None:
     assert parse(json.dumps(value)) == value
@@ -166,6 +167,7 @@ def calls(text: str) -> int:
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("item", ["k%d: [1, 2.5, 'text'], // said\n", "k%d: {a: {b: null}},\n\n", '"k%d": "\\u0041",'])
 def test_steps_grow_with_the_text(item: str) -> None:
     once, twice = ("{" + "".join(item % number for number in range(size)) + "}" for size in (5_000, 10_000))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from zenspark.config.documents import MAX_DEPTH, MAX_TEXT_CHARACTERS, DocumentError
-from zenspark.config.yaml_parser import MAX_NODES, parse
+from zenspark.config.yaml_parser import MAX_YAML_VALUES, parse
 
 
 def test_values() -> None:
@@ -28,7 +28,7 @@ def laughs(levels: int) -> str:
 
 def test_aliases_must_not_stand_for_more_than_fits() -> None:
     assert parse(laughs(4))
-    with pytest.raises(DocumentError, match=f"more than {MAX_NODES} values") as caught:
+    with pytest.raises(DocumentError, match=f"more than {MAX_YAML_VALUES} values") as caught:
         parse(laughs(30))
     assert caught.value.line == 6
 

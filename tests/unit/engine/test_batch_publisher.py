@@ -256,6 +256,7 @@ def test_only_batches_and_tables_are_taken(peer: Session, what: object) -> None:
         peer.put_batch(what)
 
 
+@pytest.mark.slow
 def test_rows_dropped_by_congestion_are_counted() -> None:
     release = threading.Event()
     with pair("peer", "peer") as (one, other):

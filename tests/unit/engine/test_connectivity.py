@@ -165,7 +165,7 @@ def test_a_peer_that_tries_once_does_not_come_back() -> None:
     configured = settings(mode="peer", connect__endpoints=[unused()], connect__timeout_ms=0)
     with reaching(TestNode(0xA1), configured) as connectivity:
         connectivity.start()
-        assert all(connector.is_over for connector in connectivity._connectors)
+        assert all(connector.is_over for connector in connectivity.connectors)
 
 
 def test_listen_on_an_address_in_use_raises_unless_exit_on_failure_is_off() -> None:

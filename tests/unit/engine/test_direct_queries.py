@@ -270,6 +270,25 @@ def test_pending_direct_queries_finish_when_the_neighbour_leaves(router: Session
     assert not any(router._runtime.direct_queries._pending.values())
 
 
+def test_direct_queries_that_are_over_keep_nothing(router: Session) -> None:
+    kept: list[Query] = []
+    router.declare_queryable("q", kept.append)
+    direct = router._runtime.direct_queries
+    with connected("client", router) as client:
+        until(lambda: client.declare_querier("q").matching_status.matching)
+        replies = client.get("q", timeout=100.0)
+        until(lambda: kept)
+        kept.pop().drop()
+        assert list(replies) == []
+        (accepted,) = direct._accepted.values()
+        assert accepted == set()
+        client.get("q", timeout=100.0)
+        until(lambda: kept)
+        (handle,) = accepted
+    until(lambda: not direct._accepted)
+    assert handle._timer.task is None, "the timeout of a querier that left is cancelled"
+
+
 def test_replies_to_unknown_request_ids_are_left_to_the_router(router: Session, client: Session) -> None:
     face = next(iter(router._runtime.node.drivers))
     final = messages.ResponseFinal(request_id=12345)

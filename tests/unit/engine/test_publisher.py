@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.api.sessions import connected, listening, pair
 from tests.waiting import PATIENCE, until
-from zenspark.api.entities import Publisher
+from zenspark.api.publisher import Publisher
 from zenspark.api.session import Session
 from zenspark.engine.publisher import CachedPublisher, PublishSettings, publish_targets
 from zenspark.errors import SessionClosed
@@ -136,7 +136,7 @@ def test_every_subscriber_gets_a_publication_once(router: Session, client: Sessi
         publication = CachedPublisher(
             client._runtime, KeyExpr("a"), PublishSettings(qos=wire.QoS(congestion=wire.Congestion.BLOCK))
         )
-        until(lambda: len(router._runtime.node.router.routes.push(router._runtime.node.local_face, "a")) == 2)
+        until(lambda: len(router._runtime.node.router.routes.push_targets(router._runtime.node.local_face, "a")) == 2)
         publication.put(b"x")
         for subscriber in (*found, second):
             assert subscriber.recv(PATIENCE).payload == b"x"

@@ -7,8 +7,8 @@ import pytest
 from tests.optional import some
 from tests.unit.api.sessions import connected, listening
 from tests.waiting import PATIENCE, until
-from zenspark.api.open import RESOLUTIONS
 from zenspark.api.session import Session
+from zenspark.engine.node_factory import RESOLUTIONS
 from zenspark.router.queries.handler import TOO_MANY_QUERIES_TEXT
 from zenspark.types.enums import Locality, QueryTarget
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+
 import pytest
 
+from tests.unit.api.sessions import connected, listening
 from tests.unit.engine.faces import RecordingFace
+from tests.waiting import PATIENCE, until
 from zenspark.api.session import Session
 from zenspark.engine import queryables as queryables_module
 from zenspark.engine.queryables import LocalQueryable, LocalQueryables
 from zenspark.handlers.channel import ChannelClosed
-from zenspark.handlers.handler import Handler
+from zenspark.handlers.handler import FifoChannel, Handler
 from zenspark.key import KeyExpr
-from zenspark.types.enums import Locality
+from zenspark.types.enums import CongestionControl, ConsolidationMode, Locality
 from zenspark.types.query import Query
 from zenspark.wire import messages
 from zenspark.wire import values as wire
@@ -140,3 +145,31 @@ def test_a_full_queryable_pauses_the_link_of_the_querier(router: Session, client
         assert driver._paused
         router._runtime.queryables.undeclare(full)
         assert not driver._paused
+
+
+def test_replies_that_may_be_dropped_hold_up_nothing_else() -> None:
+    """A querier that takes nothing loses replies in the router; what else their sender publishes arrives meanwhile."""
+    heard = threading.Event()
+    queue = "transport__link__tx__queue__congestion_control"
+    patience = {f"{queue}__block__wait_before_close": 600_000_000, f"{queue}__drop__wait_before_drop": 600_000_000}
+    with listening("router", **patience) as router, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(connected("client", router, **patience)) for _ in range(3)]
+        asking, other, answering = clients
+        other.declare_subscriber("end", lambda _: heard.set())
+        queryable = answering.declare_queryable("q", FifoChannel(1))
+        querier = asking.declare_querier("q", timeout=600, consolidation=ConsolidationMode.NONE)
+        publisher = answering.declare_publisher("end", congestion_control=CongestionControl.BLOCK)
+        until(lambda: querier.matching_status.matching and publisher.matching_status.matching)
+        replies = querier.get(handler=FifoChannel(1))
+
+        def answer() -> None:
+            with queryable.recv() as query:
+                for _ in range(300):
+                    query.reply("q", bytes(100_000), congestion_control=CongestionControl.DROP)
+            publisher.put(b"")
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        assert heard.wait(PATIENCE)
+        thread.join(PATIENCE)
+        assert 0 < sum(1 for _ in replies) < 300

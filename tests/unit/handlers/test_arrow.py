@@ -16,11 +16,10 @@ from zenspark.errors import UsageError
 from zenspark.handlers.arrow import MAX_BATCH_BYTES, ZERO_COPY_MIN_BYTES, ArrowBatches, BatchChannel, chunk_from_samples
 from zenspark.handlers.channel import ChannelClosed, ReceiveTimeout
 from zenspark.key import KeyExpr
-from zenspark.transport.receiver import PushRun
 from zenspark.types.sample import sample_from_push
 from zenspark.types.timestamps import Timestamp as ApiTimestamp
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import BatchDecoder, PushColumns
+from zenspark.wire.columns import BatchDecoder, PushColumns, PushRun
 from zenspark.wire.messages import Del, Frame, Push, Put
 from zenspark.wire.values import SourceInfo, Timestamp, WireExpr, ZenohId
 

@@ -1,40 +1,18 @@
-"""Channels and callers: items in, items out, in order, with room and without."""
+"""Channels: items in, items out, in order, with room and without."""
 
-import asyncio
-import itertools
-import logging
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from tests.unit.api.receiving import LONG, Threads, Turns, channel, use
+from tests.unit.api.receiving import LONG, Threads, channel, use
 from zenspark.errors import ZError
 from zenspark.handlers import channel as api_channel
-from zenspark.handlers.channel import CALLBACK_CAPACITY, ChannelClosed, ReceiveTimeout
-from zenspark.handlers.handler import (
-    Callback,
-    Handler,
-    RingChannel,
-    bind_handler,
-)
-
-
-@pytest.fixture
-def threads() -> Iterator[Threads]:
-    threads = Threads()
-    yield threads
-    threads.join()
-
-
-@pytest.fixture
-def turns() -> Turns:
-    return Turns()
-
+from zenspark.handlers.channel import ChannelClosed, ReceiveTimeout
+from zenspark.handlers.handler import Handler, RingChannel
 
 # --- receiving ------------------------------------------------------------------------------------
 
@@ -80,7 +58,7 @@ def test_waiting_has_an_end() -> None:
 def test_an_old_ring_does_not_end_the_waiting() -> None:
     items = channel()
     items.push(1)
-    assert items.recv() == 1  # nobody waited, so the bell still rings
+    assert items.recv() == 1  # nobody waited, so the bell still releases
     with pytest.raises(ReceiveTimeout):
         items.recv(timeout=0.001)
 
@@ -238,179 +216,30 @@ def test_ring_channel_keeps_the_newest_samples() -> None:
     assert list(attached.handler) == [6, 7]
 
 
-# --- callbacks ------------------------------------------------------------------------------------
-
-
-def test_the_loop_calls_in_its_turn(turns: Turns) -> None:
-    calls: list[object] = []
-    attached = use(Callback(calls.append, lambda: calls.append("drop")), turns)
-    assert attached.sink.push(1)
-    assert attached.sink.push_many([2, 3])
-    assert len(turns.work) == 1
-    assert calls == []
-    turns.turn()
-    assert calls == [1, 2, 3]
-    attached.sink.close()
-    attached.sink.close()
-    assert attached.sink.push(4)
-    turns.turn()
-    assert calls == [1, 2, 3, "drop"]
-    assert not turns.work
-
-
-def test_however_much_the_loop_brings_it_calls_before_it_brings_more(turns: Turns) -> None:
-    calls: list[object] = []
-    attached = use(calls.append, turns)
-    assert attached.sink.push_many(range(2 * CALLBACK_CAPACITY))
-    while turns.work:  # more than once if the machine is busy
-        turns.turn()
-    assert len(calls) == 2 * CALLBACK_CAPACITY
-
-
-def test_the_loop_turns_now_and_then(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = itertools.count()
-    monkeypatch.setattr(api_channel, "monotonic", lambda: float(next(clock)))
-    calls: list[object] = []
-    attached = use(calls.append, turns)
-    attached.sink.push_many(range(40))
-    rounds = 0
-    while turns.work:
-        turns.turn()
-        rounds += 1
-    assert rounds > 1
-    assert calls == list(range(40))
-
-
-def test_a_callback_may_end_itself(turns: Turns) -> None:
-    calls: list[object] = []
-
-    def end(item: int) -> None:
-        attached.sink.close()
-        calls.append(item)
-
-    attached = use(Callback(end, lambda: calls.append("drop")), turns)
-    attached.sink.push_many([1, 2])
-    turns.turn()
-    attached.sink.push(3)
-    turns.turn()
-    assert calls == [1, 2, "drop"]
-
-
-def test_a_callback_apart_from_the_loop_keeps_its_thread(threads: Threads) -> None:
-    calls: list[tuple[object, int]] = []
-
-    def log(item: object) -> None:
-        calls.append((item, threading.get_ident()))
-
-    attached = use(Callback(log, lambda: log("drop")), threads)
-    attached.sink.push(1)
-    attached.sink.push_many([2, 3])
-    attached.sink.close()
-    attached.sink.close()
-    threads.join()
-    assert [item for item, _ in calls] == [1, 2, 3, "drop"]
-    assert threading.get_ident() not in {thread for _, thread in calls}
-
-
-def test_only_a_callback_that_takes_its_time_keeps_its_thread(
-    threads: Threads, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(api_channel, "IDLE_THREAD_SECONDS", 10 * LONG)
-    never, called = threading.Event(), channel()
-
-    def call(item: object) -> None:
-        called.push(item)
-        if item == "slow":
-            never.wait(0.01)
-
-    sink = use(call, threads).sink
-    sink.push("slow")
-    assert called.recv(timeout=LONG) == "slow"
-    sink.push("slow")
-    assert called.recv(timeout=LONG) == "slow"
-    assert len(threads.started) == 1
-    sink.push_many(["quick"] * 1000)
-    threads.join()
-    sink.push_many(["again"] * 1000)
-    threads.join()
-    assert len(threads.started) > 1
-    assert [called.recv(timeout=LONG) for _ in range(2000)] == ["quick"] * 1000 + ["again"] * 1000
-
-
-def test_a_callback_that_takes_its_time_asks_the_session_to_pause(threads: Threads) -> None:
-    resumed, running, release = channel(), channel(), channel()
-
-    def wait(item: object) -> None:
-        running.push(item)
-        release.recv(timeout=LONG)
-
-    attached = bind_handler(wait, threads, lambda _: resumed.push(True))
-    attached.sink.push(0)
-    running.recv(timeout=LONG)
-    assert not attached.sink.push_many(range(CALLBACK_CAPACITY))
-    release.push_many([None] * (CALLBACK_CAPACITY + 1))
-    assert resumed.recv(timeout=LONG)
-    attached.sink.close()
-
-
-@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, asyncio.CancelledError])
-@pytest.mark.parametrize("indirect", [True, False])
-def test_a_callback_that_fails_is_logged_and_called_again(
-    indirect: bool, error: type[BaseException], turns: Turns, caplog: pytest.LogCaptureFixture
-) -> None:
-    calls: list[int] = []
-
-    def fail(item: int) -> None:
-        calls.append(item)
-        raise error("boom")
-
-    def fail_to_drop() -> None:
-        raise error("bang")
-
-    with caplog.at_level(logging.ERROR, "zenspark"):
-        attached = use(Callback(fail, fail_to_drop, indirect=indirect), turns)
-        attached.sink.push_many([1, 2])
-        attached.sink.close()
-        turns.turn()
-    assert calls == [1, 2]
-    assert ["boom" in (record.exc_text or "") for record in caplog.records] == [True, True, False]
-    assert "bang" in (caplog.records[2].exc_text or "")
-
-
-def test_a_pair_of_callback_and_object(threads: Threads) -> None:
-    mine: list[int] = []
-    attached = use((mine.append, mine), threads)
-    attached.sink.push(1)
-    attached.sink.close()
-    threads.join()
-    assert attached.handler is mine
-    assert mine == [1]
-
-
-class Gong:
-    """A bell that counts."""
+class CountingWakeup:
+    """A wakeup lock that counts its releases."""
 
     def __init__(self) -> None:
-        self.rings = 0
+        self.releases = 0
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        self.rings = 0
+        self.releases = 0
         return True
 
     def locked(self) -> bool:
-        return not self.rings
+        return not self.releases
 
     def release(self) -> None:
-        self.rings += 1
+        self.releases += 1
 
 
-def test_another_bell_rings_once_until_it_is_silenced() -> None:
-    found, gong = channel(), Gong()
-    found.use_wakeup(gong)
+def test_other_wakeup_is_released_once_until_it_is_acquired() -> None:
+    found, wakeup = channel(), CountingWakeup()
+    found.use_wakeup(wakeup)
     found.push(1)
     found.push_many([2, 3])
-    assert gong.rings == 1
-    gong.acquire()
+    assert wakeup.releases == 1
+    wakeup.acquire()
     found.push(4)
-    assert gong.rings == 1
+    assert wakeup.releases == 1
     assert [found.try_recv() for _ in range(5)] == [1, 2, 3, 4, None]

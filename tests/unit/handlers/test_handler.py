@@ -1,25 +1,12 @@
 """What users name, and what becomes of it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.unit.api.receiving import Threads, Turns, ignore, use
+from tests.unit.api.receiving import Threads, ignore, use
 from zenspark.handlers.handler import DEFAULT_CAPACITY, Callback, DefaultHandler, FifoChannel, Handler, RingChannel
-
-
-@pytest.fixture
-def threads() -> Iterator[Threads]:
-    threads = Threads()
-    yield threads
-    threads.join()
-
-
-@pytest.fixture
-def turns() -> Turns:
-    return Turns()
-
 
 # --- what users name ------------------------------------------------------------------------------
 

@@ -51,12 +51,23 @@ def test_more_spellings(text: str, canonical: str) -> None:
     [
         ("a//b", "key expression 'a//b', position 2: expected a chunk that is not empty"),
         ("", "key expression '', position 0: expected a chunk that is not empty"),
+        (
+            "/a/b",
+            "key expression '/a/b', position 0: expected a chunk that is not empty "
+            "(keys do not begin with /: did you mean 'a/b'?)",
+        ),
         ("a/b/", "key expression 'a/b/', position 4: expected a chunk that is not empty"),
         ("ab/c*", "key expression 'ab/c*', position 4: expected `*` or `**` as a whole chunk, or `$*` inside one"),
         ("a/***", "key expression 'a/***', position 2: expected `*` or `**` as a whole chunk, or `$*` inside one"),
         ("a$*$b", "key expression 'a$*$b', position 3: expected `*` behind `$`"),
-        ("a#b", "key expression 'a#b', position 1: expected no `#`"),
-        ("a/b?x=1", "key expression 'a/b?x=1', position 3: expected no `?`"),
+        (
+            "a#b",
+            "key expression 'a#b', position 1: expected no `#` (the wildcard for any chunks is `**`, not MQTT's `#`)",
+        ),
+        (
+            "a/b?x=1",
+            "key expression 'a/b?x=1', position 3: expected no `?` (parameters belong to a selector, not to a key)",
+        ),
         ("a\udc80", r"key expression 'a\udc80', position 1: expected text that UTF-8 can spell"),
         ("a/**/**/b", "key expression 'a/**/**/b', position 5: expected the canonical form 'a/**/b'"),
         ("a/**/**", "key expression 'a/**/**', position 4: expected the canonical form 'a/**'"),

@@ -205,3 +205,13 @@ def test_the_text_between_two_dollars_is_found_wherever_it_is(size: int) -> None
     for piece in ["".join(letters) for letters in itertools.product("ab", repeat=2 * size)]:
         for text in texts:
             assert intersects(f"$*{piece}$*", text) == (piece in text), (piece, text)
+
+
+def test_texts_between_dollars_do_not_overlap() -> None:
+    texts = ["".join(letters) for length in range(1, 7) for letters in itertools.product("ab", repeat=length)]
+    pieces = ["".join(letters) for length in (1, 2, 3) for letters in itertools.product("ab", repeat=length)]
+    for one, other in itertools.product(pieces, repeat=2):
+        for text in texts:
+            wanted = re.search(f"{one}.*{other}", text) is not None
+            assert intersects(f"$*{one}$*{other}$*", text) == wanted, (one, other, text)
+            assert includes(f"$*{one}$*{other}$*", text) == wanted, (one, other, text)

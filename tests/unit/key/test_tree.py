@@ -131,6 +131,7 @@ def test_depth_has_no_limit(chunk: str) -> None:
     assert len(made) == 0
 
 
+@pytest.mark.slow
 def test_forgetting_a_deep_tree() -> None:
     """Takes no stack: the nodes are freed one below the other."""
     for chunk in ("a", "*"):

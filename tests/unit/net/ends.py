@@ -16,10 +16,24 @@ import trustme
 
 from tests.waiting import PATIENCE
 from zenspark.net.links import registry
-from zenspark.net.links.base import READ, WOULD_BLOCK, Link, Listener, poll_descriptor
+from zenspark.net.links.base import READ, WOULD_BLOCK, DatagramLink, Link, Listener, SocketLink, poll_descriptor
 from zenspark.net.links.endpoint import Endpoint
 
 T = TypeVar("T")
+
+
+def link_pair(streamed: bool = True, buffer_size: int | None = None) -> tuple[Link, Link]:
+    """Make two connected links in memory; `buffer_size` is the size of the send buffers in bytes."""
+    left, right = socket.socketpair(type=socket.SOCK_STREAM if streamed else socket.SOCK_DGRAM)
+    kind = SocketLink if streamed else DatagramLink
+    if buffer_size is not None:
+        for end in (left, right):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_size)
+    endpoint = Endpoint("pair", "memory")
+    return (
+        kind(left, endpoint, "pair/left", "pair/right"),
+        kind(right, endpoint, "pair/right", "pair/left"),
+    )
 
 
 class HasFileno(Protocol):

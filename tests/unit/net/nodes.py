@@ -6,11 +6,12 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 
+from tests.unit.net.ends import link_pair
 from tests.waiting import PATIENCE
 from zenspark.net.io.congestion import WriterSettings
 from zenspark.net.io.driver import ConnectionDriver, LinkDriver
 from zenspark.net.io.link_observer import LinkObserver
-from zenspark.net.links.base import Buffer, Link, pair
+from zenspark.net.links.base import Buffer, Link
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.loop.event_loop import EventLoop
 from zenspark.net.node.autoconnect import Discovery
@@ -22,8 +23,9 @@ from zenspark.router.linkstate.gossip import DiscoveredNode, GossipProtocol
 from zenspark.transport.connection import Connection, Event, SessionRequested
 from zenspark.transport.handshake import Acceptor, Capabilities, Identity, Initiator, Opened
 from zenspark.transport.multicast import GroupSettings
-from zenspark.transport.receiver import Closed, MessageReceived, PushRun
+from zenspark.transport.receiver import Closed, MessageReceived
 from zenspark.wire.codec import encode
+from zenspark.wire.columns import PushRun
 from zenspark.wire.messages import Declare, DeclareSubscriber, NetworkMessage, Push, Put
 from zenspark.wire.values import Congestion, Priority, QoS, Roles, WhatAmI, WireExpr, ZenohId
 
@@ -143,7 +145,7 @@ def ends(
     buffer_size: int | None = None,
 ) -> Iterator[tuple[End, End]]:
     """Two ends with a session between them."""
-    left, right = pair(streamed, buffer_size)
+    left, right = link_pair(streamed, buffer_size)
     bob = End(right, accepting(offer=offer), writer)
     alice = End(left, opening(offer=offer), writer)
     try:
@@ -289,7 +291,7 @@ class TestNode(Node):
     def publish(self, payload: bytes) -> None:
         """Publish to the subscribers of KEY."""
         with self.lock:
-            faces = self.router.routes.push(self.local_face, KEY)
+            faces = self.router.routes.push_targets(self.local_face, KEY)
         for face in faces:
             driver = self.driver(face)
             if driver is not None:

@@ -103,3 +103,9 @@ def test_ids_start_at_one_and_never_repeat(face: Face) -> None:
     assert [face.next_id(), face.next_id()] == [1, 2]
     assert [face.next_request_id(), face.next_request_id()] == [1, 2]
     assert repr(face) == "<Face 1 a client>"
+
+
+def test_log_lines_name_role_zid_and_address(face: Face) -> None:
+    assert str(face) == "client a"
+    face.address = "tcp/192.0.2.7:40022"
+    assert str(face) == "client a (tcp/192.0.2.7:40022)"

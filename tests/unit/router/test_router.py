@@ -119,9 +119,9 @@ def test_peers_push_their_declarations_and_then_the_final_zero(net: Network) -> 
 def test_peer_with_pending_initial_declarations_gets_everything(net: Network) -> None:
     one, other = net.peer(), net.peer()
     face, _ = one.router.add_face(other.router.zid, other.router.whatami, 0.0)
-    assert one.router.routes.push(one.local, "any") == (face,)
+    assert one.router.routes.push_targets(one.local, "any") == (face,)
     one.router.receive(face, Declare(interest_id=0, body=DeclareFinal()), 0.0)
-    assert one.router.routes.push(one.local, "any") == ()
+    assert one.router.routes.push_targets(one.local, "any") == ()
 
 
 def test_peers_do_not_relay_between_peers(net: Network) -> None:
@@ -193,14 +193,14 @@ def test_resolved_interest_filters_publications_upstream(net: Network) -> None:
     publisher, centre = net.client(), net.router()
     net.join(publisher, centre)
     upstream = next(iter(publisher.links))
-    assert publisher.router.routes.push(publisher.local, "demo/p") == (upstream,)
+    assert publisher.router.routes.push_targets(publisher.local, "demo/p") == (upstream,)
     net.ask(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
-    assert publisher.router.routes.push(publisher.local, "demo/p") == ()
-    assert publisher.router.routes.push(publisher.local, "demo/other") == (upstream,)
+    assert publisher.router.routes.push_targets(publisher.local, "demo/p") == ()
+    assert publisher.router.routes.push_targets(publisher.local, "demo/other") == (upstream,)
     subscriber = net.client()
     net.join(subscriber, centre)
     net.subscribe(subscriber, "demo/**")
-    assert publisher.router.routes.push(publisher.local, "demo/p") == (upstream,)
+    assert publisher.router.routes.push_targets(publisher.local, "demo/p") == (upstream,)
 
 
 def test_aggregated_interest_gets_one_declaration(net: Network) -> None:
@@ -340,7 +340,9 @@ def test_complete_may_mean_declared_complete(by_flag: bool, reached: str, target
         body = DeclareQueryable(id=1, wire_expr=WireExpr(0, key), info=QueryableInfo(complete))
         router.receive(face, Declare(body=body), 0.0)
     names = {wide: "wide", part: "part", other: "other"}
-    found = " ".join(sorted((names[face] for face in router.routes.request(asker, "q/*", target)), reverse=True))
+    found = " ".join(
+        sorted((names[face] for face in router.routes.request_targets(asker, "q/*", target)), reverse=True)
+    )
     expected = {QueryTarget.BEST_MATCHING: "wide", QueryTarget.ALL: "wide part other"}
     assert found == expected.get(target, reached)
 
@@ -360,7 +362,7 @@ def test_receiver_of_an_all_complete_query_does_not_filter_again(role: WhatAmI, 
     local, asker = router.add_local(), router.add_face(ZenohId(2), asking, 0.0)[0]
     body = DeclareQueryable(id=1, wire_expr=WireExpr(0, "q/a"), info=QueryableInfo(True))
     router.receive(local, Declare(body=body), 0.0)
-    assert router.routes.request(asker, "q/*", QueryTarget.ALL_COMPLETE) == ((local,) if reached else ())
+    assert router.routes.request_targets(asker, "q/*", QueryTarget.ALL_COMPLETE) == ((local,) if reached else ())
 
 
 def test_a_query_for_all_complete_that_is_meant_for_a_client_is_not_for_the_session() -> None:
@@ -370,7 +372,7 @@ def test_a_query_for_all_complete_that_is_meant_for_a_client_is_not_for_the_sess
     for face, key in ((local, "q/a"), (client, "q/**")):
         body = DeclareQueryable(id=1, wire_expr=WireExpr(0, key), info=QueryableInfo(True))
         router.receive(face, Declare(body=body), 0.0)
-    assert router.routes.request(asker, "q/*", QueryTarget.ALL_COMPLETE) == (client,)
+    assert router.routes.request_targets(asker, "q/*", QueryTarget.ALL_COMPLETE) == (client,)
 
 
 def test_best_matching_queries_all_where_none_is_complete(net: Network) -> None:
@@ -391,7 +393,7 @@ def test_best_matching_queries_the_nearest_complete_one_of_each_region() -> None
     offers = {far: QueryableInfo(True, 5), near: QueryableInfo(True, 1), none: QueryableInfo(False, 0)}
     for face, info in (offers | {peer: QueryableInfo(True, 9)}).items():
         router.receive(face, Declare(body=DeclareQueryable(id=1, wire_expr=WireExpr(0, "q/**"), info=info)), 0.0)
-    assert set(router.routes.request(asker, "q/a", QueryTarget.BEST_MATCHING)) == {near, peer}
+    assert set(router.routes.request_targets(asker, "q/a", QueryTarget.BEST_MATCHING)) == {near, peer}
 
 
 def test_all_complete_queries_those_complete_for_the_whole_query(net: Network) -> None:
@@ -500,10 +502,10 @@ def test_upstream_declarations_for_an_interest_are_removed_with_it(net: Network)
     net.declare(subscriber, UndeclareSubscriber(id=1))
     heard = net.ask(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
     assert answered(heard) == ["D_FINAL"]
-    assert publisher.router.routes.push(publisher.local, "demo/p") == ()
+    assert publisher.router.routes.push_targets(publisher.local, "demo/p") == ()
     net.subscribe(subscriber, "demo/p", 2)
     assert answered(publisher.heard)[-1] == "D_SUBSCRIBER demo/p"
-    assert publisher.router.routes.push(publisher.local, "demo/p") == tuple(publisher.links)
+    assert publisher.router.routes.push_targets(publisher.local, "demo/p") == tuple(publisher.links)
 
 
 def test_upstream_declarations_of_another_interest_are_kept(net: Network) -> None:
@@ -555,9 +557,9 @@ def test_interests_of_a_removed_face_end(net: Network) -> None:
     net.join(client, peer)
     net.ask(client, "a", InterestMode.CURRENT_FUTURE, subscribers=True)
     upstream = face_towards(peer, above)
-    assert peer.router.routes.push(peer.local, "a") == ()
+    assert peer.router.routes.push_targets(peer.local, "a") == ()
     net.part(client, peer)
-    assert peer.router.routes.push(peer.local, "a") == (upstream,)
+    assert peer.router.routes.push_targets(peer.local, "a") == (upstream,)
 
 
 def test_removed_key_id_is_unknown(net: Network) -> None:
@@ -712,19 +714,19 @@ def test_message_with_unknown_entry_router_is_dropped() -> None:
     assert (
         router.receive(right, Declare(node_id=7, body=UndeclareToken(id=0, ext_wire_expr=WireExpr(0, "a"))), 0.0) == []
     )
-    assert router.routes.push(left, "a", 1) == (right,)
+    assert router.routes.push_targets(left, "a", 1) == (right,)
 
 
 def test_a_router_that_leaves_takes_its_declarations_with_it() -> None:
     router, (left,) = beside(WhatAmI.ROUTER)
     client, _ = router.add_face(ZenohId(99), WhatAmI.CLIENT, 0.0)
     router.receive(left, Declare(body=DeclareSubscriber(id=0, wire_expr=WireExpr(0, "a"))), 0.0)
-    assert router.routes.push(client, "a") == (left,)
+    assert router.routes.push_targets(client, "a") == (left,)
     assert router.remove_face(left, 1.0) == []
-    assert router.routes.push(client, "a") == ()
+    assert router.routes.push_targets(client, "a") == ()
     while (due := router.next_timeout()) is not None:
         router.handle_timeout(due)
-    assert router.routes.push(client, "a") == ()
+    assert router.routes.push_targets(client, "a") == ()
 
 
 def test_gossip_of_clients_is_ignored() -> None:
@@ -742,7 +744,7 @@ def test_a_new_session_of_a_node_outlives_the_old_one() -> None:
     second, _ = router.add_face(ZenohId(2), WhatAmI.PEER, 0.0)
     router.remove_face(first, 0.0)
     router.receive(second, Declare(body=DeclareSubscriber(id=1, wire_expr=WireExpr(0, "a"))), 0.0)
-    assert router.routes.push(router.add_local(), "a") == (second,)
+    assert router.routes.push_targets(router.add_local(), "a") == (second,)
 
 
 def test_only_forwarded_publications_get_timestamps() -> None:
@@ -889,7 +891,6 @@ class TestGroups:
         for message in (
             Declare(body=DeclareSubscriber(id=0, wire_expr=WireExpr(0, "a/**"))),
             Declare(body=DeclareQueryable(id=1, wire_expr=WireExpr(0, "a/**"))),
-            Interest(id=1, mode=InterestMode.CURRENT, subscribers=True),
             ResponseFinal(request_id=1),
         ):
             assert node.router.receive(member, message, 0.0) == []

@@ -20,9 +20,9 @@ from zenspark.transport.connection import (
 )
 from zenspark.transport.counters import LossReason
 from zenspark.transport.handshake import Acceptor, Capabilities, Initiator
-from zenspark.transport.receiver import Closed, MessageReceived, MessageRejected, PushRun
+from zenspark.transport.receiver import Closed, MessageReceived, MessageRejected
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import PushColumns
+from zenspark.wire.columns import PushColumns, PushRun
 from zenspark.wire.messages import (
     Close,
     Declare,
@@ -419,7 +419,7 @@ def test_lease_is_negotiated_and_announced() -> None:
     assert alice.next_timeout() == 1.0
     alice.note_sent(100.0)
     assert alice.next_timeout() == 5.0
-    alice.note_received(100.0)
+    alice.renew_leases(100.0)
     assert alice.next_timeout() == 101.0
 
 

@@ -367,7 +367,7 @@ class TestTime:
 
     def test_no_member_expires_while_reading_is_paused(self) -> None:
         first, _ = gathered(2)
-        first.group.note_received(100.0)
+        first.group.renew_leases(100.0)
         first.tick(105.0)
         assert first.others == [2]
 

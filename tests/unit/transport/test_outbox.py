@@ -8,6 +8,7 @@ from itertools import accumulate
 import pytest
 
 from zenspark.errors import LimitExceeded
+from zenspark.transport.counters import KINDS, MessageKind
 from zenspark.transport.framing import decompress
 from zenspark.transport.outbox import DONE, FULL, REFUSED, Outbox
 from zenspark.wire._bytes import encode_vle
@@ -24,7 +25,21 @@ from zenspark.wire.columns import (
     RowKind,
     StopReason,
 )
-from zenspark.wire.messages import Del, Fragment, Frame, Push, Put, ResponseFinal, TransportMessage
+from zenspark.wire.messages import (
+    Declare,
+    Del,
+    Fragment,
+    Frame,
+    Interest,
+    NetworkMessage,
+    NetworkOam,
+    Push,
+    Put,
+    Request,
+    Response,
+    ResponseFinal,
+    TransportMessage,
+)
 from zenspark.wire.values import Priority, QoS, WireExpr
 
 MASK = 0x0FFF_FFFF
@@ -253,6 +268,32 @@ def test_rows_go_out_in_order_in_batches_no_larger_than_agreed(size: int, priori
     assert payloads_in(carried(writes)) == PAYLOADS
 
 
+@pytest.mark.parametrize("low_latency", [False, True])
+def test_messages_are_counted_by_kind(low_latency: bool) -> None:
+    outbox = Outbox(2048, 0, MASK, low_latency=low_latency)
+    assert outbox.sent_by_kind == {}
+    for number, kind in enumerate(KINDS):
+        for _ in range(number + 1):
+            outbox.append(5, True, bytes([NETWORK_IDS[kind]]), None)
+    assert outbox.sent_by_kind == {kind: number + 1 for number, kind in enumerate(KINDS.values())}
+    extended(outbox, rows_of([b"x"] * 10 + [bytes(1000)] * 3))
+    if not low_latency:
+        outbox.append(5, True, message(bytes(5000)))
+        extended(outbox, rows_of([bytes(5000)]))
+    assert outbox.sent_by_kind[MessageKind.PUSH] == 1 + 13 + 2 * (not low_latency)
+
+
+NETWORK_IDS: dict[type[NetworkMessage], int] = {
+    Interest: 0x19,
+    ResponseFinal: 0x1A,
+    Response: 0x1B,
+    Request: 0x1C,
+    Push: 0x1D,
+    Declare: 0x1E,
+    NetworkOam: 0x1F,
+}
+
+
 def test_row_batches_are_contiguous_in_the_given_buffer() -> None:
     outbox, rows, room = Outbox(256, 0, MASK), rows_of(PAYLOADS), bytearray(1000)
     outbox.append_rows(5, True, rows, room)
@@ -316,6 +357,17 @@ def test_rows_that_do_not_fit_the_buffer_are_written_separately(room: int) -> No
     assert payloads_in(messages) == payloads
     sns = [message.sn for message in messages if isinstance(message, Frame | Fragment)]
     assert sns == list(range(10, 10 + len(messages)))
+
+
+def test_a_row_that_does_not_fit_behind_others_is_left_for_the_next_buffer() -> None:
+    outbox, rows, size = Outbox(256, 10, MASK, streamed=True), rows_of([bytes(50), bytes(700)]), 760
+    written = []
+    for count in (1, 2):
+        outbox.append_rows(5, True, rows, bytearray(size))
+        assert rows.row == count
+        written += [bytes(batch) for batch in outbox.pop_all()]
+    assert [len(batch) <= size for batch in written] == [True, True]
+    assert payloads_in(carried(written)) == [bytes(50), bytes(700)]
 
 
 @pytest.mark.parametrize("streamed", [True, False])
@@ -415,6 +467,7 @@ def test_forwarded_rows_are_written_as_if_appended(size: int, qos: bool, compres
         other.append_forwarded(rows)
     assert not other.lockfree_append_allowed
     assert other.next_sns == one.next_sns
+    assert other.sent_by_kind == one.sent_by_kind == {MessageKind.PUSH: 1 + len(MANY) - 2}
     assert batches(other) == batches(one)
 
 

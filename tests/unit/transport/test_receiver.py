@@ -5,18 +5,17 @@ from __future__ import annotations
 import pytest
 
 from zenspark.errors import DecodeError, LimitExceeded, ProtocolError, UnknownExtension
-from zenspark.transport.counters import LossReason
+from zenspark.transport.counters import LossReason, MessageKind
 from zenspark.transport.receiver import (
     Closed,
     FrameReceiver,
     LaneParameters,
     MessageReceived,
     MessageRejected,
-    PushRun,
     ReceiverEvent,
 )
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import BatchDecoder, Framing, PushColumns
+from zenspark.wire.columns import BatchDecoder, Framing, PushColumns, PushRun
 from zenspark.wire.messages import (
     Close,
     Declare,
@@ -89,6 +88,25 @@ def test_events_are_in_order_and_keep_alives_ignored(receiver: FrameReceiver) ->
     assert join == JOIN
     assert isinstance(closed, Closed)
     assert (closed.reason, closed.by_peer) == (5, True)
+
+
+def test_columns_may_be_used_otherwise_behind_a_message(receiver: FrameReceiver) -> None:
+    """A node handles many small messages of one link in portions; another link, or its end, comes in between."""
+    other = FrameReceiver(
+        LaneParameters(qos=True, sn_mask=0x7F, patch=1, first=FIRST, message_limit=100), receiver._columns
+    )
+    final = ResponseFinal(request_id=1)
+    events = receiver.events(BatchDecoder(frame(push(b"1"), final, push(b"2"), sn=50), Framing.BATCH))
+
+    def payloads(event: ReceiverEvent) -> list[NetworkMessage]:
+        assert isinstance(event, PushRun)
+        return [event.columns.push(row) for row in range(event.start, event.stop)]
+
+    assert payloads(next(events)) == [push(b"1")]
+    assert next(events) == MessageReceived(final, True)
+    elsewhere = other.events(BatchDecoder(frame(push(b"3"), push(b"4"), sn=50), Framing.BATCH))
+    assert payloads(next(elsewhere)) == [push(b"3"), push(b"4")]
+    assert payloads(next(events)) == [push(b"2")]
 
 
 def test_pieces_are_joined_and_a_message_without_its_beginning_is_lost(receiver: FrameReceiver) -> None:
@@ -183,20 +201,6 @@ def test_priorities_must_have_been_announced() -> None:
         receive_all(receiver, frame(push(), sn=10, priority=Priority.REAL_TIME))
 
 
-def test_template_includes_the_local_clock_id() -> None:
-    put, deletion = (
-        Push(wire_expr=WireExpr(0, "a"), body=Put(payload=b"1")),
-        Push(wire_expr=WireExpr(0, "a"), body=Del()),
-    )
-    raw = encode(Frame(reliable=True, sn=5, msgs=(put, deletion)))
-    columns = PushColumns(2)
-    BatchDecoder(len(raw).to_bytes(2, "little") + raw).decode(columns)
-    plain = PushRun(columns, 0, 2)
-    assert plain.template_at(0) == columns.template_at(0)
-    stamped = PushRun(columns, 0, 2, timestamped_by=ZenohId(7))
-    assert [stamped.template_at(index).timestamp_id for index in range(2)] == [ZenohId(7), None]
-
-
 SHARED = Push(wire_expr=WireExpr(0, "demo/k"), body=Put(shm=True, payload=b"\x00"))
 FINAL = Declare(body=DeclareFinal())
 
@@ -205,6 +209,7 @@ def test_every_message_that_is_handed_over_is_counted(receiver: FrameReceiver) -
     batch = frame(push(), push(), FINAL, push(), sn=50) + frame(push(), sn=51) + frame(FINAL, sn=52)
     assert len(receive_all(receiver, batch)) == 6
     assert (receiver.receive_counters.received, receiver.receive_counters.lost) == (6, {})
+    assert receiver.receive_counters.received_by_kind == {MessageKind.DECLARE: 2, MessageKind.PUSH: 4}
 
 
 def test_repetitions_are_not_counted(receiver: FrameReceiver) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from zenspark.types.arguments import parse_decimal, require_type, require_type_or_default, to_bool, to_count, to_timeout
+from zenspark.types.enums import SampleKind
 
 
 def test_require_type_returns_values_of_that_type() -> None:
@@ -64,3 +65,8 @@ def test_numbers_of_other_nodes_have_as_many_bits_as_they_may() -> None:
     for wrong in ("", "-1", "+1", " 1", "1.0", "x", str(1 << 64), "9" * 21, "9" * 5000):
         assert parse_decimal(wrong) is None
     assert parse_decimal("8", bits=3) is None
+
+
+def test_an_enumeration_is_named_with_its_members() -> None:
+    with pytest.raises(TypeError, match=r"expected SampleKind \(PUT, DELETE\), found 'str'"):
+        require_type(SampleKind, "PUT")

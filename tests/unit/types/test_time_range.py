@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from zenspark.clock import NTP64_MAX_SECONDS
 from zenspark.errors import UsageError
-from zenspark.types.time_range import TimeRange
+from zenspark.types.selector import Parameters
+from zenspark.types.time_range import TimeRange, replace_length, time_range_text
 
 NOW = 1000.0
 
@@ -41,8 +43,49 @@ def test_a_bound_beyond_all_timestamps_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "now()", "[now()]", "[now(5x)..]", "[yesterday..]", "[now();]", "[..2026-13-01T00:00:00Z]"]
+    "text", ["", "now()", "[now()]", "[now(5x)..]", "[yesterday..]", "[now();]", "[;3s]", "[..2026-13-01T00:00:00Z]"]
 )
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="expected"):
         TimeRange.parse(text, NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("_time=[now(-2m);3s]", "[now(-2m);3s]"),
+        ("_time=]now(-2m);3s[;_limit=1", "]now(-2m);3s["),
+        ("a=[;_time=[now(-2m);3s];b", "[now(-2m);3s]"),
+        ("_limit=1;_time=[now(-1h)..]", "[now(-1h)..]"),
+        ("_time=[..];x]", "[..]"),
+        ("_time=[now(-2m);3s=1]", "[now(-2m)"),
+        ("_time=[now(-2m);x", "[now(-2m)"),
+        ("_time;[..]", ""),
+        ("_time", ""),
+        ("x;y=1", None),
+        ("", None),
+    ],
+)
+def test_length_of_a_range_is_part_of_the_parameter(text: str, found: str | None) -> None:
+    assert time_range_text(Parameters(text)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("[now(-1h)..]", "[now(-1h)..]"),
+        ("[now(-2m);3s]", "[now(-2m)..now(-117s)]"),
+        ("]now();1.5m[", "]now()..now(90s)["),
+        ("[now(-1h);1h]", "[now(-1h)..now(0s)]"),
+        ("[now(-1d);250ms]", "[now(-1d)..now(-86399.75s)]"),
+        ("[2026-01-01T00:00:00Z;1d]", "[2026-01-01T00:00:00Z..2026-01-02T00:00:00Z]"),
+        ("[now(-1d);1e300]", "[now(-1d)..]"),
+        ("[2026-01-01T00:00:00Z;5000w]", "[2026-01-01T00:00:00Z..]"),
+        ("[2026-01-01T00:00:00.5Z;1ms]", "[2026-01-01T00:00:00.5Z..2026-01-01T00:00:00.501000Z]"),
+    ],
+)
+def test_length_of_a_range_becomes_its_end(text: str, found: str) -> None:
+    assert replace_length(text) == found
+    given, made = TimeRange.parse(text, NOW), TimeRange.parse(found, NOW)
+    assert (made.start, made.has_start, made.has_end) == (given.start, given.has_start, given.has_end)
+    assert made.end == pytest.approx(given.end) or (made.end > NTP64_MAX_SECONDS and given.end > NTP64_MAX_SECONDS)

@@ -170,3 +170,10 @@ def test_views_keep_references_even() -> None:
 
 def test_the_buffer_method_of_python_312() -> None:
     assert bytes(ZBytes(b"abc").__buffer__(0)) == b"abc"
+
+
+def test_a_document_gets_a_hint() -> None:
+    with pytest.raises(TypeError, match=r"found 'dict'; json.dumps\(...\) makes a str of it"):
+        ZBytes({"x": 1})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"found 'object'$"):
+        ZBytes(object())  # type: ignore[arg-type]

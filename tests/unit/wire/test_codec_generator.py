@@ -157,6 +157,7 @@ def test_the_traced_codec_tells_where_fields_stand() -> None:
     }
 
 
+@pytest.mark.slow
 @examples(60)
 @given(message=strategies.transport())
 def test_the_traced_codec_reads_the_same(message: Message) -> None:

@@ -14,7 +14,7 @@ from zenspark.wire._bytes import encode_vle
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import BatchDecoder, Framing, PushColumns, StopReason
 from zenspark.wire.declare import Message, replace
-from zenspark.wire.templates import MAX_TEMPLATE_BYTES, MessageTemplate, TemplateDecoder, push_head, push_header
+from zenspark.wire.templates import MAX_TEMPLATE_BYTES, MessageTemplate, TemplateDecoder, push_header, put_header
 
 REQUEST = messages.Request(
     request_id=7, wire_expr=wire.WireExpr(0, "a/b"), timeout_ms=10_000, body=messages.Query(parameters="x=1")
@@ -55,6 +55,7 @@ def test_only_the_payload_differs(size: int) -> None:
     assert read_all(TemplateDecoder(), framed(*map(encode, told))) == told
 
 
+@pytest.mark.slow
 @strategies.examples(50)
 @given(st.lists(strategies.messages(messages.Request) | strategies.messages(messages.Response), max_size=4))
 def test_whatever_comes_in_between(told: list[messages.NetworkMessage]) -> None:
@@ -106,6 +107,7 @@ NUMBERED = (
 )
 
 
+@pytest.mark.slow
 @given(NUMBERED)
 def test_a_template_with_an_id_is_the_message(
     message: messages.Request | messages.Response | messages.ResponseFinal,
@@ -115,6 +117,7 @@ def test_a_template_with_an_id_is_the_message(
         assert template.with_id(number) == encode(replace(message, request_id=number))
 
 
+@pytest.mark.slow
 @given(strategies.messages(messages.Response), strategies.messages(messages.Reply), strategies.messages(messages.Put))
 def test_a_template_that_ends_at_its_payload_takes_any_payload(
     response: messages.Response, reply: messages.Reply, put: messages.Put
@@ -128,6 +131,7 @@ def test_a_template_that_ends_at_its_payload_takes_any_payload(
         assert head + encode_vle(len(payload)) + payload == encode(with_payload(payload))
 
 
+@pytest.mark.slow
 @given(strategies.messages(messages.Push))
 def test_a_push_is_its_header_and_its_body(push: messages.Push) -> None:
     bare = messages.Push(wire_expr=push.wire_expr, qos=push.qos, node_id=push.node_id, body=push.body)
@@ -136,9 +140,10 @@ def test_a_push_is_its_header_and_its_body(push: messages.Push) -> None:
     assert push_header(push.wire_expr, push.qos, push.node_id) + body == encode(bare)
 
 
+@pytest.mark.slow
 @given(strategies.messages(messages.Push), strategies.messages(messages.Put))
 def test_a_put_is_its_head_and_its_payload(push: messages.Push, put: messages.Put) -> None:
     bare = messages.Put(encoding=put.encoding, payload=put.payload)
-    head = push_head(push.wire_expr, push.qos, put.encoding)
+    head = put_header(push.wire_expr, push.qos, put.encoding)
     whole = encode(messages.Push(wire_expr=push.wire_expr, qos=push.qos, body=bare))
     assert head + encode_vle(len(put.payload)) + put.payload == whole

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 
 from tests.strategies import examples, link_states, network, scouting, transport
@@ -56,6 +57,7 @@ def test_accounts_for_every_byte_of_scouting(message: Message) -> None:
     check_whole(found, data)
 
 
+@pytest.mark.slow
 @given(transport())
 @examples(60)
 def test_accounts_for_every_byte_of_transport(message: Message) -> None:
@@ -65,6 +67,7 @@ def test_accounts_for_every_byte_of_transport(message: Message) -> None:
     check_whole(found, data)
 
 
+@pytest.mark.slow
 @given(network())
 @examples(60)
 def test_accounts_for_every_byte_of_network(message: Message) -> None:

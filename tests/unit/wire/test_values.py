@@ -599,8 +599,11 @@ def test_there_is_a_weight_for_each_link() -> None:
 
 def test_the_qos_of_a_response_is_its_own_or_that_of_its_request() -> None:
     asked, own = QoS(Priority.DATA_HIGH, Congestion.BLOCK), QoS(Priority.DATA, Congestion.DROP, express=True)
-    assert own.of_response(asked) is own
-    assert QoS.DEFAULT.of_response(asked) is asked
+    assert asked.of_response(own) is own
+    assert asked.of_response(None) is asked
+    assert asked.of_response(QoS.DEFAULT) is QoS.DEFAULT
+    assert [asked.response_extension(each) for each in (own, asked, QoS.DEFAULT)] == [own, asked, QoS.DEFAULT]
+    assert [QoS.DEFAULT.response_extension(each) for each in (own, QoS.DEFAULT)] == [own, None]
     assert asked.not_before(QoS(Priority.REAL_TIME)) is asked
     assert asked.not_before(own) == QoS(Priority.DATA, Congestion.BLOCK)
 

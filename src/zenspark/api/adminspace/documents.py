@@ -1,6 +1,6 @@
 """Documents of the admin space of a node, under `@/<zid>/<role>`; each is made when it is queried.
 
-Keys and shapes are those of eclipse-zenoh 1.10.2; protocol.md section 17. `counters`, and the metrics whose names begin
+Keys and fields are those of eclipse-zenoh 1.10.2; protocol.md section 17. `counters`, and the metrics whose names begin
 with `zenspark`, are ours. Nothing is kept here: everything is read from the node and its router, with the node's lock.
 """
 
@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from zenspark import __version__, build_kind
+from zenspark.api.adminspace.openmetrics import MEDIA_TYPE
 from zenspark.key.match import intersects
 from zenspark.net.links.base import Link
 from zenspark.net.node.node import Node
@@ -28,7 +29,6 @@ from zenspark.types.encoding import Encoding
 from zenspark.wire.values import WhatAmI, ZenohId
 
 VERSION = f"zenspark {__version__} ({build_kind()})"
-METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 ANYTHING = "**"
 
 COUNTED = {
@@ -85,7 +85,7 @@ class AdminDocuments:
         yield f"{self.root}/counters", self._counters
         for region, draw in self._graphs():
             key = f"{self.root}/linkstate/{region}"
-            yield key, partial(self._drawn, key, draw)
+            yield key, partial(self._draw_document, key, draw)
         network = self._node.router.network
         if network is not None:
             yield from self._successors(network)
@@ -138,8 +138,8 @@ class AdminDocuments:
         text = "".join(f"{line}\n" for line in self._metric_lines(parameters.get("descriptors") != "false"))
         key = f"{self.root}/metrics"
         if parameters.get("compression") == "false":
-            return Document(key, text.encode(), Encoding(METRICS))
-        return Document(key, gzip.compress(text.encode()), Encoding(f"{METRICS};content-encoding=gzip"))
+            return Document(key, text.encode(), Encoding(MEDIA_TYPE))
+        return Document(key, gzip.compress(text.encode()), Encoding(f"{MEDIA_TYPE};content-encoding=gzip"))
 
     def _metric_lines(self, described: bool) -> Iterator[str]:
         identity = self._node.identity
@@ -190,7 +190,7 @@ class AdminDocuments:
             yield NORTH, partial(self._draw_north, network)
 
     @staticmethod
-    def _drawn(key: str, draw: Callable[[], str]) -> Document:
+    def _draw_document(key: str, draw: Callable[[], str]) -> Document:
         return Document(key, draw().encode(), Encoding.TEXT_PLAIN)
 
     def _draw_neighbours(self, regions: tuple[Region, ...]) -> str:
@@ -236,10 +236,10 @@ class AdminDocuments:
     def _holders(
         self, name: str, look_up: Callable[[str], dict[str, OwnersByRole]], key_expr: str
     ) -> Iterator[Document]:
-        found: dict[str, OwnersByRole] = {}
+        owners_by_key: dict[str, OwnersByRole] = {}
         for rest in relative_key_exprs(key_expr, f"{self.root}/{name}"):
-            found.update(look_up(rest))
-        for key, holders in found.items():
+            owners_by_key.update(look_up(rest))
+        for key, holders in owners_by_key.items():
             yield as_json(f"{self.root}/{name}/{key}", holders)
 
 

@@ -13,9 +13,10 @@ from zenspark.clock import ns_from_ntp64
 from zenspark.errors import ZError
 from zenspark.key import KeyExpr
 from zenspark.types.arguments import MAX_DECIMAL_DIGITS, parse_decimal
+from zenspark.types.ids import SOURCE_SN_MODULUS
 from zenspark.types.query import Query, reply_stored
 from zenspark.types.selector import Parameters
-from zenspark.types.time_range import TimeRange
+from zenspark.types.time_range import TimeRange, time_range_text
 from zenspark.wire.messages import Del, Put
 
 logger = logging.getLogger("zenspark.api")
@@ -49,27 +50,27 @@ class PublisherCache:
     def select(self, parameters: Parameters) -> list[Put | Del]:
         """Return the samples that the parameters `_sn`, `_time` and `_max` select."""
         with self._lock:
-            found = list(self._bodies)
+            bodies = list(self._bodies)
         numbers = parameters.get("_sn")
         if numbers is not None:
-            found = _numbered(found, numbers)
-        times = parameters.get("_time")
+            bodies = _select_numbers(bodies, numbers)
+        times = time_range_text(parameters)
         if times is not None:
             range_ = TimeRange.parse(times, self._clock())
-            found = [body for body in found if body.timestamp is None or _seconds(body.timestamp.ntp64) in range_]
+            bodies = [body for body in bodies if body.timestamp is None or _seconds(body.timestamp.ntp64) in range_]
         most = parse_decimal(parameters.get("_max") or "")
-        return found[-most:] if most else found
+        return bodies[-most:] if most else bodies
 
 
 def _seconds(ntp64: int) -> float:
     return ns_from_ntp64(ntp64) / 1e9
 
 
-def _numbered(bodies: list[Put | Del], text: str) -> list[Put | Del]:
+def _select_numbers(bodies: list[Put | Del], text: str) -> list[Put | Del]:
     """Return the samples with a number in the range `from..to`, whose sides may be empty, or with one number."""
     parts = _SEQUENCE_RANGE.fullmatch(text)
     if parts is None or (not parts[1] and not parts[3]):
         return bodies
     first = int(parts[1] or 0)
-    last = first if parts[2] is None else int(parts[3]) if parts[3] else 1 << 32
+    last = first if parts[2] is None else int(parts[3]) if parts[3] else SOURCE_SN_MODULUS
     return [body for body in bodies if body.source_info is not None and first <= body.source_info.sn <= last]

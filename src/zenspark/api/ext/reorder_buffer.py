@@ -13,14 +13,13 @@ from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from zenspark.types.ids import EntityGlobalId
+from zenspark.types.ids import SOURCE_SN_MODULUS, EntityGlobalId
 from zenspark.types.sample import Sample
 from zenspark.types.timestamps import Timestamp, TimestampId
 
 MAX_SOURCES = 10_000
 """How many publishers are remembered; the one that was silent for the longest time is forgotten first."""
-_SEQUENCE_MODULUS = 1 << 32
-_HALF_MODULUS = 1 << 31
+_HALF_MODULUS = SOURCE_SN_MODULUS // 2
 """From this distance on, a number counts as an earlier one: numbers start again at 0 after the largest."""
 
 P = TypeVar("P")
@@ -90,45 +89,45 @@ class ReorderBuffer:
         source = _get(self._numbered, publisher_id)
         if source.last is None:
             if not self._awaits_history and not source.pending_queries:
-                return self._hand_over(source, sn, sample)
+                return self._deliver_from(source, sn, sample)
             source.held[sn] = sample
             return self._first_of(source) if self._is_full(source) else []
-        ahead = (sn - source.last) % _SEQUENCE_MODULUS
+        ahead = (sn - source.last) % SOURCE_SN_MODULUS
         if ahead == 1:
-            return self._hand_over(source, sn, sample)
+            return self._deliver_from(source, sn, sample)
         if ahead == 0 or ahead >= _HALF_MODULUS:
             return []
         if self._recovers:
             source.held[sn] = sample
             return []
-        return [Miss(publisher_id, ahead - 1), *self._hand_over(source, sn, sample)]
+        return [Miss(publisher_id, ahead - 1), *self._deliver_from(source, sn, sample)]
 
     def _first_of(self, source: PublisherState[int]) -> list[Delivery]:
         sn = _in_order(source.held)[0]
-        return self._hand_over(source, sn, source.held.pop(sn))
+        return self._deliver_from(source, sn, source.held.pop(sn))
 
-    def _hand_over(self, source: PublisherState[int], sn: int, sample: Sample) -> list[Delivery]:
+    def _deliver_from(self, source: PublisherState[int], sn: int, sample: Sample) -> list[Delivery]:
         """Return this sample, and those held back that follow it without a gap."""
-        found: list[Delivery] = [sample]
-        while (after := source.held.pop((sn + 1) % _SEQUENCE_MODULUS, None)) is not None:
-            found.append(after)
-            sn = (sn + 1) % _SEQUENCE_MODULUS
+        deliveries: list[Delivery] = [sample]
+        while (after := source.held.pop((sn + 1) % SOURCE_SN_MODULUS, None)) is not None:
+            deliveries.append(after)
+            sn = (sn + 1) % SOURCE_SN_MODULUS
         source.last = sn
-        return found
+        return deliveries
 
     def _release_numbered(self, publisher_id: EntityGlobalId, source: PublisherState[int]) -> list[Delivery]:
         """Return the samples held back, and report those missing in between: no query is pending any more."""
-        found: list[Delivery] = []
+        deliveries: list[Delivery] = []
         held, source.held = source.held, {}
         for sn in _in_order(held):
-            ahead = 1 if source.last is None else (sn - source.last) % _SEQUENCE_MODULUS
+            ahead = 1 if source.last is None else (sn - source.last) % SOURCE_SN_MODULUS
             if ahead == 0 or ahead >= _HALF_MODULUS:
                 continue
             if ahead > 1:
-                found.append(Miss(publisher_id, ahead - 1))
-            found.append(held[sn])
+                deliveries.append(Miss(publisher_id, ahead - 1))
+            deliveries.append(held[sn])
             source.last = sn
-        return found
+        return deliveries
 
     # -- stamps
 
@@ -143,13 +142,13 @@ class ReorderBuffer:
         return self._release_stamped(source) if self._is_full(source) and not source.pending_queries else []
 
     def _release_stamped(self, source: PublisherState[Timestamp]) -> list[Delivery]:
-        found: list[Delivery] = []
+        deliveries: list[Delivery] = []
         held, source.held = source.held, {}
         for stamp in sorted(held):
             if source.last is None or stamp > source.last:
-                found.append(held[stamp])
+                deliveries.append(held[stamp])
                 source.last = stamp
-        return found
+        return deliveries
 
     # -- queries
 
@@ -159,14 +158,14 @@ class ReorderBuffer:
     def history_finished(self) -> list[Delivery]:
         """Return the samples held back: the query for the history of all publishers has finished."""
         self._awaits_history = False
-        found: list[Delivery] = []
+        deliveries: list[Delivery] = []
         for publisher_id, numbered in self._numbered.items():
             if not numbered.pending_queries:
-                found += self._release_numbered(publisher_id, numbered)
+                deliveries += self._release_numbered(publisher_id, numbered)
         for stamped in self._stamped.values():
             if not stamped.pending_queries:
-                found += self._release_stamped(stamped)
-        return found
+                deliveries += self._release_stamped(stamped)
+        return deliveries
 
     def query_started(self, publisher_id: SourceId) -> None:
         """Note that samples of a publisher are queried."""
@@ -199,7 +198,7 @@ class ReorderBuffer:
     def range_after_last(self, publisher_id: EntityGlobalId) -> str:
         """Return the numbers after the last one delivered."""
         last = _get(self._numbered, publisher_id).last
-        return ".." if last is None else f"{(last + 1) % _SEQUENCE_MODULUS}.."
+        return ".." if last is None else f"{(last + 1) % SOURCE_SN_MODULUS}.."
 
     def range_up_to(self, publisher_id: EntityGlobalId, newest: int) -> str | None:
         """Return the numbers to query after a heartbeat; None if all have arrived or are queried."""
@@ -207,7 +206,7 @@ class ReorderBuffer:
         source = _get(self._numbered, publisher_id)
         if source.pending_queries or (is_new and self._awaits_history):
             return None
-        if source.last is not None and not 0 < (newest - source.last) % _SEQUENCE_MODULUS < _HALF_MODULUS:
+        if source.last is not None and not 0 < (newest - source.last) % SOURCE_SN_MODULUS < _HALF_MODULUS:
             return None
         return f"{self.range_after_last(publisher_id)}{newest}"
 
@@ -231,4 +230,4 @@ def _in_order(held: dict[int, Sample]) -> list[int]:
     if not held:
         return []
     one = next(iter(held))
-    return sorted(held, key=lambda sn: (sn - one + _HALF_MODULUS) % _SEQUENCE_MODULUS)
+    return sorted(held, key=lambda sn: (sn - one + _HALF_MODULUS) % SOURCE_SN_MODULUS)

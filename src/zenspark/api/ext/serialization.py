@@ -259,7 +259,7 @@ def _write(out: bytearray, obj: Value) -> None:
     elif tp is bool:
         out.append(obj)
     elif tp in FLOATS:
-        out += _packed(FLOATS[tp], obj)
+        out += _pack_float(FLOATS[tp], obj)
     elif tp is str or tp in BYTES:
         raw = obj.encode() if tp is str else bytes(obj)
         _write_count(out, len(raw))
@@ -289,7 +289,7 @@ def _write_count(out: bytearray, count: int) -> None:
     out.append(count)
 
 
-def _packed(form: str, number: float) -> bytes:
+def _pack_float(form: str, number: float) -> bytes:
     try:
         return struct.pack(form, number)
     except OverflowError:  # beyond 32 bits is infinity, as everywhere but in Python

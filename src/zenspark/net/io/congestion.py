@@ -1,6 +1,7 @@
 """Congestion control of one link: how long a message waits while the link has unsent bytes, by its QoS.
 
-- Block: as long as the peer takes any bytes; after `block_wait` seconds without progress the peer is unresponsive.
+- Block: as long as the peer takes any bytes; after `block_wait` seconds without progress the peer is closed as a
+  slow consumer.
 - BlockFirst: one message waits like Block, and the others are dropped meanwhile.
 - Drop: `drop_wait` seconds, once; until the link has drained, the following messages are dropped without waiting.
 
@@ -17,11 +18,14 @@ from typing import Protocol
 import msgspec
 
 from zenspark.net.io.waiters import Waiters
-from zenspark.net.loop.event_loop import yield_leadership
+from zenspark.net.loop.leader_follower import yield_leadership
 from zenspark.wire.values import Congestion
 
 MAX_BACKLOG_BYTES = 1 << 25
 """Default limit of the unsent bytes of a link; beyond it the session is closed."""
+BLOCK_WAIT_SETTING = "transport/link/tx/queue/congestion_control/block/wait_before_close"
+MAX_BACKLOG_SETTING = "transport/link/tx/queue/max_backlog"
+"""Configuration keys of `block_wait` and `max_backlog`, for log lines."""
 RECHECK_SECONDS = 0.05
 """Seconds after which a waiting thread offers the bytes to the link itself: the loop may be busy."""
 
@@ -32,7 +36,7 @@ class WriterSettings(msgspec.Struct, frozen=True):
     drop_wait: float = 0.001
     """How long a message with Drop waits for a link with unsent bytes."""
     block_wait: float = 5.0
-    """How long a peer may take no bytes at all while a message with Block waits, before it is unresponsive."""
+    """How long a peer may take no bytes at all while a message with Block waits, before it is closed."""
     idle_before_direct_write: float = 50e-6
     """How long nothing was written before a message is worth a write of its own."""
     batch_fill_wait: float = 0.001
@@ -41,6 +45,16 @@ class WriterSettings(msgspec.Struct, frozen=True):
     """How long the peer may take no bytes after the session has ended, before the link is closed."""
     max_backlog: int = MAX_BACKLOG_BYTES
     """Unsent bytes of a link beyond which the session is closed."""
+
+
+def describe_stall(seconds: float) -> str:
+    """Say why a session is closed whose peer took no bytes for so long."""
+    return f"slow consumer: took no bytes for {seconds:g} s ({BLOCK_WAIT_SETTING})"
+
+
+def describe_backlog(size: int) -> str:
+    """Say why a session is closed whose link has so many unsent bytes."""
+    return f"slow consumer: backlog of {size} bytes ({MAX_BACKLOG_SETTING})"
 
 
 class CongestedLink(Protocol):
@@ -64,7 +78,7 @@ class CongestedLink(Protocol):
     def on_waiting(self, is_waiting: bool) -> None:
         """A thread starts (True) or stops (False) to wait for progress of the peer."""
 
-    def on_unresponsive(self, seconds: float) -> None:
+    def on_slow_consumer(self, seconds: float) -> None:
         """The peer has taken no bytes for so many seconds while a message waited."""
 
 
@@ -147,6 +161,6 @@ class CongestionPolicy:
             if link.bytes_sent != bytes_sent:
                 bytes_sent, deadline = link.bytes_sent, now + seconds
             elif now >= deadline:
-                link.on_unresponsive(seconds)
+                link.on_slow_consumer(seconds)
                 return False
         return not link.is_closed

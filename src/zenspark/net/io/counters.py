@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from zenspark.transport.counters import LossReason, ReceiveCounters
+from zenspark.transport.counters import LossReason, MessageKind, ReceiveCounters
 from zenspark.wire.values import ZenohId
 
 logger = logging.getLogger("zenspark.net")
@@ -32,9 +32,10 @@ class DropReason(StrEnum):
     CONGESTION = "congestion"
     """The link was congested, and the message may be dropped."""
     BLOCKED = "blocked"
-    """The message waited for the link until the session ended, or the neighbour was unresponsive."""
+    """The message waited for the link until the session ended, or the neighbour was closed as a slow consumer."""
     UNRESPONSIVE = "unresponsive"
-    """The message was in an unsent batch when the unresponsive neighbour was closed; counted once per batch."""
+    """The message was in an unsent batch when the neighbour was closed as a slow consumer, with the protocol's reason
+    UNRESPONSIVE; counted once per batch."""
     TOO_LARGE = "too_large"
     """The message does not fit a batch of a session without fragments."""
     BACKLOG = "backlog"
@@ -55,13 +56,14 @@ LOSS_TEXTS = {
 """What is counted, and the reason, as logged."""
 DROP_TEXTS = {
     DropReason.CONGESTION: "the link was full",
-    DropReason.BLOCKED: "the link ended, or took nothing for too long, while they waited for it",
-    DropReason.UNRESPONSIVE: "in batches, counted once each, when the neighbour was given up as unresponsive",
+    DropReason.BLOCKED: "the session ended, or the link took no bytes for too long, while they waited",
+    DropReason.UNRESPONSIVE: "in unsent batches, counted once each, when the neighbour was closed as a slow consumer",
     DropReason.TOO_LARGE: "too large for a session without fragments",
-    DropReason.BACKLOG: "more waited for the link than transport/link/tx/queue/max_backlog",
+    DropReason.BACKLOG: "the backlog of the link exceeded transport/link/tx/queue/max_backlog",
 }
 
 R = TypeVar("R", LossReason, DropReason)
+C = TypeVar("C", LossReason, DropReason, MessageKind)
 
 
 class NeighbourTotals(msgspec.Struct, frozen=True):
@@ -71,6 +73,42 @@ class NeighbourTotals(msgspec.Struct, frozen=True):
     received: int
     lost: dict[LossReason, int]
     dropped: dict[DropReason, int]
+    received_by_kind: dict[MessageKind, int] = msgspec.field(default_factory=dict)
+    """`received`, by kind."""
+
+
+class MessageTotals(msgspec.Struct):
+    """The counters of several neighbours, added up."""
+
+    received_by_kind: dict[MessageKind, int] = msgspec.field(default_factory=dict)
+    lost: dict[LossReason, int] = msgspec.field(default_factory=dict)
+    dropped: dict[DropReason, int] = msgspec.field(default_factory=dict)
+
+    def add(self, other: NeighbourTotals | MessageTotals) -> None:
+        """Add the counters of other neighbours."""
+        _add_counts(self.received_by_kind, other.received_by_kind)
+        _add_counts(self.lost, other.lost)
+        _add_counts(self.dropped, other.dropped)
+
+
+class LinkTraffic(msgspec.Struct):
+    """Bytes and sent messages of links."""
+
+    bytes_received: int = 0
+    bytes_sent: int = 0
+    sent_by_kind: dict[MessageKind, int] = msgspec.field(default_factory=dict)
+    """Messages that were sent or wait to be sent, by kind."""
+
+    def add(self, other: LinkTraffic) -> None:
+        """Add the traffic of other links."""
+        self.bytes_received += other.bytes_received
+        self.bytes_sent += other.bytes_sent
+        _add_counts(self.sent_by_kind, other.sent_by_kind)
+
+
+def _add_counts(counts: dict[C, int], others: Mapping[C, int]) -> None:
+    for name, count in others.items():
+        counts[name] = counts.get(name, 0) + count
 
 
 class NeighbourCounters:
@@ -86,6 +124,10 @@ class NeighbourCounters:
         self._lost_before: Mapping[LossReason, int] = {}
         self._dropped_before: Mapping[DropReason, int] = {}
         """The counts in the last report."""
+
+    def __str__(self) -> str:
+        """Return zid and address, as log lines name a neighbour."""
+        return f"{self.zid} ({self._address})"
 
     @property
     def is_open(self) -> bool:
@@ -113,12 +155,13 @@ class NeighbourCounters:
         link_counters = ReceiveCounters()
         for counters in (self._past, *self._open):
             link_counters.add(counters)
-        return NeighbourTotals(self.zid, link_counters.received, link_counters.lost, dict(self._dropped))
+        by_kind = link_counters.received_by_kind
+        return NeighbourTotals(self.zid, link_counters.received, link_counters.lost, dict(self._dropped), by_kind)
 
     def report(self) -> None:
         """Log the losses and drops since the last report, one line per reason."""
         totals = self.totals
-        neighbour = f"{self.zid} ({self._address}) in the last {REPORT_SECONDS:g} s"
+        neighbour = f"{self} in the last {REPORT_SECONDS:g} s"
         for loss, count in _increases(totals.lost, self._lost_before):
             what, why = LOSS_TEXTS[loss]
             logger.warning("lost %d %s from %s: %s; %d in all", count, what, neighbour, why, totals.lost[loss])
@@ -154,6 +197,8 @@ class CounterRegistry:
         self._lock = lock
         self._neighbours: dict[ZenohId, NeighbourCounters] = {}
         """In the order in which they joined or left last."""
+        self._forgotten = MessageTotals()
+        """The counters of neighbours that were removed."""
         self._is_due = False
         """Whether the next report is scheduled."""
 
@@ -162,6 +207,16 @@ class CounterRegistry:
         """The counters of each neighbour; from any thread."""
         with self._lock:
             return [counters.totals for counters in self._neighbours.values()]
+
+    @property
+    def message_totals(self) -> MessageTotals:
+        """The counters of all neighbours, those that were removed included, so that none decreases; from any thread."""
+        found = MessageTotals()
+        with self._lock:
+            found.add(self._forgotten)
+            for counters in self._neighbours.values():
+                found.add(counters.totals)
+        return found
 
     def open(self, zid: ZenohId, address: str, link_counters: ReceiveCounters) -> NeighbourCounters:
         """Return the counters of a neighbour, with those of a new link added."""
@@ -191,7 +246,7 @@ class CounterRegistry:
         if excess > 0:
             gone = [zid for zid, counters in self._neighbours.items() if not counters.is_open]
             for zid in gone[:excess]:
-                del self._neighbours[zid]
+                self._forgotten.add(self._neighbours.pop(zid).totals)
 
     def _report_later(self) -> None:
         self._is_due = True

@@ -15,13 +15,14 @@ from __future__ import annotations
 import logging
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Protocol
 
 from zenspark.errors import CloseReason, LinkError
 from zenspark.net.io.congestion import CongestionPolicy, WriterSettings
-from zenspark.net.io.counters import DropReason
+from zenspark.net.io.counters import DropReason, LinkTraffic
 from zenspark.net.io.link_observer import IgnoredLinkEvents, LinkObserver
 from zenspark.net.io.waiters import Waiters
 from zenspark.net.io.writer import HasOutbox, LinkWriter
@@ -30,7 +31,8 @@ from zenspark.net.loop.event_loop import EventLoop, Timer, detach_after_fork
 from zenspark.net.loop.read_coalescing import ReadCoalescer
 from zenspark.transport.connection import Connection, ConnectionState, Event, Send
 from zenspark.transport.handshake import Opened
-from zenspark.transport.receiver import Closed, PushRun
+from zenspark.transport.receiver import Closed, MessageReceived
+from zenspark.wire.columns import PushRun
 
 logger = logging.getLogger("zenspark.net")
 
@@ -41,6 +43,8 @@ MAX_LINGER_EXTENSIONS = 10
 unsent bytes in memory for ever."""
 MAX_READS_PER_TURN = 16
 """Reads of one link with buffered data before other links get their turn."""
+MAX_EVENTS_PER_TURN = 256
+"""Events of one read before other links get their turn: a read may have tens of thousands of small requests."""
 
 
 class TransportMachine(HasOutbox, Protocol):
@@ -49,8 +53,8 @@ class TransportMachine(HasOutbox, Protocol):
     def close(self, reason: CloseReason, text: str) -> Closed:
         """End the session."""
 
-    def note_received(self, now: float) -> None:
-        """Renew the lease of every peer, because this node has not read."""
+    def renew_leases(self, now: float) -> None:
+        """Renew the lease of each peer without a message: this node did not read, so silence proves nothing."""
 
     def next_timeout(self) -> float:
         """Return when it has a timeout to handle."""
@@ -76,7 +80,15 @@ class LinkDriver(LinkWriter):
         """Bytes read so far."""
         self._paused: set[object] = set()
         """The receivers that have paused reading."""
+        self._unhandled: Iterator[Event] | None = None
+        """The other events of the last read, which are handled before the next one."""
         self._timer: Timer | None = None
+
+    @property
+    def traffic(self) -> LinkTraffic:
+        """Bytes and sent messages of the link so far; from any thread."""
+        outbox = self.connection.outbox
+        return LinkTraffic(self.received, self._bytes_sent, {} if outbox is None else outbox.sent_by_kind)
 
     @abstractmethod
     def _read(self) -> bool:
@@ -105,7 +117,7 @@ class LinkDriver(LinkWriter):
         except LinkError as error:
             self._end(self._link_lost(error))
         except BaseException:  # a bug triggered by this peer's data must not affect other peers
-            logger.exception("internal error while handling data from %s", self.link.dst)
+            logger.exception("internal error while handling data from %s, closing its session", self.neighbour)
             self.close(text="internal error")
         else:
             self.loop.call_soon(self._on_readable)  # the descriptor does not report bytes that the link has buffered
@@ -131,10 +143,10 @@ class LinkDriver(LinkWriter):
     def _read_before_timeout(self) -> None:
         """Read before a lease is judged: after a stall of this node, unread data may be there.
 
-        A paused link is not read, so its peers' leases are renewed instead.
+        A link that is paused, or has events to be handled first, is not read, so its peers' leases are renewed instead.
         """
-        if self._paused:
-            self.connection.note_received(self.loop.now())
+        if self._paused or self._unhandled is not None:
+            self.connection.renew_leases(self.loop.now())
         else:
             self._on_readable()
 
@@ -260,7 +272,7 @@ class LinkDriver(LinkWriter):
 
     # -- called by the writer, in the loop
 
-    def _close_unresponsive(self, why: str) -> None:
+    def _close_slow_consumer(self, why: str) -> None:
         self.close(CloseReason.UNRESPONSIVE, why)
 
     def _fail(self, error: LinkError) -> None:
@@ -270,6 +282,8 @@ class LinkDriver(LinkWriter):
         def read_and_end() -> None:
             self._paused.clear()
             self._on_readable()
+            while self._unhandled is not None and not self._closed:
+                self._on_readable()
             self._end(self._link_lost(error))
 
         self.loop.call_soon(read_and_end)
@@ -334,6 +348,8 @@ class ConnectionDriver(LinkDriver):
         self._handle_all(self.connection.accept())
 
     def _read(self) -> bool:
+        if self._unhandled is not None:
+            return self._handle_portion(self._unhandled)
         buffer = self.connection.buffer()
         count = self.link.recv_into(buffer[self._prefix :])
         if count == WOULD_BLOCK:
@@ -345,13 +361,27 @@ class ConnectionDriver(LinkDriver):
         if self._prefix:
             buffer[: self._prefix] = count.to_bytes(self._prefix, "little")  # a datagram is a batch
         now = self.loop.now()
-        for event in self.connection.receive(count + self._prefix, now):
-            self._handle(event)
+        if not self._handle_portion(self.connection.receive(count + self._prefix, now)):
+            return False
         if self._coalescer.should_delay_next_read(count, len(buffer), self._bytes_sent, now):
             self.loop.coalesce_next_read()
         elif count < MAX_REPLY_BYTES and self._bytes_sent != self._sent_at_last_reply:
             self._sent_at_last_reply = self._bytes_sent
             self.loop.busy_poller.note_reply()
+        return True
+
+    def _handle_portion(self, events: Iterator[Event]) -> bool:
+        """Handle events of one read; False if others are left for the next turn. They are interrupted behind a message
+        only: rows of publications are in columns that all links share."""
+        for event in islice(events, MAX_EVENTS_PER_TURN):
+            self._handle(event)
+        for event in events:
+            self._handle(event)
+            if isinstance(event, MessageReceived):
+                self._unhandled = events
+                self.loop.call_soon(self._on_readable)
+                return False
+        self._unhandled = None
         return True
 
     def _handle_all(self, events: Sequence[Event]) -> None:

@@ -1,10 +1,10 @@
 """Relay backpressure: drops or slows down messages that are forwarded to a backlogged link.
 
 The loop cannot wait, so forwarded messages would pile up. While the link to a target is backlogged, publications that
-may be dropped are dropped and counted. For everything else (other publications, requests, responses, declarations, link
-states) reading from the source is paused until the link has drained, which slows the source down in turn. Of the
-publications of a source with BlockFirst one is forwarded in this way, and the others are dropped until the link has
-drained.
+may be dropped are dropped and counted, and so are responses whose QoS says so; one without a QoS is not. For everything
+else (other publications, requests, responses, declarations, link states) reading from the source is paused until the
+link has drained, which slows the source down in turn. Of the publications of a source with BlockFirst one is forwarded
+in this way, and the others are dropped until the link has drained.
 
 A target that takes no bytes for `block_wait` seconds is closed, if sources are paused for it or its backlog is large.
 Before that, at half of the time, the target itself is read again if it was paused: two neighbours may each wait for
@@ -17,18 +17,17 @@ from collections.abc import Sequence
 from functools import partial
 
 from zenspark.errors import CloseReason
-from zenspark.net.io.congestion import WriterSettings
+from zenspark.net.io.congestion import WriterSettings, describe_stall
 from zenspark.net.io.counters import DropReason
 from zenspark.net.io.driver import LinkDriver
-from zenspark.net.io.writer import BACKLOG_LIMIT_BYTES
+from zenspark.net.io.writer import BACKLOG_HIGH_WATER_BYTES
 from zenspark.net.loop.event_loop import EventLoop, Timer
-from zenspark.router.routing.forwarding import PeerPlan
-from zenspark.transport.receiver import PushRun
-from zenspark.wire.columns import NO_LANE
-from zenspark.wire.messages import NetworkMessage, Push
+from zenspark.router.routing.forwarding import NeighbourPlan
+from zenspark.wire.columns import NO_LANE, PushRun
+from zenspark.wire.messages import NetworkMessage, Push, Response
 from zenspark.wire.values import Congestion
 
-MAX_STALLED_BACKLOG_BYTES = 2 * BACKLOG_LIMIT_BYTES
+MAX_STALLED_BACKLOG_BYTES = 2 * BACKLOG_HIGH_WATER_BYTES
 """Unsent bytes of a link that takes nothing, beyond which it is closed although no source is paused for it. A little
 more than what droppable publications fill it with: a subscriber that pauses loses those, and keeps its session."""
 MAX_TOTAL_BACKLOG_BYTES = 1 << 28
@@ -55,7 +54,11 @@ class RelayBackpressure:
         """Links that are not paused: they take nothing, perhaps because they are waiting to be read."""
 
     def may_forward(self, source: LinkDriver | None, target: LinkDriver, message: NetworkMessage) -> bool:
-        """Return whether a message is sent to a backlogged link; if so, its source is paused."""
+        """Return whether a message is sent to a backlogged link; if so, its source is paused. There is none for a
+        message of the local session, which has waited itself."""
+        if isinstance(message, Response) and message.qos is not None and message.qos.congestion is Congestion.DROP:
+            target.drop(DropReason.CONGESTION)
+            return False
         if source is None:
             return True
         if isinstance(message, Push) and self._may_drop(source, target, message.qos.congestion):
@@ -74,7 +77,7 @@ class RelayBackpressure:
         return is_second
 
     def select_rows(
-        self, source: LinkDriver, target: LinkDriver, plan: PeerPlan, pushes: PushRun
+        self, source: LinkDriver, target: LinkDriver, plan: NeighbourPlan, pushes: PushRun
     ) -> Sequence[RowRange]:
         """Return the rows of a run that are forwarded to a target now."""
         if not target.is_backlogged:
@@ -92,12 +95,12 @@ class RelayBackpressure:
         return ((pushes.start, first + 1, lanes), (first + 1, pushes.stop, blocking))
 
     def _find_block_first_row(
-        self, source: LinkDriver, target: LinkDriver, plan: PeerPlan, pushes: PushRun
+        self, source: LinkDriver, target: LinkDriver, plan: NeighbourPlan, pushes: PushRun
     ) -> int | None:
         """Return the first row with BlockFirst, unless one of this source was forwarded already."""
-        shapes = pushes.columns.template_index
+        template_index = pushes.columns.template_index
         rows = range(pushes.start, pushes.stop) if plan.block_first else ()
-        first = next((row for row in rows if shapes[row] in plan.block_first), None)
+        first = next((row for row in rows if template_index[row] in plan.block_first), None)
         if first is None or self._may_drop(source, target, Congestion.BLOCK_FIRST):
             return None
         return first
@@ -147,7 +150,7 @@ class RelayBackpressure:
         elif halves == 1:
             self._resume_reading(target)
         elif self._must_close(target):
-            target.close(CloseReason.UNRESPONSIVE, f"took nothing for {self._settings.block_wait:g} s")
+            target.close(CloseReason.UNRESPONSIVE, describe_stall(self._settings.block_wait))
             return
         self._check_stalled_later(target, halves)
 
@@ -168,9 +171,11 @@ class RelayBackpressure:
         )
 
 
-def _count_droppable(plan: PeerPlan, pushes: PushRun) -> int:
+def _count_droppable(plan: NeighbourPlan, pushes: PushRun) -> int:
     """Return how many rows of a run may be dropped."""
-    shapes = {index for index, lane in enumerate(plan.lanes) if lane != plan.blocking[index]}
-    if len(shapes) == len(plan.lanes):
+    droppable = {index for index, lane in enumerate(plan.lanes) if lane != plan.blocking[index]}
+    if len(droppable) == len(plan.lanes):
         return pushes.stop - pushes.start
-    return sum(map(shapes.__contains__, pushes.columns.template_index[pushes.start : pushes.stop])) if shapes else 0
+    return (
+        sum(map(droppable.__contains__, pushes.columns.template_index[pushes.start : pushes.stop])) if droppable else 0
+    )

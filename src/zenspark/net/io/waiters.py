@@ -27,24 +27,29 @@ class Waiters:
 
     def wait_for(self, predicate: Callable[[], bool], timeout: float) -> bool:
         """Block until the predicate holds, at most `timeout` seconds; whether it holds."""
+        if predicate():
+            return True
         deadline = time.monotonic() + timeout
-        while not predicate():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return False
+        left = timeout
+        while left > 0:
             self._wait(predicate, left)
-        return True
+            if predicate():
+                return True
+            left = deadline - time.monotonic()
+        return False
 
     def _wait(self, predicate: Callable[[], bool], timeout: float) -> None:
         woken = threading.Lock()
         woken.acquire()
         self._waiting.append(woken)
+        is_notified = False
         try:
             if not predicate():  # it may have become true before this thread was in the queue
-                woken.acquire(timeout=timeout)
+                is_notified = woken.acquire(timeout=timeout)
         finally:
-            with contextlib.suppress(ValueError):
-                self._waiting.remove(woken)
+            if not is_notified:  # else `notify_all` has taken it out of the queue
+                with contextlib.suppress(ValueError):
+                    self._waiting.remove(woken)
 
     def notify_all(self) -> None:
         """Wake every thread that waits now, to look at its predicate."""

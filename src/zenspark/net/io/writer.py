@@ -25,12 +25,13 @@ from functools import partial
 from typing import Protocol
 
 from zenspark.errors import LinkError, ZError
-from zenspark.net.io.congestion import CongestionPolicy, WriterSettings
+from zenspark.net.io.congestion import CongestionPolicy, WriterSettings, describe_backlog, describe_stall
 from zenspark.net.io.counters import DropReason, NeighbourCounters
 from zenspark.net.io.link_observer import LinkObserver
 from zenspark.net.io.waiters import Waiters
 from zenspark.net.links.base import Link
-from zenspark.net.loop.event_loop import EventLoop, in_callback
+from zenspark.net.loop.event_loop import EventLoop
+from zenspark.net.loop.leader_follower import in_callback
 from zenspark.transport.outbox import GIL_ATOMIC, Outbox
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import LANE_EXPRESS, OutgoingRows, RowForwarder
@@ -40,7 +41,7 @@ from zenspark.wire.values import Congestion, QoS
 
 logger = logging.getLogger("zenspark.net")
 
-BACKLOG_LIMIT_BYTES = 1 << 22
+BACKLOG_HIGH_WATER_BYTES = 1 << 22
 """High-water mark: with more unsent bytes a link is backlogged, and the loop stops forwarding to it."""
 WRITE_CHUNK_BYTES = 1 << 18
 """Size of the buffer for many batches: the kernel takes them faster in one write than one by one."""
@@ -99,7 +100,7 @@ class LinkWriter(ABC):
         self._is_over_backlog = False
         """Whether the backlog exceeded its limit, and the session is being closed."""
         self.neighbour_counters: tuple[NeighbourCounters, ...] = ()
-        """The counters of the receivers: one neighbour, or the members of a group."""
+        """The counters of the receivers: one neighbour, or the members of a group; empty before the session is open."""
         self.patch = 1
         """The protocol patch of the receivers; the lowest one in a group."""
         self._flush_due = False
@@ -124,8 +125,8 @@ class LinkWriter(ABC):
         """End the session because the link failed."""
 
     @abstractmethod
-    def _close_unresponsive(self, why: str) -> None:
-        """Close the session with a peer that does not take enough bytes; in the loop."""
+    def _close_slow_consumer(self, why: str) -> None:
+        """Close the session with a slow consumer; in the loop."""
 
     @property
     def is_closed(self) -> bool:
@@ -133,9 +134,14 @@ class LinkWriter(ABC):
         return self._closed
 
     @property
+    def neighbour(self) -> str:
+        """Zid and address of the receivers, as log lines name them; the address alone before the session is open."""
+        return ", ".join(map(str, self.neighbour_counters)) or self.link.dst
+
+    @property
     def is_backlogged(self) -> bool:
         """Whether the unsent bytes exceed the high-water mark."""
-        return self._backlog > BACKLOG_LIMIT_BYTES
+        return self._backlog > BACKLOG_HIGH_WATER_BYTES
 
     @property
     def backlog(self) -> int:
@@ -173,7 +179,7 @@ class LinkWriter(ABC):
             counters.drop(reason, count)
 
     def _drop_too_large(self, error: ZError) -> None:
-        logger.warning("dropped message to %s: %s", self.link.dst, error)
+        logger.warning("dropped message to %s: %s", self.neighbour, error)
         self.drop(DropReason.TOO_LARGE)
 
     def send_encoded(self, head: bytes, payload: bytes | None, qos: QoS, reliable: bool = True) -> None:
@@ -206,7 +212,7 @@ class LinkWriter(ABC):
         self.drop(DropReason.BACKLOG)
         if not self._is_over_backlog:
             self._is_over_backlog = True
-            self.loop.call_soon(partial(self._close_unresponsive, f"backlog of {self._backlog} bytes"))
+            self.loop.call_soon(partial(self._close_slow_consumer, describe_backlog(self._backlog)))
 
     def forward_rows(self, rows: RowForwarder) -> None:
         """Send forwarded rows; in the loop, which writes them at the end of its turn."""
@@ -383,12 +389,12 @@ class LinkWriter(ABC):
             # in the loop, because the observer takes locks that come before the writer's
             self.loop.call_soon(partial(self._observer.on_blocked, is_waiting))
 
-    def on_unresponsive(self, seconds: float) -> None:
+    def on_slow_consumer(self, seconds: float) -> None:
         """Have the session closed: the peer took no bytes while a message waited."""
-        self.loop.call_soon(partial(self._close_unresponsive, f"took nothing for {seconds:g} s"))
+        self.loop.call_soon(partial(self._close_slow_consumer, describe_stall(seconds)))
 
     def flush_and_wait(self) -> None:
-        """Write all messages sent so far, and wait until the link has taken them or the peer is unresponsive."""
+        """Write all messages sent so far, and wait until the link has taken them or the session is closed."""
         with self._lock:
             if not self._closed and self.connection.outbox is not None:
                 self._write(self.connection.outbox.pop_all())

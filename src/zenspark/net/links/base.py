@@ -311,17 +311,3 @@ def format_address(address: SocketAddress) -> str:
     """Format host and port for a locator."""
     host, port = address[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def pair(streamed: bool = True, buffer_size: int | None = None) -> tuple[Link, Link]:
-    """Make two connected links in memory, for tests; `buffer_size` is the size of the send buffers in bytes."""
-    left, right = socket.socketpair(type=socket.SOCK_STREAM if streamed else socket.SOCK_DGRAM)
-    kind = SocketLink if streamed else DatagramLink
-    if buffer_size is not None:
-        for end in (left, right):
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_size)
-    endpoint = Endpoint("pair", "memory")
-    return (
-        kind(left, endpoint, "pair/left", "pair/right"),
-        kind(right, endpoint, "pair/right", "pair/left"),
-    )

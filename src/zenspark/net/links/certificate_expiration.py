@@ -43,6 +43,8 @@ class ExpirationTimers:
             self._timers[driver] = self._loop.call_at(when, lambda: self._check(driver, expires_at))
             return
         self._timers.pop(driver, None)
-        name = driver.link.auth_identifier or driver.link.dst
-        logger.warning("closing session over %s: certificate of %s has expired", driver.link.dst, name)
+        name = driver.link.auth_identifier or "none"
+        logger.warning(
+            "closing session with %s: its certificate has expired (common name %s); renew it", driver.neighbour, name
+        )
         driver.close(CloseReason.EXPIRED, "the certificate has expired")

@@ -188,12 +188,12 @@ def _usage_error(text: str, problem: str) -> UsageError:
 
 
 def _parse_pairs(text: str, part: str, pairs: str) -> Pairs:
-    found = [pair.partition("=") for pair in pairs.split(";") if pair]
-    if not found:
+    partitions = [pair.partition("=") for pair in pairs.split(";") if pair]
+    if not partitions:
         raise _usage_error(text, f"has no key=value in its {part}")
-    if not all(key for key, _, _ in found):
+    if not all(key for key, _, _ in partitions):
         raise _usage_error(text, f"has a value without a key in its {part}")
-    return _sort_pairs([(key, value) for key, _, value in found])
+    return _sort_pairs([(key, value) for key, _, value in partitions])
 
 
 def _sort_pairs(pairs: list[tuple[str, str]]) -> Pairs:

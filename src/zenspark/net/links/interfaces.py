@@ -38,10 +38,10 @@ def interfaces() -> list[Interface]:
     """Return all interfaces, as they are now, by index."""
     stats = psutil.net_if_stats()
     numbers = {name: index for index, name in socket.if_nameindex()}
-    found = []
+    result = []
     for name, entries in psutil.net_if_addrs().items():
         flags = set(stats[name].flags.split(",")) if name in stats else set()
-        found.append(
+        result.append(
             Interface(
                 name,
                 numbers.get(name, 0),
@@ -55,15 +55,15 @@ def interfaces() -> list[Interface]:
                 can_multicast="multicast" in flags,
             )
         )
-    return sorted(found, key=lambda interface: interface.index)
+    return sorted(result, key=lambda interface: interface.index)
 
 
 def parse_address(address: str) -> IPAddress:
     """Parse an address, without its scope id (`fe80::1%eth0`); an IPv4-mapped IPv6 address is returned as IPv4."""
-    found = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped:
-        return found.ipv4_mapped
-    return found
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped:
+        return parsed.ipv4_mapped
+    return parsed
 
 
 def find_interface(name: str, among: Iterable[Interface] | None = None) -> Interface:
@@ -104,11 +104,11 @@ def reachable_addresses(
     """
     known = list(interfaces() if among is None else among)
     chosen = known if only is None else [find_interface(only, known)]
-    found = [
+    addresses = [
         address
         for interface in chosen
         if interface.is_up
         for address in interface.addresses
         if wildcard.version == 6 or address.version == 4
     ]
-    return sorted(found, key=lambda address: not address.is_loopback)
+    return sorted(addresses, key=lambda address: not address.is_loopback)

@@ -164,8 +164,8 @@ def open_receiver(endpoint: Endpoint, interface: Interface) -> socket.socket:
             receiver.bind(("", endpoint.host_port[1]))
         else:
             receiver.bind(group_address(endpoint, interface))
-        for each in (group, *_further_groups(endpoint)):
-            _join(receiver, each, interface)
+        for joined_group in (group, *_further_groups(endpoint)):
+            _join(receiver, joined_group, interface)
     return receiver
 
 
@@ -173,13 +173,13 @@ def _further_groups(endpoint: Endpoint) -> list[IPAddress]:
     """Return the groups of the option `join`."""
     option = endpoint.option("join")
     try:
-        found = [] if option is None else [ipaddress.ip_address(text) for text in option.split("|")]
+        groups = [] if option is None else [ipaddress.ip_address(text) for text in option.split("|")]
     except ValueError:
         raise endpoint.error(f"has join={option}, which is not a list of addresses with | between them") from None
-    for each in found:
-        if not each.is_multicast or each.version != _group(endpoint).version:
-            raise endpoint.error(f"has join={option}, where {each} is not a multicast group of the same kind")
-    return found
+    for group in groups:
+        if not group.is_multicast or group.version != _group(endpoint).version:
+            raise endpoint.error(f"has join={option}, where {group} is not a multicast group of the same kind")
+    return groups
 
 
 def _join(receiver: socket.socket, group: IPAddress, interface: Interface) -> None:
@@ -199,20 +199,20 @@ def _join(receiver: socket.socket, group: IPAddress, interface: Interface) -> No
 def open_sender(endpoint: Endpoint, interface: Interface, ttl: int) -> socket.socket:
     """Open a socket that sends on one interface, also to receivers on this machine."""
     group = _group(endpoint)
-    own = _interface_address(group, interface)
+    local_address = _interface_address(group, interface)
     sender = socket.socket(_family(group), socket.SOCK_DGRAM)
     with close_on_error(sender, endpoint):
         sender.setblocking(False)
         if group.version == 4:
-            sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, own.packed)
+            sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, local_address.packed)
             sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, ttl)
             sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
-            sender.bind((str(own), 0))
+            sender.bind((str(local_address), 0))
         else:
             sender.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, interface.index)
             sender.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, ttl)
             sender.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
-            sender.bind((str(own), 0, 0, interface.index))
+            sender.bind((str(local_address), 0, 0, interface.index))
     return sender
 
 

@@ -16,7 +16,7 @@ from zenspark.net.links.base import Link, Listener
 from zenspark.net.links.endpoint import TLS_OPTIONS, Endpoint
 from zenspark.net.node.backoff import RETRY_OPTIONS
 
-LOGGER = logging.getLogger("zenspark.net")
+logger = logging.getLogger("zenspark.net")
 
 SOCKET_OPTIONS = frozenset({"so_sndbuf", "so_rcvbuf", "dscp", "iface", "bind"})
 
@@ -82,4 +82,4 @@ def _check_options(endpoint: Endpoint, used: frozenset[str]) -> None:
     if tls_only:
         raise endpoint.error(f"is not a TLS link, which its options ask for: {', '.join(tls_only)}")
     if unused:
-        LOGGER.warning("endpoint %s has options that are not used: %s", endpoint.locator, ", ".join(unused))
+        logger.warning("endpoint %s has options that are not used: %s", endpoint.locator, ", ".join(unused))

@@ -23,6 +23,8 @@ ResolvedAddress = tuple[socket.AddressFamily, SocketAddress]
 STREAM, DATAGRAM = socket.SOCK_STREAM, socket.SOCK_DGRAM
 LISTEN_BACKLOG = 1024
 """Connections that may wait to be accepted: the kernel drops further ones, and their peers retry after a second."""
+MAX_DATAGRAM_BYTES = 1 << 16
+"""Bytes of a buffer that holds any UDP datagram."""
 WILDCARD = "::"
 
 

@@ -280,10 +280,10 @@ def _path(endpoint: Endpoint, name: str, directory: str) -> Path:
     """Return the file of a certificate or key; one given in the endpoint itself is written to a temporary file."""
     pem = _pem(endpoint, name)
     if pem is None:
-        raise endpoint.error(f"has no {name}")
-    given = _configured_path(endpoint, name)
-    if given is not None:
-        return given
+        raise endpoint.error(f"has no {name}: set transport/link/tls/{name} in the configuration")
+    configured = _configured_path(endpoint, name)
+    if configured is not None:
+        return configured
     path = Path(directory, name)
     path.write_text(pem, encoding="ascii")
     return path

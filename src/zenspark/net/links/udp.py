@@ -29,12 +29,11 @@ from zenspark.net.links.base import (
     poll_descriptor,
 )
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.links.sockets import DATAGRAM, advertised_locators, bind_socket, connect_socket
+from zenspark.net.links.sockets import DATAGRAM, MAX_DATAGRAM_BYTES, advertised_locators, bind_socket, connect_socket
 from zenspark.wire.values import Locator
 
 UDP_MTU = 65_487
 """Batch size that eclipse-zenoh offers on UDP: the largest datagram, with space for headers."""
-MAX_DATAGRAM = 1 << 16
 MAX_LINKS_PER_LISTENER = 1_000
 """Links of one listener: a flood of forged addresses must not fill the memory."""
 MAX_QUEUED_BYTES = 1 << 20
@@ -71,7 +70,7 @@ class UdpListener(Listener):
         self._lock = threading.Lock()
         self._recv_lock = threading.Lock()
         self._send_lock = threading.Lock()
-        self._buffer = memoryview(bytearray(MAX_DATAGRAM))
+        self._buffer = memoryview(bytearray(MAX_DATAGRAM_BYTES))
 
     def fileno(self) -> int:
         return self._socket.fileno()

@@ -37,7 +37,7 @@ from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.links.sockets import connect_socket
 from zenspark.net.links.tcp import TcpLink, TcpListener
 
-LOGGER = logging.getLogger("zenspark.net")
+logger = logging.getLogger("zenspark.net")
 
 READ_CHUNK_BYTES = 1 << 16
 """Bytes per read."""
@@ -207,7 +207,7 @@ class WebSocketListener(TcpListener):
     """Accepts WebSocket connections; its links have to `establish`."""
 
     def link(self, connection: socket.socket, address: SocketAddress) -> Link:
-        return WebSocketLink(connection, self.endpoint, address, ServerProtocol(max_size=MAX_MTU, logger=LOGGER))
+        return WebSocketLink(connection, self.endpoint, address, ServerProtocol(max_size=MAX_MTU, logger=logger))
 
 
 def connect(endpoint: Endpoint, timeout: float) -> Link:
@@ -217,7 +217,7 @@ def connect(endpoint: Endpoint, timeout: float) -> Link:
     uri = parse_uri(f"ws://{format_address((host.partition('%')[0], port))}/")
     connection, address = connect_socket(endpoint, deadline)
     with close_on_error(connection, endpoint):
-        protocol = ClientProtocol(uri, max_size=MAX_MTU, logger=LOGGER)
+        protocol = ClientProtocol(uri, max_size=MAX_MTU, logger=logger)
         link = WebSocketLink(connection, endpoint, address, protocol)
         link.establish(max(0.0, deadline - time.monotonic()))
         return link

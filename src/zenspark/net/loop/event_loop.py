@@ -3,11 +3,8 @@
 Everything that reads from the network happens here, so tasks must be short and must not wait. Other threads add tasks
 with `call_soon`, which wakes the loop if it sleeps.
 
-User callbacks are the exception: passing each to a thread of its own would cost two context switches, more than most
-callbacks take. So the loop thread (the *leader*) calls them itself, while another thread (the *follower*) waits. If the
-callback has not returned after CALLBACK_GRACE_SECONDS, the follower is promoted to leader and runs the loop. A thread
-that returns from a callback and is no longer the leader becomes the follower. A callback that is about to wait for the
-network calls `yield_leadership`, so that the follower is promoted without delay.
+User callbacks are the exception: the loop thread calls them itself, and another thread takes over the loop from one
+that blocks; `leader_follower.py` has that.
 
 The loop survives errors. An exception of a task is logged; so is one of the loop itself, which continues with the next
 turn. Only if several turns fail in succession it ends: it logs that and calls `on_failed`, so that its owner can close
@@ -32,6 +29,7 @@ from itertools import count
 from typing import Protocol
 
 from zenspark.net.loop.busy_poll import BusyPoller
+from zenspark.net.loop.leader_follower import LeaderFollower, yield_leadership
 from zenspark.net.loop.poller import EPOLLIN, EPOLLOUT, make_poller
 from zenspark.net.loop.read_coalescing import READ_DELAY_SECONDS
 
@@ -40,7 +38,7 @@ logger = logging.getLogger("zenspark.net")
 Task = Callable[[], object]
 
 NO_HANDLERS = (None, None)
-NEVER, LONG_AGO = float("inf"), float("-inf")
+NEVER = float("inf")
 MAX_CANCELLED_TIMERS = 1000
 """Cancelled timers that may stay in the heap; more are removed at once, so that short tasks do not fill it."""
 MAX_POLL_SECONDS = 3600.0
@@ -53,11 +51,7 @@ FAILED_TURN_PAUSE_SECONDS = 0.1
 """Pause after a failed turn: the cause, such as lack of memory, may pass."""
 MAX_TASKS_PER_TURN = 1000
 """Tasks run before sockets are polled again: each task may add another."""
-CALLBACK_GRACE_SECONDS = 0.005
-"""Seconds a callback may take before the follower is promoted to leader."""
 
-_callback_threads: dict[int, EventLoop] = {}
-"""The threads that run a callback, with the loop that each is or was the leader of."""
 _leader_threads: dict[int, EventLoop] = {}
 """The threads that lead a loop."""
 
@@ -66,18 +60,6 @@ def current_loop() -> EventLoop | None:
     """Return the loop that the calling thread leads; None if it leads none, or runs a callback."""
     loop = _leader_threads.get(threading.get_ident())
     return loop if loop is not None and loop.is_loop_internal else None
-
-
-def yield_leadership() -> None:
-    """Promote the follower, if the calling thread is a leader that runs a callback. Call this before blocking."""
-    loop = _callback_threads.get(threading.get_ident())
-    if loop is not None:
-        loop._yield_leadership()
-
-
-def in_callback() -> bool:
-    """Return whether the calling thread runs a user callback."""
-    return threading.get_ident() in _callback_threads
 
 
 class HasFileno(Protocol):
@@ -103,13 +85,15 @@ class Timer:
             self._loop.cancelled += 1
 
 
-class EventLoop:
+class EventLoop(LeaderFollower):
     """A poller, a queue of tasks and a heap of timers, run by one daemon thread at a time.
 
+    `name` is that of its threads and in its log lines; it contains the zid of the node.
     `on_failed` is called by that thread when the loop ends because of errors: nothing is read, and no timer runs.
     """
 
     def __init__(self, name: str, on_failed: Task = lambda: None) -> None:
+        super().__init__(name)
         self._poller = make_poller()
         self._watched: dict[int, tuple[Task | None, Task | None]] = {}
         self._tasks: deque[Task] = deque()
@@ -127,25 +111,10 @@ class EventLoop:
         self.busy_poller = BusyPoller()
         self._delays_next_read = False
         """Whether to sleep for READ_DELAY_SECONDS before the next poll."""
-        self._stopping = False
         self._wakeup_reader, self._wakeup_writer = socket.socketpair()
         self._wakeup_reader.setblocking(False)
         self._wakeup_writer.setblocking(False)
         self.watch(self._wakeup_reader, self._on_wakeup)
-        self._name = name
-        self._thread: int | None = None
-        """The leader."""
-        self._leader_lock = threading.Lock()
-        """Guards the change of the leader."""
-        self._callback_since = 0.0
-        """When the running callback started; 0 if none runs."""
-        self._callbacks_run = 0
-        self._followers = 0
-        self._follower_signal = threading.Lock()
-        """Released to wake the follower."""
-        self._follower_signal.acquire()
-        self._follower_waits_for_signal = False
-        """Whether the follower sleeps until it is woken, instead of checking every CALLBACK_GRACE_SECONDS."""
         self._ended = threading.Event()
         self._failed_turns = 0
         self._on_failed = on_failed
@@ -161,9 +130,6 @@ class EventLoop:
 
         self._spawn(run)
         started.wait()
-
-    def _spawn(self, main: Callable[[], None]) -> None:
-        threading.Thread(target=main, name=self._name, daemon=True).start()
 
     def stop(self, timeout: float = 10.0) -> bool:
         """Run the queued tasks, then end; waits for that, unless called by the loop. False after `timeout` seconds."""
@@ -188,16 +154,6 @@ class EventLoop:
         self._before_sleep_tasks.clear()
         self._timers.clear()
         self._new_timers.clear()
-
-    @property
-    def is_loop_internal(self) -> bool:
-        """Whether the caller is a task of the loop, not a user callback or another thread."""
-        return threading.get_ident() == self._thread and not self._callback_since
-
-    @property
-    def is_loop_thread(self) -> bool:
-        """Whether the calling thread is the leader, in a callback or not."""
-        return threading.get_ident() == self._thread
 
     @staticmethod
     def now() -> float:
@@ -276,7 +232,7 @@ class EventLoop:
             while self._run_as_leader() and self._wait_as_follower():
                 pass
         except BaseException:
-            logger.critical("event loop thread failed", exc_info=True)
+            logger.critical("event loop %s: thread failed", self._name, exc_info=True)
         finally:
             if self.is_loop_thread and not self._ended.is_set():
                 self._fail()
@@ -298,7 +254,7 @@ class EventLoop:
         return not self._stopping
 
     def _on_failed_turn(self) -> None:
-        logger.exception("event loop turn failed")
+        logger.exception("event loop %s: turn failed", self._name)
         self._failed_turns += 1
         if self._failed_turns >= MAX_FAILED_TURNS:
             self._fail()
@@ -307,7 +263,9 @@ class EventLoop:
 
     def _fail(self) -> None:
         """End the loop because of errors, and have the owner close what depends on it."""
-        logger.critical("event loop ended after errors: this node no longer sends or receives")
+        logger.critical(
+            "event loop %s ended after errors: its node no longer sends or receives; open the session again", self._name
+        )
         self._stopping = True
         self._run_logged(self._on_failed)
 
@@ -383,77 +341,11 @@ class EventLoop:
             if task is not None:
                 self._run_logged(task)
 
-    # -- callbacks: leader and follower
-
-    def _run_callback(self, task: Task) -> None:
-        """Run a callback, in the loop; afterwards this thread may no longer be the leader."""
-        me = threading.get_ident()
-        _callback_threads[me] = self
-        self._callbacks_run += 1
-        self._callback_since = self.now()
-        if self._follower_waits_for_signal:
-            self._signal_follower()
-        elif not self._followers:
-            self._spawn(self._thread_main)
-        try:
-            task()
-        finally:
-            del _callback_threads[me]
-            with self._leader_lock:
-                if self._thread == me:
-                    self._callback_since = 0.0
-
-    def _yield_leadership(self) -> None:
-        with self._leader_lock:
-            if self.is_loop_thread and self._callback_since:
-                self._callback_since = LONG_AGO
-                self._signal_follower()
-
-    def _signal_follower(self) -> None:
-        with contextlib.suppress(RuntimeError):  # it is released already
-            self._follower_signal.release()
-
-    def _wait_as_follower(self) -> bool:
-        """Wait until this thread is promoted to leader; False if the loop ends, or another follower waits already."""
-        with self._leader_lock:
-            if self._followers:
-                return False
-            self._followers = 1
-        try:
-            seen = -1
-            while not self._promote():
-                if self._stopping:
-                    return False
-                callbacks_run = self._callbacks_run
-                self._follower_wait(callbacks_run == seen)
-                seen = callbacks_run
-            return True
-        finally:
-            self._followers = 0
-
-    def _follower_wait(self, until_signal: bool) -> None:
-        """Wait for CALLBACK_GRACE_SECONDS; if no callback ran since the last check, until the signal."""
-        self._follower_waits_for_signal = until_signal
-        if until_signal and not self._callback_since:
-            self._follower_signal.acquire()
-        else:
-            self._follower_signal.acquire(timeout=CALLBACK_GRACE_SECONDS)
-        self._follower_waits_for_signal = False
-
-    def _promote(self) -> bool:
-        with self._leader_lock:
-            if not self._callback_since or self.now() - self._callback_since < CALLBACK_GRACE_SECONDS:
-                return False
-            self._thread = threading.get_ident()
-            self._callback_since = 0.0
-            return True
-
-    @staticmethod
-    def _run_logged(task: Task) -> None:
+    def _run_logged(self, task: Task) -> None:
         try:
             task()
         except BaseException:  # the loop serves every link: a bug that concerns one must not end the others
-            logger.exception("event loop task failed")
+            logger.exception("event loop %s: task failed", self._name)
 
 
 def detach_after_fork(item: HasFileno) -> None:

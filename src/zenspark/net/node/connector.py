@@ -96,6 +96,19 @@ class Connector:
         return self._attempt is not None and self._attempt.is_open
 
     @property
+    def endpoints(self) -> list[str]:
+        """The locators of the endpoints, without their private config."""
+        return [endpoint.locator.text for endpoint in self._endpoints]
+
+    @property
+    def problem(self) -> ZError | None:
+        """Why there is no session: the last attempt failed, or the session was closed; None if there is one."""
+        if self.is_open:
+            return None
+        failed = self._current is not None and self._current is not self._attempt and self._current.error
+        return failed or (self._attempt.error if self._attempt is not None else self.error)
+
+    @property
     def is_in_handshake(self) -> bool:
         """Whether the link is open and the handshake has not ended yet."""
         return self._current is not None and self._current.is_in_handshake
@@ -153,6 +166,9 @@ class Connector:
             self.error = attempt.error or self.error
             logger.debug("connecting to %s failed: %s", endpoint.locator.text, attempt.error)
             if attempt.reason is CloseReason.CONNECTION_TO_SELF:
-                logger.warning("connecting to %s failed: it is this node itself", endpoint.locator.text)
+                logger.warning(
+                    "connecting to %s failed: it is this node itself; remove it from connect/endpoints",
+                    endpoint.locator.text,
+                )
                 self._is_over = len(self._endpoints) == 1
         return False

@@ -23,9 +23,9 @@ from zenspark.router.face import Face, Outgoing, Region
 from zenspark.router.interceptors.pipeline import InterceptorPipeline
 from zenspark.router.linkstate.gossip import GossipProtocol
 from zenspark.router.router import Router
-from zenspark.router.routing.forwarding import ForwardingPlan, ForwardingPlanner, plans_by_peer
-from zenspark.transport.receiver import MessageReceived, MessageRejected, PushRun
-from zenspark.wire.columns import RowForwarder
+from zenspark.router.routing.forwarding import ForwardingPlan, ForwardingPlanner, plans_by_neighbour
+from zenspark.transport.receiver import MessageReceived, MessageRejected
+from zenspark.wire.columns import PushRun, RowForwarder
 from zenspark.wire.declare import replace
 from zenspark.wire.messages import (
     Declare,
@@ -107,7 +107,7 @@ class Dispatcher:
     def _forward(self, source: Face, pushes: PushRun, plans: list[ForwardingPlan]) -> None:
         source_driver = self.faces.driver(source)
         assert source_driver is not None, "the rows were received on a link"
-        for target, plan in plans_by_peer(plans):
+        for target, plan in plans_by_neighbour(plans):
             driver = self.faces.driver(target)
             if driver is not None:
                 for start, stop, lanes in self.backpressure.select_rows(source_driver, driver, plan, pushes):
@@ -226,4 +226,4 @@ class Dispatcher:
 
 def qos_of(message: NetworkMessage) -> QoS:
     """Return the QoS of a message, or the default for messages without."""
-    return getattr(message, "qos", QoS.DEFAULT)
+    return getattr(message, "qos", None) or QoS.DEFAULT

@@ -25,13 +25,13 @@ def is_enabled() -> bool:
 
 def log_received(face: Face, message: NetworkMessage) -> None:
     """Log a message received from a neighbour."""
-    logger.debug("received from %s: %s", face.zid, format_message(message, face.resolve))
+    logger.debug("received from %s: %s", face, format_message(message, face.resolve))
 
 
 def log_sent(face: Face, message: NetworkMessage) -> None:
     """Log a message sent to a neighbour, unless it is a publication."""
     if not isinstance(message, Push):
-        logger.debug("sent to %s: %s", face.zid, format_message(message, face.resolve_outgoing))
+        logger.debug("sent to %s: %s", face, format_message(message, face.resolve_outgoing))
 
 
 def format_message(message: NetworkMessage, resolve: Callable[[WireExpr], str | None]) -> str:

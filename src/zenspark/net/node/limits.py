@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from zenspark.net.io.congestion import WriterSettings
-from zenspark.net.node.pending_links import InboundLimits
+from zenspark.net.node.inbound_links import InboundLimits
 from zenspark.transport.connection import KEEP_ALIVES_PER_LEASE
 from zenspark.transport.reassembly import MAX_SESSION_BYTES, MAX_TOTAL_BYTES
 

@@ -1,9 +1,12 @@
-"""LinkEvents: the observer of all links of a node, and the links that are closing."""
+"""LinkEvents: the observer of all links of a node, the links that are closing, and the traffic of all."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from weakref import WeakSet
 
+from zenspark.net.io.counters import LinkTraffic
 from zenspark.net.io.driver import LinkDriver
 from zenspark.net.io.link_observer import LinkObserver
 from zenspark.net.node.dispatch import Dispatcher
@@ -17,6 +20,25 @@ class LinkEvents(LinkObserver):
         self._on_all_released = on_all_released
         self.closing: set[LinkDriver] = set()
         """Links whose session has ended and that are not closed yet."""
+        self._lock = threading.Lock()
+        self._past = LinkTraffic()
+        """Traffic of the links that are closed,"""
+        self._released: WeakSet[LinkDriver] = WeakSet()
+        """which are these, as far as they are in memory."""
+
+    def traffic(self) -> LinkTraffic:
+        """Return the traffic of all links, those that are closed included; from any thread.
+
+        A link is among the faces, then also closing, then closed: read in this order, none is missed.
+        """
+        drivers = self._dispatcher.faces.link_drivers
+        drivers |= self.closing
+        found = LinkTraffic()
+        with self._lock:
+            found.add(self._past)
+            for driver in drivers - set(self._released):
+                found.add(driver.traffic)
+        return found
 
     def add_closing(self, driver: LinkDriver) -> None:
         """Keep a link whose session has ended until it is closed."""
@@ -33,6 +55,9 @@ class LinkEvents(LinkObserver):
         self._dispatcher.on_drained(driver)
 
     def on_released(self, driver: LinkDriver) -> None:
+        with self._lock:
+            self._past.add(driver.traffic)
+            self._released.add(driver)
         self.closing.discard(driver)
         if not self.closing:
             self._on_all_released()

@@ -31,10 +31,10 @@ class ListenerRetry:
             except SessionClosed:
                 return
             except LinkError as error:
-                logger.debug("listening on %s failed: %s", self._endpoint.locator.text, error)
                 again = backoff.next_attempt(self._node.loop.now())
                 if again is None:
                     raise
+                logger.debug("listening failed, retrying in %g s: %s", again - self._node.loop.now(), error)
             self._node.wait(lambda: self._node.is_closed, again - self._node.loop.now())
 
     def start(self) -> None:
@@ -45,4 +45,4 @@ class ListenerRetry:
         try:
             self.run()
         except LinkError as error:
-            logger.warning("%s", error)
+            logger.warning("listening failed, no further attempt: %s", error)

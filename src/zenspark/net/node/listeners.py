@@ -69,7 +69,7 @@ class ListenerSet:
                     return
                 self._accept(link)
         except LinkError as error:
-            logger.warning("accept failed, retrying in %g s: %s", ACCEPT_RETRY_SECONDS, error)
+            logger.warning("accepting a connection failed, retrying in %g s: %s", ACCEPT_RETRY_SECONDS, error)
             self._loop.watch(listener, None)
             self._loop.call_at(self._loop.now() + ACCEPT_RETRY_SECONDS, lambda: self._watch(listener))
 

@@ -23,7 +23,8 @@ from zenspark.router.face import Face
 from zenspark.transport.connection import MIN_BATCH_BYTES
 from zenspark.transport.handshake import PATCH
 from zenspark.transport.multicast import GroupEvent, Member, MemberEvent, MemberJoined, MemberLeft, MemberRefused
-from zenspark.transport.receiver import Closed, MessageReceived, MessageRejected, PushRun
+from zenspark.transport.receiver import Closed, MessageReceived, MessageRejected
+from zenspark.wire.columns import PushRun
 from zenspark.wire.values import Locator, WhatAmI
 
 logger = logging.getLogger("zenspark.net")
@@ -155,19 +156,20 @@ class MulticastSession:
 
     def _on_member_joined(self, member: Member) -> None:
         link, identity = self.driver.link, member.identity
-        logger.info("%s %s joined group %s: %s", identity.whatami.text, identity.zid, link.dst, member.sender)
+        logger.info("%s %s (%s) joined group %s", identity.whatami.text, identity.zid, member.sender, link.dst)
         is_qos, counters = self.driver.connection.qos, member.receiver.receive_counters
         info = GroupMemberInfo(link.src, member.sender, link.dst, link.mtu, is_qos, counters)
         with self._dispatcher.lock:
             assert self._face is not None
             router = self._dispatcher.router
             face = self._faces[member] = router.add_member(self._face, identity.zid, identity.whatami)
+            face.address = member.sender
             self._set_patch()
             self._groups.add_face(face, self.driver, info)
 
     def _on_member_left(self, member: Member, closed: Closed) -> None:
-        identity = member.identity
-        logger.info("%s %s left group %s: %s", identity.whatami.text, identity.zid, self.driver.link.dst, closed.text)
+        role, zid, group = member.identity.whatami.text, member.identity.zid, self.driver.link.dst
+        logger.info("%s %s (%s) left group %s: %s", role, zid, member.sender, group, closed.text)
         with self._dispatcher.lock:
             face = self._faces.pop(member)
             self._set_patch()
@@ -181,14 +183,15 @@ class MulticastSession:
     # -- the end
 
     def _on_closed(self, closed: Closed) -> None:
+        self._groups.links.add_closing(self.driver)
         with self._dispatcher.lock:
             assert self._face is not None
             for face in [*self._faces.values(), self._face]:
                 self._groups.remove_face(face)
             self._faces.clear()
-        self._groups.links.add_closing(self.driver)
         if not self.is_left:
-            logger.warning("lost group %s, rejoining: %s", self.endpoint.locator.text, closed.text)
+            group = self.endpoint.locator.text
+            logger.warning("lost group %s, rejoining in %g s: %s", group, REJOIN_SECONDS, closed.text)
             self._rejoin_later()
 
     def _rejoin_later(self) -> None:

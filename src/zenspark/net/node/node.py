@@ -22,13 +22,14 @@ from collections.abc import Callable, Iterable
 
 from zenspark.clock import HybridClock
 from zenspark.errors import SessionClosed
-from zenspark.net.io.counters import CounterRegistry
+from zenspark.net.io.counters import CounterRegistry, LinkTraffic
 from zenspark.net.io.driver import ConnectionDriver, LinkDriver
 from zenspark.net.io.relay_backpressure import RelayBackpressure
 from zenspark.net.links import registry
 from zenspark.net.links.base import Listener
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.loop.event_loop import EventLoop, yield_leadership
+from zenspark.net.loop.event_loop import EventLoop
+from zenspark.net.loop.leader_follower import yield_leadership
 from zenspark.net.node.dispatch import Dispatcher
 from zenspark.net.node.limits import NodeLimits
 from zenspark.net.node.link_events import LinkEvents
@@ -116,6 +117,11 @@ class Node:
     def link_drivers(self) -> set[LinkDriver]:
         """A copy of the set of all drivers: of sessions and of groups."""
         return self._faces.link_drivers
+
+    @property
+    def traffic(self) -> LinkTraffic:
+        """Bytes and sent messages of all links since the node started, those that are closed included."""
+        return self._links.traffic()
 
     def driver(self, face: Face) -> LinkDriver | None:
         """Return the driver that a face is received from and sent to; None for the local session."""
@@ -209,7 +215,7 @@ class Node:
         if not blocking or key is None:
             return blocking
         with self.lock:
-            targets = {self.driver(face) for face in self.router.routes.push(self.local_face, key)}
+            targets = {self.driver(face) for face in self.router.routes.push_targets(self.local_face, key)}
         return [driver for driver in blocking if driver in targets]
 
     # -- closing

@@ -12,7 +12,7 @@ from zenspark.router.face import Face
 from zenspark.router.linkstate.gossip import DiscoveredNode
 from zenspark.transport.connection import Event
 from zenspark.transport.counters import ReceiveCounters
-from zenspark.transport.receiver import PushRun
+from zenspark.wire.columns import PushRun
 from zenspark.wire.messages import NetworkMessage
 from zenspark.wire.values import TimestampStack, ZenohId
 

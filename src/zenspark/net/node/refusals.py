@@ -12,6 +12,33 @@ logger = logging.getLogger("zenspark.net")
 
 REPORT_SECONDS = 10.0
 """Seconds between two log lines: short enough to see when refusals began, long enough to leave a log readable."""
+REFUSAL_TEXTS = {
+    Limit.KEY_BYTES: ("keys", "longer than limits/key/bytes"),
+    Limit.KEY_CHUNKS: ("keys", "more chunks than limits/key/chunks"),
+    Limit.KEY_WILDCARDS: ("keys", "more wildcards than limits/key/wildcards"),
+    Limit.DECLARATIONS: ("declarations", "more than limits/session/declarations, network_declarations of a router"),
+    Limit.DECLARED_BYTES: ("declarations and interests", "more bytes in keys than limits/session/declared_bytes"),
+    Limit.DECLARED_CHUNKS: ("declarations and interests", "more chunks in keys than limits/session/declared_chunks"),
+    Limit.WILD_CHUNKS: (
+        "declarations and interests",
+        "more chunks in keys with wildcards than limits/session/wild_chunks",
+    ),
+    Limit.INTERESTS: ("interests", "more than limits/session/interests"),
+    Limit.KEY_NUMBERS: ("key mappings", "more than limits/session/key_numbers"),
+    Limit.KEY_NUMBER_BYTES: ("key mappings", "more bytes in keys than limits/session/key_number_bytes"),
+    Limit.QUERIES: ("queries", "more in flight than limits/session/queries"),
+    Limit.NETWORK_NODES: ("routers of the network", "more than limits/network/nodes"),
+    Limit.NETWORK_LINKS: ("link states", "more links than limits/network/node_links or limits/network/links"),
+    Limit.ROUTERS: ("routers", "not among routing/router/accept"),
+    Limit.PENDING: ("connections without a session", "more than transport/unicast/accept_pending"),
+    Limit.PENDING_PER_ADDRESS: ("connections without a session", "more from one address than limits/address/pending"),
+    Limit.SESSIONS: ("sessions", "more than transport/unicast/max_sessions"),
+    Limit.SESSIONS_PER_ADDRESS: ("sessions", "more from one address than limits/address/sessions"),
+    Limit.HANDSHAKES: ("connections", "the TLS or WebSocket handshake failed"),
+    Limit.ACCESS_INGRESS: ("messages", "denied by access_control"),
+    Limit.ACCESS_EGRESS: ("messages", "denied by access_control"),
+}
+"""What is counted, and the reason with its configuration key, as logged."""
 UNLOGGED = frozenset({Limit.ACCESS_EGRESS})
 """Refusals that are counted but not logged: that access control keeps samples from a subscriber is normal."""
 
@@ -48,6 +75,9 @@ class RefusalLog:
             new = count - self._logged.get(limit, 0)
             if new and limit not in UNLOGGED:
                 latest = self._refusals.latest[limit]
-                logger.warning("refused %d by %s, %d in all; the latest from %s", new, limit, count, latest)
+                what, why = REFUSAL_TEXTS[limit]
+                logger.warning(
+                    "refused %d %s (%s): %s; %d in all, the latest from %s", new, what, limit, why, count, latest
+                )
         self._logged = dict(self._refusals.counts)
         self._loop.call_at(self._loop.now() + REPORT_SECONDS, self._on_time)

@@ -22,14 +22,14 @@ from zenspark.net.links import interfaces
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.links.interfaces import AUTO, Interface
 from zenspark.net.links.multicast import group_address, open_receiver, open_sender
+from zenspark.net.links.sockets import MAX_DATAGRAM_BYTES
 from zenspark.transport.handshake import Identity
 from zenspark.transport.scouting import ScoutClient, ScoutResponder
 from zenspark.wire.messages import Hello
 from zenspark.wire.values import Locator, Roles, ZenohId
 
-LOGGER = logging.getLogger("zenspark.net")
+logger = logging.getLogger("zenspark.net")
 
-MAX_DATAGRAM = 1 << 16
 MAX_DATAGRAMS_PER_READ = 64
 """Datagrams handled per call: a flood of them must not keep the loop from its links."""
 
@@ -49,7 +49,7 @@ class ScoutingSettings(msgspec.Struct, frozen=True):
         """Return the interfaces to scout on, as they are now."""
         selected = interfaces.multicast_interfaces(self.interface)
         if not selected:
-            LOGGER.warning("scouting disabled: no network interface supports multicast")
+            logger.warning("scouting disabled: no network interface supports multicast")
         return selected
 
 
@@ -181,7 +181,7 @@ def _read_datagrams(receiver: socket.socket) -> Iterator[tuple[bytes, tuple[str,
     """Yield the datagrams that are there, up to a limit."""
     for _ in range(MAX_DATAGRAMS_PER_READ):
         try:
-            yield receiver.recvfrom(MAX_DATAGRAM)
+            yield receiver.recvfrom(MAX_DATAGRAM_BYTES)
         except OSError:  # nothing there, closed, or an ICMP error for a datagram sent before
             return
 
@@ -192,4 +192,4 @@ def _log_link_errors(interface: Interface) -> Iterator[None]:
     try:
         yield
     except LinkError as error:
-        LOGGER.warning("scouting on interface %s failed: %s", interface.name, error)
+        logger.warning("scouting on interface %s failed: %s", interface.name, error)

@@ -20,14 +20,15 @@ from zenspark.net.links.base import Link
 from zenspark.net.links.certificate_expiration import ExpirationTimers
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.node.dispatch import Dispatcher
+from zenspark.net.node.inbound_links import InboundLinks
 from zenspark.net.node.link_events import LinkEvents
 from zenspark.net.node.observer import SessionWatcher
-from zenspark.net.node.pending_links import InboundLinks
 from zenspark.net.node.transport_factory import TransportFactory
 from zenspark.router.interceptors.rules import PeerAttributes
 from zenspark.transport.connection import Event, PeerIdentified, SessionRequested
 from zenspark.transport.handshake import Acceptor, Initiator, Opened, SessionParameters
-from zenspark.transport.receiver import Closed, MessageReceived, MessageRejected, PushRun
+from zenspark.transport.receiver import Closed, MessageReceived, MessageRejected
+from zenspark.wire.columns import PushRun
 from zenspark.wire.values import Locator, ZenohId
 
 logger = logging.getLogger("zenspark.net")
@@ -196,7 +197,7 @@ class SessionTable:
             return
         self._inbound_drivers.pop(driver.link, None)
         self._inbound.open(driver.link)
-        logger.info("session with %s %s opened: %s", opened.parameters.peer.whatami.text, zid, driver.link.dst)
+        logger.info("session with %s %s (%s) opened", opened.parameters.peer.whatami.text, zid, driver.link.dst)
         with self._dispatcher.lock:
             self._add_face(driver, opened.parameters)
             if watcher is not None:
@@ -212,6 +213,7 @@ class SessionTable:
         face, out = dispatcher.router.add_face(
             peer.zid, peer.whatami, dispatcher.loop.now(), locators, parameters.request_bits, parameters.relays
         )
+        face.address = link.dst
         face.patch = driver.patch = parameters.patch
         self._faces.add_session(face, driver)
         driver.neighbour_counters = (self._counters.open(face.zid, link.dst, driver.connection.receive_counters),)
@@ -248,9 +250,12 @@ class SessionTable:
         face = self._faces.remove_session(driver)
         if face is None:
             level = logging.INFO if is_initiated else logging.DEBUG  # any host can connect, as often as it likes
-            logger.log(level, "handshake with %s failed: %s", link.dst, closed.text)
+            zid = driver.connection.dialed_zid
+            peer = link.dst if zid is None else f"{zid} ({link.dst})"
+            logger.log(level, "handshake with %s failed: %s", peer, closed.text)
             return None
-        logger.info("session with %s %s closed: %s: %s", face.whatami.text, face.zid, link.dst, closed.text)
+        level = logging.WARNING if closed.reason is CloseReason.UNRESPONSIVE else logging.INFO  # a slow consumer
+        logger.log(level, "session with %s closed: %s", face, closed.text)
         self._counters.close(face.zid, driver.connection.receive_counters)
         if dispatcher.gossip is not None:
             dispatcher.emit(dispatcher.gossip.closed(face))

@@ -139,7 +139,7 @@ class Declarations:
         ):  # also for interests that have ended: eclipse-zenoh keeps those declarations
             self.update_announcement(face, kind, key)
         for interest in self._interests.matching_future(kind, key):
-            self.update_announcement(interest.face, kind, interest.announced_key(kind, key))
+            self.update_announcement(interest.target, kind, interest.announced_key(kind, key))
         if self.sources is not None:
             self.sources.declare_own(kind, key, self._local_info(kind, key))
 
@@ -180,9 +180,9 @@ class Declarations:
         return infos
 
     def _reaches(self, face: Face, owner: DeclarationOwner) -> bool:
-        """Whether declarations of an owner are announced to a face; those of group members follow the members'
-        reachability."""
-        if owner.region is Region.MEMBER:
+        """Whether declarations of an owner are announced to a face. A group is a face to send to only, and a member one
+        to receive from: what counts is whether messages of the owner reach the face."""
+        if owner.region is Region.MEMBER or face.region is Region.GROUP:
             return self._reachability(owner, face)
         return self._reachability(face, owner)
 

@@ -38,7 +38,7 @@ class InterceptorPipeline:
         permissions = None if access is None else access.permissions_for(peer, flow)
         is_allowed = permissions is None or permissions.allows(action, key)
         if not is_allowed:
-            self._router.refusals.count(DENIAL_COUNTERS[flow], peer.zid)
+            self._router.refusals.count(DENIAL_COUNTERS[flow], peer)
         return is_allowed
 
     def attach(self, face: Face, peer: PeerAttributes) -> None:

@@ -65,6 +65,11 @@ class PeerAttributes(msgspec.Struct, frozen=True):
     common_name: str | None = None
     address: str | None = None
 
+    def __str__(self) -> str:
+        """Return zid and address, as log lines name a peer."""
+        name = f"user {self.username}" if self.zid is None and self.username else self.zid or "a client without zid"
+        return f"{name} ({self.address or self.protocol})"
+
 
 class ConfigItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One item of the configuration."""

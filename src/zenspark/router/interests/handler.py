@@ -3,6 +3,10 @@
 An interest in current declarations is answered with them and then D_FINAL, at the latest when the upstream nodes should
 have answered. Future declarations follow as they are made (`declarations/store.py`). Many declarations are sent in
 portions, one interest of a face after the other: the owner requests the next portion when the face has taken the last.
+
+The interest of a group member is answered in the group, where all members receive the answer. Queryables are left out:
+a query of eclipse-zenoh waits for its timeout where a member has declared one. Every declaration is undeclared in the
+group when it ends, since members may have stored it.
 """
 
 from __future__ import annotations
@@ -84,8 +88,8 @@ class InterestHandler:
         if not self._is_within_limits(face, interest, key):
             emit_declare(self._out, face, DeclareFinal(), interest.id)
             return
-        aggregate = interest.aggregate and face.region is not Region.SOUTH_PEER
-        live = LiveInterest(face, interest.id, interest.mode, requested_kinds(interest), key, aggregate)
+        aggregate = interest.aggregate and face.region not in (Region.SOUTH_PEER, Region.MEMBER)
+        live = LiveInterest(face, interest.id, interest.mode, _answered_kinds(face, interest), key, aggregate)
         self._interests.add(live)
         for upstream in self._upstream_faces:
             self._propagate(live, upstream, now)
@@ -133,7 +137,7 @@ class InterestHandler:
             return limit
         for kind, key in islice(interest.remaining, limit):
             limit -= 1
-            info = self._declarations.visible_info(interest.face, kind, key)
+            info = self._declarations.visible_info(interest.target, kind, key)
             if info is not None:
                 self._send_declaration(interest, kind, key, info)
         if limit:
@@ -146,11 +150,12 @@ class InterestHandler:
             return
         if interest.upstream_ids:
             interest.announced.add((kind, key))
-        telling = self._declarations.announcements
-        if interest.is_future:
-            telling.announce(interest.face, kind, key, info, interest.id)
+        interest.is_matched = True
+        announcements = self._declarations.announcements
+        if interest.is_future or interest.face.region is Region.MEMBER:
+            announcements.announce(interest.target, kind, key, info, interest.id)
         else:
-            telling.announce_once(interest.face, kind, key, info, interest.id)
+            announcements.announce_once(interest.face, kind, key, info, interest.id)
 
     def _propagate(self, interest: LiveInterest, upstream: Face, now: float) -> None:
         if not self._reachability(interest.face, upstream):
@@ -203,7 +208,8 @@ class InterestHandler:
 
     def _send_final(self, interest: LiveInterest) -> None:
         if interest.is_current and not interest.waiting and interest.remaining is None:
-            emit_declare(self._out, interest.face, DeclareFinal(), interest.id)
+            if interest.is_matched or not interest.face.has_fellow_members:
+                emit_declare(self._out, interest.face, DeclareFinal(), interest.id)
             interest.announced.clear()
             if not interest.is_future:
                 self._interests.remove(interest.face, interest.id)
@@ -246,3 +252,9 @@ class InterestHandler:
         for interest in self._interests.expired(now):
             for face in list(interest.waiting):
                 self._on_upstream_done(interest, face)
+
+
+def _answered_kinds(face: Face, interest: Interest) -> frozenset[DeclarationKind]:
+    """Kinds of declarations an INTEREST is answered with: in a group no queryables."""
+    kinds = requested_kinds(interest)
+    return kinds - {DeclarationKind.QUERYABLE} if face.region is Region.MEMBER else kinds

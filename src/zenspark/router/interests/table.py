@@ -38,6 +38,14 @@ class LiveInterest(msgspec.Struct, eq=False):
     """Declarations already sent for this interest: an upstream node also knows those of this node."""
     remaining: Iterator[tuple[DeclarationKind, str]] | None = None
     """Current declarations of this node still to be sent."""
+    is_matched: bool = False
+    """Whether a declaration was sent for this interest."""
+
+    @property
+    def target(self) -> Face:
+        """Face that declarations are sent to. What is sent to one member of a group all members receive, so it is
+        announced to the group."""
+        return self.face.group or self.face
 
     @property
     def is_current(self) -> bool:

@@ -3,8 +3,9 @@
 The messages are those by which routers share their link states, but no trees are computed from them: protocol.md
 section 16.7. A new neighbour gets entries of this node, of itself and of every other neighbour whose locators are
 known; when a neighbour announces its own locators, they are forwarded to the other neighbours. Entries of nodes that
-are not neighbours of their sender are forwarded only with `multihop`. Locators of routers are never announced: a peer
-with links to several routers of one network would receive everything from each of them. To its router a peer also
+are not neighbours of their sender are forwarded only with `multihop`. Locators of routers are never announced, not
+even by the router itself, because peers of eclipse-zenoh would forward them: a peer with links to several routers of
+one network would receive everything from each of them. To its router a peer also
 announces its links, and again when they change, so that the router knows which peers need it to reach each other.
 Routers exchange more: `network.py`.
 
@@ -18,18 +19,16 @@ from collections.abc import Sequence
 import msgspec
 
 from zenspark.router.face import Face, Outgoing, Region
-from zenspark.router.linkstate.states import decode_states
+from zenspark.router.linkstate.states import SELF, decode_states
 from zenspark.wire.codec import encode_link_states
 from zenspark.wire.declare import replace
 from zenspark.wire.messages import LinkState, NetworkOam
 from zenspark.wire.values import Locator, QoS, Roles, WhatAmI, ZenohId
 
-MAX_NODES = 10_000
+MAX_GOSSIP_NODES = 10_000
 """Nodes remembered: forged entries must not fill the memory."""
 MAX_LOCATORS_PER_NODE = 64
 """Locators remembered of one node: forged entries must not fill the memory."""
-SELF = 0
-"""Psid of this node."""
 
 
 class DiscoveredNode(msgspec.Struct, frozen=True):
@@ -106,9 +105,8 @@ class GossipProtocol:
         """Entry of this node for a neighbour."""
         links = tuple(self._nodes[other.zid].psid for other in self._faces) if _receives_links(face) else ()
         zid = self._zid if is_first else None
-        return LinkState(
-            psid=SELF, sn=self._sn, zid=zid, whatami=self._whatami.bit, locators=self._locators[face], links=links
-        )
+        locators = None if self._whatami is WhatAmI.ROUTER else self._locators[face]
+        return LinkState(psid=SELF, sn=self._sn, zid=zid, whatami=self._whatami.bit, locators=locators, links=links)
 
     def _announce_links(self, states: list[LinkState], excluded: Face) -> Outgoing:
         targets = [
@@ -141,7 +139,7 @@ class GossipProtocol:
     def _zid_of(self, face: Face, entry: LinkState) -> ZenohId | None:
         """Zid an entry is about: its own, or that of a psid mapped before."""
         psids = self._faces[face]
-        if entry.zid is not None and (entry.psid in psids or len(psids) < MAX_NODES):
+        if entry.zid is not None and (entry.psid in psids or len(psids) < MAX_GOSSIP_NODES):
             psids[entry.psid] = entry.zid
         return entry.zid or psids.get(entry.psid)
 
@@ -158,7 +156,7 @@ class GossipProtocol:
 
     def _find_or_add_node(self, zid: ZenohId, whatami: WhatAmI | None) -> _GossipNode | None:
         node = self._nodes.get(zid)
-        if node is None and whatami is not None and len(self._nodes) < MAX_NODES:
+        if node is None and whatami is not None and len(self._nodes) < MAX_GOSSIP_NODES:
             self._last_psid += 1
             node = self._nodes[zid] = _GossipNode(self._last_psid, whatami)
         return node

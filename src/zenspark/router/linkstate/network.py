@@ -23,7 +23,7 @@ from zenspark.router.face import Face, Outgoing
 from zenspark.router.limits import Admission, Limit, Refusals, RouterLimits
 from zenspark.router.linkstate import spanning_trees
 from zenspark.router.linkstate.spanning_trees import Edges, Tree
-from zenspark.router.linkstate.states import RELAY_STATE_OAM_ID, decode_states
+from zenspark.router.linkstate.states import RELAY_STATE_OAM_ID, SELF, decode_states
 from zenspark.wire.codec import encode_link_states
 from zenspark.wire.messages import LinkState, NetworkOam
 from zenspark.wire.values import Locator, QoS, WhatAmI, ZenohId
@@ -42,8 +42,6 @@ MAX_PSID = 0xFFFF
 """Largest psid: NodeId has 16 bits."""
 MAX_ADOPTED_SN = 1 << 63
 """Versions from here on are not outdone: a forged one near the end of 64 bits would leave no higher one."""
-SELF = 0
-"""Psid of this node."""
 
 
 class _NetworkNode(msgspec.Struct, eq=False):
@@ -182,8 +180,8 @@ class RouterNetwork:
         if tree is None:
             return {}
         faces = {child: self._by_zid.get(child) for child in tree.children}
-        found = {zid: faces[child] for zid, child in tree.directions.items()}
-        return {zid: face for zid, face in found.items() if face is not None}
+        directions = {zid: faces[child] for zid, child in tree.directions.items()}
+        return {zid: face for zid, face in directions.items() if face is not None}
 
     def distance(self, zid: ZenohId) -> float:
         """Distance of a router from this node."""

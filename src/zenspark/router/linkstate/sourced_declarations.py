@@ -176,8 +176,8 @@ class SourcedDeclarations:
 
     def _neighbours_declaring(self, zid: ZenohId, kind: DeclarationKind, key: str) -> list[Face]:
         """Neighbours that have sent a declaration."""
-        found = [(face, neighbour.received.get(zid)) for face, neighbour in self._neighbours.items()]
-        return [face for face, keys in found if keys is not None and key in keys[kind]]
+        received = [(face, neighbour.received.get(zid)) for face, neighbour in self._neighbours.items()]
+        return [face for face, keys in received if keys is not None and key in keys[kind]]
 
     def _drop(self, source: SourceRouter, kind: DeclarationKind, key: str) -> None:
         del source.keys[kind][key]

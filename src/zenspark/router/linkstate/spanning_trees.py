@@ -101,29 +101,29 @@ def update_edges(edges: Edges, claims: Mapping[ZenohId, Links], zid: ZenohId) ->
 
 def reachable_from(edges: Edges, root: ZenohId) -> set[ZenohId]:
     """Nodes that can be reached from a root, including itself."""
-    found = {root}
+    reached = {root}
     waiting = [root]
     while waiting:
-        unvisited = [zid for zid in edges[waiting.pop()] if zid not in found]
-        found.update(unvisited)
+        unvisited = [zid for zid in edges[waiting.pop()] if zid not in reached]
+        reached.update(unvisited)
         waiting += unvisited
-    return found
+    return reached
 
 
 def first_hops(edges: Edges, root: ZenohId) -> dict[ZenohId, ZenohId]:
     """For each node reachable from a root, the first hop of the shortest path to it."""
-    found: dict[ZenohId, ZenohId] = {}
+    predecessors: dict[ZenohId, ZenohId] = {}
     queue: list[tuple[float, ZenohId, ZenohId]] = [(length, zid, zid) for zid, length in edges[root].items()]
     heapify(queue)
     while queue:
         distance, zid, hop = heappop(queue)
-        if zid in found:
+        if zid in predecessors:
             continue
-        found[zid] = hop
+        predecessors[zid] = hop
         for other, length in edges[zid].items():
-            if other not in found and other != root:
+            if other not in predecessors and other != root:
                 heappush(queue, (distance + length, other, hop))
-    return found
+    return predecessors
 
 
 def shortest_path_tree(edges: Edges, root: ZenohId, viewer: ZenohId) -> Tree:

@@ -6,6 +6,8 @@ from zenspark.errors import DecodeError
 from zenspark.wire.codec import decode_link_states
 from zenspark.wire.messages import LinkState, NetworkOam
 
+SELF = 0
+"""Psid of a node in its own link states: NodeId 0, which is not written."""
 RELAY_STATE_OAM_ID = 0x7A5
 """OAM id of the link states that relays exchange where one of them is a peer: with the id of eclipse-zenoh's link
 states peers gossip, in psids of their own. They are sent to no other node; eclipse-zenoh ignores unknown ids."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from zenspark.router.face import Face, Outgoing, Region
 from zenspark.router.limits import Admission, is_key_expression
-from zenspark.router.linkstate.network import SELF
+from zenspark.router.linkstate.states import SELF
 from zenspark.router.queries.pending import INFINITE, PendingQueries, PendingQuery
 from zenspark.router.routing.routes import Routes
 from zenspark.wire.declare import replace
@@ -56,7 +56,7 @@ class QueryRouter:
         key = face.resolve(request.wire_expr)
         targets: tuple[Face, ...] = ()
         if key is not None and tree is not None:
-            targets = self._routes.request(face, key, request.target, tree)
+            targets = self._routes.request_targets(face, key, request.target, tree)
         timeout = self._timeout_for(face, request)
         pending = PendingQuery(
             face, request.request_id, request.qos, request.qos, now + timeout, request.budget, key or ""
@@ -69,7 +69,7 @@ class QueryRouter:
         branches = self._assign_request_ids(pending, targets)
         pending.branches.update(branches)
         if not branches:
-            if _may_send_final(face):
+            if not face.has_fellow_members:  # zenoh-pico takes the first RESPONSE_FINAL for the end of all replies
                 self._send_final(pending)
             return
         self._pending_queries.add(pending)
@@ -109,9 +109,10 @@ class QueryRouter:
         key = face.resolve(response.wire_expr)
         if pending is None or key is None or (isinstance(response.body, Reply) and not self._is_valid(key)):
             return
-        qos = response.qos.of_response(pending.qos)
+        qos = pending.qos.of_response(response.qos)
         pending.final_qos = pending.final_qos.not_before(qos)
-        forwarded = replace(response, request_id=pending.origin_id, wire_expr=WireExpr(0, key), qos=qos)
+        carried = pending.qos.response_extension(qos)
+        forwarded = replace(response, request_id=pending.origin_id, wire_expr=WireExpr(0, key), qos=carried)
         self._out.append((pending.origin, forwarded))
         if pending.budget:
             pending.budget -= 1
@@ -159,14 +160,6 @@ class QueryRouter:
             self._send_final(pending)
 
 
-def _may_send_final(face: Face) -> bool:
-    """Whether RESPONSE_FINAL may be sent for a request without targets: not in a group where other members may reply.
-
-    All members receive the request, and zenoh-pico takes the first RESPONSE_FINAL for the end of all replies.
-    """
-    return face.group is None or len(face.group.members) == 1
-
-
 def make_timeout_response(number: int, qos: QoS, target: ZenohId, key: str = "") -> Response:
     """Error response in place of a neighbour that did not answer in time."""
     return make_error_response(number, qos, target, b"Timeout", key)
@@ -177,7 +170,7 @@ def make_error_response(number: int, qos: QoS, responder: ZenohId, text: bytes, 
     return Response(
         request_id=number,
         wire_expr=WireExpr(0, key),
-        qos=qos,
+        qos=qos.response_extension(qos),
         responder=EntityId(responder, 0),
         body=Err(payload=text),
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from zenspark.router.face import Face, Region
-from zenspark.router.linkstate.network import SELF
+from zenspark.router.linkstate.states import SELF
 from zenspark.router.router import Router
 from zenspark.router.routing.template_cache import FaceTemplateCache, FaceTemplates, TemplateKey
 from zenspark.wire.columns import NO_LANE, PushColumns, lane_of
@@ -56,7 +56,7 @@ class ForwardingPlan(msgspec.Struct, frozen=True, eq=False):
 PER_MESSAGE = ForwardingPlan(is_cacheable=False)
 
 
-class PeerPlan(msgspec.Struct, eq=False):
+class NeighbourPlan(msgspec.Struct, eq=False):
     """Rows of one read that go to one neighbour: a lane and a header for each template."""
 
     lanes: bytearray
@@ -68,7 +68,7 @@ class PeerPlan(msgspec.Struct, eq=False):
     heads: list[bytes]
 
     @classmethod
-    def empty(cls, count: int) -> PeerPlan:
+    def empty(cls, count: int) -> NeighbourPlan:
         """Plan without rows."""
         return cls(bytearray([NO_LANE]) * count, bytearray([NO_LANE]) * count, set(), [b""] * count)
 
@@ -121,20 +121,25 @@ class ForwardingPlanner:
         template_key: TemplateKey,
     ) -> ForwardingPlan:
         template = cached.template(face, columns, index, template_key)
-        shape, key, tree = template.shape, template.key(template_key), self._router.tree(face, template.shape.node_id)
+        example, key = template.example, template.key(template_key)
+        tree = self._router.tree(face, example.node_id)
         if tree is None or (key is not None and not self._router.is_within_limits(key)):
             return PER_MESSAGE
         cached.count_key_bytes(key)
-        targets = () if key is None else self._router.routes.push(face, key, tree)
+        targets = () if key is None else self._router.routes.push_targets(face, key, tree)
         if any(target.egress is not None for target in targets):
             return PER_MESSAGE
         return ForwardingPlan(
             tuple(
-                [_make_next_hop(target, key or "", shape.qos, tree) for target in targets if target is not self._local]
+                [
+                    _make_next_hop(target, key or "", example.qos, tree)
+                    for target in targets
+                    if target is not self._local
+                ]
             ),
             key if self._local in targets else None,
-            lane_of(shape.qos.priority, shape.reliable, shape.qos.express),
-            shape.qos.congestion,
+            lane_of(example.qos.priority, example.reliable, example.qos.express),
+            example.qos.congestion,
         )
 
 
@@ -144,18 +149,18 @@ def _make_next_hop(target: Face, key: str, qos: QoS, tree: int) -> NextHop:
     return NextHop(target, push_header(target.to_wire_expr(key), written, node_id), target.key_mapping_version)
 
 
-def plans_by_peer(plans: Sequence[ForwardingPlan]) -> Iterable[tuple[Face, PeerPlan]]:
+def plans_by_neighbour(plans: Sequence[ForwardingPlan]) -> Iterable[tuple[Face, NeighbourPlan]]:
     """Split plans by neighbour."""
-    by_peer: dict[Face, PeerPlan] = {}
+    by_neighbour: dict[Face, NeighbourPlan] = {}
     for index, plan in enumerate(plans):
         for next_hop in plan.next_hops:
-            peer_plan = by_peer.get(next_hop.target)
-            if peer_plan is None:
-                peer_plan = by_peer[next_hop.target] = PeerPlan.empty(len(plans))
-            peer_plan.heads[index] = next_hop.head
-            peer_plan.lanes[index] = plan.lane
+            neighbour_plan = by_neighbour.get(next_hop.target)
+            if neighbour_plan is None:
+                neighbour_plan = by_neighbour[next_hop.target] = NeighbourPlan.empty(len(plans))
+            neighbour_plan.heads[index] = next_hop.head
+            neighbour_plan.lanes[index] = plan.lane
             if plan.congestion is Congestion.BLOCK:
-                peer_plan.blocking[index] = plan.lane
+                neighbour_plan.blocking[index] = plan.lane
             elif plan.congestion is Congestion.BLOCK_FIRST:
-                peer_plan.block_first.add(index)
-    return by_peer.items()
+                neighbour_plan.block_first.add(index)
+    return by_neighbour.items()

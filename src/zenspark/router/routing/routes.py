@@ -15,7 +15,8 @@ import msgspec
 from zenspark.key.tree import KeyTree
 from zenspark.router.face import DeclarationKind, DeclarationOwner, Face, Region
 from zenspark.router.limits import Admission
-from zenspark.router.linkstate.network import SELF, RouterNetwork
+from zenspark.router.linkstate.network import RouterNetwork
+from zenspark.router.linkstate.states import SELF
 from zenspark.router.routing.tables import DeclarationTable, is_complete_for
 from zenspark.wire.values import QueryTarget, ZenohId
 
@@ -209,15 +210,18 @@ class Routes:
 
     # -- lookup
 
-    def push(self, source: Face, key: str, tree: int = SELF) -> tuple[Face, ...]:
-        """Target faces of a publication, each once. `tree` is the psid of the router where it entered the network; to
-        faces of routers it is sent with that as NodeId, to others without one."""
+    def push_targets(self, source: Face, key: str, tree: int = SELF) -> tuple[Face, ...]:
+        """Look up the target faces of a publication, each once.
+
+        `tree` is the psid of the router where it entered the network; to faces of routers it is sent with that as
+        NodeId, to others without one.
+        """
         name = (source.number, tree, key)
         route = self._pushes.get(name)
         if route is None:
             if not self._admission.key(source, key):
                 return ()
-            route = self._push(source, key, tree)
+            route = self._find_push_targets(source, key, tree)
             if hash(name) in self._looked_up_once:
                 self._cache_push(name, route)
             else:
@@ -248,7 +252,7 @@ class Routes:
         else:
             routes.append(name)
 
-    def _push(self, source: Face, key: str, tree: int) -> tuple[Face, ...]:
+    def _find_push_targets(self, source: Face, key: str, tree: int) -> tuple[Face, ...]:
         targets: dict[Face, None] = {}
         directions = self._directions_from(source, tree)
         for entry in self._tables[DeclarationKind.SUBSCRIBER].matching(key):
@@ -265,10 +269,10 @@ class Routes:
         """Next hops to the nodes of our network, if messages from a source go there."""
         if self._network is None or not self._reachability.may_cross_network(source):
             return {}
-        found = self._directions.get(tree)
-        if found is None:
-            found = self._directions[tree] = self._network.directions(self._network.root(tree))
-        return found
+        directions = self._directions.get(tree)
+        if directions is None:
+            directions = self._directions[tree] = self._network.directions(self._network.root(tree))
+        return directions
 
     def _next_hop(self, source: Face, owner: DeclarationOwner, directions: dict[ZenohId, Face]) -> Face | None:
         """Face that leads to an owner, if it can be reached."""
@@ -276,8 +280,8 @@ class Routes:
             return directions.get(owner.zid)
         return owner if self._reachability(source, owner) else None
 
-    def request(self, source: Face, key: str, target: QueryTarget, tree: int = SELF) -> tuple[Face, ...]:
-        """Target faces of a query, each once."""
+    def request_targets(self, source: Face, key: str, target: QueryTarget, tree: int = SELF) -> tuple[Face, ...]:
+        """Look up the target faces of a query, each once."""
         name = (source.number, tree, target, key)
         route = self._requests.get(name)
         if route is None:
@@ -286,11 +290,11 @@ class Routes:
                 self._request_bytes = 0
             if not self._admission.key(source, key):
                 return ()
-            route = self._requests[name] = self._request(source, key, target, tree)
+            route = self._requests[name] = self._find_request_targets(source, key, target, tree)
             self._request_bytes += len(key)
         return route
 
-    def _request(self, source: Face, key: str, target: QueryTarget, tree: int) -> tuple[Face, ...]:
+    def _find_request_targets(self, source: Face, key: str, target: QueryTarget, tree: int) -> tuple[Face, ...]:
         candidates = self._candidates(source, key, tree)
         if target is QueryTarget.ALL_COMPLETE:
             complete = [candidate for candidate in candidates if candidate.is_complete]
@@ -311,7 +315,7 @@ class Routes:
         return candidate.is_declared_complete and (self.trusts_complete_flag or is_local_target)
 
     def _candidates(self, source: Face, key: str, tree: int) -> list[_QueryableCandidate]:
-        found = []
+        candidates = []
         directions = self._directions_from(source, tree)
         for entry in self._tables[DeclarationKind.QUERYABLE].matching(key):
             for owner in entry.owners:
@@ -320,8 +324,8 @@ class Routes:
                     info = entry.info(owner)
                     distance = info.distance + self._distance_to(owner)
                     is_complete = is_complete_for(entry, info, key)
-                    found.append(_QueryableCandidate(face, owner.region, is_complete, info.complete, distance))
-        return found
+                    candidates.append(_QueryableCandidate(face, owner.region, is_complete, info.complete, distance))
+        return candidates
 
     def _distance_to(self, owner: DeclarationOwner) -> float:
         if self._network is None or isinstance(owner, Face):

@@ -24,7 +24,7 @@ TemplateKey = tuple[object, ...]
 class PrefixTemplate(NamedTuple):
     """Common part of row templates that differ only in the suffix of their keys."""
 
-    shape: PushTemplate
+    example: PushTemplate
     """One of these templates, decoded."""
     prefix: str | None
     """Key before the suffix; None if its key id is unknown."""
@@ -52,9 +52,9 @@ class FaceTemplates(dict[TemplateKey, T]):
         prefix_key = (*template_key[:2], *template_key[3:])
         cached = self.templates.get(prefix_key)
         if cached is None:
-            shape = columns.template_at(index)
-            prefix = face.resolve(msgspec.structs.replace(shape.wire_expr, suffix=""))
-            cached = self.templates[prefix_key] = PrefixTemplate(shape, prefix)
+            example = columns.template_at(index)
+            prefix = face.resolve(msgspec.structs.replace(example.wire_expr, suffix=""))
+            cached = self.templates[prefix_key] = PrefixTemplate(example, prefix)
         return cached
 
     def count_key_bytes(self, key: str | None) -> None:

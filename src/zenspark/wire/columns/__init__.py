@@ -19,8 +19,9 @@ made once for each template.
 `PushColumns` allocates its memory when it is made: 20 bytes a row, 64 a template, 12 a frame. No input makes it grow.
 
 Modules: `layout` has constants and enums, `memory` pointers, `binary` binary columns, `table` the push columns,
-`decoder` the decode loop and header parser, `fragments` reassembly in place, `forwarder` and `encoder` the two ways
-out. All but `layout` are compiled; a `.pxd` beside a module declares what C code of other modules may use of it.
+`push_run` a range of their rows, `decoder` the decode loop and header parser, `fragments` reassembly in place,
+`forwarder` and `encoder` the two ways out. All but `layout` and `push_run` are compiled; a `.pxd` beside a module
+declares what C code of other modules may use of it.
 """
 
 from zenspark.wire.columns.binary import BinaryColumn, PackedBinary
@@ -42,6 +43,7 @@ from zenspark.wire.columns.layout import (
     lane_of,
 )
 from zenspark.wire.columns.memory import uninitialized_bytes
+from zenspark.wire.columns.push_run import PushRun
 from zenspark.wire.columns.table import PushColumns
 
 __all__ = [
@@ -58,6 +60,7 @@ __all__ = [
     "OutgoingRows",
     "PackedBinary",
     "PushColumns",
+    "PushRun",
     "PushTemplate",
     "ReassembledMessage",
     "RowForwarder",

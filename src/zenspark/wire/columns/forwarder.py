@@ -29,6 +29,8 @@ class RowForwarder:
     """The lane of the next row; -1 if there is none."""
     size = cython.declare(cython.Py_ssize_t, visibility="readonly")
     """The size of the next row as a message, in bytes."""
+    measured_rows = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    """The number of rows in the last `measure`."""
     _row: cython.Py_ssize_t
     _stop: cython.Py_ssize_t
     _until: cython.Py_ssize_t  # the row behind those that were measured
@@ -70,6 +72,7 @@ class RowForwarder:
         """Return the size in bytes of the next rows of one lane: the first, and as many as fit `capacity` with it."""
         self._check_rest()
         total: cython.Py_ssize_t = self.size
+        count: cython.Py_ssize_t = 1
         row: cython.Py_ssize_t = self._row + 1
         lane: cython.int
         size: cython.Py_ssize_t
@@ -80,10 +83,12 @@ class RowForwarder:
                 if total + size > capacity:
                     break
                 total += size
+                count += 1
             elif lane != NO_LANE:
                 break
             row += 1
         self._until = row
+        self.measured_rows = count
         return total
 
     def write(self, out: bytearray, at: cython.Py_ssize_t) -> None:

@@ -49,6 +49,7 @@ def payloads(cache: PublisherCache, parameters: str) -> str:
         (f"_sn=..{'9' * 5000}", "012345"),
         ("_max=2;_sn=..3", "23"),
         ("_time=[now(-2s)..]", "345"),
+        ("_time=[now(-2s);1s];_max=1", "4"),
         ("_max=1;_time=[..now(-2s)]", "3"),
     ],
 )

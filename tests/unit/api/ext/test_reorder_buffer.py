@@ -148,6 +148,7 @@ def test_least_recently_seen_publisher_is_forgotten(monkeypatch: pytest.MonkeyPa
     assert sorted(who.eid for who in kept.numbered) == [1, 3]
 
 
+@pytest.mark.slow
 @examples(200)
 @given(st.lists(st.integers(0, 12), max_size=40), st.booleans())
 def test_random_arrivals_are_delivered_in_order_with_every_gap_reported(numbers: list[int], recovers: bool) -> None:

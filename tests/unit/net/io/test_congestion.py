@@ -39,7 +39,7 @@ class FakeLink:
     def on_waiting(self, is_waiting: bool) -> None:
         self.waits.append(is_waiting)
 
-    def on_unresponsive(self, seconds: float) -> None:
+    def on_slow_consumer(self, seconds: float) -> None:
         self.unresponsive.append(seconds)
 
 

@@ -15,10 +15,12 @@ from zenspark.net.io.counters import (
     REPORT_SECONDS,
     CounterRegistry,
     DropReason,
+    LinkTraffic,
+    MessageTotals,
     NeighbourCounters,
     NeighbourTotals,
 )
-from zenspark.transport.counters import LossReason, ReceiveCounters
+from zenspark.transport.counters import LossReason, MessageKind, ReceiveCounters
 from zenspark.wire.values import ZenohId
 
 ZID, OTHER = ZenohId(0xA1), ZenohId(0xB1)
@@ -76,12 +78,13 @@ def test_a_neighbour_is_counted_over_all_its_links() -> None:
     counters.drop(DropReason.CONGESTION, 2)
     counters.drop(DropReason.CONGESTION, 5)
     first.received += 10
-    assert counters.totals == NeighbourTotals(ZID, 17, {LossReason.INTERRUPTED: 1}, {DropReason.CONGESTION: 7})
+    expected = NeighbourTotals(ZID, 17, {LossReason.INTERRUPTED: 1}, {DropReason.CONGESTION: 7}, {MessageKind.PUSH: 17})
+    assert counters.totals == expected
     counters.close(first)
     assert counters.is_open
     counters.close(second)
     assert not counters.is_open
-    assert counters.totals == NeighbourTotals(ZID, 17, {LossReason.INTERRUPTED: 1}, {DropReason.CONGESTION: 7})
+    assert counters.totals == expected
 
 
 def test_counters_continue_after_reconnect(registry: CounterRegistry) -> None:
@@ -106,6 +109,21 @@ def test_counters_of_oldest_past_neighbours_are_removed(
     for number in range(10, 15):
         registry.open(ZenohId(number), ADDRESS, receive_counters())
     assert [totals.zid.value for totals in registry.totals] == [ZID.value, 10, 11, 12, 13, 14]
+    assert registry.message_totals.received_by_kind == {MessageKind.PUSH: 1 + 2 + 3 + 4 + 5}
+
+
+def test_totals_of_all_neighbours_add_up(registry: CounterRegistry) -> None:
+    for number in (1, 2):
+        registry.open(ZenohId(number), ADDRESS, receive_counters(number, interrupted=1)).drop(DropReason.BLOCKED, 3)
+    expected = MessageTotals({MessageKind.PUSH: 3}, {LossReason.INTERRUPTED: 2}, {DropReason.BLOCKED: 6})
+    assert registry.message_totals == expected
+
+
+def test_traffic_of_links_adds_up() -> None:
+    total = LinkTraffic()
+    for _ in range(2):
+        total.add(LinkTraffic(1, 2, {MessageKind.PUSH: 3}))
+    assert total == LinkTraffic(2, 4, {MessageKind.PUSH: 6})
 
 
 def test_losses_are_logged_once_per_interval_with_a_count(

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 import time
 
 import pytest
 
-from tests.unit.net.ends import readable
-from tests.unit.net.nodes import CHUNK, QUICK, End, Watched, accepting, deaf, ends, fill, opening, qos
+from tests.unit.net.ends import link_pair, readable
+from tests.unit.net.nodes import CHUNK, QUICK, End, Watched, accepting, deaf, ends, fill, opening, push, qos
 from tests.waiting import PATIENCE
-from zenspark.errors import CloseReason
+from zenspark.errors import CloseReason, LinkError
 from zenspark.net.io.congestion import WriterSettings
-from zenspark.net.io.driver import ConnectionDriver
-from zenspark.net.links.base import Link, pair
-from zenspark.transport.connection import Event
+from zenspark.net.io.driver import MAX_EVENTS_PER_TURN, ConnectionDriver
+from zenspark.net.links.base import Link
+from zenspark.transport.connection import INITIAL_STREAM_BUFFER_BYTES, Event
 from zenspark.transport.handshake import Capabilities, Opened
+from zenspark.wire.codec import encode
+from zenspark.wire.messages import Push, Put, ResponseFinal
 
 TALKATIVE = WriterSettings(idle_before_direct_write=3600.0, close_linger=0.2)
 """Never so quiet that a message is written by itself."""
@@ -40,6 +43,7 @@ def test_paused_nothing_is_read_and_resumed_everything_is() -> None:
         assert bob.wait_payloads(1) == [b"waits"]
 
 
+@pytest.mark.slow
 def test_paused_link_keeps_its_lease() -> None:
     with ends(Capabilities(lease_ms=600)) as (alice, bob):
         bob.driver.pause()
@@ -74,7 +78,7 @@ class Buffered(Watched):
 
 
 def test_buffered_data_is_read_without_descriptor_events() -> None:
-    left, right = pair()
+    left, right = link_pair()
     bob = End(Buffered(right), accepting(), QUICK)
     alice = End(left, opening(), QUICK)
     alice.wait_open()
@@ -84,9 +88,62 @@ def test_buffered_data_is_read_without_descriptor_events() -> None:
     bob.close()
 
 
+def test_a_read_full_of_small_messages_is_handled_in_portions() -> None:
+    """Other links get their turn in between, and nothing is lost or overtaken."""
+    count = 4 * MAX_EVENTS_PER_TURN
+    with ends() as (alice, bob):
+        bob.driver.pause()
+        bob.in_loop(lambda: None)
+        for number in range(count):
+            message = encode(ResponseFinal(request_id=number)) if number % 8 else encode(push(b"%d" % number, qos()))
+            assert alice.driver.publish(message, None, qos(), True)
+        assert readable(bob.driver.link)
+        alice.in_loop(alice.driver.flush)
+        received, handled = bob.driver.received, [len(bob.events)]
+
+        def note() -> None:
+            handled.append(len(bob.events))
+            if handled[-1] < handled[0] + count:
+                bob.loop.call_soon(note)
+
+        bob.loop.call_soon(note)
+        bob.driver.resume()
+        assert bob.wait(lambda: len(bob.events) == handled[0] + count), len(bob.events)
+        steps = [after - before for before, after in itertools.pairwise(handled)]
+        assert max(steps) <= 2 * MAX_EVENTS_PER_TURN, steps
+        assert bob.driver.received - received < INITIAL_STREAM_BUFFER_BYTES, "it was one read"
+        numbers = [_number(event) for event in bob.events[handled[0] :]]
+        assert numbers == list(range(count))
+
+
+def _number(event: object) -> int:
+    if isinstance(event, ResponseFinal):
+        return event.request_id
+    assert isinstance(event, Push)
+    assert isinstance(event.body, Put)
+    return int(event.body.payload)
+
+
+def test_events_left_of_a_read_are_handled_before_the_link_is_given_up() -> None:
+    with ends() as (alice, bob):
+        bob.driver.pause()
+        bob.in_loop(lambda: None)
+        for number in range(3 * MAX_EVENTS_PER_TURN):
+            message = encode(ResponseFinal(request_id=number))
+            assert alice.driver.publish(message, None, qos(), True)
+        alice.in_loop(alice.driver.flush)
+        assert readable(bob.driver.link)
+        before = len(bob.events)
+        bob.in_loop(lambda: bob.driver._fail(LinkError("here", "broken")))
+        assert bob.wait(lambda: bob.closure is not None)
+        finals = [event for event in bob.events[before:] if isinstance(event, ResponseFinal)]
+        assert [final.request_id for final in finals] == list(range(3 * MAX_EVENTS_PER_TURN))
+
+
 # -- time ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_keep_alives_hold_a_silent_session_both_ways() -> None:
     with ends(Capabilities(lease_ms=600)) as (alice, bob):
         assert not alice.wait(lambda: alice.closure is not None, 1.3)
@@ -97,7 +154,7 @@ def test_keep_alives_hold_a_silent_session_both_ways() -> None:
 
 @pytest.mark.parametrize("connects", [True, False])
 def test_silent_peer_is_closed_after_its_lease(connects: bool) -> None:
-    left, right = pair()
+    left, right = link_pair()
     alice = End(left, opening() if connects else accepting(), QUICK)
     bob = End(
         right,
@@ -180,7 +237,7 @@ def test_close_ends_in_time_with_a_peer_that_is_stuck() -> None:
 
 
 def test_the_end_of_the_link_is_the_end_of_the_session() -> None:
-    left, right = pair()
+    left, right = link_pair()
     bob = End(right, accepting(), QUICK)
     alice = End(left, opening(), QUICK)
     alice.wait_open()
@@ -205,7 +262,7 @@ def test_when_writing_fails_the_session_ends() -> None:
 
 
 def test_internal_error_closes_the_link_of_its_peer(caplog: pytest.LogCaptureFixture) -> None:
-    left, right = pair()
+    left, right = link_pair()
     alice = End(left, opening(), QUICK)
 
     class Clumsy(End):

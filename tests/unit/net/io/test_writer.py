@@ -13,14 +13,13 @@ from itertools import accumulate
 
 import pytest
 
-from tests.unit.net.ends import meanwhile, receive
+from tests.unit.net.ends import link_pair, meanwhile, receive
 from tests.unit.net.nodes import CHUNK, KEY, QUICK, End, Watched, accepting, deaf, ends, fill, opening, push, qos
 from tests.waiting import PATIENCE
 from zenspark.errors import CloseReason
 from zenspark.net.io.congestion import WriterSettings
 from zenspark.net.io.counters import DropReason, NeighbourCounters
 from zenspark.net.io.writer import nonblocking
-from zenspark.net.links.base import pair
 from zenspark.transport.handshake import Capabilities
 from zenspark.wire.codec import decode_batch, encode
 from zenspark.wire.columns import (
@@ -43,7 +42,7 @@ IMPATIENT = WriterSettings(drop_wait=0.001, block_wait=0.1, close_linger=0.1)
 
 @contextlib.contextmanager
 def watched(patience: WriterSettings) -> Iterator[tuple[End, End, Watched]]:
-    left, right = pair()
+    left, right = link_pair()
     link = Watched(left)
     bob = End(right, accepting())
     alice = End(link, opening(), patience)
@@ -217,7 +216,7 @@ def test_send_message_is_written_before_later_publications() -> None:
 
 
 def test_nothing_is_sent_before_the_session_is_open() -> None:
-    left, right = pair()
+    left, right = link_pair()
     alice = End(left, opening(), QUICK)
     with contextlib.closing(right):
         assert not alice.put(b"too early")
@@ -232,11 +231,12 @@ def test_message_too_large_is_dropped_and_the_next_one_sent(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with ends(Capabilities(low_latency=True)) as (alice, bob), caplog.at_level(logging.WARNING, "zenspark.net"):
+        counters = counted(alice)
         alice.driver.send_message(push(bytes(100_000)), qos())
         alice.driver.send_message(push(b"small"), qos())
         alice.driver.flush()
         assert bob.wait_payloads(1) == [b"small"]
-        assert "dropped message" in caplog.text
+        assert f"dropped message to {counters}: bytes of a message in a low-latency session: 1000" in caplog.text
 
 
 def test_messages_of_other_threads_are_written_on_flush() -> None:
@@ -286,18 +286,21 @@ def test_rows_arrive_in_order_with_any_session_parameters(offer: Capabilities, s
         assert bob.wait_payloads(len(sent)) == sent
 
 
+@pytest.mark.slow
 def test_rows_arrive_in_a_low_latency_session_too() -> None:
     with ends(Capabilities(low_latency=True)) as (alice, bob):
         assert alice.driver.publish_rows(rows_of(MANY), qos(), True)
         assert bob.wait_payloads(len(MANY)) == MANY
 
 
+@pytest.mark.slow
 def test_rows_that_must_wait_are_not_overwritten_by_those_behind_them() -> None:
     with ends(buffer_size=4096) as (alice, bob):
         assert alice.driver.publish_rows(rows_of(MANY), qos(), True)
         assert bob.wait_payloads(len(MANY)) == MANY
 
 
+@pytest.mark.slow
 def test_rows_from_the_loop_do_not_wait_nor_overwrite_each_other() -> None:
     with deaf(QUICK) as (alice, bob):
         alice.in_loop(lambda: alice.driver.publish_rows(rows_of(MANY), qos(), True))
@@ -315,6 +318,7 @@ def test_rows_that_may_be_dropped_are_the_last_ones() -> None:
         assert bob.wait_payloads(rows.row) == [*MANY, *MANY][: rows.row]
 
 
+@pytest.mark.slow
 def test_rows_with_block_wait_until_the_peer_reads() -> None:
     with deaf(QUICK) as (alice, bob):
         count = fill(alice)
@@ -325,7 +329,7 @@ def test_rows_with_block_wait_until_the_peer_reads() -> None:
 
 
 def test_no_rows_are_sent_before_or_after_a_session() -> None:
-    left, right = pair()
+    left, right = link_pair()
     alice = End(left, opening(), QUICK)
     with contextlib.closing(right):
         assert not alice.driver.publish_rows(rows_of([b"early"]), qos(), True)
@@ -450,6 +454,7 @@ def test_would_block_does_not_wait() -> None:
         assert not any(makes_wait(congestion) for congestion in Congestion)
 
 
+@pytest.mark.slow
 def test_closed_link_is_not_waited_for() -> None:
     with deaf(WriterSettings(close_linger=1.0)) as (alice, _):
         fill(alice)
@@ -498,13 +503,13 @@ def test_drops_are_counted_by_reason() -> None:
         assert not any(alice.put(b"dropped", qos(Congestion.DROP)) for _ in range(10))
         assert counters.totals.dropped == {DropReason.CONGESTION: 10}
         assert not alice.put(b"never")
-        assert counters.totals.dropped[DropReason.BLOCKED] == 1
+        before_close = {DropReason.CONGESTION: 10, DropReason.BLOCKED: 1}
+        # The loop closes the link meanwhile, and then counts the one message that lay before them.
+        after_close = before_close | {DropReason.UNRESPONSIVE: 1}
+        assert counters.totals.dropped in (before_close, after_close)
         alice.wait_closed()
         assert not alice.put(b"over")
-        waited = counters.totals.dropped.pop(DropReason.UNRESPONSIVE)
-        assert waited == 1, "what lay before them"
-        found = {DropReason.CONGESTION: 10, DropReason.BLOCKED: 1, DropReason.UNRESPONSIVE: waited}
-        assert counters.totals.dropped == found, "there is no neighbour"
+        assert counters.totals.dropped == after_close, "there is no neighbour to count for after the end"
 
 
 def test_rows_that_are_dropped_are_counted() -> None:
@@ -515,6 +520,7 @@ def test_rows_that_are_dropped_are_counted() -> None:
         assert counters.totals.dropped == {DropReason.CONGESTION: rows.count - rows.row}
 
 
+@pytest.mark.slow
 def test_sent_messages_are_not_counted_as_dropped() -> None:
     with ends() as (alice, bob):
         counters = counted(alice)
@@ -553,12 +559,12 @@ def test_forwarded_rows_arrive_except_too_large_ones(low_latency: bool, caplog: 
             alice.in_loop(lambda: alice.driver.forward_rows(rows))
             expected = [b"first", b"last"] if low_latency else [b"first", b"x" * 200, b"last"]
             assert bob.wait_payloads(len(expected)) == expected
-        assert ("dropped message" in caplog.text) is low_latency
+        assert ("dropped message to " in caplog.text) is low_latency
         assert len(columns) == 3
 
 
 def test_nothing_is_passed_on_before_or_after_a_session() -> None:
-    left, right = pair()
+    left, right = link_pair()
     end = End(left, opening())
     _, rows = rows_to_pass_on(b"x")
     end.in_loop(lambda: end.driver.forward_rows(rows))
@@ -588,7 +594,7 @@ def test_backlog_of_send_message_is_bounded() -> None:
         alice.in_loop(say)
         closed = alice.wait_closed()
         assert closed.reason is CloseReason.UNRESPONSIVE
-        assert "backlog of " in closed.text
+        assert closed.text.startswith("slow consumer: ")
         assert counters.totals.dropped[DropReason.BACKLOG] > 50
         assert alice.driver.backlog == 0, "nothing is kept of it"
 

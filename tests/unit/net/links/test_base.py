@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.net.ends import fill, in_thread, meanwhile, readable, receive, send
+from tests.unit.net.ends import fill, in_thread, link_pair, meanwhile, readable, receive, send
 from tests.waiting import PATIENCE
 from zenspark.errors import LinkError, ZError
 from zenspark.net.links.base import (
@@ -18,7 +18,6 @@ from zenspark.net.links.base import (
     SocketListener,
     error_reason,
     format_address,
-    pair,
 )
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.wire.values import Locator
@@ -28,7 +27,7 @@ Ends = tuple[Link, Link]
 
 @pytest.fixture
 def ends() -> Iterator[Ends]:
-    left, right = pair(buffer_size=4096)
+    left, right = link_pair(buffer_size=4096)
     with contextlib.closing(left), contextlib.closing(right):
         yield left, right
 
@@ -97,7 +96,7 @@ def test_closing_twice_is_closing_once(ends: Ends) -> None:
 
 def test_many_threads_close_while_others_use_it() -> None:
     for _ in range(20):
-        left, right = pair(buffer_size=4096)
+        left, right = link_pair(buffer_size=4096)
         errors: list[BaseException] = []
 
         def use(link: Link = left, errors: list[BaseException] = errors) -> None:
@@ -161,7 +160,7 @@ def test_another_process_does_not_end_the_connection(ends: Ends, monkeypatch: py
 
 
 def test_datagrams_keep_their_borders() -> None:
-    left, right = pair(streamed=False)
+    left, right = link_pair(streamed=False)
     with contextlib.closing(left), contextlib.closing(right):
         assert not left.is_streamed
         assert not left.is_reliable

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import queue
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.unit.net.ends import in_thread
+from tests.unit.net.loop.loops import running_loop
 from tests.waiting import PATIENCE, until
 from zenspark.net.loop.event_loop import (
     MAX_CANCELLED_TIMERS,
@@ -23,19 +22,8 @@ from zenspark.net.loop.event_loop import (
     MAX_TIMER_DELAY_SECONDS,
     EventLoop,
     detach_after_fork,
-    yield_leadership,
 )
 from zenspark.net.loop.read_coalescing import READ_DELAY_SECONDS
-
-
-@contextlib.contextmanager
-def running() -> Iterator[EventLoop]:
-    loop = EventLoop("test-loop")
-    loop.start()
-    try:
-        yield loop
-    finally:
-        assert loop.stop(PATIENCE)
 
 
 def test_work_of_other_threads_runs_in_the_loop_in_order() -> None:
@@ -44,7 +32,7 @@ def test_work_of_other_threads_runs_in_the_loop_in_order() -> None:
     def note(number: int) -> None:
         done.put((number, loop.is_loop_internal))
 
-    with running() as loop:
+    with running_loop() as loop:
         for number in range(100):
             loop.call_soon(partial(note, number))
         assert [done.get(timeout=PATIENCE) for _ in range(100)] == [(number, True) for number in range(100)]
@@ -52,7 +40,7 @@ def test_work_of_other_threads_runs_in_the_loop_in_order() -> None:
 
 
 def test_a_sleeping_loop_is_woken_each_time() -> None:
-    with running() as loop:
+    with running_loop() as loop:
         for _ in range(50):
             woken = threading.Event()
             loop.call_soon(woken.set)
@@ -61,7 +49,7 @@ def test_a_sleeping_loop_is_woken_each_time() -> None:
 
 def test_many_threads_may_call_at_once() -> None:
     done = threading.Semaphore(0)
-    with running() as loop:
+    with running_loop() as loop:
 
         def call_often() -> None:
             for _ in range(200):
@@ -75,7 +63,7 @@ def test_many_threads_may_call_at_once() -> None:
 
 def test_timers_come_in_the_order_of_their_time_and_not_before_it() -> None:
     seen: queue.Queue[tuple[str, float]] = queue.Queue()
-    with running() as loop:
+    with running_loop() as loop:
         start = loop.now()
         loop.call_at(start + 0.03, lambda: seen.put(("late", loop.now())))
         loop.call_at(start + 0.01, lambda: seen.put(("early", loop.now())))
@@ -88,7 +76,7 @@ def test_timers_come_in_the_order_of_their_time_and_not_before_it() -> None:
 
 def test_cancelled_timer_does_not_run() -> None:
     seen: queue.Queue[str] = queue.Queue()
-    with running() as loop:
+    with running_loop() as loop:
         timer = loop.call_at(loop.now() + 0.01, lambda: seen.put("cancelled"))
         timer.cancel()
         timer.cancel()
@@ -116,7 +104,7 @@ def test_cancelled_timers_do_not_pile_up() -> None:
 
 def test_a_mistake_does_not_end_the_loop(caplog: pytest.LogCaptureFixture) -> None:
     went_on = threading.Event()
-    with caplog.at_level(logging.ERROR, "zenspark.net"), running() as loop:
+    with caplog.at_level(logging.ERROR, "zenspark.net"), running_loop() as loop:
         loop.call_soon(lambda: 1 / 0)
         loop.call_at(0, lambda: [][0])
         loop.call_soon(went_on.set)
@@ -127,7 +115,7 @@ def test_a_mistake_does_not_end_the_loop(caplog: pytest.LogCaptureFixture) -> No
 
 @pytest.mark.parametrize("seconds", [2.2e6, 1e10, 2.0**53, float("inf")])
 def test_a_timer_in_the_far_future_does_not_end_the_loop(seconds: float) -> None:
-    with running() as loop:
+    with running_loop() as loop:
         for _ in range(3):  # in the second turn at the latest it is the only timer
             loop.call_at(loop.now() + seconds, lambda: None)
             turned = threading.Event()
@@ -141,7 +129,7 @@ def test_loop_survives_exceptions_of_tasks(error: BaseException, caplog: pytest.
         raise error
 
     went_on = threading.Event()
-    with caplog.at_level(logging.ERROR, "zenspark.net"), running() as loop:
+    with caplog.at_level(logging.ERROR, "zenspark.net"), running_loop() as loop:
         for start in (loop.call_soon, loop.call_at_end_of_turn, loop.run_callback_soon, partial(loop.call_at, 0)):
             start(fail)
         loop.call_at(loop.now() + 0.001, lambda: loop.call_at_end_of_turn(went_on.set))
@@ -171,7 +159,7 @@ def test_failed_turn_is_logged_and_the_loop_continues(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zenspark.net.loop.event_loop.FAILED_TURN_PAUSE_SECONDS", 0.001)
-    with caplog.at_level(logging.ERROR, "zenspark.net"), running() as loop:
+    with caplog.at_level(logging.ERROR, "zenspark.net"), running_loop() as loop:
         failing = Failing(loop, MAX_FAILED_TURNS - 1)
         loop.call_soon(lambda: None)  # it sleeps in the poller it had before
         until(lambda: not failing.left)
@@ -195,6 +183,7 @@ def test_loop_that_fails_repeatedly_ends_and_calls_on_failed(
         assert loop._ended.wait(PATIENCE)
         assert cleaned.wait(PATIENCE), "what was queued is still run"
     assert caplog.records[-1].levelname == "CRITICAL"
+    assert all(message.startswith("event loop test-loop") for message in caplog.messages)
     assert loop.stop(PATIENCE)
 
 
@@ -216,7 +205,7 @@ def test_loop_thread_that_fails_outside_of_turns_calls_on_failed(caplog: pytest.
 def test_after_a_stall_sockets_are_read_before_timers_run() -> None:
     order: queue.Queue[str] = queue.Queue()
     left, right = socket.socketpair()
-    with left, right, running() as loop:
+    with left, right, running_loop() as loop:
 
         def stall() -> None:
             loop.call_at(loop.now() - 2 * MAX_TIMER_DELAY_SECONDS, lambda: order.put("timer"))
@@ -231,7 +220,7 @@ def test_after_a_stall_sockets_are_read_before_timers_run() -> None:
 def test_descriptors_are_watched_for_the_requested_events() -> None:
     events: queue.Queue[str] = queue.Queue()
     left, right = socket.socketpair()
-    with left, right, running() as loop:
+    with left, right, running_loop() as loop:
 
         def on_readable() -> None:
             events.put(left.recv(10).decode())
@@ -264,7 +253,7 @@ def test_closed_descriptor_is_not_watched() -> None:
     left, right = socket.socketpair()
     left.close()
     right.close()
-    with running() as loop:
+    with running_loop() as loop:
         done = threading.Event()
         loop.call_soon(lambda: loop.watch(left, done.set))
         loop.call_soon(done.set)
@@ -304,7 +293,7 @@ def test_stop_of_a_stuck_loop_returns_after_its_timeout() -> None:
     assert loop.stop(PATIENCE)
 
 
-def test_severing_takes_the_connection_away_and_ends_nothing() -> None:
+def test_detach_after_fork_leaves_the_connection_of_the_parent_open() -> None:
     left, right = socket.socketpair()
     copy = left.dup()  # as the parent has one after a fork
     number = left.fileno()
@@ -317,74 +306,6 @@ def test_severing_takes_the_connection_away_and_ends_nothing() -> None:
         detach_after_fork(left)
         copy.send(b"kept")
         assert right.recv(10) == b"kept"
-
-
-# -- lending it ----------------------------------------------------------------------------------------------------
-
-
-def test_short_callback_runs_on_the_loop_thread() -> None:
-    seen: queue.Queue[tuple[bool, bool]] = queue.Queue()
-    with running() as loop:
-        for _ in range(20):
-            loop.run_callback_soon(lambda: seen.put((loop.is_loop_thread, loop.is_loop_internal)))
-            assert seen.get(timeout=PATIENCE) == (True, False)
-        loop.call_soon(lambda: seen.put((loop.is_loop_thread, loop.is_loop_internal)))
-        assert seen.get(timeout=PATIENCE) == (True, True)
-
-
-def test_while_something_takes_its_time_another_thread_is_the_loop() -> None:
-    with running() as loop:
-        for _ in range(3):
-            go_on, went_on = threading.Event(), threading.Event()
-            kept: queue.Queue[bool] = queue.Queue()
-
-            def wait(go_on: threading.Event = go_on, kept: queue.Queue[bool] = kept) -> None:
-                go_on.wait(PATIENCE)
-                kept.put(loop.is_loop_thread)
-
-            loop.run_callback_soon(wait)
-            loop.call_soon(went_on.set)
-            assert went_on.wait(PATIENCE)
-            go_on.set()
-            assert kept.get(timeout=PATIENCE) is False
-            back = threading.Event()
-            loop.call_soon(back.set)
-            assert back.wait(PATIENCE)
-
-
-def test_many_may_take_their_time_at_once() -> None:
-    go_on = threading.Event()
-    done = threading.Semaphore(0)
-    with running() as loop:
-
-        def wait() -> None:
-            go_on.wait(PATIENCE)
-            done.release()
-
-        for _ in range(5):
-            loop.run_callback_soon(wait)
-        went_on = threading.Event()
-        loop.call_soon(went_on.set)
-        assert went_on.wait(PATIENCE)
-        go_on.set()
-        assert all(done.acquire(timeout=PATIENCE) for _ in range(5))
-
-
-def test_yield_leadership_promotes_the_follower_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zenspark.net.loop.event_loop.CALLBACK_GRACE_SECONDS", PATIENCE)
-    answered = threading.Event()
-    with running() as loop:
-
-        def ask() -> None:
-            loop.call_soon(went_on.set)
-            yield_leadership()
-            if went_on.wait(PATIENCE):
-                answered.set()
-
-        went_on = threading.Event()
-        yield_leadership()  # in a thread that has nothing to hand over
-        loop.run_callback_soon(ask)
-        assert answered.wait(PATIENCE)
 
 
 def test_callback_may_stop_the_loop() -> None:
@@ -421,7 +342,7 @@ def test_read_delay_is_applied_once_and_tasks_still_run(monkeypatch: pytest.Monk
         loop.call_soon(woken.set)
 
     monkeypatch.setattr("zenspark.net.loop.event_loop.time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
-    with running() as loop:
+    with running_loop() as loop:
         loop.call_soon(loop.coalesce_next_read)
         assert rests.get(timeout=PATIENCE) == READ_DELAY_SECONDS
         assert woken.wait(PATIENCE)
@@ -441,14 +362,14 @@ def test_read_delay_is_skipped_when_there_are_tasks(monkeypatch: pytest.MonkeyPa
         loop.coalesce_next_read()
         loop.call_at_end_of_turn(partial(task, left - 1) if left else done.set)
 
-    with running() as loop:
+    with running_loop() as loop:
         loop.call_soon(partial(task, 20))
         assert done.wait(PATIENCE)
     assert rests == []
 
 
 def test_a_far_timer_does_not_wake_the_loop_and_a_near_one_does() -> None:
-    with running() as loop:
+    with running_loop() as loop:
         loop.call_at(loop.now() + 1000, lambda: None)
         settled = threading.Event()
         loop.call_soon(settled.set)

@@ -54,6 +54,7 @@ def test_peers_find_each_other_and_have_one_link(group: ScoutingSettings) -> Non
         assert len(alice.drivers) == 2
 
 
+@pytest.mark.slow
 def test_client_connects_to_one_scouted_node_and_reconnects_when_it_is_lost(group: ScoutingSettings) -> None:
     one, other = TestNode(B, WhatAmI.ROUTER), TestNode(C, WhatAmI.ROUTER)
     client = TestNode(A, WhatAmI.CLIENT)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.net.ends import meanwhile
 from tests.unit.net.nodes import QUICK, TestNode, call, nodes
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 from zenspark.errors import LinkError
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.node.backoff import RetryPolicy
@@ -53,6 +53,20 @@ def test_connect_is_retried_until_a_listener_is_bound() -> None:
         assert isinstance(connector.error, LinkError)
         bob.listen(there)
         assert connector.wait_open(PATIENCE)
+
+
+def test_a_connector_tells_why_there_is_no_session() -> None:
+    alice, bob = TestNode(A), TestNode(B)
+    with nodes(alice):
+        with nodes(bob):
+            there = bob.place()
+            connector = Connector(alice, [there], OFTEN)
+            assert (connector.endpoints, connector.problem) == ([there.locator.text], None)
+            connector.start()
+            assert connector.wait_open(PATIENCE)
+            assert connector.problem is None
+        until(lambda: connector.problem)
+        until(lambda: "refused" in str(connector.problem))
 
 
 def test_the_waits_grow(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ def test_a_router_carries_messages_between_its_clients() -> None:
         call(one, there)
         router.wait_for(B, C)
         one.wait_for(A)
-        until(lambda: router.router.routes.push(router.local_face, KEY))
+        until(lambda: router.router.routes.push_targets(router.local_face, KEY))
         one.send_local(Interest(id=1, mode=InterestMode.CURRENT_FUTURE, subscribers=True, wire_expr=WireExpr(0, KEY)))
         assert one.heard.wait(
             lambda: any(isinstance(e, Declare) and isinstance(e.body, DeclareFinal) for e in one.heard.events)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
+from zenspark.net.io.counters import LinkTraffic
 from zenspark.net.node.link_events import LinkEvents
 
 
@@ -16,6 +19,13 @@ class FakeDispatcher:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - stands for any method
         return lambda argument: self.calls.append((name, argument))
+
+
+class FakeDriver:
+    """A driver that has sent one byte."""
+
+    def __init__(self) -> None:
+        self.traffic = LinkTraffic(bytes_sent=1)
 
 
 def test_events_are_passed_on() -> None:
@@ -31,8 +41,8 @@ def test_events_are_passed_on() -> None:
 
 def test_last_closing_link_that_is_released_is_reported() -> None:
     dispatcher: Any = FakeDispatcher()
-    first: Any = object()
-    second: Any = object()
+    first: Any = FakeDriver()
+    second: Any = FakeDriver()
     released: list[int] = []
     events = LinkEvents(dispatcher, lambda: released.append(len(events.closing)))
     events.add_closing(first)
@@ -42,3 +52,23 @@ def test_last_closing_link_that_is_released_is_reported() -> None:
     assert released == []
     events.on_released(second)
     assert released == [0]
+
+
+def test_traffic_never_decreases_while_links_end() -> None:
+    dispatcher: Any = FakeDispatcher()
+    open_drivers: set[Any] = set()
+    dispatcher.faces = SimpleNamespace(link_drivers=open_drivers)
+    driver: Any = FakeDriver()
+    events = LinkEvents(dispatcher, lambda: None)
+    assert events.traffic() == LinkTraffic()
+    steps: list[Callable[[], None]] = [
+        lambda: open_drivers.add(driver),
+        lambda: events.add_closing(driver),
+        lambda: events.on_released(driver),
+        lambda: open_drivers.discard(driver),
+    ]
+    for step in steps:
+        step()
+        assert events.traffic() == LinkTraffic(bytes_sent=1)
+    driver.traffic.bytes_sent = 5
+    assert events.traffic() == LinkTraffic(bytes_sent=1)

@@ -14,8 +14,8 @@ from zenspark.net.links import registry
 from zenspark.net.links.base import Link, Listener
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.node import listeners as listeners_module
+from zenspark.net.node.inbound_links import InboundLimits
 from zenspark.net.node.limits import NodeLimits
-from zenspark.net.node.pending_links import InboundLimits
 from zenspark.router.limits import Limit
 
 A, B, C = 0xA1, 0xB1, 0xC1
@@ -46,7 +46,10 @@ def test_failed_handshakes_are_counted_and_logged_together(tmp_path: Path, caplo
         until(lambda: bob.router.refusals.counts.get(Limit.HANDSHAKES) == 20)
     warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert len(warnings) == 1
-    assert warnings[0].startswith("refused 1 by handshakes, 1 in all; the latest from tls/127.0.0.1:")
+    assert warnings[0].startswith(
+        "refused 1 connections (handshakes): the TLS or WebSocket handshake failed;"
+        " 1 in all, the latest from tls/127.0.0.1:"
+    )
     assert "TLS handshake: " in warnings[0]
 
 

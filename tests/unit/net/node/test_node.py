@@ -115,6 +115,7 @@ def test_identity_has_a_random_id_unless_one_is_given() -> None:
     assert make_identity(None, WhatAmI.PEER).zid.size == 16
 
 
+@pytest.mark.slow
 def test_a_short_lease_is_kept_by_both_sides() -> None:
     alice, bob = TestNode(A, offer=Capabilities(lease_ms=500)), TestNode(B, offer=Capabilities(lease_ms=500))
     with nodes(alice, bob):
@@ -153,6 +154,7 @@ print("parent done", flush=True)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_child_has_its_own_sessions_and_ends() -> None:
     done = subprocess.run(

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import re
+from pathlib import Path
 
 import pytest
 
 from tests.unit.net.io.test_counters import Timers
-from zenspark.net.node.refusals import REPORT_SECONDS, RefusalLog
+from zenspark.net.node.refusals import REFUSAL_TEXTS, REPORT_SECONDS, RefusalLog
 from zenspark.router.limits import Limit, Refusals
+
+LONG_KEYS = "keys (key_bytes): longer than limits/key/bytes"
+QUERIES = "queries (queries): more in flight than limits/session/queries"
 
 
 def test_one_line_per_limit_and_interval(caplog: pytest.LogCaptureFixture) -> None:
@@ -17,18 +22,18 @@ def test_one_line_per_limit_and_interval(caplog: pytest.LogCaptureFixture) -> No
     for number in range(1000):
         refusals.count(Limit.KEY_BYTES, f"client {number}")
     refusals.count(Limit.QUERIES, "client b")
-    assert caplog.messages == ["refused 1 by key_bytes, 1 in all; the latest from client 0"]
+    assert caplog.messages == [f"refused 1 {LONG_KEYS}; 1 in all, the latest from client 0"]
     timers.go_on()
     assert timers.time == REPORT_SECONDS
     assert caplog.messages[1:] == [
-        "refused 999 by key_bytes, 1000 in all; the latest from client 999",
-        "refused 1 by queries, 1 in all; the latest from client b",
+        f"refused 999 {LONG_KEYS}; 1000 in all, the latest from client 999",
+        f"refused 1 {QUERIES}; 1 in all, the latest from client b",
     ]
     timers.go_on()
     assert len(caplog.messages) == 3
     assert not timers.due
     refusals.count(Limit.QUERIES, "client c")
-    assert caplog.messages[3:] == ["refused 1 by queries, 2 in all; the latest from client c"]
+    assert caplog.messages[3:] == [f"refused 1 {QUERIES}; 2 in all, the latest from client c"]
 
 
 def test_egress_denials_are_counted_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -38,4 +43,14 @@ def test_egress_denials_are_counted_and_not_logged(caplog: pytest.LogCaptureFixt
     assert caplog.messages == []
     refusals.count(Limit.ACCESS_INGRESS, "client b")
     timers.go_on()
-    assert caplog.messages == ["refused 1 by access_ingress, 1 in all; the latest from client b"]
+    assert caplog.messages == [
+        "refused 1 messages (access_ingress): denied by access_control; 1 in all, the latest from client b"
+    ]
+
+
+def test_every_limit_says_what_is_counted_and_which_setting_applies() -> None:
+    assert REFUSAL_TEXTS.keys() == set(Limit)
+    document = (Path(__file__).parents[4] / "docs" / "security.md").read_text()
+    settings = {word for _, why in REFUSAL_TEXTS.values() for word in re.findall(r"[a-z]+(?:/[a-z_]+)+", why)}
+    assert len(settings) > 15
+    assert [name for name in sorted(settings - {"routing/router/accept"}) if f"`{name}`" not in document] == []

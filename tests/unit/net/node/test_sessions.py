@@ -6,6 +6,7 @@ import contextlib
 import select
 import socket
 import time
+from functools import partial
 
 import pytest
 
@@ -13,9 +14,10 @@ from tests.unit.net.ends import is_at_end, raw
 from tests.unit.net.nodes import QUICK, TestNode, call, nodes
 from tests.waiting import PATIENCE, until
 from zenspark.errors import CloseReason
+from zenspark.net.io.congestion import describe_stall
 from zenspark.net.links.endpoint import Endpoint
+from zenspark.net.node.inbound_links import InboundLimits
 from zenspark.net.node.limits import NodeLimits
-from zenspark.net.node.pending_links import InboundLimits
 from zenspark.router.limits import Limit
 from zenspark.transport.framing import LengthPrefix
 from zenspark.transport.handshake import Acceptor, Capabilities, Identity, Initiator, Opened
@@ -37,6 +39,41 @@ def test_second_link_of_a_node_is_closed_with_reason_4() -> None:
         assert call(alice, there).wait_closed().reason is CloseReason.MAX_LINKS
         bob.wait_for(A)
         alice.wait_for(B)
+
+
+def test_end_of_a_session_is_logged_and_of_a_slow_consumer_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "zenspark.net")
+    alice, bob = TestNode(A), TestNode(B)
+    with nodes(alice, bob):
+        there = bob.place()
+        for close in (
+            lambda driver: driver.close(CloseReason.UNRESPONSIVE, describe_stall(4.0)),
+            lambda driver: driver.close(),
+        ):
+            call(alice, there)
+            bob.wait_for(A)
+            alice.wait_for(B)
+            (driver,) = bob.drivers.values()
+            bob.loop.call_soon(partial(close, driver))
+            bob.wait_for()
+            alice.wait_for()
+        by_bob, by_alice = f"session with peer a1 ({driver.link.dst}) closed", "session with peer b1 (tcp/"
+
+        def ends() -> set[tuple[str, str]]:
+            return {(one.levelname, one.getMessage()) for one in caplog.records if " closed: " in one.getMessage()}
+
+        expected = {("INFO", "the peer ended the connection without CLOSE"), ("INFO", "closed by the peer")}
+        # alice writes the line when her session has ended already
+        assert until(
+            lambda: {(a, text.split(" closed: ")[1]) for a, text in ends() if text.startswith(by_alice)} == expected
+        )
+    assert ("INFO", f"{by_bob}: closed by this node") in ends()
+    assert any(
+        level == "WARNING"
+        and text.startswith("session with peer a1 (tcp/")
+        and text.endswith(f" closed: {describe_stall(4.0)}")
+        for level, text in ends()
+    )
 
 
 def test_connection_to_self_is_closed_with_reason_7() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from zenspark.net.links.base import pair
+from tests.unit.net.ends import link_pair
 from zenspark.net.node.limits import NodeLimits
 from zenspark.net.node.transport_factory import TransportFactory
 from zenspark.router.router import Router, RouterPolicy
@@ -23,7 +23,7 @@ def make_factory(capabilities: Capabilities, policy: RouterPolicy = RouterPolicy
 
 def test_batches_fit_the_link() -> None:
     factory = make_factory(Capabilities(batch_size=60_000))
-    left, right = pair()
+    left, right = link_pair()
     with contextlib.closing(left), contextlib.closing(right):
         left.mtu = 1500
         assert factory._capabilities_on(left).batch_size == 1500
@@ -33,7 +33,7 @@ def test_batches_fit_the_link() -> None:
 
 def test_both_roles_open_a_session() -> None:
     factory = make_factory(Capabilities())
-    left, right = pair()
+    left, right = link_pair()
     with contextlib.closing(left), contextlib.closing(right):
         for role in (factory.make_initiator(left, ZenohId(0xB1)), factory.make_acceptor(right)):
             assert factory.make_connection(role, left, 0.0).state is not ConnectionState.OPEN

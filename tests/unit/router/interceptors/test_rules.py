@@ -84,3 +84,16 @@ def test_router_subject_matches_peers(subject: RouterSubject, covered: bool) -> 
 def test_router_subject_matches_ipv4_mapped_addresses(address: str | None, covered: bool) -> None:
     party = msgspec.structs.replace(HOME, address=address)
     assert RouterSubject(addresses=("192.0.2.0/24",)).matches(party) is covered
+
+
+@pytest.mark.parametrize(
+    ("peer", "text"),
+    [
+        (HOME, "a1 (192.0.2.7)"),
+        (PeerAttributes(ZenohId(0xA1), protocol="unixsock-stream"), "a1 (unixsock-stream)"),
+        (PeerAttributes(None, protocol="http"), "a client without zid (http)"),
+        (PeerAttributes(None, protocol="http", username="ann"), "user ann (http)"),
+    ],
+)
+def test_log_lines_name_a_peer_by_what_is_known_of_it(peer: PeerAttributes, text: str) -> None:
+    assert str(peer) == text

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.router.nodes import Network
+from tests.unit.router.nodes import Network, Node
 from tests.unit.router.test_router import answered, face_towards
+from zenspark.router.declarations.announcements import NULL_EXPR
 from zenspark.router.face import Face, Outgoing
 from zenspark.router.interests.handler import INITIAL_INTEREST, MAX_DECLARATIONS_PER_PORTION
 from zenspark.router.interests.table import INTEREST_TIMEOUT_SECONDS
 from zenspark.router.router import Router
-from zenspark.wire.messages import Declare, DeclareFinal, DeclareSubscriber, DeclareToken, Interest, UndeclareToken
-from zenspark.wire.values import InterestMode, QoS, WhatAmI, WireExpr, ZenohId
+from zenspark.wire.messages import (
+    Declare,
+    DeclareFinal,
+    DeclareKeyexpr,
+    DeclareQueryable,
+    DeclareSubscriber,
+    DeclareToken,
+    Interest,
+    UndeclareToken,
+)
+from zenspark.wire.values import BoundExpr, InterestMode, QoS, WhatAmI, WireExpr, ZenohId
 
 BOTH = InterestMode.CURRENT_FUTURE
 
@@ -24,7 +34,7 @@ def test_declaration_with_unknown_interest_id_is_stored() -> None:
     stray = DeclareSubscriber(id=1, wire_expr=WireExpr(0, "a"))
     client.router.receive(above, Declare(interest_id=99, body=stray), 0.0)
     net.ask(client, "a", BOTH, subscribers=True)
-    assert client.router.routes.push(client.local, "a") == (above,)
+    assert client.router.routes.push_targets(client.local, "a") == (above,)
 
 
 def test_aggregated_interest_gets_one_declaration() -> None:
@@ -171,3 +181,114 @@ def test_declaration_undeclared_before_its_portion_is_not_sent() -> None:
         router.receive(owner, Declare(body=UndeclareToken(id=number)), 0.0)
     assert len(bodies(first)) == MAX_DECLARATIONS_PER_PORTION
     assert bodies(router.send_next_declarations(client)) == ["DeclareFinal"]
+
+
+# -- interests of group members
+
+
+class InGroup:
+    """A node in a multicast group, and the first other member of it."""
+
+    def __init__(self, node: Node) -> None:
+        self.router = node.router
+        self.local = node.local
+        self.group = self.router.add_group()
+        self.member = self.join(99)
+
+    def join(self, zid: int) -> Face:
+        return self.router.add_member(self.group, ZenohId(zid), WhatAmI.PEER)
+
+    def ask(self, *kinds: str, mode: InterestMode = InterestMode.CURRENT) -> Outgoing:
+        """Let the member send interest 3."""
+        interest = Interest(
+            id=3,
+            mode=mode,
+            subscribers="subscribers" in kinds,
+            queryables="queryables" in kinds,
+            tokens="tokens" in kinds,
+        )
+        return self.router.receive(self.member, interest, 0.0)
+
+
+def told(out: Outgoing) -> list[str]:
+    return answered([message for _, message in out])
+
+
+def test_an_interest_of_a_member_is_answered_in_the_group() -> None:
+    """All members receive the answer: it has no key ids, and each key one id, until it is undeclared."""
+    net = Network()
+    node = net.peer()
+    net.token(node, "t/1")
+    net.subscribe(node, "s/1")
+    inside = InGroup(node)
+    binding = Declare(body=DeclareKeyexpr(expr_id=7, wire_expr=BoundExpr(0, "t")))
+    assert inside.router.receive(inside.member, binding, 0.0) == []
+    first, second = inside.member, inside.join(98)
+    for inside.member in (first, second):
+        out = inside.ask("subscribers", "tokens")
+        assert [face for face, _ in out] == [inside.group, inside.group, inside.member]
+        assert [message for _, message in out] == [
+            Declare(interest_id=3, qos=QoS.DECLARE, body=DeclareSubscriber(id=1, wire_expr=WireExpr(0, "s/1"))),
+            Declare(interest_id=3, qos=QoS.DECLARE, body=DeclareToken(id=2, wire_expr=WireExpr(0, "t/1"))),
+            Declare(interest_id=3, qos=QoS.DECLARE, body=DeclareFinal()),
+        ]
+    assert inside.router.remove_face(second, 0.0) == []
+    ((face, gone),) = inside.router.receive(inside.local, Declare(body=UndeclareToken(id=1)), 0.0)
+    assert face is inside.group
+    assert isinstance(gone, Declare)
+    assert gone.body == UndeclareToken(id=2, ext_wire_expr=NULL_EXPR)
+
+
+def test_a_future_interest_of_a_member_is_followed_until_it_ends() -> None:
+    inside = InGroup(Network().peer())
+    assert inside.ask("tokens", mode=InterestMode.FUTURE) == []
+
+    def declare(number: int) -> Outgoing:
+        token = DeclareToken(id=number, wire_expr=WireExpr(0, f"t/{number}"))
+        return inside.router.receive(inside.local, Declare(body=token), 0.0)
+
+    out = declare(1)
+    assert ([face for face, _ in out], told(out)) == ([inside.group], ["D_TOKEN t/1"])
+    assert inside.ask(mode=InterestMode.FINAL) == []
+    assert declare(2) == []
+
+
+def test_no_queryables_are_declared_to_a_member() -> None:
+    """A query of eclipse-zenoh waits for its timeout where a member of its group has declared a queryable."""
+    net = Network()
+    node = net.peer()
+    net.queryable(node, "a/**")
+    inside = InGroup(node)
+    out = inside.ask("queryables", mode=BOTH)
+    assert ([face for face, _ in out], told(out)) == ([inside.member], ["D_FINAL"])
+    declaration = DeclareQueryable(id=2, wire_expr=WireExpr(0, "b"))
+    assert inside.router.receive(inside.local, Declare(body=declaration), 0.0) == []
+
+
+def test_an_interest_without_declarations_gets_no_final_where_other_members_may_reply() -> None:
+    """zenoh-pico takes the first D_FINAL for the end of all answers."""
+    inside = InGroup(Network().peer())
+    assert told(inside.ask("tokens")) == ["D_FINAL"]
+    inside.join(98)
+    assert inside.ask("tokens") == []
+
+
+def test_what_another_member_declares_is_left_to_it() -> None:
+    net = Network()
+    node, peer = net.router(), net.peer()
+    net.join(peer, node)
+    net.token(peer, "t/1")
+    inside = InGroup(node)
+    assert told(inside.ask("tokens")) == ["D_TOKEN t/1", "D_FINAL"]
+    inside.router.add_member(inside.group, peer.router.zid, WhatAmI.PEER)
+    assert inside.ask("tokens") == []
+
+
+def test_an_interest_of_a_member_with_a_session_is_answered_on_the_session() -> None:
+    net = Network()
+    node, other = net.peer(), net.peer()
+    net.token(node, "t/1")
+    net.join(node, other)
+    inside = InGroup(node)
+    inside.member = inside.router.add_member(inside.group, other.router.zid, WhatAmI.PEER)
+    assert inside.ask("tokens") == []

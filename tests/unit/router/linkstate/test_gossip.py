@@ -180,7 +180,7 @@ def test_with_two_links_a_node_is_gone_with_the_second() -> None:
 
 
 def test_invented_nodes_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gossip, "MAX_NODES", 5)
+    monkeypatch.setattr(gossip, "MAX_GOSSIP_NODES", 5)
     node = peer()
     face = neighbour(0xB1)
     node.opened(face, HERE)
@@ -240,6 +240,14 @@ def test_locators_of_routers_are_not_announced(role: WhatAmI, multihop: bool) ->
     *_, (told_to, heard) = entries(node.opened(late, HERE))
     assert told_to == late.zid.value
     assert [entry.zid for entry in heard] == [OWN, late.zid]
+
+
+def test_a_router_does_not_announce_its_own_locators() -> None:
+    """A peer of eclipse-zenoh would pass them on to peers that have no link to the router."""
+    node = GossipProtocol(OWN, WhatAmI.ROUTER, EVERYBODY)
+    face = Face(1, ZenohId(0xB1), WhatAmI.PEER, REGIONS[WhatAmI.ROUTER, WhatAmI.PEER])
+    ((_, (own, *_)),) = entries(node.opened(face, HERE))
+    assert own == LinkState(psid=0, sn=1, zid=OWN, whatami=WhatAmI.ROUTER.bit)
 
 
 def test_a_router_above_knows_the_numbers_of_other_routers_that_a_peer_is_linked_to() -> None:

@@ -93,11 +93,23 @@ def test_responses_keep_their_qos_and_the_final_overtakes_none(line: tuple[Netwo
     assert isinstance(request, Request)
     left.heard.clear()
     urgent, idle = QoS(Priority.REAL_TIME, Congestion.BLOCK, express=True), QoS(Priority.BACKGROUND)
-    for qos in (urgent, QoS.DEFAULT, idle, urgent):
+    for qos in (urgent, None, QoS.DEFAULT, idle, urgent):
         net.say(right, replace(response(request.request_id, "q/a"), qos=qos))
     net.say(right, ResponseFinal(request_id=request.request_id, qos=asked))
     treated = [message.qos for message in left.heard if isinstance(message, Response | ResponseFinal)]
-    assert treated == [urgent, asked, idle, urgent, QoS(Priority.BACKGROUND, Congestion.BLOCK)]
+    assert treated == [urgent, asked, QoS.DEFAULT, idle, urgent, QoS(Priority.BACKGROUND, Congestion.BLOCK)]
+
+
+def test_responses_to_a_request_without_a_qos_carry_none_either(line: tuple[Network, Node, Node, Node]) -> None:
+    net, left, _, right = line
+    net.queryable(right, "q/**")
+    net.say(left, Request(request_id=9, wire_expr=WireExpr(0, "q/a"), body=Query()))
+    (request,) = right.heard
+    assert isinstance(request, Request)
+    left.heard.clear()
+    for qos in (None, QoS.DEFAULT, QoS.REQUEST):
+        net.say(right, replace(response(request.request_id, "q/a"), qos=qos))
+    assert [message.qos for message in left.heard if isinstance(message, Response)] == [None, None, QoS.REQUEST]
 
 
 def test_request_between_routers_carries_its_entry_router(line: tuple[Network, Node, Node, Node]) -> None:
@@ -135,7 +147,7 @@ def test_the_nearest_router_is_best(line: tuple[Network, Node, Node, Node]) -> N
         net.join(client, node)
         net.queryable(client, "q", complete=True)
     face = next(iter(left.links))
-    assert left.router.routes.request(left.local, "q", QueryTarget.BEST_MATCHING) == (face,)
+    assert left.router.routes.request_targets(left.local, "q", QueryTarget.BEST_MATCHING) == (face,)
 
 
 @pytest.mark.parametrize(("said", "seconds"), [(None, 10.0), (2_000, 2.0), (2**63, MAX_QUERY_SECONDS)])

@@ -12,7 +12,7 @@ from zenspark.clock import HybridClock, ntp64_from_ns
 from zenspark.router.face import Face, Region
 from zenspark.router.linkstate.network import TREES_DELAY_SECONDS
 from zenspark.router.router import Router, RouterPolicy
-from zenspark.router.routing.forwarding import ForwardingPlan, ForwardingPlanner, plans_by_peer
+from zenspark.router.routing.forwarding import ForwardingPlan, ForwardingPlanner, plans_by_neighbour
 from zenspark.router.timestamping import TimestampPolicy
 from zenspark.wire.codec import decode_network, encode, encode_link_states
 from zenspark.wire.columns import LANE_EXPRESS, NO_LANE, BatchDecoder, PushColumns, RowForwarder, StopReason
@@ -246,7 +246,7 @@ def test_plans_are_split_by_peer_and_template() -> None:
     messages = (push(), push("b"), push("c"), push(qos=QoS(Priority.DATA, Congestion.BLOCK)))
     courses = place.plans(*messages)
     assert courses is not None
-    found = dict(plans_by_peer(courses))
+    found = dict(plans_by_neighbour(courses))
     assert {face.zid.value for face in found} == {2, 4}
     for face, share in found.items():
         first, second = (13, NO_LANE) if face.zid.value == 2 else (NO_LANE, 13)

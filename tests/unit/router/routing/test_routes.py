@@ -97,19 +97,19 @@ def test_a_route_is_kept_until_something_on_its_way_changes() -> None:
     tables, routes = without_network()
     source, target = face(1, Region.LOCAL), face(2, Region.CLIENT)
     for _ in range(2):  # what is looked up once is not worth remembering
-        assert routes.push(source, "a") == routes.push(source, "b") == ()
+        assert routes.push_targets(source, "a") == routes.push_targets(source, "b") == ()
     tables[DeclarationKind.SUBSCRIBER].add("a", target, 1, QueryableInfo.NONE)
-    assert routes.push(source, "a") == ()
+    assert routes.push_targets(source, "a") == ()
     version = routes.version
     routes.on_subscribers_changed("b")
     assert routes.version > version
-    assert routes.push(source, "a") == ()
+    assert routes.push_targets(source, "a") == ()
     routes.on_subscribers_changed("a")
-    assert routes.push(source, "a") == (target,)
-    assert routes.push(target, "a") == ()
+    assert routes.push_targets(source, "a") == (target,)
+    assert routes.push_targets(target, "a") == ()
     tables[DeclarationKind.SUBSCRIBER].discard("a", target, 1)
     routes.remove(target)
-    assert routes.push(source, "a") == ()
+    assert routes.push_targets(source, "a") == ()
 
 
 def test_face_with_pending_declarations_gets_everything() -> None:
@@ -119,10 +119,10 @@ def test_face_with_pending_declarations_gets_everything() -> None:
     source, (above,) = face(1, Region.LOCAL), unknown
     routes.add(face(3, Region.CLIENT))
     routes.add(above)
-    assert routes.push(source, "a") == routes.request(source, "a", QueryTarget.ALL) == (above,)
+    assert routes.push_targets(source, "a") == routes.request_targets(source, "a", QueryTarget.ALL) == (above,)
     unknown.clear()
     routes.clear()
-    assert routes.push(source, "a") == ()
+    assert routes.push_targets(source, "a") == ()
 
 
 def test_the_nearest_complete_queryable_is_best() -> None:
@@ -130,7 +130,7 @@ def test_the_nearest_complete_queryable_is_best() -> None:
     source, near, far = (face(number, Region.CLIENT) for number in (1, 2, 3))
     tables[DeclarationKind.QUERYABLE].add("q", far, 1, QueryableInfo(True, 2))
     tables[DeclarationKind.QUERYABLE].add("q", near, 1, QueryableInfo(True, 1))
-    assert routes.request(source, "q", QueryTarget.BEST_MATCHING) == (near,)
+    assert routes.request_targets(source, "q", QueryTarget.BEST_MATCHING) == (near,)
 
 
 def test_no_more_keys_are_remembered_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,8 +138,8 @@ def test_no_more_keys_are_remembered_than_there_is_room_for(monkeypatch: pytest.
     tables, routes = without_network()
     source, target = face(1, Region.LOCAL), face(2, Region.CLIENT)
     tables[DeclarationKind.SUBSCRIBER].add("**", target, 1, QueryableInfo.NONE)
-    assert [routes.push(source, key) for key in ("a", "b", "c", "a")] == [(target,)] * 4
-    assert routes.push(source, "not//a key") == ()
+    assert [routes.push_targets(source, key) for key in ("a", "b", "c", "a")] == [(target,)] * 4
+    assert routes.push_targets(source, "not//a key") == ()
 
 
 def test_route_of_a_key_published_once_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,11 +148,11 @@ def test_route_of_a_key_published_once_is_not_cached(monkeypatch: pytest.MonkeyP
     source, target = face(1, Region.LOCAL), face(2, Region.CLIENT)
     tables[DeclarationKind.SUBSCRIBER].add("**", target, 1, QueryableInfo.NONE)
     for number in range(25):
-        assert routes.push(source, f"job/{number}") == (target,)
+        assert routes.push_targets(source, f"job/{number}") == (target,)
     assert (len(routes._pushes), len(routes._routes_by_key)) == (0, 0)
     assert len(routes._looked_up_once) <= 10
     for _ in range(2):
-        assert routes.push(source, "job/24") == (target,)
+        assert routes.push_targets(source, "job/24") == (target,)
     assert (len(routes._pushes), len(routes._routes_by_key)) == (1, 1)
 
 
@@ -160,20 +160,20 @@ def test_routes_of_queries_are_remembered_until_queryables_change(monkeypatch: p
     monkeypatch.setattr("zenspark.router.routing.routes.MAX_ROUTES", 2)
     tables, routes = without_network()
     source, target = face(1, Region.LOCAL), face(2, Region.CLIENT)
-    assert routes.request(source, "a", QueryTarget.ALL) == ()
+    assert routes.request_targets(source, "a", QueryTarget.ALL) == ()
     tables[DeclarationKind.QUERYABLE].add("**", target, 1, QueryableInfo.NONE)
-    assert routes.request(source, "a", QueryTarget.ALL) == ()
+    assert routes.request_targets(source, "a", QueryTarget.ALL) == ()
     routes.on_queryables_changed()
     for key in ("a", "b", "c", "a"):
-        assert routes.request(source, key, QueryTarget.ALL) == (target,)
-    assert routes.request(source, "not//a key", QueryTarget.ALL) == ()
+        assert routes.request_targets(source, key, QueryTarget.ALL) == (target,)
+    assert routes.request_targets(source, "not//a key", QueryTarget.ALL) == ()
 
 
 def test_unreachable_router_is_in_no_route() -> None:
     tables = {kind: DeclarationTable() for kind in DeclarationKind}
     routes = Routes(tables, ReachabilityPolicy(), RouterNetwork(ZenohId(1)), lambda *_: False, ADMISSION)
     tables[DeclarationKind.SUBSCRIBER].add("a", SourceRouter(ZenohId(2)), 0, QueryableInfo.NONE)
-    assert routes.push(face(1, Region.LOCAL), "a") == ()
+    assert routes.push_targets(face(1, Region.LOCAL), "a") == ()
 
 
 def test_query_does_not_go_back_to_its_source() -> None:
@@ -181,4 +181,4 @@ def test_query_does_not_go_back_to_its_source() -> None:
     one, other = face(1, Region.CLIENT), face(2, Region.CLIENT)
     for holder in (one, other):
         tables[DeclarationKind.QUERYABLE].add("q", holder, 1, QueryableInfo.NONE)
-    assert routes.request(one, "q", QueryTarget.ALL) == (other,)
+    assert routes.request_targets(one, "q", QueryTarget.ALL) == (other,)

@@ -9,6 +9,7 @@ import pytest
 
 from zenspark.wire.columns import layout
 from zenspark.wire.columns.layout import LANE_EXPRESS, LANE_PRIORITY, LANE_RELIABLE, StopReason, lane_of
+from zenspark.wire.messages import MAX_TRANSPORT_ID
 from zenspark.wire.values import Priority
 
 DECLARATIONS = Path(layout.__file__).with_suffix(".pxd").read_text()
@@ -19,6 +20,7 @@ def test_both_builds_have_the_same_constants() -> None:
     in_python = {name: value for name, value in vars(layout).items() if name.isupper() and isinstance(value, int)}
     assert in_python == IN_C | {"ABSENT": 0xFFFF_FFFF}
     assert "ZENSPARK_ABSENT 0xFFFFFFFFu" in DECLARATIONS
+    assert layout.MAX_TRANSPORT_ID == MAX_TRANSPORT_ID
 
 
 def test_stop_reasons_have_the_numbers_that_loops_return() -> None:

@@ -102,8 +102,8 @@ class HistoryConfig(ValidatedConfig):
 
     def parameters(self) -> dict[str, str]:
         """Return the parameters of a query to a cache."""
-        found = {} if self.max_samples is None else {"_max": str(self.max_samples)}
-        return found if self.max_age is None else {**found, "_time": f"[now({-self.max_age}s)..]"}
+        selection = {} if self.max_samples is None else {"_max": str(self.max_samples)}
+        return selection if self.max_age is None else {**selection, "_time": f"[now({-self.max_age}s)..]"}
 
 
 class MissDetectionConfig(ValidatedConfig):

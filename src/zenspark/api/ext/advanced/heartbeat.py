@@ -6,11 +6,11 @@ import struct
 import threading
 from collections.abc import Callable
 
-from zenspark.api.entities import Publisher
+from zenspark.api.publisher import Publisher
 from zenspark.errors import ZError
+from zenspark.types.ids import SOURCE_SN_MODULUS
 
 SEQUENCE_NUMBER = struct.Struct("<I")
-SEQUENCE_MODULUS = 1 << 32
 
 
 class SequenceCounter:
@@ -22,7 +22,7 @@ class SequenceCounter:
 
     def take(self) -> int:
         """Return the next number, and count on."""
-        number, self.next = self.next, (self.next + 1) % SEQUENCE_MODULUS
+        number, self.next = self.next, (self.next + 1) % SOURCE_SN_MODULUS
         self.has_begun = True
         return number
 
@@ -61,5 +61,5 @@ class Heartbeat:
         """Publish the last number, if there is one."""
         upcoming = self._counter.next
         if self._counter.has_begun and not (self._only_changes and upcoming == self._announced):
-            self._publisher.put(SEQUENCE_NUMBER.pack((upcoming - 1) % SEQUENCE_MODULUS))
+            self._publisher.put(SEQUENCE_NUMBER.pack((upcoming - 1) % SOURCE_SN_MODULUS))
             self._announced = upcoming

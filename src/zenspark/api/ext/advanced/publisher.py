@@ -6,12 +6,13 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from zenspark.api.entities import Entity, Publisher
+from zenspark.api.entities import Entity
 from zenspark.api.ext.advanced.config import CacheConfig, MissDetectionConfig
 from zenspark.api.ext.advanced.heartbeat import Heartbeat, PeriodicTask, SequenceCounter
 from zenspark.api.ext.advanced.publisher_key import TIMESTAMPED_PUBLISHER
 from zenspark.api.ext.publisher_cache import PublisherCache
-from zenspark.api.session import Session
+from zenspark.api.publisher import Publisher
+from zenspark.api.session import Session, runtime_of
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
 from zenspark.types.arguments import require_type, to_bool
@@ -59,7 +60,7 @@ class AdvancedPublisher(Entity):
             misses: Heartbeats; None for no sequence numbers.
             is_detected: Whether subscribers can detect it, by a token.
         """
-        runtime = session._runtime
+        runtime = runtime_of(session)
         self._publisher = publisher
         self._counter = None if misses is None else SequenceCounter()
         self._cache = None if cache is None else PublisherCache(publisher.key_expr, cache.max_samples)
@@ -271,7 +272,7 @@ def declare_advanced_publisher(
     kept = None if cache is None else require_type(CacheConfig, cache)
     if kept is not None and not kept.max_samples:
         raise UsageError("expected a cache of at least one sample")
-    if kept is not None and misses is None and not require_type(Session, session)._runtime.timestamps.is_enabled:
+    if kept is not None and misses is None and not runtime_of(require_type(Session, session)).timestamps.is_enabled:
         raise UsageError("a cache needs timestamping/enabled in the configuration, or sample_miss_detection")
     publisher = require_type(Session, session).declare_publisher(
         key_expr,

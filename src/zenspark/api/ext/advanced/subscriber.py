@@ -13,13 +13,13 @@ from zenspark.api.ext.advanced.config import HistoryConfig, RecoveryConfig
 from zenspark.api.ext.advanced.heartbeat import SEQUENCE_NUMBER, PeriodicTask
 from zenspark.api.ext.advanced.publisher_key import PublisherKey
 from zenspark.api.ext.reorder_buffer import Delivery, Miss, ReorderBuffer, SourceId
-from zenspark.api.session import Session
+from zenspark.api.session import Session, runtime_of
 from zenspark.engine.runtime import SessionRuntime
 from zenspark.errors import UsageError
 from zenspark.handlers.handler import BindableHandler, BoundHandler, Callback, DeliverySink, Handler, bind_handler
 from zenspark.key import KeyExpr
-from zenspark.net.loop.event_loop import yield_leadership
 from zenspark.net.loop.executor import CallbackExecutor
+from zenspark.net.loop.leader_follower import yield_leadership
 from zenspark.types.arguments import require_type, require_type_or_default, to_bool
 from zenspark.types.enums import (
     ConsolidationMode,
@@ -253,7 +253,7 @@ class AdvancedSubscriber(Receiver[H_co]):
             recovery: How missing samples are detected and recovered; None if they are not.
             is_detected: Whether publishers can detect it, by a token.
         """
-        runtime = session._runtime
+        runtime = runtime_of(session)
         recovering = self._recovering = SampleRecovery(session, key_expr, target, history, recovery is not None)
         super().__init__(runtime, runtime.entities.next_id(), recovering.end, target.attached)
         handler = Callback(recovering.on_sample, recovering.close)
@@ -271,8 +271,10 @@ class AdvancedSubscriber(Receiver[H_co]):
         if recovery is not None and recovery.periodic_queries:
             recovering.add(PeriodicTask(recovery.periodic_queries, recovering.query_missing))
         if is_detected:
-            own = self._subscriber.id
-            recovering.add(session.liveliness().declare_token(key_expr / f"@adv/sub/{own.zid}/{own.eid}/_"))
+            subscriber_id = self._subscriber.id
+            recovering.add(
+                session.liveliness().declare_token(key_expr / f"@adv/sub/{subscriber_id.zid}/{subscriber_id.eid}/_")
+            )
 
     def _publishers(self) -> KeyExpr:
         return self._subscriber.key_expr / "@adv/pub/**"
@@ -451,7 +453,7 @@ def declare_advanced_subscriber(
     past = None if history is None else require_type(HistoryConfig, history)
     if past is not None and (past.max_samples == 0 or past.max_age == 0):
         raise UsageError("expected a history of at least one sample, and of some age")
-    runtime = require_type(Session, session)._runtime
+    runtime = runtime_of(require_type(Session, session))
     runtime.check_open()
     return AdvancedSubscriber(
         session,

@@ -21,7 +21,6 @@ from tests.unit.api.ext.advanced.entities import (
 )
 from tests.unit.api.sessions import connected, listening
 from tests.waiting import PATIENCE, until
-from zenspark.api.entities import Publisher
 from zenspark.api.ext.advanced.config import (
     HistoryConfig,
     MissDetectionConfig,
@@ -30,6 +29,7 @@ from zenspark.api.ext.advanced.config import (
 from zenspark.api.ext.advanced.subscriber import (
     BlockingSink,
 )
+from zenspark.api.publisher import Publisher
 from zenspark.api.session import Session
 from zenspark.errors import ZError
 from zenspark.handlers.handler import FifoChannel

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.engine.faces import RecordingFace
 from zenspark.api.session import Session
 from zenspark.engine.match_observers import MatchObservers
-from zenspark.engine.subscribers import LocalSubscribers
+from zenspark.engine.subscriber_declarations import SubscriberDeclarations
 from zenspark.engine.subscriptions import Subscription
 from zenspark.handlers.channel import ChannelClosed
 from zenspark.handlers.handler import Handler
@@ -41,10 +41,10 @@ def observer() -> CountingObserver:
 
 
 @pytest.fixture
-def subscribers(peer: Session, face: RecordingFace, observer: CountingObserver) -> LocalSubscribers:
+def subscribers(peer: Session, face: RecordingFace, observer: CountingObserver) -> SubscriberDeclarations:
     runtime, observers = peer._runtime, MatchObservers()
     observers.add(DeclarationKind.SUBSCRIBER, observer)
-    return LocalSubscribers(
+    return SubscriberDeclarations(
         runtime.lock, face, runtime.subscriptions, runtime.backpressure, observers, ["aggregated/**"]
     )
 
@@ -54,7 +54,7 @@ def declared(face: RecordingFace) -> list[tuple[str, int]]:
 
 
 def test_a_subscriber_is_declared_undeclared_and_closed(
-    peer: Session, subscribers: LocalSubscribers, face: RecordingFace, observer: CountingObserver
+    peer: Session, subscribers: SubscriberDeclarations, face: RecordingFace, observer: CountingObserver
 ) -> None:
     subscriber = subscription(5, "a")
     subscribers.declare(subscriber)
@@ -68,14 +68,14 @@ def test_a_subscriber_is_declared_undeclared_and_closed(
         subscriber.sink.try_recv()
 
 
-def test_a_session_local_subscriber_is_not_declared(subscribers: LocalSubscribers, face: RecordingFace) -> None:
+def test_a_session_local_subscriber_is_not_declared(subscribers: SubscriberDeclarations, face: RecordingFace) -> None:
     subscriber = subscription(5, "a", Locality.SESSION_LOCAL)
     subscribers.declare(subscriber)
     subscribers.undeclare(subscriber)
     assert face.sent == []
 
 
-def test_aggregated_subscribers_share_one_declaration(subscribers: LocalSubscribers, face: RecordingFace) -> None:
+def test_aggregated_subscribers_share_one_declaration(subscribers: SubscriberDeclarations, face: RecordingFace) -> None:
     first, second = subscription(1, "aggregated/1"), subscription(2, "aggregated/2")
     subscribers.declare(first)
     subscribers.declare(second)

@@ -1,4 +1,4 @@
-"""LocalSubscribers: declares the subscribers of a session to the router, one by one or aggregated."""
+"""SubscriberDeclarations: declares the subscribers of a session to the router, one by one or aggregated."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from threading import RLock
 
 from zenspark.engine.aggregation import DeclarationAggregation
-from zenspark.engine.backpressure import ReceiveBackpressure
 from zenspark.engine.match_observers import MatchObservers
+from zenspark.engine.receive_backpressure import ReceiveBackpressure
 from zenspark.engine.session_face import SessionFace
 from zenspark.engine.subscriptions import Subscription, Subscriptions
 from zenspark.router.face import DeclarationKind
@@ -16,8 +16,8 @@ from zenspark.wire import messages
 from zenspark.wire.values import WireExpr
 
 
-class LocalSubscribers:
-    """The subscribers of one session."""
+class SubscriberDeclarations:
+    """The declarations of the subscribers of one session, and their entries in its `Subscriptions`."""
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ import pytest
 
 from tests.waiting import PATIENCE, until
 from zenspark.api.session import Session
-from zenspark.engine.matching import MatchingTracker, has_match
+from zenspark.engine.matching_status import MatchingTracker, has_match
 from zenspark.handlers.handler import Handler
 from zenspark.key import KeyExpr
 from zenspark.router.face import DeclarationKind

@@ -21,7 +21,8 @@ import time
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from zenspark.handlers.channel import CallbackRunner, Channel
+from zenspark.handlers.callback import CallbackRunner
+from zenspark.handlers.channel import Channel
 from zenspark.handlers.handler import DeliverySink
 from zenspark.net.io.driver import LinkDriver
 from zenspark.net.io.writer import nonblocking
@@ -54,7 +55,8 @@ class ReceiveBackpressure:
         """The links paused for each full sink."""
         self._credits: dict[BoundedSink, dict[LinkDriver, int]] = {}
         """The bytes each link had received when a sink got read credit for it."""
-        self._pending_queries = 0
+        self._credit_reasons = 0
+        """Pending queries, and callbacks that wait for buffer space on a link."""
 
     # -- receiving from neighbours
 
@@ -63,7 +65,7 @@ class ReceiveBackpressure:
         driver = self._node.driver(face)
         if driver is None or not isinstance(sink, Channel | CallbackRunner):
             return
-        if self._pending_queries > own_queries and self._grant_credit(sink, driver):
+        if self._credit_reasons > own_queries and self._grant_credit(sink, driver):
             return
         self._full.setdefault(sink, set()).add(driver)
         driver.pause(sink)
@@ -87,25 +89,25 @@ class ReceiveBackpressure:
         if isinstance(sink, Channel | CallbackRunner) and (sink in self._full or sink in self._credits):
             self.on_drained(sink)
 
-    def query_started(self) -> None:
-        """Grant read credit to all full sinks: a query is pending, or a callback waits for a link."""
-        self._pending_queries += 1
+    def begin_read_credit(self) -> None:
+        """Grant read credit to all full sinks from now on: a query is pending, or a callback waits for a link."""
+        self._credit_reasons += 1
         for sink, drivers in self._full.items():
             for driver in [driver for driver in drivers if self._grant_credit(sink, driver)]:
                 drivers.discard(driver)
                 driver.resume(sink)
 
-    def query_finished(self) -> None:
-        """Grant no more read credit because of a query that has finished."""
-        self._pending_queries -= 1
+    def end_read_credit(self) -> None:
+        """Grant no more read credit for one query that has finished, or one callback that waits no longer."""
+        self._credit_reasons -= 1
 
     def on_blocked(self, is_blocked: bool) -> None:
         """Grant read credit while a callback waits for buffer space on a link."""
         with self._node.lock:
             if is_blocked:
-                self.query_started()
+                self.begin_read_credit()
             else:
-                self.query_finished()
+                self.end_read_credit()
 
     # -- delivery within this session
 
@@ -137,8 +139,10 @@ class ReceiveBackpressure:
         """Wait for a sink no more until it has drained."""
         sink.is_stalled = True
         logger.warning(
-            "local receiver of session %s is stalled: %d items queued (capacity %d); further items may be dropped",
+            "local receiver of session %s is stalled: took no item for %g s, %d items queued (capacity %d);"
+            " further items may be dropped until it takes some",
             self._node.identity.zid,
+            STALL_TIMEOUT_SECONDS,
             sink.backlog,
             sink.capacity,
         )

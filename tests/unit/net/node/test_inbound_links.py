@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from zenspark.net.links.base import Link, pair
-from zenspark.net.node.pending_links import InboundLimits, InboundLinks, origin_of
+from tests.unit.net.ends import link_pair
+from zenspark.net.links.base import Link
+from zenspark.net.node.inbound_links import InboundLimits, InboundLinks, origin_of
 from zenspark.router.limits import Limit, Refusals
 
 
@@ -23,7 +24,7 @@ class Calls:
         self._stack = stack
 
     def link(self, host: str | None) -> Link:
-        near, far = pair()
+        near, far = link_pair()
         near.remote_host = host
         self.far_ends[near] = far
         for end in (near, far):

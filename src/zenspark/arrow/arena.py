@@ -1,0 +1,79 @@
+"""Payload arenas: memory that the payloads of many chunks share, so that they become one column without a copy."""
+
+from __future__ import annotations
+
+import time
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zenspark.wire.columns import BinaryColumn, uninitialized_bytes
+
+OFFSET = pa.int32()
+MIN_ARENA_BYTES, MAX_ARENA_BYTES = 1 << 16, 1 << 22
+"""The size of a payload arena in bytes."""
+GROW_BELOW_SECONDS, SHRINK_ABOVE_SECONDS = 0.1, 1.0
+"""Seconds an arena lasted below which the next one is twice as large, and above which it is half as large."""
+
+
+class PayloadArena:
+    """Contiguous memory for the payloads of several chunks, so that they concatenate without a copy."""
+
+    __slots__ = ("_data", "_offsets", "_views", "rows")
+
+    def __init__(self, rows: int, size: int) -> None:
+        offsets, data = uninitialized_bytes((rows + 1) * OFFSET.byte_width), uninitialized_bytes(size)
+        self._views = memoryview(offsets).cast("i"), memoryview(data)
+        self._views[0][0] = 0
+        self._offsets, self._data = pa.py_buffer(offsets), pa.py_buffer(data)
+        self.rows = 0
+
+    def add(self, spans: BinaryColumn) -> int:
+        """Append payloads; returns their bytes, a negative number if they do not fit."""
+        offsets, data = self._views
+        size: int = spans.append_to(offsets[self.rows :], data)
+        if size >= 0:
+            self.rows += spans.count
+        return size
+
+    def payload(self, first: int, count: int) -> pa.Array:
+        """Return rows as a slice of the whole arena."""
+        return pa.Array.from_buffers(pa.binary(), count, [None, self._offsets, self._data], 0, first)
+
+    def column(self, first: int, count: int) -> pa.Array:
+        """Return rows in place with offsets of their own: pickled, they do not include the other rows."""
+        start, stop = self._views[0][first], self._views[0][first + count]
+        absolute = pa.Array.from_buffers(OFFSET, count + 1, [None, self._offsets.slice(first * OFFSET.byte_width)], 0)
+        offsets = pc.subtract(absolute, pa.scalar(start, OFFSET)).buffers()[1]
+        return pa.Array.from_buffers(pa.binary(), count, [None, offsets, self._data.slice(start, stop - start)], 0)
+
+
+class ArenaPool:
+    """Allocates arenas, each sized for the payloads of a fraction of a second.
+
+    A reference to one chunk keeps its whole arena in memory, so arenas must not be larger.
+    """
+
+    def __init__(self) -> None:
+        self.arena = PayloadArena(0, 0)
+        self._size = MIN_ARENA_BYTES
+        self._begun = 0.0
+
+    def add(self, spans: BinaryColumn) -> int:
+        """Append payloads, none of them null, to the current arena or to a new one; returns their bytes."""
+        size = self.arena.add(spans)
+        if size < 0:
+            self._begin(spans.count, spans.measure())
+            size = self.arena.add(spans)
+        return size
+
+    def _begin(self, rows: int, size: int) -> None:
+        """Allocate an arena for at least so many rows and bytes, with room for more of the same size."""
+        now = time.monotonic()
+        lasted, self._begun = now - self._begun, now
+        if lasted < GROW_BELOW_SECONDS:
+            self._size = min(self._size * 2, MAX_ARENA_BYTES)
+        elif lasted > SHRINK_ABOVE_SECONDS:
+            self._size = max(self._size // 2, MIN_ARENA_BYTES)
+        times = max(self._size // max(size, rows), 1)
+        self.arena = PayloadArena(rows * times, max(size, self._size))

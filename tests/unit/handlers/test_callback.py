@@ -1,0 +1,158 @@
+"""Callbacks: called with every item in order, in the loop or in a thread, and dropped once after the last."""
+
+import asyncio
+import itertools
+import logging
+import threading
+
+import pytest
+
+from tests.unit.api.receiving import LONG, Threads, Turns, channel, use
+from zenspark.handlers import callback as callback_module
+from zenspark.handlers.callback import CALLBACK_CAPACITY
+from zenspark.handlers.handler import Callback, bind_handler
+
+
+def test_pushed_items_are_called_in_one_turn_of_the_loop(turns: Turns) -> None:
+    calls: list[object] = []
+    attached = use(Callback(calls.append, lambda: calls.append("drop")), turns)
+    assert attached.sink.push(1)
+    assert attached.sink.push_many([2, 3])
+    assert len(turns.work) == 1
+    assert calls == []
+    turns.turn()
+    assert calls == [1, 2, 3]
+    attached.sink.close()
+    attached.sink.close()
+    assert attached.sink.push(4)
+    turns.turn()
+    assert calls == [1, 2, 3, "drop"]
+    assert not turns.work
+
+
+def test_queue_has_no_limit_in_the_loop_thread(turns: Turns) -> None:
+    calls: list[object] = []
+    attached = use(calls.append, turns)
+    assert attached.sink.push_many(range(2 * CALLBACK_CAPACITY))
+    while turns.work:  # more than once if the machine is busy
+        turns.turn()
+    assert len(calls) == 2 * CALLBACK_CAPACITY
+
+
+def test_long_queue_is_called_in_several_turns(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count()
+    monkeypatch.setattr(callback_module, "monotonic", lambda: float(next(clock)))
+    calls: list[object] = []
+    attached = use(calls.append, turns)
+    attached.sink.push_many(range(40))
+    rounds = 0
+    while turns.work:
+        turns.turn()
+        rounds += 1
+    assert rounds > 1
+    assert calls == list(range(40))
+
+
+def test_callback_may_close_its_sink(turns: Turns) -> None:
+    calls: list[object] = []
+
+    def end(item: int) -> None:
+        attached.sink.close()
+        calls.append(item)
+
+    attached = use(Callback(end, lambda: calls.append("drop")), turns)
+    attached.sink.push_many([1, 2])
+    turns.turn()
+    attached.sink.push(3)
+    turns.turn()
+    assert calls == [1, 2, "drop"]
+
+
+def test_callback_outside_the_loop_runs_in_a_thread(threads: Threads) -> None:
+    calls: list[tuple[object, int]] = []
+
+    def log(item: object) -> None:
+        calls.append((item, threading.get_ident()))
+
+    attached = use(Callback(log, lambda: log("drop")), threads)
+    attached.sink.push(1)
+    attached.sink.push_many([2, 3])
+    attached.sink.close()
+    attached.sink.close()
+    threads.join()
+    assert [item for item, _ in calls] == [1, 2, 3, "drop"]
+    assert threading.get_ident() not in {thread for _, thread in calls}
+
+
+def test_only_a_slow_callback_keeps_its_thread(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callback_module, "IDLE_THREAD_SECONDS", 10 * LONG)
+    never, called = threading.Event(), channel()
+
+    def call(item: object) -> None:
+        called.push(item)
+        if item == "slow":
+            never.wait(0.01)
+
+    sink = use(call, threads).sink
+    sink.push("slow")
+    assert called.recv(timeout=LONG) == "slow"
+    sink.push("slow")
+    assert called.recv(timeout=LONG) == "slow"
+    assert len(threads.started) == 1
+    sink.push_many(["quick"] * 1000)
+    threads.join()
+    sink.push_many(["again"] * 1000)
+    threads.join()
+    assert len(threads.started) > 1
+    assert [called.recv(timeout=LONG) for _ in range(2000)] == ["quick"] * 1000 + ["again"] * 1000
+
+
+def test_push_to_a_slow_callback_returns_false_until_it_is_half_empty(threads: Threads) -> None:
+    resumed, running, release = channel(), channel(), channel()
+
+    def wait(item: object) -> None:
+        running.push(item)
+        release.recv(timeout=LONG)
+
+    attached = bind_handler(wait, threads, lambda _: resumed.push(True))
+    attached.sink.push(0)
+    running.recv(timeout=LONG)
+    assert not attached.sink.push_many(range(CALLBACK_CAPACITY))
+    release.push_many([None] * (CALLBACK_CAPACITY + 1))
+    assert resumed.recv(timeout=LONG)
+    attached.sink.close()
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+@pytest.mark.parametrize("indirect", [True, False])
+def test_failed_callback_is_logged_and_called_with_the_next_item(
+    indirect: bool, error: type[BaseException], turns: Turns, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls: list[int] = []
+
+    def fail(item: int) -> None:
+        calls.append(item)
+        raise error("boom")
+
+    def fail_to_drop() -> None:
+        raise error("bang")
+
+    with caplog.at_level(logging.ERROR, "zenspark"):
+        attached = use(Callback(fail, fail_to_drop, indirect=indirect), turns)
+        attached.sink.push_many([1, 2])
+        attached.sink.close()
+        turns.turn()
+    assert calls == [1, 2]
+    assert ["boom" in (record.exc_text or "") for record in caplog.records] == [True, True, False]
+    assert "bang" in (caplog.records[2].exc_text or "")
+    assert caplog.messages[2] == f"drop function of the handler with callback {fail!r} failed"
+
+
+def test_handler_of_a_pair_is_its_object(threads: Threads) -> None:
+    mine: list[int] = []
+    attached = use((mine.append, mine), threads)
+    attached.sink.push(1)
+    attached.sink.close()
+    threads.join()
+    assert attached.handler is mine
+    assert mine == [1]
