@@ -27,7 +27,18 @@ __all__ = ["DefaultSource", "activate"]
 
 
 class DefaultSource(DataSource):
-    """Zenoh as a source and a sink; the options select journals, live queries or publishing."""
+    """Format `zenoh`: reads journals in batch or as they grow, queries or records a network, publishes rows.
+
+    The options decide: `journal` (or the path of `load`) reads journals, `selector` with `connect` queries a network,
+    `subscribe` records one while the stream runs; writing publishes each row on its `key`. `BatchOptions`,
+    `StreamOptions` and `SinkOptions` of `zenspark.spark.options` have all options, docs/spark.md has their tables.
+
+    Example:
+        >>> samples = spark.read.format("zenoh").load("journal")
+        >>> replies = spark.read.format("zenoh").options(connect="tcp/localhost:7447", selector="a/**").load()
+        >>> stream = spark.readStream.format("zenoh").load("journal")
+        >>> samples.write.format("zenoh").mode("append").options(connect="tcp/localhost:7447").save()
+    """
 
     @classmethod
     def name(cls) -> str:

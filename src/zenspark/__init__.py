@@ -24,7 +24,6 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time the names a
     from zenspark.api.cancellation import CancellationToken as CancellationToken
     from zenspark.api.entities import LivelinessToken as LivelinessToken
     from zenspark.api.entities import MatchingListener as MatchingListener
-    from zenspark.api.entities import Publisher as Publisher
     from zenspark.api.entities import Querier as Querier
     from zenspark.api.entities import Queryable as Queryable
     from zenspark.api.entities import Subscriber as Subscriber
@@ -35,6 +34,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time the names a
     from zenspark.api.log_filter import init_log_from_env_or as init_log_from_env_or
     from zenspark.api.log_filter import try_init_log_from_env as try_init_log_from_env
     from zenspark.api.open import open as open
+    from zenspark.api.publisher import Publisher as Publisher
     from zenspark.api.scouting import Scout as Scout
     from zenspark.api.scouting import scout as scout
     from zenspark.api.session import Session as Session
@@ -89,7 +89,8 @@ _NAMES = {
     "api.cancellation": "CancellationToken",
     "config.config": "Config",
     "types.encoding": "Encoding",
-    "api.entities": "LivelinessToken MatchingListener Publisher Querier Queryable Subscriber",
+    "api.publisher": "Publisher",
+    "api.entities": "LivelinessToken MatchingListener Querier Queryable Subscriber",
     "types.enums": (
         "CongestionControl ConsolidationMode InterceptionPoint Locality Priority QueryConsolidation QueryTarget "
         "Reliability ReplyKeyExpr SampleKind WhatAmI WhatAmIMatcher"

@@ -8,6 +8,10 @@ module never reads a system clock.
 from __future__ import annotations
 
 NANOS_PER_SECOND = 1_000_000_000
+NTP64_PER_SECOND = 1 << 32
+"""Units of an NTP64 in a second."""
+NTP64_MAX_SECONDS = 1 << 32
+"""Seconds since 1970 from which on a time has no NTP64: it ends in 2106."""
 COUNTER_MASK = 0xF
 MAX_DRIFT_NS = 500_000_000
 """Timestamps further ahead than this are rejected: one wrong clock must not drag every other into the future."""

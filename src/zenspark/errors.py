@@ -20,6 +20,16 @@ class CloseReason(IntEnum):
     UNRESPONSIVE = 6
     CONNECTION_TO_SELF = 7
 
+    @property
+    def text(self) -> str:
+        """The reason in words, for logs and errors."""
+        return self.name.lower().replace("_", " ")
+
+    @property
+    def closed_by_peer(self) -> str:
+        """Describe a CLOSE of the peer with this reason; GENERIC, of a normal goodbye, gives none."""
+        return "closed by the peer" if self is CloseReason.GENERIC else f"closed by the peer: {self.text}"
+
 
 class ZError(Exception):
     """Base of all exceptions zenspark raises."""

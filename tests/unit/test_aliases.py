@@ -44,6 +44,7 @@ print(zenoh.__name__, zenspark.__spec__.name)
     assert run(program) == "zenspark zenspark"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["zenoh", "zenoh.ext", "zenoh.zenoh", "zenoh.other"])
 def test_install_as_zenoh_after_import_of_zenoh_raises(name: str) -> None:
     """Also when only a part of it is."""

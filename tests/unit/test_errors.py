@@ -62,6 +62,12 @@ def test_the_peer_is_told_that_what_it_said_is_invalid() -> None:
     assert HandshakeError("that is me", CloseReason.CONNECTION_TO_SELF).reason is CloseReason.CONNECTION_TO_SELF
 
 
+def test_close_reasons_read_as_words() -> None:
+    assert CloseReason.CONNECTION_TO_SELF.text == "connection to self"
+    assert CloseReason.GENERIC.closed_by_peer == "closed by the peer"
+    assert CloseReason.MAX_LINKS.closed_by_peer == "closed by the peer: max links"
+
+
 @pytest.mark.parametrize(
     ("error", "text"),
     [

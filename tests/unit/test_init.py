@@ -11,7 +11,6 @@ import pydoc
 import re
 import subprocess
 import sys
-import types
 from typing import Any
 
 import pyarrow as pa
@@ -229,8 +228,8 @@ def undocumented_members(owner: type) -> list[str]:
     fields = documented(inspect.getdoc(owner), "Args|Attributes")
     for name, member in public_members(owner):
         text = inspect.getdoc(member)
-        if not text:  # an attribute of a compiled class has no place for one
-            missing += [] if name in fields or isinstance(member, types.GetSetDescriptorType) else [name]
+        if not text:  # a field, which has no place for one, is described by the class
+            missing += [] if name in fields else [name]
         elif not isinstance(member, property) and not inspect.isdatadescriptor(member):
             missing += [f"{name}({each})" for each in parameters(getattr(owner, name)) if each not in documented(text)]
     return missing

@@ -27,10 +27,9 @@ from zenspark.transport.lane import Defragmenter, LaneEvent, OutOfOrder, Reassem
 from zenspark.wire.buffer import Reader
 from zenspark.wire.codec import decode_network, decode_transport, read_network_message, read_transport_message
 from zenspark.wire.declare import Message
-from zenspark.wire.messages import Close, Fragment, Frame
+from zenspark.wire.messages import MAX_TRANSPORT_ID, Close, Fragment, Frame
 from zenspark.wire.values import Priority, Resolution
 
-MAX_TRANSPORT_ID = 0x07
 SHORT_CLOSE_BYTES = 4
 """Bytes of a CLOSE with its 2-byte length."""
 
@@ -292,7 +291,7 @@ class Direction:
         for event in received:
             match event:
                 case Reassembled():
-                    yield self._reassembled(event, message, begun, end)
+                    yield self._decode_reassembled(event, message, begun, end)
                 case ReassemblyAborted():
                     yield LostMessage(self.side, begun, end, _format_aborted(event))
                     begun = start
@@ -305,7 +304,7 @@ class Direction:
         if self._lanes[key].defragmenter.pending:
             self._begun[key] = begun
 
-    def _reassembled(self, joined: Reassembled, last: Frame | Fragment, start: int, end: int) -> DirectionEvent:
+    def _decode_reassembled(self, joined: Reassembled, last: Frame | Fragment, start: int, end: int) -> DirectionEvent:
         carrier = Carrier(last.reliable, last.priority, last.sn, joined.fragments)
         try:
             return CapturedMessage(self.side, start, end, decode_network(joined.data), carrier)

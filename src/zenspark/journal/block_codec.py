@@ -6,7 +6,7 @@ An encoded batch has the columns of the rows, each in the most compact of these 
 - run-end encoded: a constant, or reception times, which change from read to read;
 - a dictionary: few distinct values, such as keys; a null is a null index, because Arrow cannot unify dictionaries that
   have a null value;
-- plain.
+- plain; always if the values are few, because the metadata of any other encoding takes more bytes than it saves.
 
 `decode_columns` returns plain columns, exactly equal to those that were encoded.
 """
@@ -33,6 +33,10 @@ SAMPLE_ROWS = 8192
 """Rows that are sampled to estimate whether a column has few distinct values."""
 MIN_REPEAT_FACTOR = 4
 """A dictionary or run-end encoding is used if there are so many times more rows than values or runs."""
+ENCODING_BYTES = 192
+"""Bytes that a run-end encoding or a dictionary adds to a block: shorter columns are plain."""
+OFFSET_BYTES = 4
+"""Bytes per text of a plain column, without the text."""
 RUN_END_TYPE = pa.int32()
 TEXT_TYPE = pa.string()
 DICTIONARY_TYPE = pa.dictionary(pa.int32(), TEXT_TYPE)
@@ -47,19 +51,19 @@ ZERO_COPY_MIN_BYTES = 1 << 15
 def encode_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Encode plain rows of any schema."""
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    found = {name: _choose_encoding(array) for name, array in columns.items() if array.null_count < batch.num_rows}
+    encoded = {name: _choose_encoding(array) for name, array in columns.items() if array.null_count < batch.num_rows}
     readings = columns.get("timestamp_ntp64")
-    if "timestamp_ntp64" in found and readings is not None:
+    if "timestamp_ntp64" in encoded and readings is not None:
         if ntp64_to_microseconds(readings.view(pa.uint64())).equals(columns["timestamp"]):
-            del found["timestamp"]
+            del encoded["timestamp"]
         else:
-            found.setdefault("timestamp", _constant_run(columns["timestamp"].type, None, batch.num_rows))
-    return _build_batch(found, batch.schema, batch.num_rows)
+            encoded.setdefault("timestamp", _constant_run(columns["timestamp"].type, None, batch.num_rows))
+    return _build_batch(encoded, batch.schema, batch.num_rows)
 
 
 def _choose_encoding(array: pa.Array) -> pa.Array:
     kind, rows = array.type, len(array)
-    if pa.types.is_binary(kind):
+    if pa.types.is_binary(kind) or array.nbytes < ENCODING_BYTES:
         return array
     if array[0] == array[rows - 1] and _is_constant(array):
         return _constant_run(
@@ -85,15 +89,16 @@ def _is_constant(array: pa.Array) -> bool:
 def encode_chunks(chunks: Sequence[RowChunk]) -> pa.RecordBatch:
     """Encode received row chunks without making plain columns of them first."""
     rows = concat_columns(chunks)
-    found = {name: _encode_shared(name, values, rows) for name, values in rows.values.items() if has_value(values)}
-    found["payload"] = rows.payload
-    found["attachment"] = rows.attachment
+    encoded = {name: _encode_shared(name, values, rows) for name, values in rows.values.items() if has_value(values)}
+    encoded["payload"] = rows.payload
+    encoded["attachment"] = rows.attachment
     ntp64 = rows.where_set("timestamp_id", rows.ntp64)
-    found["timestamp_ntp64"] = None if ntp64 is None else ntp64.view(pa.int64())
+    encoded["timestamp_ntp64"] = None if ntp64 is None else ntp64.view(pa.int64())
     sn = rows.where_set("source_zid", rows.sn)
-    found["source_sn"] = None if sn is None else sn.cast(pa.int64())
-    found["received_at"] = rows.received_at
-    present = {name: array for name, array in found.items() if array is not None and array.null_count < rows.rows}
+    encoded["source_sn"] = None if sn is None else sn.cast(pa.int64())
+    is_short = _is_short(SCHEMA.field("received_at").type, (), rows.rows)
+    encoded["received_at"] = pc.run_end_decode(rows.received_at) if is_short else rows.received_at
+    present = {name: array for name, array in encoded.items() if array is not None and array.null_count < rows.rows}
     return _build_batch(present, SCHEMA, rows.rows)
 
 
@@ -104,14 +109,21 @@ def has_value(values: tuple[Value, ...]) -> bool:
 def _encode_shared(name: str, values: tuple[Value, ...], rows: ConcatenatedColumns) -> pa.Array:
     """Encode a column of shared header values, which has few distinct ones."""
     kind = SCHEMA.field(name).type
-    distinct = len(set(values))
+    distinct, is_short = len(set(values)), _is_short(kind, values, rows.rows)
     if rows.index is None or distinct == 1:
-        return _constant_run(kind, values[0], rows.rows)
+        return (constant_column if is_short else _constant_run)(kind, values[0], rows.rows)
     known = pa.array(values, kind)
-    if not pa.types.is_string(kind) or distinct * MIN_REPEAT_FACTOR > rows.rows:
+    if is_short or not pa.types.is_string(kind) or distinct * MIN_REPEAT_FACTOR > rows.rows:
         return known.take(rows.index)
     words = known.dictionary_encode()
     return _narrow_dictionary(words.indices.take(rows.index), words.dictionary)
+
+
+def _is_short(kind: pa.DataType, values: tuple[Value, ...], rows: int) -> bool:
+    """Return whether a plain column of these values takes fewer bytes than an encoding would add."""
+    if pa.types.is_string(kind):
+        return rows * (OFFSET_BYTES + max(len(value) for value in values if isinstance(value, str))) < ENCODING_BYTES
+    return bool(rows * kind.bit_width < ENCODING_BYTES * 8)
 
 
 def _constant_run(kind: pa.DataType, value: Value, rows: int) -> pa.Array:
@@ -124,12 +136,12 @@ def _narrow_dictionary(index: pa.Array, values: pa.Array) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(index.cast((widths or [pa.int32()])[0]), values)
 
 
-def _build_batch(found: dict[str, pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+def _build_batch(columns: dict[str, pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
     """Make a batch of columns in schema order; if there are none, a null column keeps the number of rows."""
-    names = [name for name in schema.names if name in found]
+    names = [name for name in schema.names if name in columns]
     if not names:
         return pa.RecordBatch.from_arrays([pa.nulls(rows)], ["nothing"])
-    return pa.RecordBatch.from_arrays([found[name] for name in names], names)
+    return pa.RecordBatch.from_arrays([columns[name] for name in names], names)
 
 
 # --- serialize --------------------------------------------------------------------------------------------------------
@@ -186,15 +198,15 @@ def decode_columns(
     `text_type` is the type of text columns, TEXT_TYPE or DICTIONARY_TYPE.
     """
     rows = batch.num_rows
-    found = {
+    decoded = {
         name: _decode_array(array, text_type) for name, array in zip(batch.schema.names, batch.columns, strict=True)
     }
-    if "timestamp_ntp64" in found and "timestamp" not in found:
-        found["timestamp"] = ntp64_to_microseconds(found["timestamp_ntp64"].view(pa.uint64()))
-    found["recorder"] = _constant_column(TEXT_TYPE, recorder, rows, text_type)
-    found["offset"] = pc.add(_row_numbers(rows), first)
+    if "timestamp_ntp64" in decoded and "timestamp" not in decoded:
+        decoded["timestamp"] = ntp64_to_microseconds(decoded["timestamp_ntp64"].view(pa.uint64()))
+    decoded["recorder"] = _constant_column(TEXT_TYPE, recorder, rows, text_type)
+    decoded["offset"] = pc.add(_row_numbers(rows), first)
     columns = [
-        found[field.name] if field.name in found else _constant_column(field.type, None, rows, text_type)
+        decoded[field.name] if field.name in decoded else _constant_column(field.type, None, rows, text_type)
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=with_text_type(schema, text_type))

@@ -35,9 +35,9 @@ class Counters:
 
     def take_changes(self) -> dict[Counter, int]:
         """Return the counters that have changed since the last call; initially all are 0."""
-        found = {name: value - self._before.get(name, 0) for name, value in read_link_counters(self._session).items()}
-        found |= self._recorder()
-        changed = {name: value for name, value in found.items() if value != self._reported.get(name, 0)}
+        changes = {name: value - self._before.get(name, 0) for name, value in read_link_counters(self._session).items()}
+        changes |= self._recorder()
+        changed = {name: value for name, value in changes.items() if value != self._reported.get(name, 0)}
         self._reported |= changed
         return changed
 

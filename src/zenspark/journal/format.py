@@ -172,9 +172,9 @@ class Manifest(msgspec.Struct, frozen=True):
         if manifest.rows not in SCHEMAS:
             raise NoJournal(str(file), f"rows: expected one of {', '.join(SCHEMAS)}, found {manifest.rows!r}")
         expected = {field.name: str(field.type) for field in SCHEMAS[manifest.rows]}
-        found = known.get("columns")
-        if found != expected:
-            raise NoJournal(str(file), f"columns: expected {expected}, found {found}")
+        columns = known.get("columns")
+        if columns != expected:
+            raise NoJournal(str(file), f"columns: expected {expected}, found {columns}")
         return manifest
 
 

@@ -64,7 +64,9 @@ class JournalLock:
                 lost, self._file = self._file, self._open_locked(LOCK, os.O_CREAT)
                 os.close(lost)
                 self._write_pid()
-            logger.warning("%s: was removed while process %d writes the journal", self._path / LOCK, os.getpid())
+            logger.warning(
+                "%s: was removed while process %d writes the journal; created again", self._path / LOCK, os.getpid()
+            )
 
     def release(self) -> None:
         os.close(self._file)
@@ -92,8 +94,8 @@ class JournalLock:
 
 def _read_pid(file: int) -> int | None:
     os.lseek(file, 0, os.SEEK_SET)
-    found = os.read(file, MAX_PID_BYTES).strip()
-    return int(found) if found.isdigit() else None
+    content = os.read(file, MAX_PID_BYTES).strip()
+    return int(content) if content.isdigit() else None
 
 
 def _is_at(path: Path, file: int) -> bool:

@@ -43,6 +43,8 @@ class ParquetInput:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        if (path / "samples" / "_delta_log").is_dir():
+            raise NoJournal(str(path), "this is a lake; name its table samples/, or its journal _journal/")
         try:
             self._dataset = ds.dataset(_list_files(path), format="parquet")
         except (pa.ArrowException, OSError) as error:
@@ -55,6 +57,13 @@ class ParquetInput:
     def names(self) -> list[str]:
         names: list[str] = self._dataset.schema.names
         return names
+
+    def count(self, condition: ds.Expression | None) -> int:
+        """Count the rows that fulfil a condition."""
+        try:
+            return int(self._dataset.count_rows(filter=condition))
+        except (pa.ArrowException, OSError) as error:
+            raise JournalError(str(self._path), f"cannot be read: {error}") from error
 
     def read(self, condition: ds.Expression | None) -> Iterator[pa.RecordBatch]:
         """Read the rows that fulfil a condition, in order. A damaged footer raises before the first row."""
@@ -111,9 +120,14 @@ def _count_before(rows: pa.Table, time: pa.Scalar | None) -> int:
 
 
 def _list_files(path: Path) -> str | list[str]:
-    """List the live files of a Delta table; for other paths, return the path."""
-    if not (path / "_delta_log").is_dir():
+    """List the live files of a Delta table, or those of a directory whose name ends in .parquet."""
+    if not path.is_dir():
         return str(path)
+    if not (path / "_delta_log").is_dir():
+        files = [str(file) for file in sorted(path.rglob("*.parquet")) if not file.name.startswith(("_", "."))]
+        if not files:
+            raise NoJournal(str(path), "neither a journal, nor a directory with .parquet files")
+        return files
     try:
         from deltalake import DeltaTable
     except ImportError:

@@ -11,8 +11,9 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 
 from zenspark.errors import CorruptJournal, OffsetOutOfRange
 from zenspark.journal.block_codec import TEXT_TYPE, decode_columns
+from zenspark.journal.block_merge import decode_group, group_blocks
 from zenspark.journal.failures import read_errors
 from zenspark.journal.format import (
     ENTRY_SIZE,
@@ -53,17 +55,31 @@ class Slice(msgspec.Struct, frozen=True):
         return self.end - self.start
 
     def batches(self, text_type: pa.DataType = TEXT_TYPE) -> Iterator[pa.RecordBatch]:
-        """Read the rows, a record batch per block; DICTIONARY_TYPE is cheapest for texts that are only copied."""
+        """Read the rows, a record batch per block, or per group of small consecutive blocks.
+
+        DICTIONARY_TYPE is cheapest for texts that are only copied.
+        """
         segment, offset = self.segment, self.start
         while offset < self.end:
             path = segment_file(Path(self.path), segment)
             index, blocks = self._open(segment, offset)
             with index, blocks:
-                for entry in iter_blocks(index, offset, self.end):
-                    yield self.rows_of_block(path, entry, read_block(blocks, path, entry), text_type)
-                    segment = offset = entry.block.end
+                for group in group_blocks(iter_blocks(index, offset, self.end)):
+                    yield from self._rows_of_group(path, blocks, group, text_type)
+                    segment = offset = group[-1].block.end
 
-    def _open(self, segment: int, offset: int) -> tuple[SegmentIndex, BinaryIO]:
+    def _rows_of_group(
+        self, path: Path, file: FileIO, group: list[IndexEntry], text_type: pa.DataType
+    ) -> Iterator[pa.RecordBatch]:
+        """Read blocks as one record batch; block by block if they cannot be merged."""
+        merged = decode_group(file, group, read_schema(self.rows), self.recorder, text_type)
+        if merged is not None:
+            yield self._clip(merged, group[0].block.first)
+            return
+        for entry in group:
+            yield self.rows_of_block(path, entry, read_block(file, path, entry), text_type)
+
+    def _open(self, segment: int, offset: int) -> tuple[SegmentIndex, FileIO]:
         """Open a segment and its index; raises `OffsetOutOfRange` if they were trimmed."""
         path = segment_file(Path(self.path), segment)
         try:
@@ -80,7 +96,7 @@ class Slice(msgspec.Struct, frozen=True):
             journal = Journal(self.path)
             raise OffsetOutOfRange(self.path, offset, journal.earliest(), journal.latest()) from None
 
-    def rows_of_block(self, path: Path, entry: IndexEntry, raw: bytes, text_type: pa.DataType) -> pa.RecordBatch:
+    def rows_of_block(self, path: Path, entry: IndexEntry, raw: pa.Buffer, text_type: pa.DataType) -> pa.RecordBatch:
         """Decode the rows of a block that are in this slice; `raw` are its bytes, `path` is for error messages."""
         block = entry.block
         try:
@@ -92,8 +108,11 @@ class Slice(msgspec.Struct, frozen=True):
             # the bytes are in memory: Arrow raises OSError for some invalid data
             expected = f"{block.rows} rows of {self.rows} ({error})"
             raise CorruptJournal(str(path), entry.position, expected, (block.first, block.end - 1)) from error
-        start, end = max(self.start - block.first, 0), min(self.end - block.first, block.rows)
-        return rows[start:end]
+        return self._clip(rows, block.first)
+
+    def _clip(self, rows: pa.RecordBatch, first: int) -> pa.RecordBatch:
+        """Select the rows that are in this slice; `first` is the offset of the first row."""
+        return rows[max(self.start - first, 0) : min(self.end - first, rows.num_rows)]
 
 
 def iter_blocks(index: SegmentIndex, start: int, end: int) -> Iterator[IndexEntry]:
@@ -154,14 +173,14 @@ class Journal:
 
     def earliest(self) -> int:
         """Offset of the first retained row."""
-        known = self._known()
+        known = self._cached_segments()
         if known and not self._has(known[0]):
             known = self._list()
         return known[0] if known else 0
 
     def latest(self) -> int:
         """Offset after the last acknowledged row."""
-        known = self._known()
+        known = self._cached_segments()
         if not known:
             return 0
         while True:
@@ -229,17 +248,17 @@ class Journal:
         self._check(start, end)
         blocks = list(self._blocks(start, end))
         aim = sum(entry.block.length for _, entry in blocks) / max(count, 1)
-        found: list[Slice] = []
+        slices: list[Slice] = []
         size, begun = 0, start
         segment = blocks[0][0] if blocks else 0
         for number, (place, entry) in enumerate(blocks):
             size += entry.block.length
-            if size >= aim * (len(found) + 1) or number == len(blocks) - 1:
+            if size >= aim * (len(slices) + 1) or number == len(blocks) - 1:
                 stop = min(entry.block.end, end)
-                found.append(Slice(str(self.path), self.recorder, self.rows, begun, stop, segment))
+                slices.append(Slice(str(self.path), self.recorder, self.rows, begun, stop, segment))
                 begun = stop
                 segment = blocks[number + 1][0] if number + 1 < len(blocks) else place
-        return found
+        return slices
 
     def _blocks(self, start: int, end: int) -> Iterator[tuple[int, IndexEntry]]:
         """Yield segment and index entry of the blocks with these rows."""
@@ -297,7 +316,7 @@ class Journal:
 
     # --- segments
 
-    def _known(self) -> list[int]:
+    def _cached_segments(self) -> list[int]:
         """The known segments; lists the directory if there are none."""
         self.manifest  # noqa: B018 - raises if there is no journal
         return self._segments or self._list()

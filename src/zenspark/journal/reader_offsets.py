@@ -105,10 +105,10 @@ class ReaderOffsets:
         """Names of all attached readers, sorted, including those whose file cannot be read."""
         try:
             with read_errors(self._path):
-                found = os.listdir(self._path)
+                names = os.listdir(self._path)
         except FileNotFoundError:
             return []
-        files = sorted(name for name in found if name.endswith(SUFFIX) and not name.startswith("."))
+        files = sorted(name for name in names if name.endswith(SUFFIX) and not name.startswith("."))
         return [unquote(file.removesuffix(SUFFIX)) for file in files]
 
     def readers(self) -> list[AttachedReader]:
@@ -171,10 +171,10 @@ class ReaderExpiry:
 def _read_description(file: Path) -> str | None:
     """Read the description in a reader's file; None if there is none or it cannot be read."""
     try:
-        found = json.loads(file.read_bytes()).get("description")
+        description = json.loads(file.read_bytes()).get("description")
     except (OSError, ValueError, RecursionError, AttributeError):
         return None
-    return found if isinstance(found, str) else None
+    return description if isinstance(description, str) else None
 
 
 def _overwrite(file: Path, text: str) -> None:

@@ -35,7 +35,7 @@ from zenspark.journal.segment import Truncation
 from zenspark.journal.writer import JournalWriter
 from zenspark.key import KeyExpr
 from zenspark.key.match import intersects
-from zenspark.transport.receiver import PushRun
+from zenspark.wire.columns import PushRun
 
 logger = logging.getLogger("zenspark.journal")
 
@@ -91,8 +91,8 @@ class Status(msgspec.Struct, frozen=True):
 
 def drop_included(keys: Iterable[KeyExpr | str]) -> list[KeyExpr]:
     """Drop key expressions that are included in others."""
-    given = list(dict.fromkeys(KeyExpr.autocanonize(str(key)) for key in keys))
-    return [key for key in given if not any(other != key and other.includes(key) for other in given)]
+    unique = list(dict.fromkeys(KeyExpr.autocanonize(str(key)) for key in keys))
+    return [key for key in unique if not any(other != key and other.includes(key) for other in unique)]
 
 
 class DedupHandler(ArrowBatches):
@@ -206,7 +206,7 @@ class Recorder:
                 self._observer.stop()
             lost = self._outage.total + self._unwritten
             if lost:
-                logger.error("%d rows that were received are not in the journal %s", lost, self._writer.path)
+                logger.error("%s: %d received rows are not in the journal", self._writer.path, lost)
         self._has_ended = True
         return self.status()
 
@@ -275,7 +275,7 @@ class Recorder:
                 self._append(chunks)
             self._finish()
         except Exception:
-            logger.exception("recorder failed")
+            logger.exception("%s: recorder failed", self._writer.path)
             self._problem = "an unexpected error: see the log"
         finally:
             self._has_ended = True

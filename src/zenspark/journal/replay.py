@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from zenspark.api.flush_barrier import FLUSH_BARRIER_KEY
-from zenspark.api.session import Session
+from zenspark.api.session import Session, runtime_of
 from zenspark.arrow import SCHEMA
-from zenspark.engine.matching import has_match
+from zenspark.engine.matching_status import has_match
 from zenspark.errors import NoJournal, UsageError
 from zenspark.journal.format import MANIFEST, SAMPLES
 from zenspark.journal.key_remap import KeyRemap
@@ -71,6 +71,8 @@ class ReplayProgress(msgspec.Struct, frozen=True):
     seconds: float
     unmatched: int = 0
     """Rows without a matching subscriber."""
+    read: int = 0
+    """Rows of the source that were read, including those that are not published."""
 
 
 # --- sources ----------------------------------------------------------------------------------------------------------
@@ -88,9 +90,24 @@ def read_recorded(
     return _read_parquet(ParquetInput(path), path, start, end)
 
 
+def count_recorded(source: str, start: ReplayBound | None = None, end: ReplayBound | None = None) -> int:
+    """Count the rows that `read_recorded` reads; a journal may grow meanwhile."""
+    path = Path(source)
+    if (path / MANIFEST).exists():
+        first, last = find_offsets(Journal(path), start, end)
+        return last - first
+    table = ParquetInput(path)
+    return table.count(_bounds_condition(table, path, start, end))
+
+
 def _read_journal(journal: Journal, start: ReplayBound | None, end: ReplayBound | None) -> Iterator[pa.RecordBatch]:
     if journal.rows != SAMPLES:
         raise NoJournal(str(journal.path), f"expected a journal of samples, found one of {journal.rows}")
+    return journal.read(*find_offsets(journal, start, end))
+
+
+def find_offsets(journal: Journal, start: ReplayBound | None, end: ReplayBound | None) -> tuple[int, int]:
+    """Return the first offset, and the one after the last."""
 
     def offset(bound: ReplayBound | None, otherwise: int) -> int:
         if bound is None:
@@ -98,18 +115,24 @@ def _read_journal(journal: Journal, start: ReplayBound | None, end: ReplayBound 
         return bound.offset if bound.offset is not None else journal.offset_at(bound.time_us or 0)
 
     first = offset(start, journal.earliest())
-    return journal.read(first, max(offset(end, journal.latest()), first))
+    return first, max(offset(end, journal.latest()), first)
 
 
 def _read_parquet(
     table: ParquetInput, path: Path, start: ReplayBound | None, end: ReplayBound | None
 ) -> Iterator[pa.RecordBatch]:
+    return table.read(_bounds_condition(table, path, start, end))
+
+
+def _bounds_condition(
+    table: ParquetInput, path: Path, start: ReplayBound | None, end: ReplayBound | None
+) -> ds.Expression | None:
     condition = None
     for bound, is_start in ((start, True), (end, False)):
         if bound is not None:
             bounded = _bound_condition(bound, table.names, path, is_start)
             condition = bounded if condition is None else condition & bounded
-    return table.read(condition)
+    return condition
 
 
 def _bound_condition(bound: ReplayBound, names: list[str], path: Path, is_start: bool) -> ds.Expression:
@@ -143,14 +166,18 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
         with SubscriberMatcher(session) as subscribers:
             began = time.monotonic()
             clock = ReplayClock(self.speed, began)
-            rows = dropped = unmatched = 0
+            rows = dropped = unmatched = read = 0
             for batch in batches:
                 selected = self.remapping.apply(batch)
+                done = 0
                 for part in clock.split_when_due(selected, ending):
-                    unmatched += subscribers.unmatched(part)
+                    unmatched += subscribers.count_unmatched(part)
                     dropped += session.put_batch(self._select_columns(part), congestion_control=CongestionControl.BLOCK)
                     rows += part.num_rows
-                    yield ReplayProgress(rows, dropped, time.monotonic() - began, unmatched)
+                    done += part.num_rows
+                    position = read + batch.num_rows * done // selected.num_rows
+                    yield ReplayProgress(rows, dropped, time.monotonic() - began, unmatched, position)
+                read += batch.num_rows
                 if ending.is_set():
                     return
 
@@ -184,7 +211,7 @@ class SubscriberMatcher:
         if not self._session.is_closed():
             self._publisher.undeclare()
 
-    def unmatched(self, batch: pa.RecordBatch) -> int:
+    def count_unmatched(self, batch: pa.RecordBatch) -> int:
         """Count rows whose key matches no subscriber."""
         now = time.monotonic()
         if now - self._cached_at >= MATCH_CACHE_SECONDS:
@@ -195,11 +222,11 @@ class SubscriberMatcher:
         )
 
     def _matches(self, key: str) -> bool:
-        found = self._matched.get(key)
-        if found is None:
-            runtime = self._session._runtime
-            found = self._matched[key] = has_match(runtime, DeclarationKind.SUBSCRIBER, KeyExpr(key))
-        return found
+        is_matched = self._matched.get(key)
+        if is_matched is None:
+            runtime = runtime_of(self._session)
+            is_matched = self._matched[key] = has_match(runtime, DeclarationKind.SUBSCRIBER, KeyExpr(key))
+        return is_matched
 
 
 class ReplayClock:
@@ -222,13 +249,13 @@ class ReplayClock:
         if self._first is None:
             self._first = times[0]
         start = 0
-        while start < batch.num_rows and not ending.wait(self._left(times[start] - self._first)):
+        while start < batch.num_rows and not ending.wait(self._seconds_left(times[start] - self._first)):
             now = self._first + (time.monotonic() - self._began + BATCH_WINDOW_SECONDS) * self._speed * 1e6
             stop = max(bisect_right(times, now, start, batch.num_rows), start + 1)
             yield batch[start:stop]
             start = stop
 
-    def _left(self, since_first: int) -> float:
+    def _seconds_left(self, since_first: int) -> float:
         """Seconds until a row is due that was received so many microseconds after the first."""
         return max(since_first / 1e6 / (self._speed or 1.0) - (time.monotonic() - self._began), 0.0)
 

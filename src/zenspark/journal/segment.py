@@ -11,9 +11,12 @@ import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, NamedTuple, Self
+from typing import NamedTuple, Self
+
+import pyarrow as pa
 
 from zenspark.errors import CorruptJournal, NoJournal
 from zenspark.journal.failures import read_errors, write_failure
@@ -58,7 +61,7 @@ class SegmentIndex:
         self.path = index_file(path, first)
         self.first = first
         with read_errors(self.path):
-            self._file: BinaryIO = open(self.path, "rb", buffering=0)  # noqa: SIM115 - closed by `close`
+            self._file: FileIO = open(self.path, "rb", buffering=0)  # noqa: SIM115 - closed by `close`
         self.count = os.fstat(self._file.fileno()).st_size // ENTRY_SIZE
         """Number of complete entries; a partial one at the end is ignored."""
         self._chunk: tuple[int, bytes] = (0, b"")
@@ -139,8 +142,11 @@ class SegmentIndex:
         return low
 
 
-def read_block(file: BinaryIO, path: Path, entry: IndexEntry) -> bytes:
-    """Read and verify the bytes of a block after its header; raises `CorruptJournal`."""
+def read_block(file: FileIO, path: Path, entry: IndexEntry) -> pa.Buffer:
+    """Read and verify the bytes of a block after its header; raises `CorruptJournal`.
+
+    The buffer is of Arrow's memory pool, which keeps freed pages for the next block; `malloc` returns them each time.
+    """
     block = entry.block
     rows = (block.first, block.end - 1)
     if entry.stop > os.fstat(file.fileno()).st_size:  # checked before the memory is allocated
@@ -148,10 +154,11 @@ def read_block(file: BinaryIO, path: Path, entry: IndexEntry) -> bytes:
     with read_errors(path):
         file.seek(entry.position)
         header = file.read(HEADER_SIZE)
-        raw = file.read(block.length)
+        raw = pa.allocate_buffer(block.length)
+        length = file.readinto(memoryview(raw))
     if header != block.to_bytes():
         raise CorruptJournal(str(path), entry.position, "the header of a block as the index has it", rows)
-    if len(raw) != block.length or zlib.crc32(raw) != block.checksum:
+    if length != block.length or zlib.crc32(raw) != block.checksum:
         expected = f"{block.length} bytes with the checksum {block.checksum:08x}"
         raise CorruptJournal(str(path), entry.position + HEADER_SIZE, expected, rows)
     return raw

@@ -104,7 +104,7 @@ class JournalWriter:
                 segment.cut.entries,
             )
         if segment.damaged:
-            logger.error("%s: %d corrupt blocks before its end", segment.path, segment.damaged)
+            logger.error("%s: %d corrupt blocks before its end: their rows are lost", segment.path, segment.damaged)
         return segment
 
     @property
@@ -181,9 +181,9 @@ class JournalWriter:
         if schema.equals(expected):
             return
         for field in expected:
-            found = schema.field(field.name).type if field.name in schema.names else None
-            if found != field.type:
-                what = "nothing" if found is None else str(found)
+            actual = schema.field(field.name).type if field.name in schema.names else None
+            if actual != field.type:
+                what = "nothing" if actual is None else str(actual)
                 raise UsageError(f"{self.path}: column {field.name!r}: expected {field.type}, found {what}")
         raise UsageError(f"{self.path}: expected the columns {', '.join(expected.names)}, found {schema.names}")
 
@@ -264,7 +264,7 @@ class JournalWriter:
                 self._rotate()
             trim(self.path, self.policy, time.time())
         except (OSError, JournalError) as error:
-            logger.warning("%s: trimming failed: %s", self.path, error)
+            logger.warning("%s: trimming failed, old rows stay until the next attempt: %s", self.path, error)
 
     def _can_retire_segment(self) -> bool:
         """Whether the active segment could be removed after a rotation."""
@@ -292,7 +292,7 @@ class JournalWriter:
         try:
             removed = self.trim_committed()
         except (OSError, JournalError) as error:
-            logger.warning("%s: trimming failed: %s", self.path, error)
+            logger.warning("%s: removing committed rows failed: %s", self.path, error)
             return False
         if removed:
             logger.warning("%s: the disk is full: removed %d rows that all readers have committed", self.path, removed)
@@ -371,8 +371,8 @@ def _concat_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 def _time_range(times: pa.Array) -> tuple[int, int]:
     """Minimum and maximum, in microseconds."""
     values = times.values if isinstance(times, pa.RunEndEncodedArray) else times
-    found = pc.min_max(values.cast(pa.int64()))
-    least, greatest = found["min"].as_py(), found["max"].as_py()
+    bounds = pc.min_max(values.cast(pa.int64()))
+    least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
     return EMPTY_TIME_RANGE if least is None else (least, greatest)
 
 
@@ -385,5 +385,5 @@ def _timestamp_range(rows: pa.RecordBatch) -> tuple[int, int]:
     readings = rows.column("timestamp_ntp64")
     if isinstance(readings, pa.RunEndEncodedArray):
         readings = readings.values
-    found = pc.min_max(readings.view(pa.uint64()))
-    return _time_range(ntp64_to_microseconds(pa.array([found["min"].as_py(), found["max"].as_py()], pa.uint64())))
+    bounds = pc.min_max(readings.view(pa.uint64()))
+    return _time_range(ntp64_to_microseconds(pa.array([bounds["min"].as_py(), bounds["max"].as_py()], pa.uint64())))

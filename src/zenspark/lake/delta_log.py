@@ -464,9 +464,9 @@ def _checkpoint_actions(table: pa.Table, name: str) -> list[Action]:
     if name not in table.schema.names:
         return []
     column = table[name].combine_chunks()
-    found = column.filter(column.is_valid())
+    actions = column.filter(column.is_valid())
     names = [field.name for field in column.type if field.name not in ("stats_parsed", "partitionValues_parsed")]
-    columns = [found.field(name).to_pylist() for name in names]
+    columns = [actions.field(name).to_pylist() for name in names]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 

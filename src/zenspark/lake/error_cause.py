@@ -73,19 +73,19 @@ _REFUSED = re.compile(r"ACCESS_DENIED|SIGNATURE|ACCESS_KEY|TOKEN|EXPIRED|403 For
 def error_cause(error: BaseException) -> str:
     """The cause of an error in one line, without a stack and without the names of exception classes."""
     chain = list(_error_chain(error))
-    found = (
+    cause = (
         _first_text(_local_message(link) for link in chain)
         or _first_text(_match_known_failure(str(link)) for link in chain)
         or _innermost_exception(str(error))
         or (JAVA_ENDED if any(_is_lost_connection(link) for link in chain) else None)
     )
-    return _shorten(found or f"{type(error).__name__}: {str(error) or 'no details'}")
+    return _shorten(cause or f"{type(error).__name__}: {str(error) or 'no details'}")
 
 
 def start_cause(log: str) -> str | None:
     """The reason why Spark did not start, from the standard error of its Java process; None if it has none."""
-    found = [match for pattern in _START_FAILURES for match in pattern.finditer(log)]
-    return _shorten(found[-1]["text"]) if found else None
+    matches = [match for pattern in _START_FAILURES for match in pattern.finditer(log)]
+    return _shorten(matches[-1]["text"]) if matches else None
 
 
 def _first_text(texts: Iterable[str | None]) -> str | None:
@@ -95,11 +95,11 @@ def _first_text(texts: Iterable[str | None]) -> str | None:
 def _error_chain(error: BaseException) -> Iterator[BaseException]:
     """Yield the error and the chain of its causes."""
     seen: set[int] = set()
-    found: BaseException | None = error
-    while found is not None and id(found) not in seen:
-        seen.add(id(found))
-        yield found
-        found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
 
 
 def _local_message(error: BaseException) -> str | None:
@@ -125,10 +125,10 @@ def _is_lost_connection(error: BaseException) -> bool:
 
 def _match_known_failure(text: str) -> str | None:
     for pattern, sentence in KNOWN_FAILURES:
-        found = re.search(pattern, text)
-        if found is not None:
-            group = found.groups()[0] if found.groups() else ""
-            return sentence.format(group or "", match=found[0])
+        match = re.search(pattern, text)
+        if match is not None:
+            group = match.groups()[0] if match.groups() else ""
+            return sentence.format(group or "", match=match[0])
     return None
 
 

@@ -28,7 +28,7 @@ from zenspark.lake.parquet_files import (
 from zenspark.lake.specs import TableSpec
 from zenspark.lake.storage_path import StoragePath
 
-TARGET_FILE_BYTES = 32 << 20
+SORTED_FILE_MEMORY_BYTES = 32 << 20
 """Bytes in memory of the rows of one file: what has to be rewritten when one row changes."""
 MIN_ROWS_TO_REDUCE = 1 << 20
 """Minimum number of rows to read before they are reduced."""
@@ -66,9 +66,9 @@ class SortedTable(NamedTuple):
         return [file for file in files if key_range.overlaps(file.min_values.get(column), file.max_values.get(column))]
 
     def split(self, files: Sequence[DataFile], key_range: KeyRange) -> list[KeyRange]:
-        """Split a range so that the rows of each part take about `TARGET_FILE_BYTES` in these files."""
+        """Split a range so that the rows of each part take about `SORTED_FILE_MEMORY_BYTES` in these files."""
         overlapping = self.overlapping_files(files, key_range)
-        if sum(file.size for file in overlapping) <= TARGET_FILE_BYTES:
+        if sum(file.size for file in overlapping) <= SORTED_FILE_MEMORY_BYTES:
             return [key_range]
         cuts = find_split_points(
             sorted(group for file in overlapping for group in self._row_group_sizes(file, key_range))
@@ -125,12 +125,12 @@ class SortedTable(NamedTuple):
 
 
 def find_split_points(groups: Sequence[tuple[SortKey, int]]) -> list[SortKey]:
-    """Choose split points, one per `TARGET_FILE_BYTES`; row groups are given by first value and byte size, in order."""
+    """Choose split points, one per `SORTED_FILE_MEMORY_BYTES`; row groups are first values and byte sizes, in order."""
     points: list[SortKey] = []
     size = 0
     for value, more in groups:
         is_greater = value > (points[-1] if points else groups[0][0])
-        if is_greater and size + more > TARGET_FILE_BYTES:
+        if is_greater and size + more > SORTED_FILE_MEMORY_BYTES:
             points.append(value)
             size = 0
         size += more
@@ -168,13 +168,13 @@ def _sort_key(column: pa.Array) -> pa.Array:
 def write_sorted(
     target: SortedTable, label: str, rows: pa.Table, order: Sequence[str], partition: Mapping[str, str]
 ) -> list[DataFile]:
-    """Sort rows and write them to files of about `TARGET_FILE_BYTES`; equal values of the sort column share a file."""
+    """Sort rows and write them to files of `SORTED_FILE_MEMORY_BYTES`, about; equal sort keys share a file."""
     if not rows.num_rows:
         return []
     ordered = sort_rows(rows.select(target.spec.columns.names), order)
     values = ordered[target.column].chunk(0)
     written: list[DataFile] = []
-    start, step = 0, max(1, ordered.num_rows * TARGET_FILE_BYTES // max(ordered.nbytes, 1))
+    start, step = 0, max(1, ordered.num_rows * SORTED_FILE_MEMORY_BYTES // max(ordered.nbytes, 1))
     while start < ordered.num_rows:
         end = _next_value_start(values, start + step)
         files = DataFileWriter(target.location, target.spec, label, KEY_ORDER_SIZES)

@@ -8,14 +8,14 @@ docs/lake.md documents each table. `zenspark.spark.lake.Lake` adds what needs Sp
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from zenspark.errors import LakeError, UsageError
 from zenspark.lake import network_tables, quarantine
@@ -39,6 +39,9 @@ from zenspark.lake.specs import (
 )
 from zenspark.lake.storage_path import StoragePath
 from zenspark.lake.vacuum import vacuum
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 STATE_DIRECTORY = "_state"
 """Directory of the internal state tables from which the derived tables are published."""
@@ -137,10 +140,15 @@ class Lake:
         self.check()
         return _read_snapshot(self.table(name), self.table("samples"))
 
-    def landed(self) -> dict[str, int]:
+    def ingested(self) -> dict[str, int]:
         """End offset (exclusive) by recorder of the rows that have been ingested into `samples`."""
         table = self.table("samples")
         return read_offsets(table, list_recorders(table))
+
+    def landed(self) -> dict[str, int]:
+        """Return `ingested()`; the deprecated name of that method."""
+        warnings.warn("Lake.landed() is deprecated: call Lake.ingested()", DeprecationWarning, stacklevel=2)
+        return self.ingested()
 
     def newest(self) -> tuple[Iterator[pa.RecordBatch], dict[str, int]]:
         """Rows that contain the newest sample of every key, and the journal offsets that follow them.
@@ -178,7 +186,7 @@ class Lake:
 
     def is_refreshed(self) -> bool:
         """Whether the derived tables have processed all ingested rows."""
-        ingested = self.landed()
+        ingested = self.ingested()
         return all(
             offsets.get(recorder, 0) >= end for offsets in self._derived_offsets() for recorder, end in ingested.items()
         )
@@ -190,6 +198,8 @@ class Lake:
 
 
 def _read_snapshot(table: LakeTable, samples: LakeTable) -> Snapshot:
+    import pyarrow.dataset as ds  # imported here: it imports pandas, which takes longer than most readers of a lake run
+
     if not table.exists:
         empty = ds.dataset(pa.table(table.spec.schema.empty_table()))
         return Snapshot(empty, {})

@@ -1,7 +1,8 @@
 """Leases: which process ingests a recorder, and which one maintains the tables of a lake.
 
 A lease is a small file in the lake that its holder renews every few seconds. It keeps two processes from doing the same
-work; exactly-once ingestion does not depend on it, but on the writer epochs in the table (samples.py).
+work; exactly-once ingestion does not depend on it, but on the writer epochs in the table
+(spark/ingest/commit_samples.py).
 
 A lease expires when the holder's process has ended, if that ran on the same machine; otherwise when its file has not
 changed for half a minute by the clock of the waiting process. Clocks of two machines are never compared.
@@ -32,6 +33,9 @@ RENEW_SECONDS = 10.0
 STALE_SECONDS = 30.0
 """A lease that was not renewed for so long has expired."""
 LEASE_DIRECTORY = "_maintenance"
+RECORDER_LEASE_PREFIX = "landing-"
+"""Prefix of the lease of a recorder. 'landing' is the former word for ingestion, kept for old lakes: older and newer
+processes must exclude each other."""
 
 
 class LeaseHolder(msgspec.Struct, frozen=True):
@@ -135,7 +139,9 @@ class LeaseKeeper:
 
     def __init__(self, lake: StoragePath, recorders: Sequence[str], instance: str | None = None) -> None:
         holder = LeaseHolder.this_process(instance)
-        self._recorder_leases = {recorder: Lease(lake, f"landing-{recorder}", holder) for recorder in recorders}
+        self._recorder_leases = {
+            recorder: Lease(lake, RECORDER_LEASE_PREFIX + recorder, holder) for recorder in recorders
+        }
         self._maintenance = Lease(lake, "maintenance", holder)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="zenspark-leases", daemon=True)
@@ -149,7 +155,7 @@ class LeaseKeeper:
         for recorder, lease in self._recorder_leases.items():
             other = lease.acquire(time.monotonic())
             if other is not None:
-                return f"recorder {recorder} is being landed by {other}; waiting"
+                return f"recorder {recorder} is being ingested by {other}; waiting"
         return None
 
     def start(self) -> None:

@@ -5,7 +5,8 @@ Refreshes append small files to the part `new` (for `latest`, rows whose keys ha
 level is more than `LEVEL_GROWTH_FACTOR` times as large as all smaller ones. A row is rewritten only as often as the
 logarithm of the number of rows, and unchanged rows are not rewritten because others change.
 
-Only published rows are merged: the files in `new` and `wild` tell the next publication which rows have changed.
+Only published rows are merged: the files in `new` and `wild` tell which rows the next write of the public
+table has to change.
 """
 
 from __future__ import annotations

@@ -16,6 +16,12 @@ from zenspark.lake.quarantine import APP_ID_PREFIX, RETRIED, parse_app_id
 
 SAMPLES_VERSION = "samples-version"
 """Application id of a state table: the version of `samples` up to which it has processed all rows."""
+ERASED_VERSION = "erased-version"
+"""Application id of a state table: the version of `samples` up to which deletes by other tools have been applied."""
+REBUILT = "rebuilt"
+"""Application id: how often the state was rebuilt. A public table of an earlier rebuild is replaced as a whole."""
+STATE_VERSION = "state-version"
+"""Application id of a public table: the version of the state it was made from."""
 OffsetRange = tuple[int, int]
 """First offset, and end offset (exclusive)."""
 

@@ -106,10 +106,10 @@ class TimePredicate(msgspec.Struct, frozen=True):
         """Mask of the times that are in the range."""
         numbers = times.cast(pa.int64())
         known = (pc.fill_null(numbers, 0) if times.null_count else numbers).to_numpy()
-        found: BoolMask = (known >= self.start) & (known <= self.end)
+        is_inside: BoolMask = (known >= self.start) & (known <= self.end)
         if times.null_count:
-            found &= pc.is_valid(times).to_numpy(zero_copy_only=False)
-        return found
+            is_inside &= pc.is_valid(times).to_numpy(zero_copy_only=False)
+        return is_inside
 
 
 def max_row_time(stamped: ColumnStats, received: ColumnStats) -> int:

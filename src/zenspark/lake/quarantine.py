@@ -32,7 +32,7 @@ from zenspark.lake.partitioning import split_by_partition
 from zenspark.lake.specs import SAMPLES
 from zenspark.lake.storage_path import StoragePath
 
-log = logging.getLogger("zenspark.spark")
+logger = logging.getLogger("zenspark.lake")
 
 QUARANTINE_DIRECTORY = "_quarantine"
 APP_ID_PREFIX = "quarantine:"
@@ -237,14 +237,21 @@ def retry(lake: StoragePath, samples: LakeTable, items: Sequence[QuarantinedBloc
             continue
         samples.commit(Transaction(add=files, app_versions={item.app_id: RETRIED}))
         discard(lake, [item])
-        log.warning("ingested quarantined rows %d to %d of recorder %s", item.start, item.end - 1, item.recorder)
+        logger.warning(
+            "%s: rows %d to %d of recorder %s ingested from quarantine",
+            lake.address,
+            item.start,
+            item.end - 1,
+            item.recorder,
+        )
         ingested += item.num_rows
     return ingested
 
 
 def _keep_quarantined(lake: StoragePath, item: QuarantinedBlock, reason: str) -> None:
     """Log that a retry failed, and record its reason and the version in the JSON file."""
-    log.warning("rows %d to %d of recorder %s stay in quarantine: %s", item.start, item.end - 1, item.recorder, reason)
+    span = (item.start, item.end - 1, item.recorder)
+    logger.warning("%s: rows %d to %d of recorder %s stay in quarantine: %s", lake.address, *span, reason)
     _write_description(lake, msgspec.structs.replace(item, reason=reason, version=__version__))
 
 
@@ -265,4 +272,4 @@ def _decode_quarantined_rows(lake: StoragePath, item: QuarantinedBlock, part: Sl
     block = BlockHeader.from_bytes(raw[:HEADER_SIZE])
     if block is None or zlib.crc32(raw[HEADER_SIZE:]) != block.checksum:
         raise CorruptJournal(str(where), 0, "a block as it was written", (item.start, item.end - 1))
-    return part.rows_of_block(where, IndexEntry(0, block), raw[HEADER_SIZE:], DICTIONARY_TYPE)
+    return part.rows_of_block(where, IndexEntry(0, block), pa.py_buffer(raw[HEADER_SIZE:]), DICTIONARY_TYPE)

@@ -89,11 +89,11 @@ def find_sequence_numbers(attachments: pa.BinaryArray) -> NumberedAttachments:
     places, numbers, gids = [], [], []
     for layout in LAYOUTS:
         at = np.flatnonzero(lengths == layout.size)
-        found = data[starts[at][:, np.newaxis] + np.arange(layout.size)]
-        valid = layout.matches(found)
+        fields = data[starts[at][:, np.newaxis] + np.arange(layout.size)]
+        valid = layout.matches(fields)
         places.append(at[valid])
-        numbers.append(layout.numbers(found[valid]))
-        gids.append(layout.gids(found[valid]))
+        numbers.append(layout.numbers(fields[valid]))
+        gids.append(layout.gids(fields[valid]))
     place = np.concatenate(places)
     order = np.argsort(place)
     known, publisher = np.unique(np.concatenate(gids)[order], return_inverse=True)

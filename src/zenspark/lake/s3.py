@@ -114,8 +114,8 @@ def check_access(path: str, options: Options) -> str | None:
 
 def explain_error(text: str, bucket: str, endpoint: str) -> str:
     """Explain an error message of Arrow's S3 filesystem."""
-    found = re.search(r"AWS Error (\w+)", text)
-    code = found[1] if found else ""
+    match = re.search(r"AWS Error (\w+)", text)
+    code = match[1] if match else ""
     if code == "NO_SUCH_BUCKET":
         return f"there is no bucket {bucket!r} at {endpoint}"
     if code.startswith(CREDENTIAL_ERRORS):

@@ -274,14 +274,14 @@ class _RowGroupReader:
         candidates = self._candidates(request)
         if not len(candidates) or not self._is_in_dictionary(key, request.keys, newest):
             return
-        found = self._columns(("key", TIMESTAMP, RECEIVED_AT), candidates)
-        times = pc.coalesce(found[TIMESTAMP], found[RECEIVED_AT])
-        keep = _match_keys(found["key"], request.keys) & request.times.mask(times)
+        columns = self._columns(("key", TIMESTAMP, RECEIVED_AT), candidates)
+        times = pc.coalesce(columns[TIMESTAMP], columns[RECEIVED_AT])
+        keep = _match_keys(columns["key"], request.keys) & request.times.mask(times)
         if newest is not None and keep.any():
-            keep = _select_newest(found["key"], times, keep, newest)
+            keep = _select_newest(columns["key"], times, keep, newest)
         if not keep.any():
             return
-        decided = {name: array.filter(pa.array(keep)) for name, array in found.items()}
+        decided = {name: array.filter(pa.array(keep)) for name, array in columns.items()}
         yield from self._read_other_columns(candidates[keep], decided, request.columns)
 
     # -- selection
@@ -292,8 +292,8 @@ class _RowGroupReader:
         ]
         chunks = [self._group.chunks[name] for name in names]
         key = (self._path, self._group.number, *names)
-        found = self._cache.get(key, lambda: self._source.page_indexes(chunks), _page_index_memory)
-        self._pages = dict(zip(names, found, strict=True))
+        indexes = self._cache.get(key, lambda: self._source.page_indexes(chunks), _page_index_memory)
+        self._pages = dict(zip(names, indexes, strict=True))
 
     def _candidates(self, request: ScanRequest) -> Numbers:
         """Row numbers that page statistics do not exclude."""
@@ -333,8 +333,8 @@ class _RowGroupReader:
         """Read columns of selected rows; columns that the file does not have are null."""
         chunks = {name: self._group.chunks[name] for name in names if name in self._group.chunks}
         selections = [RowSelection(chunk, self._pages[name], rows) for name, chunk in chunks.items()]
-        found = dict(zip(chunks, self._source.columns(selections), strict=True))
-        return {name: _to_table_type(name, found.get(name), chunks.get(name), len(rows)) for name in names}
+        columns = dict(zip(chunks, self._source.columns(selections), strict=True))
+        return {name: _to_table_type(name, columns.get(name), chunks.get(name), len(rows)) for name in names}
 
     def _read_other_columns(
         self, rows: Numbers, decided: Mapping[str, pa.Array], columns: Sequence[str]

@@ -7,7 +7,7 @@ arrives again is *repeated*. A missing number that arrives late is no longer mis
 numbers only, not on their order, and not on how they are split into batches.
 
 The state of a source is bounded: of its missing ranges the newest `MAX_OPEN_RANGES` stay open. Older ones are
-finalized: they stay missing, and numbers below the last of them are ignored.
+finalized: they stay missing, and numbers below the last of them are ignored. Times are microseconds since 1970.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from zenspark.types.ids import SOURCE_SN_MODULUS
+
 Numbers = npt.NDArray[np.int64]
 
-SN_MODULUS = 2**32
-"""Modulus of the sequence numbers of SourceInfo."""
 MAX_OPEN_RANGES = 256
 """Missing ranges of a source that late numbers can still fill."""
 
 
 @dataclass(frozen=True)
 class MissingRange:
-    """Missing numbers from `first` to `last`, inclusive, and the time at which the gap was noticed."""
+    """Missing numbers from `first` to `last`, inclusive, and when the gap was noticed."""
 
     first: int
     last: int
-    noticed: int
+    noticed_at_us: int
 
 
 class RepeatedNumbers(NamedTuple):
     """Repeated numbers, ascending, as arrays: there may be as many as rows."""
 
     numbers: Numbers
-    noticed: Numbers
+    noticed_at_us: Numbers
     """Time of the first repetition of each."""
-    times: Numbers
+    repetitions: Numbers
     """Number of repetitions of each."""
 
 
@@ -51,7 +51,7 @@ class SourceState:
 
     lowest: int
     highest: int
-    received: int
+    received_at_us: int
     """Time of the last sample."""
     is_finalized: bool = False
     """Whether ranges were finalized, so that numbers below `lowest` are ignored."""
@@ -69,29 +69,32 @@ class GapUpdate:
     """Ranges that are finally missing."""
 
 
-def update_gaps(known: SourceState | None, numbers: Numbers, times: Numbers, wraps: bool = True) -> GapUpdate:
+def update_gaps(known: SourceState | None, numbers: Numbers, received_at_us: Numbers, wraps: bool = True) -> GapUpdate:
     """Add numbers of one source in order of arrival, each with its reception time."""
     counted = unwrap(known.highest if known else int(numbers[0]), numbers) if wraps else numbers
     order = np.argsort(counted, kind="stable")
-    counted, came = counted[order], times[order]
+    counted, came = counted[order], received_at_us[order]
     is_first = np.concatenate([[True], counted[1:] != counted[:-1]])
     again, came_again = counted[~is_first], came[~is_first]
     fresh, came_first = counted[is_first], came[is_first]
-    received = int(times.max())
+    newest_us = int(received_at_us.max())
     if known is None:
         source = SourceState(
-            int(fresh[0]), int(fresh[-1]), received, open_ranges=tuple(_find_missing(fresh, came_first))
+            int(fresh[0]), int(fresh[-1]), newest_us, open_ranges=tuple(_find_missing(fresh, came_first))
         )
     else:
-        source, was_there = _extend_source(replace(known, received=max(known.received, received)), fresh, came_first)
+        known = replace(known, received_at_us=max(known.received_at_us, newest_us))
+        source, was_there = _extend_source(known, fresh, came_first)
         again, came_again = np.append(again, fresh[was_there]), np.append(came_again, came_first[was_there])
     return _finalize_surplus(source, _count_repeated(again, came_again))
 
 
 def unwrap(reference: int, numbers: Numbers) -> Numbers:
-    """Unwrap numbers: each becomes the value nearest to the reference that is equal modulo SN_MODULUS."""
-    found: Numbers = reference + (numbers - reference + SN_MODULUS // 2) % SN_MODULUS - SN_MODULUS // 2
-    return found
+    """Unwrap numbers: each becomes the value nearest to the reference that is equal modulo SOURCE_SN_MODULUS."""
+    unwrapped: Numbers = (
+        reference + (numbers - reference + SOURCE_SN_MODULUS // 2) % SOURCE_SN_MODULUS - SOURCE_SN_MODULUS // 2
+    )
+    return unwrapped
 
 
 def _extend_source(known: SourceState, fresh: Numbers, came: Numbers) -> tuple[SourceState, Numbers]:
@@ -111,11 +114,11 @@ def _extend_source(known: SourceState, fresh: Numbers, came: Numbers) -> tuple[S
 def _find_missing(numbers: Numbers, came: Numbers) -> list[MissingRange]:
     """Find the gaps between ascending numbers; each was noticed when the later of its neighbours arrived."""
     places = np.flatnonzero(np.diff(numbers) > 1)
-    noticed = np.maximum(came[places], came[places + 1])
+    noticed_at_us = np.maximum(came[places], came[places + 1])
     return [
-        MissingRange(first + 1, last - 1, time)
-        for first, last, time in zip(
-            numbers[places].tolist(), numbers[places + 1].tolist(), noticed.tolist(), strict=True
+        MissingRange(first + 1, last - 1, at_us)
+        for first, last, at_us in zip(
+            numbers[places].tolist(), numbers[places + 1].tolist(), noticed_at_us.tolist(), strict=True
         )
     ]
 
@@ -128,10 +131,10 @@ def _fill_ranges(missing: tuple[MissingRange, ...], late: Numbers) -> tuple[list
     was_missing = np.zeros(len(late), bool)
     if missing:
         was_missing = (place >= 0) & (late <= lasts[place])
-    found: dict[int, list[int]] = {}
+    filled: dict[int, list[int]] = {}
     for index, number in zip(place[was_missing].tolist(), late[was_missing].tolist(), strict=True):
-        found.setdefault(index, []).append(number)
-    left = [part for index, gap in enumerate(missing) for part in _split_range(gap, found.get(index, []))]
+        filled.setdefault(index, []).append(number)
+    left = [part for index, gap in enumerate(missing) for part in _split_range(gap, filled.get(index, []))]
     return left, was_missing
 
 

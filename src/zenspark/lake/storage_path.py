@@ -110,17 +110,17 @@ class StoragePath:
         """List files below a directory recursively, sorted by path; empty if it does not exist."""
         system, where = self._resolve(path)
         _, root = self._arrow
-        found = system.get_file_info(fs.FileSelector(where, allow_not_found=True, recursive=True))
+        infos = system.get_file_info(fs.FileSelector(where, allow_not_found=True, recursive=True))
         return sorted(
-            (FileInfo(info.path[len(root) + 1 :], info.size) for info in found if _is_file(info, suffix)),
+            (FileInfo(info.path[len(root) + 1 :], info.size) for info in infos if _is_file(info, suffix)),
             key=lambda file: file.path,
         )
 
     def names(self, path: str = "") -> list[str]:
         """List the names in a directory; empty if it does not exist."""
         system, where = self._resolve(path)
-        found = system.get_file_info(fs.FileSelector(where, allow_not_found=True))
-        return sorted(info.base_name for info in found)
+        infos = system.get_file_info(fs.FileSelector(where, allow_not_found=True))
+        return sorted(info.base_name for info in infos)
 
     def open(self, path: str) -> pa.NativeFile:
         """Open a file for random access."""

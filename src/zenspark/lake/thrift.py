@@ -55,13 +55,13 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 def _read_fields(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
     if depth > MAX_DEPTH:
         raise ThriftError(f"expected at most {MAX_DEPTH} structs inside each other at byte {at}")
-    found: Struct = {}
+    fields: Struct = {}
     field = 0
     while True:
         head = data[at]
         at += 1
         if not head:
-            return found, at
+            return fields, at
         if head > 0x0F:
             field += head >> 4
         else:
@@ -75,9 +75,9 @@ def _read_fields(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
                 number, at = _read_varint(data, at - 1)
             else:
                 number = byte
-            found[field] = (number >> 1) ^ -(number & 1)
+            fields[field] = (number >> 1) ^ -(number & 1)
         else:
-            found[field], at = _read_value(data, at, kind, depth)
+            fields[field], at = _read_value(data, at, kind, depth)
 
 
 def _read_value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
@@ -117,11 +117,11 @@ def _read_list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
     if kind in (TRUE, FALSE):
         values, at = _read_bytes(data, size, at)
         return [value == TRUE for value in values], at
-    found = []
+    items = []
     for _ in range(size):
         value, at = _read_value(data, at, kind, depth)
-        found.append(value)
-    return found, at
+        items.append(value)
+    return items, at
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

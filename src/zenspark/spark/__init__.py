@@ -1,3 +1,1 @@
-"""The data pipeline on Spark: sources and sinks of format "zenoh", the lake with Spark, SQL functions, the key-
-expression join.
-"""
+"""The data pipeline on Spark: sources and sinks of format "zenoh", the lake with Spark, SQL functions, key joins."""

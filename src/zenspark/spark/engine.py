@@ -10,10 +10,12 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import pyspark
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from zenspark.spark.java_home import java_home
+from zenspark.spark.spark_home import spark_home
 
 LOG4J_CONFIG = Path(__file__).with_name("log4j2.properties")
 
@@ -54,13 +56,18 @@ def spark_session(
 ) -> SparkSession:
     """Start Spark, or return the existing session; `config` overrides the defaults.
 
-    Finds a Java first, and sets JAVA_HOME and the Python of the workers in the environment.
+    Finds a Java first, and sets JAVA_HOME and the Python of the workers in the environment; also SPARK_HOME where the
+    workers run on this machine.
     """
     # PySpark logs errors that it also raises, with the whole Java stack trace
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     os.environ["JAVA_HOME"] = str(java_home(os.environ))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if master.startswith("local") and os.environ["PYSPARK_PYTHON"] == sys.executable:
+        home = spark_home(os.environ, Path(pyspark.__path__[0]))
+        if home is not None:
+            os.environ["SPARK_HOME"] = str(home)
     builder = SparkSession.builder.master(master).appName(app_name)
     for name, value in spark_config(master, config or {}, java_options).items():
         builder = builder.config(name, value)

@@ -4,96 +4,26 @@
     register(spark)
     spark.sql("select key from samples where zenoh_key_match(key, 'fleet/*/pose')")
 
-They can be used as columns in Python: `df.where(zenoh_key_match("key", lit("fleet/*/pose")))`. A null gives a null. A
-key expression need not be canonical. One that cannot be parsed raises an error that names it; functions whose names
-begin with `try_` return null instead.
-
-Python code runs once for each distinct pair of values in an Arrow batch: keys repeat, and the expression is mostly the
-same in all rows.
+They can be used as columns in Python: `df.where(zenoh_key_match("key", lit("fleet/*/pose")))`. `zenspark.sql.functions`
+defines what they return.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
-
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # missing in the type stubs
 from pyspark.sql.types import BooleanType, StringType, TimestampType
 
-from zenspark.arrow import UTC
-from zenspark.arrow.decode import ntp64_to_microseconds
-from zenspark.errors import UsageError
-from zenspark.key import canonise
-from zenspark.key.match import includes, intersects
-from zenspark.spark.payloads import decode_payloads
+from zenspark.sql import functions
 
-CANONICAL_CACHE_SIZE = 100_000
-"""Entries of the canonicalization cache: expressions repeat in every batch; the size bounds the memory for new keys."""
-
-_canonical = lru_cache(maxsize=CANONICAL_CACHE_SIZE)(canonise)
-
-
-@lru_cache(maxsize=CANONICAL_CACHE_SIZE)
-def _try_canonical(text: str) -> str | None:
-    try:
-        return canonise(text)
-    except UsageError:
-        return None
-
-
-@arrow_udf(BooleanType())
-def zenoh_intersects(a: pa.Array, b: pa.Array) -> pa.Array:
-    """Whether some key matches both expressions."""
-    return compare_key_exprs(a, b, intersects)
-
-
-@arrow_udf(BooleanType())
-def zenoh_includes(a: pa.Array, b: pa.Array) -> pa.Array:
-    """Whether every key that matches `b` also matches `a`."""
-    return compare_key_exprs(a, b, includes)
-
-
-@arrow_udf(BooleanType())
-def zenoh_key_match(key: pa.Array, keyexpr: pa.Array) -> pa.Array:
-    """Whether the expression includes the key, or all keys it matches if it has wildcards (of a DELETE)."""
-    return compare_key_exprs(keyexpr, key, includes)
-
-
-@arrow_udf(BooleanType())
-def try_zenoh_intersects(a: pa.Array, b: pa.Array) -> pa.Array:
-    """Whether some key matches both expressions; null where one of them is not a key expression."""
-    return compare_key_exprs(a, b, intersects, _try_canonical)
-
-
-@arrow_udf(BooleanType())
-def try_zenoh_includes(a: pa.Array, b: pa.Array) -> pa.Array:
-    """Whether every key that matches `b` also matches `a`; null where one of them is not a key expression."""
-    return compare_key_exprs(a, b, includes, _try_canonical)
-
-
-@arrow_udf(BooleanType())
-def try_zenoh_key_match(key: pa.Array, keyexpr: pa.Array) -> pa.Array:
-    """Whether the expression includes the key; null where one of them is not a key expression."""
-    return compare_key_exprs(keyexpr, key, includes, _try_canonical)
-
-
-@arrow_udf(StringType())
-def zenoh_decode_payload(encoding: pa.Array, payload: pa.Array) -> pa.Array:
-    """Decode a payload to text by its encoding (table in `zenspark.spark.payloads`); null if it cannot be decoded."""
-    return decode_payloads(_cast_nulls(encoding, pa.string()), _cast_nulls(payload, pa.binary()))
-
-
-@arrow_udf(TimestampType())
-def zenoh_ntp64_to_timestamp(ntp64: pa.Array) -> pa.Array:
-    """Convert an NTP64 time (`timestamp_ntp64`) to a timestamp in microseconds."""
-    # a time after 2038 is negative as a long, and a decimal if it is a literal
-    is_decimal = pa.types.is_decimal(ntp64.type)
-    readings = ntp64.cast(pa.uint64()) if is_decimal else ntp64.cast(pa.int64()).view(pa.uint64())
-    return ntp64_to_microseconds(readings).cast(UTC)
-
+zenoh_intersects = arrow_udf(functions.zenoh_intersects, BooleanType())
+zenoh_includes = arrow_udf(functions.zenoh_includes, BooleanType())
+zenoh_key_match = arrow_udf(functions.zenoh_key_match, BooleanType())
+try_zenoh_intersects = arrow_udf(functions.try_zenoh_intersects, BooleanType())
+try_zenoh_includes = arrow_udf(functions.try_zenoh_includes, BooleanType())
+try_zenoh_key_match = arrow_udf(functions.try_zenoh_key_match, BooleanType())
+zenoh_decode_payload = arrow_udf(functions.zenoh_decode_payload, StringType())
+zenoh_ntp64_to_timestamp = arrow_udf(functions.zenoh_ntp64_to_timestamp, TimestampType())
 
 FUNCTIONS = (
     zenoh_intersects,
@@ -111,28 +41,3 @@ def register(spark: SparkSession) -> None:
     """Register all functions for SQL in this session."""
     for function in FUNCTIONS:
         spark.udf.register(function.func.__name__, function)
-
-
-def compare_key_exprs(
-    a: pa.Array,
-    b: pa.Array,
-    relation: Callable[[str, str], bool],
-    canonical: Callable[[str], str | None] = _canonical,
-) -> pa.Array:
-    """Apply a relation to the key expressions of each row; null where one has no canonical form."""
-    left, right = (pc.dictionary_encode(_cast_nulls(each, pa.string())) for each in (a, b))
-    lefts = [canonical(text) for text in left.dictionary.to_pylist()]
-    rights = [canonical(text) for text in right.dictionary.to_pylist()]
-    pairs = pc.dictionary_encode(
-        pc.add(pc.multiply(left.indices.cast(pa.int64()), len(rights)), right.indices.cast(pa.int64()))
-    )
-    found: list[bool | None] = []
-    for code in pairs.dictionary.to_pylist():
-        left_expr, right_expr = lefts[code // len(rights)], rights[code % len(rights)]
-        found.append(None if left_expr is None or right_expr is None else relation(left_expr, right_expr))
-    return pa.array(found, pa.bool_()).take(pairs.indices)
-
-
-def _cast_nulls(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast a column of SQL null literals, which have no type."""
-    return values.cast(kind) if pa.types.is_null(values.type) else values

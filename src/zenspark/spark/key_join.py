@@ -108,10 +108,10 @@ def _match_bucket(keys: pa.Table, expressions: pa.Table) -> pa.Table:
             tree.insert(text, [original])
         else:
             entry.append(original)
-    found: tuple[list[str], list[str]] = ([], [])
+    pairs: tuple[list[str], list[str]] = ([], [])
     for key in keys[KEY].to_pylist() if len(tree) else ():
         for _, originals in tree.including(canonise(key)):
             for original in originals:
-                found[0].append(key)
-                found[1].append(original)
-    return pa.table({KEY: pa.array(found[0], pa.string()), EXPRESSION: pa.array(found[1], pa.string())})
+                pairs[0].append(key)
+                pairs[1].append(original)
+    return pa.table({KEY: pa.array(pairs[0], pa.string()), EXPRESSION: pa.array(pairs[1], pa.string())})

@@ -19,6 +19,7 @@ from zenspark.journal import Journal
 from zenspark.lake import lake as tables
 from zenspark.lake import network_tables, quarantine
 from zenspark.lake.lake import STATE_TABLE_SPECS, Snapshot
+from zenspark.lake.pending_rows import STATE_VERSION
 from zenspark.spark.ingest import maintenance
 from zenspark.spark.ingest.maintenance import Compaction, Retention
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from zenspark.spark.ingest.derived import DerivedTable, DerivedTableSpec
-    from zenspark.spark.ingest.publication import Publication, PublishResult
+    from zenspark.spark.ingest.public_table import PublicTableWriter, PublishResult
 
 __all__ = ["Lake", "Retention", "Snapshot"]
 
@@ -46,11 +47,11 @@ class Lake(tables.Lake):
         table = self.state_table(name)
         return DerivedTable(derived_table_specs()[name], table, self.table("samples"))
 
-    def publication(self, name: str) -> Publication:
-        """Return the publication of a derived table: its state and its public table."""
-        from zenspark.spark.ingest.publication import Publication
+    def public_table_writer(self, name: str) -> PublicTableWriter:
+        """Return what writes the public table of a derived table from its state."""
+        from zenspark.spark.ingest.public_table import PublicTableWriter
 
-        return Publication(derived_table_specs()[name], self.table(name), self.state_table(name))
+        return PublicTableWriter(derived_table_specs()[name], self.table(name), self.state_table(name))
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
         """Return a table as a DataFrame of its current snapshot; rows added later are not included."""
@@ -71,8 +72,6 @@ class Lake(tables.Lake):
 
     def refresh(self, spark: SparkSession) -> None:
         """Update the states of the derived tables with the rows ingested since the last refresh."""
-        from zenspark.spark.ingest.publication import STATE_VERSION
-
         for name in STATE_TABLE_SPECS:
             derived = self.derived(name)
             derived.refresh(spark)
@@ -80,17 +79,17 @@ class Lake(tables.Lake):
 
     def publish(self, spark: SparkSession) -> PublishResult:
         """Update the public derived tables to their states. Returns the total duration and rows."""
-        from zenspark.spark.ingest.publication import PublishResult
+        from zenspark.spark.ingest.public_table import PublishResult
 
-        found = [self.publication(name).publish(spark) for name in STATE_TABLE_SPECS]
-        return PublishResult(sum(each.seconds for each in found), sum(each.rows for each in found))
+        results = [self.public_table_writer(name).write(spark) for name in STATE_TABLE_SPECS]
+        return PublishResult(sum(each.seconds for each in results), sum(each.rows for each in results))
 
     def rebuild(self, spark: SparkSession, name: str) -> PublishResult:
         """Rebuild and publish a derived table from the rows that are in `samples` now."""
         if name not in STATE_TABLE_SPECS:
             raise UsageError(f"{name!r} is not made from samples; these are: {', '.join(STATE_TABLE_SPECS)}")
         self.derived(name).rebuild(spark)
-        return self.publication(name).publish(spark)
+        return self.public_table_writer(name).write(spark)
 
     def observe(self, journals: Iterable[Journal], reader: str) -> None:
         """Import the session and declaration events of the recorders of these journals."""

@@ -77,7 +77,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 def _user_options(given: Mapping[str, str], known: Mapping[str, str], purpose: str) -> dict[str, str]:
     """Return the given options under their proper names, without those of Spark."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for name, text in given.items():
         if name.lower() in SPARK_OPTIONS:
             continue
@@ -86,10 +86,10 @@ def _user_options(given: Mapping[str, str], known: Mapping[str, str], purpose: s
             near = difflib.get_close_matches(name.lower(), known, n=1)
             hint = f"did you mean {known[near[0]]}?" if near else f"there are {', '.join(sorted(known.values()))}"
             raise UsageError(f"there is no option {name} {purpose}: {hint}")
-        if proper in found:
+        if proper in options:
             raise UsageError(f"option {proper} is given twice, once as {name}")
-        found[proper] = text
-    return found
+        options[proper] = text
+    return options
 
 
 SPARK_OPTIONS = frozenset({"checkpointlocation"})
@@ -320,10 +320,10 @@ def _parse_value(name: str, text: str, hint: Any) -> Any:  # noqa: ANN401 - any 
 def _names(text: str) -> Names:
     if not text.strip():
         raise ValueError
-    found = json.loads(text) if text.lstrip().startswith("[") else [text]
-    if not found or not all(isinstance(each, str) and each for each in found):
+    names = json.loads(text) if text.lstrip().startswith("[") else [text]
+    if not names or not all(isinstance(each, str) and each for each in names):
         raise ValueError
-    return tuple(found)
+    return tuple(names)
 
 
 def _offsets(text: str) -> Offsets:

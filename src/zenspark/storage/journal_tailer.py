@@ -15,7 +15,7 @@ from zenspark.storage.inputs import StorageInputs
 from zenspark.storage.key_scope import KeyScope
 from zenspark.storage.latest_store import LatestValueStore
 
-logger = logging.getLogger("zenspark.spark")
+logger = logging.getLogger("zenspark.storage")
 
 TAIL_POLL_SECONDS = 0.01
 """Poll interval of the journals: the maximum delay of a new value."""
@@ -69,11 +69,13 @@ class JournalTailer:
             self._load_lake()
         except (ZError, OSError) as error:
             if self._reload_at is None:
-                logger.error("storage replies from the journal alone until the lake can be read: %s", error)
+                logger.error(
+                    "storage of %s replies from the journal alone until the lake can be read: %s", self._scope, error
+                )
             self._reload_at = time.monotonic() + LAKE_RETRY_SECONDS
         else:
             if self._reload_at is not None:
-                logger.warning("storage has loaded the lake")
+                logger.warning("storage of %s has loaded the lake", self._scope)
             self._reload_at = None
 
     def _load_lake(self) -> None:
@@ -113,10 +115,10 @@ class JournalTailer:
                 self.poll()
                 pause = TAIL_POLL_SECONDS
             except JournalError as error:
-                logger.error("storage lags behind the journal: %s", error)
+                logger.error("storage of %s lags behind the journal: %s", self._scope, error)
                 pause = RETRY_SECONDS
             except Exception:  # if the thread ended, the storage would silently reply with old values
-                logger.exception("storage lags behind the journal")
+                logger.exception("storage of %s lags behind the journal", self._scope)
                 pause = RETRY_SECONDS
             if time.monotonic() - expired_at > EXPIRE_INTERVAL_SECONDS:
                 expired_at = time.monotonic()

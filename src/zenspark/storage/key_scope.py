@@ -43,6 +43,9 @@ class KeyScope:
             if not key.startswith(f"{strip_prefix}/"):
                 raise UsageError(f"strip_prefix: expected a prefix of key_expr {key!r}, found {strip_prefix!r}")
 
+    def __str__(self) -> str:
+        return ", ".join(self.key_exprs)
+
     def select_rows(
         self, rows: pa.RecordBatch, query: str | None = None, owner: int | None = None
     ) -> tuple[pa.DictionaryArray, pa.RecordBatch]:

@@ -248,11 +248,11 @@ class LatestValueStore:
         wildcard PUT, has no effect.
         """
         counts = np.bincount(codes)
-        found = [at for at, name in enumerate(names) if name in late and counts[at] > 1]
-        for at in found:
+        rows = [at for at, name in enumerate(names) if name in late and counts[at] > 1]
+        for at in rows:
             wins[at] = False
             del late[names[at]]
-        return np.flatnonzero(np.isin(codes, found)).tolist()
+        return np.flatnonzero(np.isin(codes, rows)).tolist()
 
     def _later_updates(self, name: str, order: SampleOrder) -> list[WildcardUpdate]:
         """Wildcard updates of a key that are later than a sample."""
@@ -306,10 +306,10 @@ def _has_wildcards(keys: pa.DictionaryArray) -> Numbers:
     """Mask of rows whose key has wildcards; empty if there are none."""
     texts = keys.dictionary
     starred = pc.match_substring(texts, "*")
-    found = np.zeros(len(texts), bool)
+    has_wildcards = np.zeros(len(texts), bool)
     for at in np.flatnonzero(starred.to_numpy(zero_copy_only=False)).tolist():
-        found[at] = KeyExpr(texts[at].as_py()).is_wild
-    return found[keys.indices.to_numpy()] if found.any() else found[:0]
+        has_wildcards[at] = KeyExpr(texts[at].as_py()).is_wild
+    return has_wildcards[keys.indices.to_numpy()] if has_wildcards.any() else has_wildcards[:0]
 
 
 def _dense_codes(keys: pa.DictionaryArray) -> tuple[list[str], Numbers]:

@@ -13,7 +13,7 @@ from typing import Any, Self
 import msgspec
 
 from zenspark import __version__
-from zenspark.api.session import Session
+from zenspark.api.session import Session, runtime_of
 from zenspark.journal import JournalWriter, Policy, Recorder
 from zenspark.lake.lake import Lake
 from zenspark.storage.inputs import LakeTables
@@ -41,7 +41,7 @@ class StorageManager:
         self._open_lake = open_lake
         self._policy = policy
         self._writers: list[JournalWriter] = []
-        node = session._runtime.node.identity
+        node = runtime_of(session).node.identity
         self._root = f"@/{node.zid}/{node.whatami.text}/status/plugins/{PLUGIN_NAME}"
 
     def start(self) -> Self:

@@ -27,9 +27,9 @@ from zenspark.storage.key_scope import KeyScope
 from zenspark.storage.latest_store import DEFAULT_LIFESPAN_SECONDS, LatestValueStore
 from zenspark.types.arguments import parse_decimal
 from zenspark.types.query import Query, reply_stored
-from zenspark.types.time_range import TimeRange
+from zenspark.types.time_range import TimeRange, time_range_text
 
-logger = logging.getLogger("zenspark.spark")
+logger = logging.getLogger("zenspark.storage")
 
 Path = str | os.PathLike[str]
 
@@ -136,7 +136,7 @@ class Storage:
             except ZError as error:
                 query.reply_err(str(error))
             except Exception:
-                logger.exception("query %s failed", query.selector)
+                logger.exception("storage of %s: query %s failed", self.scope, query.selector)
                 query.reply_err("the past cannot be read")
 
 
@@ -145,5 +145,5 @@ def _parse_history_query(query: Query) -> HistoryQuery:
     limit = None if text is None else parse_decimal(text)
     if text is not None and not limit:
         raise UsageError(f"_limit: expected a number greater than 0, found {text!r}")
-    times = TimeRange.parse(query.parameters.get("_time") or "", time.time())
+    times = TimeRange.parse(time_range_text(query.parameters) or "", time.time())
     return HistoryQuery(str(query.key_expr), times, limit)

@@ -56,8 +56,10 @@ class Volume(DataPaths, frozen=True):
     """One volume."""
 
     backend: Annotated[str | None, UNSET] = None
-    landing: Annotated[dict[str, Any] | None, UNSET] = None
+    ingest: Annotated[dict[str, Any] | None, UNSET] = None
     """Ingestion options of `zenspark up`: its flags without dashes, such as `max_batch_rows`; `up` validates them."""
+    landing: Annotated[dict[str, Any] | None, UNSET] = None
+    """Deprecated name of `ingest`."""
 
 
 class VolumeReference(DataPaths, frozen=True):
@@ -96,7 +98,7 @@ class StorageSettings(msgspec.Struct, frozen=True, kw_only=True):
     journal: Path
     record: bool = True
     lifespan: float = DEFAULT_LIFESPAN_SECONDS
-    landing: dict[str, Any] = {}
+    ingest: dict[str, Any] = {}
     """Ingestion options of its volume, not validated."""
 
 
@@ -110,37 +112,40 @@ def parse_storages(config: Config) -> tuple[list[StorageSettings], Config]:
         validate_document(StorageManagerSection, _drop_loading_keys(plugins[PLUGIN_NAME]), SECTION_PATH),
         "peer",
     )
-    volumes = {name: _parse_volume(name, given) for name, given in section.volumes.items()}
+    volumes = {name: _parse_volume(name, document) for name, document in section.volumes.items()}
     volumes.setdefault(BACKEND, Volume())
-    found = [_parse_storage(name, given, volumes) for name, given in section.storages.items()]
+    storages = [_parse_storage(name, document, volumes) for name, document in section.storages.items()]
     rest = copy(config)
     rest.insert_json5("plugins", json.dumps({name: value for name, value in plugins.items() if name != PLUGIN_NAME}))
-    return found, rest
+    return storages, rest
 
 
-def _drop_loading_keys(given: Json) -> Json:
+def _drop_loading_keys(document: Json) -> Json:
     """Drop zenohd's keys for loading plugin libraries, such as `__path__` and `__required__`."""
-    return {k: v for k, v in given.items() if not k.startswith("__")} if isinstance(given, dict) else given
+    return {k: v for k, v in document.items() if not k.startswith("__")} if isinstance(document, dict) else document
 
 
-def _parse_volume(name: str, given: Json) -> Volume:
+def _parse_volume(name: str, document: Json) -> Volume:
     path = f"{SECTION_PATH}/volumes/{name}"
-    backend = given.get("backend", name) if isinstance(given, dict) else name
+    backend = document.get("backend", name) if isinstance(document, dict) else name
     if backend != BACKEND:
         raise ConfigError(path, f"a volume whose backend is {BACKEND}", repr(backend))
-    return resolve(Volume, validate_document(Volume, _drop_loading_keys(given), path), "peer")
+    volume = resolve(Volume, validate_document(Volume, _drop_loading_keys(document), path), "peer")
+    if volume.ingest is not None and volume.landing is not None:
+        raise ConfigError(f"{path}/landing", "only one of `ingest` and its deprecated name `landing`", "both")
+    return volume
 
 
-def _parse_storage(name: str, given: Json, volumes: dict[str, Volume]) -> StorageSettings:
+def _parse_storage(name: str, document: Json, volumes: dict[str, Volume]) -> StorageSettings:
     path = f"{SECTION_PATH}/storages/{name}"
-    section = resolve(StorageSection, validate_document(StorageSection, given, path), "peer")
+    section = resolve(StorageSection, validate_document(StorageSection, document, path), "peer")
     if section.key_expr is None:
         raise ConfigError(f"{path}/key_expr", "a key expression", "nothing")
     try:
         KeyScope([section.key_expr], section.strip_prefix)
     except UsageError as error:
         raise ConfigError(path, "key_expr and strip_prefix that fit", str(error)) from error
-    paths, landing = _resolve_data_paths(f"{path}/volume", section.volume, volumes)
+    paths, ingest = _resolve_data_paths(f"{path}/volume", section.volume, volumes)
     if section.strip_prefix is not None and paths.record:
         raise ConfigError(f"{path}/volume/record", "false, as with strip_prefix nothing can be recorded", "true")
     journal = journal_path(paths.lake, paths.journal)
@@ -155,7 +160,7 @@ def _parse_storage(name: str, given: Json, volumes: dict[str, Volume]) -> Storag
         journal=journal,
         record=paths.record,
         lifespan=section.garbage_collection.lifespan,
-        landing=landing,
+        ingest=ingest,
     )
 
 
@@ -187,4 +192,4 @@ def _resolve_data_paths(path: str, given: Json, volumes: dict[str, Volume]) -> t
     volume = volumes[name]
     journal = volume.journal if reference.lake is None else None  # another lake has another journal
     paths = DataPaths(reference.lake or volume.lake, reference.journal or journal, reference.record and volume.record)
-    return paths, volume.landing or {}
+    return paths, volume.ingest or volume.landing or {}

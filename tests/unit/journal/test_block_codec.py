@@ -65,6 +65,7 @@ ROWS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(ROWS, min_size=1, max_size=40))
 def test_random_rows_round_trip(rows: list[dict[str, Any]]) -> None:
     given_rows = pa.RecordBatch.from_pylist(rows, SCHEMA)
@@ -153,6 +154,42 @@ def test_encoded_chunks_equal_encoded_rows(pieces: list[Any]) -> None:
     assert plain(round_trip(encode_chunks(pieces))).equals(concat_chunks(pieces))
 
 
+# --- few rows ---------------------------------------------------------------------------------------------------------
+
+
+def has_plain_columns(rows: pa.RecordBatch) -> bool:
+    kinds = rows.schema.types
+    return not any(pa.types.is_run_end_encoded(kind) or pa.types.is_dictionary(kind) for kind in kinds)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_few_rows_are_encoded_as_plain_columns(rows: int) -> None:
+    pieces = [piece(0, rows, timestamp_id="clock", source_zid="a", source_eid=3)]
+    samples = concat_chunks(pieces)
+    for found in (encode_chunks(pieces), encode_columns(samples)):
+        assert has_plain_columns(found)
+        assert plain(round_trip(found)).equals(samples)
+
+
+def test_few_rows_with_few_keys_are_encoded_as_plain_columns() -> None:
+    pieces = [piece(number % 2, 1) for number in range(8)]
+    for found in (encode_chunks(pieces), encode_columns(concat_chunks(pieces))):
+        assert has_plain_columns(found)
+        assert plain(round_trip(found)).equals(concat_chunks(pieces))
+
+
+def test_long_texts_of_few_rows_are_stored_once() -> None:
+    pieces = [piece(0, 3, key="k" * 500)]
+    for found in (encode_chunks(pieces), encode_columns(concat_chunks(pieces))):
+        assert pa.types.is_run_end_encoded(found.schema.field("key").type)
+        assert plain(round_trip(found)).equals(concat_chunks(pieces))
+
+
+def test_block_of_one_row_takes_half_of_the_bytes_of_encoded_columns() -> None:
+    raw = serialize_batch(encode_chunks([piece(0, 1, timestamp_id="clock", source_zid="a", source_eid=3)]), "none")
+    assert sum(len(part) for part in raw) <= 4080 / 2  # 4080 if every column is run-end encoded
+
+
 # --- nulls ------------------------------------------------------------------------------------------------------------
 
 
@@ -163,7 +200,7 @@ def test_dictionaries_with_null_values_are_read_and_unified(tmp_path: Path) -> N
     plain = pa.Table.from_batches(rows.batches(TEXT_TYPE))
     assert [plain[name].null_count for name in ("timestamp_id", "source_zid", "via")] == [98, 123, 24]
     for name in ("timestamp_id", "source_zid", "via"):
-        assert [chunk.dictionary.null_count for chunk in words[name].chunks] == [0, 0, 0, 0]
+        assert {chunk.dictionary.null_count for chunk in words[name].chunks} == {0}
     assert words.unify_dictionaries().cast(plain.schema).equals(plain)
 
 

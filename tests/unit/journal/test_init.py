@@ -20,6 +20,7 @@ def test_other_names_are_not() -> None:
         _ = zenspark.journal.nonsense
 
 
+@pytest.mark.slow
 def test_reading_imports_no_session() -> None:
     script = "import sys, zenspark.journal; print([name for name in sys.modules if name.startswith({names})])"
     script = script.format(names=("zenspark.api", "zenspark.engine"))

@@ -46,9 +46,11 @@ def test_lock_file_without_pid_is_accepted(path: Path) -> None:
 
 
 def test_lock_is_released_when_its_process_ends(path: Path) -> None:
-    script = "import sys, time; from pathlib import Path; from zenspark.journal.lock import JournalLock\n"
-    script += "lock = JournalLock(Path(sys.argv[1])); lock.lock_manifest(); print('held', flush=True); time.sleep(60)"
-    process = subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True)
+    script = "import sys; from pathlib import Path; from zenspark.journal.lock import JournalLock\n"
+    script += "lock = JournalLock(Path(sys.argv[1])); lock.lock_manifest(); print('held', flush=True); sys.stdin.read()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
@@ -72,7 +74,7 @@ def test_removed_lock_file_keeps_the_lock_and_is_recreated(path: Path, caplog: p
     with caplog.at_level(logging.WARNING):
         lock.check()
         lock.check()
-    assert caplog.text.count(f"was removed while process {os.getpid()} writes the journal") == 1
+    assert caplog.text.count(f"was removed while process {os.getpid()} writes the journal; created again") == 1
     assert (path / LOCK).read_text() == f"{os.getpid()}\n"
     with pytest.raises(JournalLocked, match=f"process {os.getpid()} "):
         JournalLock(path)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.unit.journal.rows import START, batch, row
-from zenspark.errors import JournalError
+from zenspark.errors import JournalError, NoJournal
 from zenspark.journal import parquet_input as module
 from zenspark.journal.parquet_input import ParquetInput
 
@@ -26,6 +26,7 @@ def numbers(path: Path, condition: ds.Expression | None = None) -> list[int]:
     return [int(text) for found in ParquetInput(path).read(condition) for text in found.column("payload").to_pylist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("at_once", [1, 7, 1000])
 def test_overlapping_files_are_merged_in_order(
@@ -66,3 +67,9 @@ def test_file_without_footer_raises_before_first_row(tmp_path: Path) -> None:
 def test_no_rows(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", [1])
     assert numbers(tmp_path, ds.field("key") == "nowhere") == []
+
+
+def test_a_lake_is_named_as_one(tmp_path: Path) -> None:
+    (tmp_path / "samples" / "_delta_log").mkdir(parents=True)
+    with pytest.raises(NoJournal, match="this is a lake; name its table samples/, or its journal _journal/"):
+        ParquetInput(tmp_path)

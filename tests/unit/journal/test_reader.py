@@ -103,6 +103,7 @@ def test_offset_at_finds_rows_by_reception_time(tmp_path: Path) -> None:
     assert journal.offset_at(START + 19_000_001) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_offset_at_finds_rows_after_clock_was_set_back(tmp_path: Path, seed: int) -> None:
     """Compared with looking at every row, for a clock that steps back and forth within and between segments."""

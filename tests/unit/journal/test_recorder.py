@@ -268,7 +268,7 @@ def test_long_outage_discards_rows_and_counts_them_by_neighbour(
     ]
     (told,) = [line for line in lines if line.startswith("recording resumed at offset")]
     assert told.endswith(f": {status.lost} rows were discarded")
-    assert lines[-1] == f"{status.lost} rows that were received are not in the journal {tmp_path / 'j'}"
+    assert lines[-1] == f"{tmp_path / 'j'}: {status.lost} received rows are not in the journal"
 
 
 def test_stop_while_discarding_retries_the_write(
@@ -379,11 +379,13 @@ def run_full(command: list[str]) -> None:
     assert (run.returncode, run.stdout) == (0, "done\n"), run.stdout + run.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits of this kind")
 def test_file_size_limit_pauses_recording(tmp_path: Path) -> None:
     run_full([sys.executable, "-c", FULL, str(tmp_path), "limit"])
 
 
+@pytest.mark.slow
 def test_full_disk_pauses_recording_until_space_is_freed(tmp_path: Path) -> None:
     unshare = shutil.which("unshare")
     own = [unshare or "unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]

@@ -172,7 +172,7 @@ def test_rows_without_matching_subscriber_are_counted(node: Session) -> None:
             *_, report = Replay(speed=None).run(node, iter([rows]))
             assert report.unmatched == 1
     with SubscriberMatcher(node) as subscribers:
-        until(lambda: subscribers.unmatched(rows) == 5)  # looks again after a while
+        until(lambda: subscribers.count_unmatched(rows) == 5)  # looks again after a while
         node.close()
 
 

@@ -401,7 +401,7 @@ def test_corrupt_blocks_before_the_end_are_logged_and_kept(tmp_path: Path, caplo
     segment_file(tmp_path / "j", 0).write_bytes(raw)
     with JournalWriter(tmp_path / "j") as writer:
         assert writer.append(counted(3, 4)) == 3
-    assert "1 corrupt blocks before its end" in caplog.text
+    assert "1 corrupt blocks before its end: their rows are lost" in caplog.text
     assert payloads(Journal(tmp_path / "j"), 2, 4) == [b"2", b"3"]
 
 
@@ -420,6 +420,7 @@ with JournalWriter(sys.argv[1], Policy(fsync="never", flush_interval=1e9, segmen
 """
 
 
+@pytest.mark.slow
 def test_acknowledged_rows_survive_a_killed_process(tmp_path: Path) -> None:
     """At random moments, several times, each time going on with the same journal."""
     chance = random.Random(5)
@@ -549,6 +550,7 @@ class FullDisk:
         return self._real(file, data)
 
 
+@pytest.mark.slow
 def test_full_disk_removes_committed_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

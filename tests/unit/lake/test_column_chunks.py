@@ -68,6 +68,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[ParquetFileRea
     return [written_as(tmp_path_factory.mktemp("files"), options) for options in OPTIONS]
 
 
+@pytest.mark.slow
 @given(st.sampled_from(range(len(OPTIONS))), st.sets(st.integers(0, 49), min_size=1))
 def test_selected_rows_of_every_column_are_decoded(
     files: list[tuple[ParquetFileReader, RowGroup, Recorded]], number: int, chosen: set[int]

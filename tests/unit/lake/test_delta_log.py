@@ -28,6 +28,7 @@ def paths_by_deltalake(path: Path) -> list[str]:
     return sorted(unquote(name) for name in actions["path"].to_pylist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_random_commits_of_several_writers_and_tools_give_the_same_state(tmp_path: Path, seed: int) -> None:
     rnd = random.Random(seed)

@@ -20,6 +20,8 @@ from zenspark.lake.partitioning import split_by_partition
 from zenspark.lake.specs import JOURNAL_SCHEMA, SAMPLES
 
 BEGAN = datetime(2026, 11, 16, 12, tzinfo=UTC)
+SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 20))]
+"""A fifth of a second each, so `make unit` has a few of them."""
 Row = dict[str, Any]
 
 
@@ -65,7 +67,7 @@ def _words(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([found.dictionary_encode() if pa.types.is_string(found.type) else found])
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_samples_of_two_recorders_are_ingested_once_despite_losses(tmp_path: Path, seed: int) -> None:
     rnd = random.Random(seed)
     published = [sample(number, rnd) for number in range(60)]

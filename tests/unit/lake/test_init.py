@@ -18,6 +18,7 @@ def test_other_names_are_not() -> None:
         _ = zenspark.lake.nonsense
 
 
+@pytest.mark.slow
 def test_neither_lake_nor_storage_loads_pyspark() -> None:
     script = "import sys, zenspark.lake, zenspark.storage, zenspark.storage.manager; zenspark.lake.Lake; "
     script += "print('pyspark' in sys.modules)"

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from zenspark.journal.block_codec import DICTIONARY_TYPE, with_text_type
 from zenspark.lake import key_ranges
+from zenspark.lake.derived.gaps import GapsAggregation
 from zenspark.lake.key_ranges import FULL_RANGE, KeyRange, SortedTable, select_range, sort_rows, write_sorted
 from zenspark.lake.parquet_files import DataFile, DataFileWriter
 from zenspark.lake.specs import GAPS, TRAFFIC
 from zenspark.lake.storage_path import StoragePath
-from zenspark.spark.ingest.gaps import Gaps
 
 SCHEMA = GAPS.schema
 
@@ -67,6 +67,7 @@ def test_select_range_of_dictionary_and_time_columns() -> None:
     assert select_range(minutes, "minute", KeyRange(start, end))["minute"].cast(pa.int64()).to_pylist() == [1, 2]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.text(max_size=3), st.integers(0, 3) | st.none())))
 def test_rows_are_sorted_by_plain_and_dictionary_columns(given: list[tuple[str, int | None]]) -> None:
     rows = pa.Table.from_pylist([{"source_zid": zid, "source_eid": eid} for zid, eid in given], schema=SCHEMA)
@@ -79,7 +80,7 @@ def test_rows_are_sorted_by_plain_and_dictionary_columns(given: list[tuple[str, 
 
 def test_rows_are_written_sorted_and_equal_keys_share_a_file(table: SortedTable) -> None:
     rows = gaps([zid for zid in "dbac" for _ in range(100)])
-    with patch.object(key_ranges, "TARGET_FILE_BYTES", rows.nbytes // 8):
+    with patch.object(key_ranges, "SORTED_FILE_MEMORY_BYTES", rows.nbytes // 8):
         files = write_sorted(table, "test", rows, ("source_zid", "first_sn"), {})
     assert [(file.min_values["source_zid"], file.max_values["source_zid"], file.rows) for file in files] == [
         (zid, zid, 100) for zid in "abcd"
@@ -103,13 +104,13 @@ def written(table: SortedTable, groups: list[list[str]]) -> DataFile:
 
 def test_range_is_split_by_row_groups(table: SortedTable) -> None:
     files = [written(table, [["a", "b"], ["c", "d"], ["e"]]), written(table, [["a"], ["d", "f"]])]
-    with patch.object(key_ranges, "TARGET_FILE_BYTES", 1):
+    with patch.object(key_ranges, "SORTED_FILE_MEMORY_BYTES", 1):
         parts = table.split(files, FULL_RANGE)
         assert parts == [KeyRange(None, "c"), KeyRange("c", "d"), KeyRange("d", "e"), KeyRange("e", None)]
         assert table.split(files, KeyRange("b", "d")) == [KeyRange("b", "c"), KeyRange("c", "d")]
     found = [zid for part in parts for zid in sorted(zids(table.read(files, part, unreduced)))]
     assert found == ["a", "a", "b", "c", "d", "d", "e", "f"]
-    with patch.object(key_ranges, "TARGET_FILE_BYTES", 1 << 20):
+    with patch.object(key_ranges, "SORTED_FILE_MEMORY_BYTES", 1 << 20):
         assert table.split(files, FULL_RANGE) == [FULL_RANGE]
 
 
@@ -126,9 +127,9 @@ def test_rows_are_reduced_while_reading(table: SortedTable) -> None:
     def reduce(rows: pa.Table) -> pa.Table:
         assert all(column.num_chunks == 1 for column in rows.columns)
         seen.append(rows.num_rows)
-        return Gaps().reduce(rows)
+        return GapsAggregation().reduce(rows)
 
-    files = [file for _ in range(50) for file in write_sorted(table, "x", repeated(20), Gaps.order, {})]
+    files = [file for _ in range(50) for file in write_sorted(table, "x", repeated(20), GapsAggregation.order, {})]
     with patch.object(key_ranges, "MIN_ROWS_TO_REDUCE", 30):
         found = table.read(files, FULL_RANGE, reduce)
     assert sorted(found["first_sn"].to_pylist()) == list(range(20))

@@ -18,7 +18,7 @@ def test_reading_a_missing_lake_does_not_create_it(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     assert lake.tables()[:4] == ["samples", "latest", "gaps", "traffic"]
     assert not lake.exists()
-    assert lake.landed() == {}
+    assert lake.ingested() == {}
     batches, offsets = lake.newest()
     assert (list(batches), offsets) == ([], {})
     with pytest.raises(LakeError, match="there is no lake here"):
@@ -35,6 +35,7 @@ def test_a_new_lake_has_all_tables_and_no_rows(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(lake)).location == lake.location
 
 
+@pytest.mark.slow
 def test_importing_it_loads_no_pyspark() -> None:
     code = "import sys, zenspark.lake.lake, zenspark.storage; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -53,5 +54,7 @@ def test_newest_reads_latest_state_and_pending_samples(tmp_path: Path) -> None:
     latest.commit(Transaction(app_versions=offset_app_versions({"r": 3})))
     batches, offsets = lake.newest()
     assert [row["key"] for batch in batches for row in batch.to_pylist()] == ["k3"]
-    assert offsets == lake.landed() == lake.snapshot("samples").offsets == {"r": 4}
+    assert offsets == lake.ingested() == lake.snapshot("samples").offsets == {"r": 4}
     assert lake.snapshot("latest").offsets == {}
+    with pytest.warns(DeprecationWarning, match=r"call Lake\.ingested\(\)"):
+        assert lake.landed() == {"r": 4}

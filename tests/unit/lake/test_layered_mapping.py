@@ -12,6 +12,7 @@ from zenspark.lake.layered_mapping import MAX_CHANGES, LayeredMapping
 CHANGES = st.dictionaries(st.integers(0, 6), st.none() | st.text(max_size=2), max_size=4)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.integers(0, 6), st.text(max_size=2)), st.lists(CHANGES, max_size=6), st.integers(0, 5))
 def test_every_version_equals_a_dict(base: dict[int, str], steps: list[Mapping[int, str | None]], most: int) -> None:
     with pytest.MonkeyPatch.context() as changed:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from zenspark.journal import Journal, JournalWriter
 from zenspark.journal.format import DECLARATIONS, SCHEMAS, SESSIONS
@@ -31,6 +32,7 @@ def test_each_row_is_imported_once(tmp_path: Path) -> None:
     assert lake.table(DECLARATIONS).version == 0
 
 
+@pytest.mark.slow
 def test_many_small_files_are_compacted(tmp_path: Path) -> None:
     lake, journal = Lake(tmp_path / "lake"), Journal(tmp_path / "journal")
     lake.create()

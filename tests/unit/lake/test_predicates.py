@@ -38,6 +38,7 @@ def keys_of(question: str) -> KeyPredicate:
     return KeyPredicate(matching, "/".join(literal) or None, is_exact=len(literal) == len(chunks))
 
 
+@pytest.mark.slow
 @given(NAMES, st.lists(NAMES, min_size=1, max_size=5))
 def test_statistics_never_exclude_a_matching_key(question: str, names: list[str]) -> None:
     keys = keys_of(question)

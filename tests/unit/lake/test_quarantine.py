@@ -109,7 +109,9 @@ def test_failing_blocks_are_quarantined_and_others_written(lake: Lake, tmp_path:
     assert lake.quarantine() == [item]
 
 
-def test_quarantined_block_is_ingested_once_when_readable(lake: Lake, tmp_path: Path) -> None:
+def test_quarantined_block_is_ingested_once_when_readable(
+    lake: Lake, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = Path(journal(tmp_path / "j", 300))
     restore = poison(path, 1)
     table = lake.table("samples")
@@ -123,6 +125,7 @@ def test_quarantined_block_is_ingested_once_when_readable(lake: Lake, tmp_path: 
     assert rows_in(lake) == list(range(300))
     late = [file for file in lake.table("samples").files if file.tags.get(LATE_TAG)]
     assert sum(file.rows for file in late) == 100
+    assert [record.name for record in caplog.records] == ["zenspark.lake"] * 2
 
 
 def test_quarantined_bytes_are_ingested_without_the_journal(lake: Lake, tmp_path: Path) -> None:

@@ -80,6 +80,7 @@ def test_errors_are_explained_in_one_sentence(text: str, expected: str) -> None:
 # --- files and tables -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_files_are_written_listed_read_and_deleted(reached: S3) -> None:
     bucket = reached.bucket()
     location = StoragePath.at(f"s3://{bucket}/my lake/") / "table"
@@ -107,6 +108,7 @@ def test_files_are_written_listed_read_and_deleted(reached: S3) -> None:
     assert not [info for info in there if info.type == fs.FileType.File]
 
 
+@pytest.mark.slow
 def test_concurrent_commits_conflict(server: S3) -> None:
     """Who says it by options needs no environment."""
     location = StoragePath.at(f"s3://{server.bucket()}/lake/traffic", server.options)
@@ -117,10 +119,11 @@ def test_concurrent_commits_conflict(server: S3) -> None:
     assert other.refresh().app_version("turn") == 1
 
 
+@pytest.mark.slow
 def test_lake_exists_once_it_has_tables(reached: S3) -> None:
     lake = Lake(f"s3://{reached.bucket()}/lake")
     assert not lake.exists()
-    assert lake.landed() == {}
+    assert lake.ingested() == {}
     assert not lake.exists()
     lake.create()
     assert lake.exists()
@@ -136,9 +139,10 @@ def closed_port() -> int:
     return port
 
 
+@pytest.mark.slow
 def test_missing_bucket_is_named(reached: S3, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(LakeError) as raised:
-        Lake("s3://nowhere/lake").landed()
+        Lake("s3://nowhere/lake").ingested()
     assert str(raised.value) == f"s3://nowhere/lake: there is no bucket 'nowhere' at {reached.endpoint}"
     assert main(["sql", "select 1", "--lake", "s3://nowhere/lake"]) == 2
     assert f"{raised.value}\n" in capsys.readouterr().err
@@ -146,14 +150,16 @@ def test_missing_bucket_is_named(reached: S3, capsys: pytest.CaptureFixture[str]
     assert "there is no lake here" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_rejected_credentials_are_named() -> None:
     with serving({"INITIAL_NO_AUTH_ACTION_COUNT": "0"}) as strict:
         options = {"endpoint": strict.endpoint, "access_key_id": "nobody", "secret_access_key": "nothing"}
         with pytest.raises(LakeError, match=f"^s3://b/lake: {strict.endpoint} refuses the credentials"):
-            Lake("s3://b/lake", options).landed()
+            Lake("s3://b/lake", options).ingested()
 
 
+@pytest.mark.slow
 def test_unreachable_endpoint_is_named() -> None:
     endpoint = f"http://127.0.0.1:{closed_port()}"
     with pytest.raises(LakeError, match=f"^s3://b/lake: {endpoint} cannot be reached"):
-        Lake("s3://b/lake", S3(endpoint).options).landed()
+        Lake("s3://b/lake", S3(endpoint).options).ingested()

@@ -172,6 +172,7 @@ def worlds(draw: st.DrawFn, root: str) -> World:
 # --- what is found ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.data(), questions())
 def test_scan_equals_filter_of_all_rows(data: st.DataObject, query: tuple[str, TimePredicate]) -> None:
     question, times = query
@@ -183,6 +184,7 @@ def test_scan_equals_filter_of_all_rows(data: st.DataObject, query: tuple[str, T
             assert found == naive(world.rows, question, times)
 
 
+@pytest.mark.slow
 @given(st.data(), questions(), st.integers(1, 4))
 def test_limited_scan_includes_the_newest_rows(
     data: st.DataObject, query: tuple[str, TimePredicate], limit: int
@@ -346,6 +348,7 @@ def test_large_payloads_are_returned_in_batches(tmp_path: Path, monkeypatch: pyt
     assert [each["payload"] for each in to_rows(batches)] == [each["payload"] for each in rows]
 
 
+@pytest.mark.slow
 def test_remote_scan_makes_few_requests_and_prefetches_files(tmp_path: Path) -> None:
     files = [file for at in range(20) for file in write_files(tmp_path, [row(f"a/{at}", at), row("a/x", at)])]
     location = Counted(tmp_path, local=False)
@@ -392,6 +395,7 @@ def test_truncated_file_raises_with_its_path(tmp_path: Path) -> None:
         list(Scanner(StoragePath.at(tmp_path)).rows([file], ScanRequest(keys_of("a"), TimePredicate())))
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(st.data())
 def test_damaged_files_are_read_or_raise_with_their_path(data: st.DataObject) -> None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tests.optional import some
 from zenspark.lake import sequence_gaps
-from zenspark.lake.sequence_gaps import SN_MODULUS, MissingRange, SourceState, unwrap, update_gaps
+from zenspark.lake.sequence_gaps import MissingRange, SourceState, unwrap, update_gaps
+from zenspark.types.ids import SOURCE_SN_MODULUS
 
 
 class GapTracker:
@@ -30,8 +31,8 @@ class GapTracker:
         self._clock += len(numbers)
         verdict = update_gaps(self.source, np.array(numbers, np.int64), times, self.wraps)
         self.source = verdict.source
-        for number, times in zip(verdict.repeated.numbers.tolist(), verdict.repeated.times.tolist(), strict=True):
-            self.repeated[number] += times
+        for number, count in zip(verdict.repeated.numbers.tolist(), verdict.repeated.repetitions.tolist(), strict=True):
+            self.repeated[number] += count
         self.finalized += verdict.finalized
         return self
 
@@ -48,6 +49,7 @@ def missing_of(numbers: list[int]) -> list[tuple[int, int]]:
 pieces = st.lists(st.lists(st.integers(0, 40), min_size=1), min_size=1)
 
 
+@pytest.mark.slow
 @given(pieces)
 def test_result_is_independent_of_order_and_batches(numbers: list[list[int]]) -> None:
     tracker = GapTracker()
@@ -58,21 +60,23 @@ def test_result_is_independent_of_order_and_batches(numbers: list[list[int]]) ->
     assert tracker.repeated == Counter({number: count - 1 for number, count in Counter(received).items() if count > 1})
 
 
-@given(pieces, st.integers(0, SN_MODULUS - 1))
+@pytest.mark.slow
+@given(pieces, st.integers(0, SOURCE_SN_MODULUS - 1))
 def test_wrapped_numbers_are_unwrapped(numbers: list[list[int]], start: int) -> None:
     plain, wrapped = GapTracker(), GapTracker()
     for piece in numbers:
         plain.receive(piece)
-        wrapped.receive([(number + start) % SN_MODULUS for number in piece])
+        wrapped.receive([(number + start) % SOURCE_SN_MODULUS for number in piece])
     assert [size(each) for each in wrapped.missing] == [size(each) for each in plain.missing]
-    shifted = {(number + start) % SN_MODULUS: count for number, count in plain.repeated.items()}
-    assert {number % SN_MODULUS: count for number, count in wrapped.repeated.items()} == shifted
+    shifted = {(number + start) % SOURCE_SN_MODULUS: count for number, count in plain.repeated.items()}
+    assert {number % SOURCE_SN_MODULUS: count for number, count in wrapped.repeated.items()} == shifted
 
 
 def size(gap: tuple[int, int]) -> int:
     return gap[1] - gap[0]
 
 
+@pytest.mark.slow
 @given(pieces, st.integers(0, 2**48))
 def test_non_wrapping_numbers_are_unchanged(numbers: list[list[int]], start: int) -> None:
     tracker = GapTracker(wraps=False)
@@ -107,7 +111,7 @@ def test_surplus_ranges_are_finalized_and_ignored() -> None:
     with patch.object(sequence_gaps, "MAX_OPEN_RANGES", 2):
         tracker = GapTracker().receive([0, 2, 4, 6, 8])
         assert [(gap.first, gap.last) for gap in tracker.finalized] == [(1, 1), (3, 3)]
-        tracker.receive([1, 3, 2, -5 % SN_MODULUS])
+        tracker.receive([1, 3, 2, -5 % SOURCE_SN_MODULUS])
         assert tracker.missing == [(1, 1), (3, 3), (5, 5), (7, 7)]
         assert tracker.repeated == Counter()
         tracker.receive([5])
@@ -117,11 +121,11 @@ def test_surplus_ranges_are_finalized_and_ignored() -> None:
 @pytest.mark.parametrize(
     ("reference", "number", "expected"),
     [
-        (0, SN_MODULUS - 1, -1),
-        (SN_MODULUS - 1, 0, SN_MODULUS),
-        (3 * SN_MODULUS, 5, 3 * SN_MODULUS + 5),
+        (0, SOURCE_SN_MODULUS - 1, -1),
+        (SOURCE_SN_MODULUS - 1, 0, SOURCE_SN_MODULUS),
+        (3 * SOURCE_SN_MODULUS, 5, 3 * SOURCE_SN_MODULUS + 5),
         (7, 7, 7),
-        (0, SN_MODULUS // 2 - 1, SN_MODULUS // 2 - 1),
+        (0, SOURCE_SN_MODULUS // 2 - 1, SOURCE_SN_MODULUS // 2 - 1),
     ],
 )
 def test_unwrap_chooses_the_nearest_value(reference: int, number: int, expected: int) -> None:
@@ -139,6 +143,6 @@ def test_many_repeated_numbers_are_arrays() -> None:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert verdict.repeated.times.tolist() == [10] * (count // 10)
-    assert verdict.repeated.noticed.tolist() == list(range(count // 10))
+    assert verdict.repeated.repetitions.tolist() == [10] * (count // 10)
+    assert verdict.repeated.noticed_at_us.tolist() == list(range(count // 10))
     assert peak < 120 * count

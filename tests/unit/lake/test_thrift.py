@@ -24,12 +24,14 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(structs(VALUES))
 def test_structs_round_trip(struct: dict[int, Any]) -> None:
     content = encode_struct(struct)
     assert read_struct(b"x" + content + b"y", 1) == (struct, len(content) + 1)
 
 
+@pytest.mark.slow
 @given(structs(VALUES), st.data())
 def test_truncated_struct_is_rejected(struct: dict[int, Any], data: st.DataObject) -> None:
     content = encode_struct(struct)

@@ -12,6 +12,7 @@ from zenspark.lake.lake import STATE_TABLE_SPECS
 from zenspark.spark.lake import Lake, derived_table_specs
 
 
+@pytest.mark.slow
 def test_importing_it_loads_no_pyspark() -> None:
     code = "import sys, zenspark.spark.lake; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -20,7 +20,7 @@ from zenspark.spark.lake import Lake
 
 
 class FakeLake:
-    """Tables as a landing leaves them."""
+    """Tables as an ingestion leaves them."""
 
     def __init__(self, path: str | Path, options: Mapping[str, str] | None = None) -> None:
         self.lake = Lake(path, options)

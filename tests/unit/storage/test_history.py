@@ -293,6 +293,7 @@ def expected(rows: list[dict[str, Any]], query: HistoryQuery) -> list[tuple[str,
     return found[::-1]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.lists(ROWS, min_size=1, max_size=8), st.booleans()), max_size=5),
     st.sampled_from(QUESTIONS),
@@ -323,6 +324,7 @@ def test_result_equals_filter_of_all_rows(
         assert past.samples(question, times, limit) == expected(rows, query)
 
 
+@pytest.mark.slow
 def test_concurrent_queries_during_ingestion(past: Past) -> None:
     rows = [row("a", b"%d" % at, at) for at in range(60)]
     past.record(rows[:10], ingested=10)

@@ -118,6 +118,7 @@ def test_rows_trimmed_while_reading_raise_offset_out_of_range(tmp_path: Path) ->
     assert sources.snapshot().offsets == {"r": 2}
 
 
+@pytest.mark.slow
 def test_lake_on_s3_is_read() -> None:
     with serving() as server:
         lake = FakeLake(f"s3://{server.bucket()}/lake", server.options)

@@ -79,6 +79,7 @@ CHUNK = st.sampled_from(["a", "b", "ab", "*", "**", "a$*", "$*b", "@a", "é"])
 KEY = st.lists(CHUNK, min_size=1, max_size=4).map("/".join).map(lambda text: str(KeyExpr.autocanonize(text)))
 
 
+@pytest.mark.slow
 @given(st.lists(KEY, min_size=1, max_size=8), KEY, st.lists(KEY, min_size=1, max_size=3, unique=True))
 def test_names_match_as_key_expressions_do(names: list[str], query: str, key_exprs: list[str]) -> None:
     scope = KeyScope(key_exprs)

@@ -267,11 +267,13 @@ def agree(batches: list[list[Made]]) -> None:
     assert values(newest) == {key: known[2] for key, known in model.known.items() if known[2] is not None}
 
 
+@pytest.mark.slow
 @given(samples(KEYS, st.booleans()))
 def test_batches_equal_single_rows(batches: list[list[Made]]) -> None:
     agree(batches)
 
 
+@pytest.mark.slow
 @given(samples([*KEYS, "a/*", "**"], st.just(True)))
 @example([[("a/*", b"0", 2, True), ("a/2", b"0", 1, True), ("a/2", None, 1, True)]])
 @example([[("a/*", b"0", 2, True), ("a/2", None, 1.01, True), ("a/2", b"0", 1, True)]])

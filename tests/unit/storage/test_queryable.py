@@ -44,6 +44,7 @@ def test_latest_values_and_history(session: Session, writer: JournalWriter, tmp_
         assert got(session, "b") == []
         assert got(session, "a/1?_time=[..]") == [("a/1", "1"), ("a/1", "3")]
         assert got(session, "a/1?_time=[..];_limit=1") == [("a/1", "3")]
+        assert got(session, "a/1?_time=[1970-01-01T00:00:00Z;2s]") == [("a/1", "1")]
         assert got(session, "a/1?other=1") == [("a/1", "3")]
         assert got(session, "a/1?_limit=1") == [("a/1", "3")]
         append(writer, [row("a/1", None, 5)])

@@ -52,10 +52,16 @@ def test_missing_settings_are_those_of_the_volume_or_defaults() -> None:
     assert found["one"].lifespan == 86_400
 
 
-def test_ingestion_options_of_a_volume_are_kept() -> None:
-    volumes = {"zenspark": {"lake": "a", "landing": {"trigger": "5s", "conf": {"spark.x": "y"}}}}
+@pytest.mark.parametrize("name", ["ingest", "landing"])
+def test_ingestion_options_of_a_volume_are_kept(name: str) -> None:
+    volumes = {"zenspark": {"lake": "a", name: {"trigger": "5s", "conf": {"spark.x": "y"}}}}
     (found,) = storages({"volumes": volumes, "storages": {"one": {"key_expr": "a/**", "volume": "zenspark"}}})
-    assert found.landing == {"trigger": "5s", "conf": {"spark.x": "y"}}
+    assert found.ingest == {"trigger": "5s", "conf": {"spark.x": "y"}}
+
+
+def test_ingestion_options_under_both_names_are_refused() -> None:
+    with pytest.raises(ConfigError, match="volumes/zenspark/landing: expected only one of `ingest` and its deprecated"):
+        storages({"volumes": {"zenspark": {"lake": "a", "ingest": {}, "landing": {}}}})
 
 
 def test_other_plugins_stay_in_the_configuration() -> None:

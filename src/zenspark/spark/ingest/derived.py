@@ -1,7 +1,7 @@
 """Derived tables: incremental aggregates of `samples` (`latest`, `gaps`, `traffic`).
 
 A derived table is stored as two Delta tables. Its *state*, `_state/<name>`, is internal to zenspark; its *public*
-table, `<name>`, is for every reader and is written from the state (publication.py).
+table, `<name>`, is for every reader and is written from the state (public_table.py).
 
 The state has marks: the offset of every recorder up to which it includes rows, and the version of `samples` at that
 time. A *refresh* adds the rows committed since: one transaction adds their partial aggregates and moves the marks, so
@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from zenspark.lake.delta_table import ForeignCommit, LakeTable, Transaction
+from zenspark.lake.derived.partial_aggregates import PartialAggregation, TaskFiles, iterate_partials
 from zenspark.lake.key_ranges import FULL_RANGE, KeyRange, SortedTable, write_sorted
 from zenspark.lake.levels import (
     MERGED_WILDCARD_PART,
@@ -41,28 +42,24 @@ from zenspark.lake.levels import (
 )
 from zenspark.lake.offset_marks import list_recorders, offset_app_versions, read_offsets
 from zenspark.lake.parquet_files import DataFile, read_batches
-from zenspark.lake.pending_rows import SAMPLES_VERSION, OffsetRanges, find_late, find_pending
+from zenspark.lake.pending_rows import (
+    ERASED_VERSION,
+    REBUILT,
+    SAMPLES_VERSION,
+    OffsetRanges,
+    find_late,
+    find_pending,
+)
 from zenspark.lake.quarantine import RETRIED
 from zenspark.lake.specs import TableSpec
 from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.ingest.erasure import remove_deleted
-from zenspark.spark.ingest.partial_aggregates import (
-    PartialAggregation,
-    TaskFiles,
-    iterate_partials,
-    read_partials,
-    split_into_tasks,
-    write_partials,
-)
+from zenspark.spark.ingest.partial_aggregates import read_partials, split_into_tasks, write_partials
 from zenspark.spark.ingest.read_files import dataframe, dataframe_of_rows, read_rows, spark_schema
 from zenspark.spark.ingest.write_files import run_on_executors, split_partition_columns, write_dataframe
 
-log = logging.getLogger("zenspark.spark")
+logger = logging.getLogger("zenspark.spark")
 
-ERASED_VERSION = "erased-version"
-"""Mark: the version of `samples` up to which deletes by other tools have been applied to the state."""
-REBUILT = "rebuilt"
-"""Mark: how often the state was rebuilt. A public table of an earlier rebuild is replaced as a whole."""
 REBUILDING = "rebuilding"
 """Mark: 1 while the state is being rebuilt; it is not published then."""
 
@@ -186,17 +183,15 @@ class DerivedTable:
         partials = [aggregated for found in run_on_executors(spark, read, tasks) for aggregated in found]
         if not partials:
             return None
-        shape = self.state.spec
-        batches = [
-            batch for file in self._files_in(STATE_PART) for batch in read_rows(self.state.location, file, shape)
-        ]
-        return self.definition.combine_rows(pa.concat_tables(partials), pa.Table.from_batches(batches, shape.schema))
+        spec = self.state.spec
+        batches = [batch for file in self._files_in(STATE_PART) for batch in read_rows(self.state.location, file, spec)]
+        return self.definition.combine_rows(pa.concat_tables(partials), pa.Table.from_batches(batches, spec.schema))
 
     # --- reading
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Return the table as of now, including rows of `samples` that are not refreshed yet."""
-        stored, pending = self._stored(spark), self._pending()
+        stored, pending = self._read_stored(spark), self._pending()
         parts = {part_of(file) for file in self.state.files}
         tasks = [] if pending.is_empty else self._split_pending(pending)
         if not tasks:
@@ -214,7 +209,7 @@ class DerivedTable:
             state = self._combine(spark, pending, tasks)
         return self.definition.to_public_dataframe(stored.unionByName(state), parts | {NEW_PART, WILDCARD_PART})
 
-    def _stored(self, spark: SparkSession) -> DataFrame:
+    def _read_stored(self, spark: SparkSession) -> DataFrame:
         """Read the state without the STATE part, and without rows that other tools deleted from `samples`."""
         changes = self._foreign_changes()
         stored = dataframe(spark, self.state, self._files_outside_state)
@@ -254,7 +249,10 @@ class DerivedTable:
         for found in run_on_executors(spark, find, files):
             newest |= {name: max(time, newest.get(name, 0)) for name, time in found.items()}
         now = int(time.time() * 1_000_000)
-        return {name: min(each, now) - TOMBSTONE_TTL // timedelta(microseconds=1) for name, each in newest.items()}
+        return {
+            name: min(newest_time, now) - TOMBSTONE_TTL // timedelta(microseconds=1)
+            for name, newest_time in newest.items()
+        }
 
     def rebuild(self, spark: SparkSession) -> None:
         """Rebuild the state from the rows that are in `samples` now."""
@@ -270,11 +268,12 @@ class DerivedTable:
         """Remove from the state what other tools deleted from `samples`. Returns whether they deleted anything."""
         changes = self._foreign_changes()
         if changes is None:
-            log.warning(
-                "%s: Delta log no longer has version %s; rows deleted by other tools since then stay in %s"
-                " until it is rebuilt",
+            logger.warning(
+                "%s: Delta log no longer has version %s; rows deleted by other tools since then stay in table %s"
+                " until `zenspark lake rebuild --table %s`",
                 self.samples.location.address,
                 self.state.app_version(ERASED_VERSION),
+                self.state.spec.name,
                 self.state.spec.name,
             )
         elif not changes:
@@ -335,7 +334,11 @@ class DerivedTable:
     def _write_rows(self, rows: pa.Table) -> list[DataFile]:
         order = self.definition.order
         parts = split_partition_columns(rows, self.state.spec)
-        return [file for own, part in parts for file in write_sorted(self._sorted, REFRESH_LABEL, own, order, part)]
+        return [
+            file
+            for partition, part in parts
+            for file in write_sorted(self._sorted, REFRESH_LABEL, partition, order, part)
+        ]
 
 
 def _fits_driver(tasks: Sequence[TaskFiles]) -> bool:
@@ -368,13 +371,13 @@ def read_wild(definition: DerivedTableSpec, state: SortedTable, files: Iterable[
     return state.read(wild, FULL_RANGE, definition.reduce).cast(state.spec.columns)
 
 
-def find_newest_times(folder: StoragePath, shape: TableSpec, file: DataFile) -> dict[str, int]:
+def find_newest_times(folder: StoragePath, spec: TableSpec, file: DataFile) -> dict[str, int]:
     """Return per recorder the reception time, in microseconds, of its newest row in a file."""
-    found: dict[str, int] = {}
-    for batch in read_batches(folder, file, shape, ["recorder", "received_at"]):
+    newest: dict[str, int] = {}
+    for batch in read_batches(folder, file, spec, ["recorder", "received_at"]):
         rows = pa.table(
             {"recorder": batch["recorder"].cast(pa.string()), "time": batch["received_at"].cast(pa.int64())}
         )
         for row in rows.group_by("recorder").aggregate([("time", "max")]).to_pylist():
-            found[row["recorder"]] = max(row["time_max"], found.get(row["recorder"], 0))
-    return found
+            newest[row["recorder"]] = max(row["time_max"], newest.get(row["recorder"], 0))
+    return newest

@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from zenspark.lake.delta_table import ForeignCommit, LakeTable
+from zenspark.lake.derived.partial_aggregates import IDENTITY_COLUMNS
 from zenspark.lake.levels import NEW_PART, WILDCARD_PART
 from zenspark.lake.parquet_files import DataFile, read_batches
 from zenspark.lake.partitioning import EPOCH, MICROSECONDS_PER_DAY, partition_prefix
@@ -24,7 +25,6 @@ from zenspark.lake.specs import JOURNAL_SCHEMA, SAMPLES
 from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.functions import zenoh_key_match
 from zenspark.spark.ingest.latest import has_wildcards, select_newest
-from zenspark.spark.ingest.partial_aggregates import IDENTITY_COLUMNS
 from zenspark.spark.ingest.read_files import dataframe, dataframe_of_rows
 
 CONTENT_COLUMNS = [name for name in JOURNAL_SCHEMA.names if name != "key"]
@@ -58,8 +58,8 @@ def _find_deleted(
     left = met.withColumn("_content_hash", _content_hash()).join(
         live, [*IDENTITY_COLUMNS, "_content_hash"], "left_anti"
     )
-    found = left.select("key", "kind", *IDENTITY_COLUMNS).toArrow()
-    return found.filter(pa.array([_is_in_partition(key, prefixes) for key in found["key"].to_pylist()], pa.bool_()))
+    deleted = left.select("key", "kind", *IDENTITY_COLUMNS).toArrow()
+    return deleted.filter(pa.array([_is_in_partition(key, prefixes) for key in deleted["key"].to_pylist()], pa.bool_()))
 
 
 def _read_removed_identities(spark: SparkSession, samples: LakeTable, paths: Sequence[str]) -> DataFrame | None:
@@ -90,10 +90,10 @@ def _files_in_partitions(
     spans = [(date.fromisoformat(day), date.fromisoformat(day)) for day in days if day]
     if _has_wildcard_prefix(prefixes):
         return [file for span in spans for file in samples.prune_files(*span)]
-    found = {
+    files = {
         file.path: file for span in spans for prefix in prefixes for file in samples.prune_files(*span, prefix=prefix)
     }
-    return list(found.values())
+    return list(files.values())
 
 
 def _has_wildcard_prefix(prefixes: Iterable[str | None]) -> bool:
@@ -128,8 +128,12 @@ def _find_replacements(spark: SparkSession, samples: LakeTable, gone: pa.Table) 
         Column.__or__, [zenoh_key_match("key", F.lit(expression)) for expression in deletes], F.lit(False)
     )
     wanted = F.col("_lost").isNotNull() | has_wildcards("key") | returned
-    found = select_newest(given.join(F.broadcast(keys), "key", "left").where(wanted).select(JOURNAL_SCHEMA.names))
-    return found.withColumn("part", F.when(has_wildcards("key"), F.lit(WILDCARD_PART)).otherwise(F.lit(NEW_PART)))
+    replacements = select_newest(
+        given.join(F.broadcast(keys), "key", "left").where(wanted).select(JOURNAL_SCHEMA.names)
+    )
+    return replacements.withColumn(
+        "part", F.when(has_wildcards("key"), F.lit(WILDCARD_PART)).otherwise(F.lit(NEW_PART))
+    )
 
 
 def _files_of_keys(samples: LakeTable, keys: Iterable[str]) -> list[DataFile]:
@@ -137,5 +141,5 @@ def _files_of_keys(samples: LakeTable, keys: Iterable[str]) -> list[DataFile]:
     prefixes = {partition_prefix(key) for key in keys}
     if _has_wildcard_prefix(prefixes):
         return samples.files
-    found = {file.path: file for prefix in prefixes for file in samples.prune_files(prefix=prefix)}
-    return list(found.values())
+    files = {file.path: file for prefix in prefixes for file in samples.prune_files(prefix=prefix)}
+    return list(files.values())

@@ -40,8 +40,8 @@ from zenspark.spark.ingest.write_files import run_on_executors
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TARGET_FILE_BYTES = 128 << 20
-"""Files of this size or more are not compacted."""
+COMPACTED_FILE_BYTES = 128 << 20
+"""Size to which files are compacted: those of this size or more stay."""
 MIN_TIER_BYTES = 64 << 10
 """Files up to this size are all in the lowest tier."""
 TIER_FACTOR = 8
@@ -71,7 +71,7 @@ def compaction_groups(files: Iterable[DataFile], is_over: bool) -> list[Group]:
     """Return groups of files of one partition to merge into one file each; `is_over` if no more files will come."""
     tiers: dict[int, Group] = defaultdict(list)
     for file in files:
-        if file.size < TARGET_FILE_BYTES:
+        if file.size < COMPACTED_FILE_BYTES:
             tiers[0 if is_over else size_tier(file.size)].append(file)
     return [group for tier in tiers.values() for group in _pack_groups(tier) if _is_worth_it(group, is_over)]
 
@@ -79,7 +79,7 @@ def compaction_groups(files: Iterable[DataFile], is_over: bool) -> list[Group]:
 def _is_worth_it(group: Group, is_over: bool) -> bool:
     if len(group) < 2:
         return False
-    return is_over or len(group) >= MIN_FILES_TO_COMPACT or _size(group) * 2 >= TARGET_FILE_BYTES
+    return is_over or len(group) >= MIN_FILES_TO_COMPACT or _size(group) * 2 >= COMPACTED_FILE_BYTES
 
 
 def _size(group: Group) -> int:
@@ -88,16 +88,16 @@ def _size(group: Group) -> int:
 
 def _pack_groups(files: Group) -> list[Group]:
     """Group files, in the order they were added, into groups of about the target size."""
-    found: list[Group] = [[]]
+    packed: list[Group] = [[]]
     size = rows = 0
     for file in sorted(files, key=lambda each: (each.version, each.path)):
-        is_full = size + file.size > TARGET_FILE_BYTES or rows + file.rows > MAX_GROUP_ROWS
-        if found[-1] and is_full:
-            found.append([])
+        is_full = size + file.size > COMPACTED_FILE_BYTES or rows + file.rows > MAX_GROUP_ROWS
+        if packed[-1] and is_full:
+            packed.append([])
             size = rows = 0
-        found[-1].append(file)
+        packed[-1].append(file)
         size, rows = size + file.size, rows + file.rows
-    return found
+    return packed
 
 
 class Compaction:
@@ -111,7 +111,7 @@ class Compaction:
 
     def groups(self, samples: LakeTable, today: date) -> list[Group]:
         """Return the groups of files to compact now."""
-        found: list[Group] = []
+        groups: list[Group] = []
         seen = {}
         for key, files in samples.partitions.items():
             day = partition_day(key)
@@ -122,10 +122,10 @@ class Compaction:
             own = compaction_groups(files.values(), mark[1])
             if not own:
                 seen[key] = mark
-            found += own
+            groups += own
         self._seen = seen
         self._kept = samples.partitions
-        return found
+        return groups
 
     def run(self, spark: SparkSession, samples: LakeTable, today: date) -> int:
         """Compact files, with as many concurrent tasks as cores. Returns by how many the number of files decreased."""
@@ -144,21 +144,21 @@ class Compaction:
 
 def pack_tasks(groups: Sequence[Group]) -> list[list[Group]]:
     """Pack groups into tasks with one commit each: one large group, or many small ones of many prefixes."""
-    found: list[list[Group]] = []
-    size = TARGET_FILE_BYTES
+    tasks: list[list[Group]] = []
+    size = COMPACTED_FILE_BYTES
     for group in groups:
-        if size + _size(group) > TARGET_FILE_BYTES or len(found[-1]) >= MAX_GROUPS_PER_TASK:
-            found.append([])
+        if size + _size(group) > COMPACTED_FILE_BYTES or len(tasks[-1]) >= MAX_GROUPS_PER_TASK:
+            tasks.append([])
             size = 0
-        found[-1].append(group)
+        tasks[-1].append(group)
         size += _size(group)
-    return found
+    return tasks
 
 
-def compact_groups(folder: StoragePath, shape: TableSpec, share: Sequence[Group]) -> list[DataFile]:
+def compact_groups(folder: StoragePath, spec: TableSpec, share: Sequence[Group]) -> list[DataFile]:
     """Merge the files of each group into one; runs as a Spark task."""
     try:
-        return [file for group in share for file in compact_group(folder, shape, group)]
+        return [file for group in share for file in compact_group(folder, spec, group)]
     finally:
         pa.default_memory_pool().release_unused()  # the worker process is reused by tasks that need less
 
@@ -173,14 +173,14 @@ def with_extra_columns(table: LakeTable) -> TableSpec:
     return replace(table.spec, columns=pa.schema([*table.spec.columns, *table.extra_columns]))
 
 
-def compact_group(folder: StoragePath, shape: TableSpec, group: Group) -> list[DataFile]:
+def compact_group(folder: StoragePath, spec: TableSpec, group: Group) -> list[DataFile]:
     """Merge files of one partition into one, sorted by key; runs as a Spark task.
 
     Rows are sorted in chunks of `SORT_ROWS` rows or `SORT_BYTES` bytes; one chunk is in memory at a time.
     """
-    files = DataFileWriter(folder, shape, "compact", KEY_ORDER_SIZES)
+    files = DataFileWriter(folder, spec, "compact", KEY_ORDER_SIZES)
     partition = {name: str(value) for name, value in group[0].partition.items()}
-    batches = (batch for file in group for batch in read_batches(folder, file, shape))
+    batches = (batch for file in group for batch in read_batches(folder, file, spec))
     try:
         for rows in group_batches(batches, SORT_ROWS, SORT_BYTES):
             files.write(rows, partition, key_order(rows["key"].chunk(0)))
@@ -329,11 +329,11 @@ def _expires_partly(state: Retention) -> bool:
     return state.age is not None or any(rule.age is not None for rule in state.rules)
 
 
-def write_unexpired(folder: StoragePath, shape: TableSpec, state: Retention, file: DataFile) -> list[DataFile]:
+def write_unexpired(folder: StoragePath, spec: TableSpec, state: Retention, file: DataFile) -> list[DataFile]:
     """Rewrite a file without its expired rows; runs as a Spark task."""
-    files = DataFileWriter(folder, shape, "retain", KEY_ORDER_SIZES, {EXPIRED_TAG: state.tag})
+    files = DataFileWriter(folder, spec, "retain", KEY_ORDER_SIZES, {EXPIRED_TAG: state.tag})
     partition = {name: str(value) for name, value in file.partition.items()}
-    for batch in read_batches(folder, file, shape):
+    for batch in read_batches(folder, file, spec):
         keys = batch.column("key")
         kept = [key is None or state.age_of(key) is None for key in keys.dictionary.to_pylist()]
         mask = pc.fill_null(pa.array(kept, pa.bool_()).take(keys.indices), True)

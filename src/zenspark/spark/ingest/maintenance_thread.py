@@ -17,6 +17,8 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from zenspark.errors import ZError
 from zenspark.journal import Journal
 from zenspark.lake.delta_table import DEFAULT_HISTORY
@@ -24,22 +26,24 @@ from zenspark.lake.error_cause import error_cause
 from zenspark.lake.lease import LeaseKeeper
 from zenspark.lake.maintenance_config import MaintenanceConfig
 from zenspark.spark.ingest.maintenance import Retention, RetentionRule
+from zenspark.spark.ingest.process_protocol import MaintenanceRun
 from zenspark.spark.lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-log = logging.getLogger("zenspark.spark")
+logger = logging.getLogger("zenspark.spark")
 
 JOIN_TIMEOUT_SECONDS = 3.0
 """Time for the current task to finish before its Spark jobs are cancelled."""
 CANCEL_RETRY_SECONDS = 0.1
 """Interval between cancellations of the Spark jobs of a task: it may have been between two jobs."""
 PUBLISH_PAUSE_FACTOR = 10
-"""Minimum pause before the next publication of the derived tables, as a multiple of the last duration."""
+"""Minimum pause before the public tables are written again, as a multiple of the last duration."""
 HANDOVER_TIMEOUT_SECONDS = 20.0
 """Time at the end to wait for the process that maintains the tables to refresh the last rows, or to end."""
 HANDOVER_POLL_SECONDS = 0.2
+LEFT_TO_ANOTHER = "another process maintains the tables"
 FULL_VACUUM_INTERVAL_ROUNDS = 60
 """Compaction rounds between full vacuums, which list all files to find files that were never committed."""
 
@@ -47,9 +51,12 @@ FULL_VACUUM_INTERVAL_ROUNDS = 60
 class PeriodicSparkTask:
     """Runs a task periodically in a thread; a failed task is retried in the next round."""
 
-    def __init__(self, spark: SparkSession, name: str, interval: float, task: Callable[[], None]) -> None:
+    def __init__(self, spark: SparkSession, name: str, interval: float, task: Callable[[], str]) -> None:
+        """`task` returns what it did, in a few words."""
         self.problem: str | None = None
         """Error of the last round in one line."""
+        self.last_run = MaintenanceRun(task=name)
+        """The last round, and when the next one starts."""
         self._spark = spark
         self._name = name
         self._interval = interval
@@ -79,26 +86,41 @@ class PeriodicSparkTask:
     def _run(self) -> None:
         try:
             self._spark.sparkContext.setJobGroup(self._group, f"{self._name} of a lake", interruptOnCancel=True)
-            while not self._stopping.wait(self._interval):
+            while not self._wait():
                 self.run_once()
         except Exception as error:  # Java has ended, and the ingest query with it
             self._record_problem(error)
 
+    def _wait(self) -> bool:
+        """Wait for the next round; returns whether the thread is to end."""
+        self.last_run = msgspec.structs.replace(self.last_run, next=time.time() + self._interval)
+        return self._stopping.wait(self._interval)
+
     def run_once(self) -> None:
         """Run the task once in the calling thread."""
+        self.last_run = msgspec.structs.replace(self.last_run, next=None)
+        began = time.monotonic()
         try:
-            self._task()
+            result = self._task()
         except Exception as error:  # ingestion continues, and the next round retries
             self._record_problem(error)
+            result = error_cause(error)
         else:
             self.problem = None
+        self.last_run = MaintenanceRun(
+            task=self._name,
+            time=time.time(),
+            seconds=time.monotonic() - began,
+            result=result,
+            is_failed=self.problem is not None,
+        )
 
     def _record_problem(self, error: Exception) -> None:
         if self._is_cancelled:
             return
         problem = f"{self._name}: {error_cause(error)}"
         if problem != self.problem:
-            log.warning("%s", problem, exc_info=error)
+            logger.warning("table maintenance failed, retrying in %g s: %s", self._interval, problem, exc_info=error)
         self.problem = problem
 
 
@@ -135,6 +157,11 @@ class MaintenanceThread:
         """Error of the last round of a task, if any."""
         return next((task.problem for task in self._tasks if task.problem), None)
 
+    @property
+    def runs(self) -> tuple[MaintenanceRun, ...]:
+        """The last round of each task."""
+        return tuple(task.last_run for task in self._tasks)
+
     def start(self) -> None:
         for task in self._tasks:
             task.start()
@@ -157,34 +184,38 @@ class MaintenanceThread:
         self._publish_at = 0.0
         self._tasks[0].run_once()
 
-    def _with_path_check(self, task: Callable[[], None]) -> None:
+    def _with_path_check(self, task: Callable[[], str]) -> str:
         """Run a task; if it fails and the storage path check fails as well, raise the error of the check."""
         try:
-            task()
+            return task()
         except Exception:
             self._lake.location.check()
             raise
 
-    def _refresh(self) -> None:
+    def _refresh(self) -> str:
         self._lake.observe(self._journals, self._reader)
-        if self._leases.maintains:
-            self._lake.refresh(self._spark)
-            if time.monotonic() >= self._publish_at:
-                cost = self._lake.publish(self._spark).seconds
-                self._publish_at = time.monotonic() + cost * PUBLISH_PAUSE_FACTOR
-
-    def _compact(self) -> None:
         if not self._leases.maintains:
-            return
-        self._lake.compact(self._spark)
-        self._lake.expire(make_retention(self._config), self._spark)
+            return LEFT_TO_ANOTHER
+        self._lake.refresh(self._spark)
+        if time.monotonic() < self._publish_at:
+            return "derived tables refreshed"
+        published = self._lake.publish(self._spark)
+        self._publish_at = time.monotonic() + published.seconds * PUBLISH_PAUSE_FACTOR
+        return f"derived tables refreshed, {published.rows} rows published"
+
+    def _compact(self) -> str:
+        if not self._leases.maintains:
+            return LEFT_TO_ANOTHER
+        fewer = self._lake.compact(self._spark)
+        expired = self._lake.expire(make_retention(self._config), self._spark)
         history = timedelta(seconds=self._config.history)
         self._lake.set_history(history)
-        self._lake.vacuum()
+        deleted = self._lake.vacuum()
         if self._rounds % FULL_VACUUM_INTERVAL_ROUNDS == 0:  # uncommitted files may belong to the current batch
-            self._lake.vacuum(max(history, DEFAULT_HISTORY), full=True)
+            deleted += self._lake.vacuum(max(history, DEFAULT_HISTORY), full=True)
         self._lake.checkpoint()
         self._rounds += 1
+        return f"{fewer} files fewer, {expired} expired, {deleted} deleted from disk"
 
 
 def make_retention(config: MaintenanceConfig) -> Retention:

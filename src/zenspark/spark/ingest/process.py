@@ -23,6 +23,7 @@ import pyarrow as pa
 from zenspark.api.log_filter import FORMAT
 from zenspark.errors import ZError
 from zenspark.lake.error_cause import error_cause
+from zenspark.spark.ingest.commit_samples import Superseded
 from zenspark.spark.ingest.process_protocol import (
     Alive,
     Command,
@@ -38,7 +39,6 @@ from zenspark.spark.ingest.process_protocol import (
     decode_command,
     encode_line,
 )
-from zenspark.spark.ingest.samples import Superseded
 from zenspark.spark.ingest.settings import IngestTask
 from zenspark.spark.ingest.streaming import IngestQuery
 from zenspark.spark.lake import Lake
@@ -46,7 +46,7 @@ from zenspark.spark.lake import Lake
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-log = logging.getLogger("zenspark.spark")
+logger = logging.getLogger("zenspark.spark")
 
 REPORT_SECONDS = 1.0
 POLL_SECONDS = 0.2
@@ -113,7 +113,7 @@ class IngestProcess:
         try:
             return self._ingest_until_drained(query)
         except Superseded as error:
-            log.warning("%s", error)
+            logger.warning("%s: ingestion ended, another process continues it: %s", self._task.lake, error)
             self._abandon(query)
             return False
         except Exception as error:
@@ -179,7 +179,7 @@ class IngestProcess:
             self._reports.flush()
 
     def _report_failure(self, error: Exception) -> None:
-        log.error("ingestion failed: %s", error, exc_info=error)
+        logger.error("%s: ingestion failed: %s", self._task.lake, error, exc_info=error)
         self._report(Failed(error_cause(error)))
 
     def _report_periodically(self) -> None:
@@ -206,7 +206,7 @@ class IngestProcess:
                 try:
                     self._on_command(decode_command(line))
                 except msgspec.DecodeError:
-                    log.exception("invalid command: %r", line)
+                    logger.exception("%s: invalid command from the parent process: %r", self._task.lake, line)
         _exit(0)
 
     def _on_command(self, command: Command) -> None:
@@ -223,7 +223,7 @@ class IngestProcess:
             Lake(self._task.lake).register(self._spark)
             self._report(SqlResult(request.number, _encode_arrow(self._spark.sql(request.query).toArrow())))
         except Exception as error:
-            log.info("SQL query failed: %s", error, exc_info=error)
+            logger.info("%s: SQL query failed: %s", self._task.lake, error, exc_info=error)
             self._report(SqlResult(request.number, error=error_cause(error)))
 
 
@@ -241,6 +241,7 @@ def make_progress_report(query: IngestQuery) -> ProgressReport:
         duplicates=progress.duplicates,
         lost=progress.lost,
         maintenance=progress.problem,
+        maintenance_runs=progress.maintenance_runs,
     )
 
 

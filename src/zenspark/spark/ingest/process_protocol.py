@@ -51,6 +51,22 @@ class Waiting(msgspec.Struct, frozen=True, tag="waiting"):
     reason: str
 
 
+class MaintenanceRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The last round of a maintenance task, and when the next one is due; times are in seconds since 1970."""
+
+    task: str
+    """`refresh` or `compaction`."""
+    time: float | None = None
+    """When the last round ended; None before the first one."""
+    seconds: float | None = None
+    """Duration of the last round."""
+    result: str | None = None
+    """What the last round did, or its error."""
+    is_failed: bool = False
+    next: float | None = None
+    """When the next round starts; None while one runs."""
+
+
 class ProgressReport(msgspec.Struct, frozen=True, tag="progress", kw_only=True):
     """Progress of ingestion, sent every second while the process ingests. Counts are of this process."""
 
@@ -72,6 +88,7 @@ class ProgressReport(msgspec.Struct, frozen=True, tag="progress", kw_only=True):
     """Rows that the journals trimmed before they were ingested."""
     maintenance: str | None = None
     """Error of the last table maintenance, if any; ingestion continues."""
+    maintenance_runs: tuple[MaintenanceRun, ...] = ()
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):

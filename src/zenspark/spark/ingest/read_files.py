@@ -54,11 +54,11 @@ def dataframe(spark: SparkSession, table: LakeTable, files: Sequence[DataFile]) 
     if not files:
         return spark.createDataFrame([], schema)
     if not can_spark_read(spark, table.location) or _has_irregular_paths(table, files):
-        found = [
+        frames = [
             _read_with_arrow(spark, table, value, recent)
             for value, recent in group_by_first_partition(table.spec, files)
         ]
-        return reduce(DataFrame.unionByName, found)
+        return reduce(DataFrame.unionByName, frames)
     with tempfile.TemporaryDirectory(prefix="zenspark-snapshot-") as directory:
         write_file_log(Path(directory), table.location, files)
         # without partitions Spark reads only files in the directory itself, unless lookup is recursive
@@ -104,14 +104,14 @@ def _read_with_arrow(spark: SparkSession, table: LakeTable, value: str | None, f
     return rows.withColumn(column.name, F.lit(value).cast(column.dataType))
 
 
-def group_by_first_partition(shape: TableSpec, files: Sequence[DataFile]) -> list[tuple[str | None, list[DataFile]]]:
+def group_by_first_partition(spec: TableSpec, files: Sequence[DataFile]) -> list[tuple[str | None, list[DataFile]]]:
     """Group files by the first partition column; files of all but the greatest values are one group."""
-    found: dict[str | None, list[DataFile]] = defaultdict(list)
+    groups: dict[str | None, list[DataFile]] = defaultdict(list)
     for file in files:
-        found[file.partition[shape.partitions.names[0]] if shape.partitions.names else None].append(file)
-    recent = set(sorted(value for value in found if value is not None)[-MAX_PARTITION_BRANCHES:])
-    rest = [file for value, group in found.items() if value not in recent for file in group]
-    return [(value, found[value]) for value in sorted(recent)] + ([(None, rest)] if rest else [])
+        groups[file.partition[spec.partitions.names[0]] if spec.partitions.names else None].append(file)
+    recent = set(sorted(value for value in groups if value is not None)[-MAX_PARTITION_BRANCHES:])
+    rest = [file for value, group in groups.items() if value not in recent for file in group]
+    return [(value, groups[value]) for value in sorted(recent)] + ([(None, rest)] if rest else [])
 
 
 def can_spark_read(spark: SparkSession, folder: StoragePath) -> bool:
@@ -130,35 +130,35 @@ def can_spark_read(spark: SparkSession, folder: StoragePath) -> bool:
 def split_by_size(files: Sequence[DataFile], cores: int) -> list[list[DataFile]]:
     """Split files into tasks of about the same size, enough for all cores, and none very large."""
     most = min(BYTES_PER_TASK, sum(file.size for file in files) // cores + 1)
-    found: list[list[DataFile]] = []
+    groups: list[list[DataFile]] = []
     size = most
     for file in files:
         if size >= most:
-            found.append([])
+            groups.append([])
             size = 0
-        found[-1].append(file)
+        groups[-1].append(file)
         size += file.size
-    return found
+    return groups
 
 
-def make_file_reader(folder: StoragePath, shape: TableSpec, groups: Sequence[Sequence[DataFile]]) -> BatchFunction:
+def make_file_reader(folder: StoragePath, spec: TableSpec, groups: Sequence[Sequence[DataFile]]) -> BatchFunction:
     """Make the function for `mapInArrow` that yields the rows of file groups, given by index."""
 
     def rows(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 for file in groups[number]:
-                    yield from read_rows(folder, file, shape)
+                    yield from read_rows(folder, file, spec)
 
     return rows
 
 
-def read_rows(folder: StoragePath, file: DataFile, shape: TableSpec) -> Iterator[pa.RecordBatch]:
+def read_rows(folder: StoragePath, file: DataFile, spec: TableSpec) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file with all columns of the table."""
-    values = [pa.scalar(file.partition[each.name]).cast(each.type) for each in shape.partitions]
-    for batch in read_batches(folder, file, shape):
+    values = [pa.scalar(file.partition[field.name]).cast(field.type) for field in spec.partitions]
+    for batch in read_batches(folder, file, spec):
         columns = [*batch.columns, *(pa.repeat(value, batch.num_rows) for value in values)]
-        yield from pa.table(columns, names=shape.schema.names).cast(shape.schema).to_batches()
+        yield from pa.table(columns, names=spec.schema.names).cast(spec.schema).to_batches()
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

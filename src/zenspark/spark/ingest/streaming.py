@@ -1,9 +1,9 @@
 """IngestQuery: the streaming query that ingests journals into a lake, with the maintenance threads beside it.
 
-One query reads all journals. Each micro-batch is committed to `samples` (samples.py) and does nothing else. Threads
-beside it refresh the derived tables and compact files (maintenance_thread.py), and renew the leases that keep other
-processes from ingesting the same recorders (lake/lease.py). Work that a crash or a transient error interrupts is done
-by the next run.
+One query reads all journals. Each micro-batch is committed to `samples` (commit_samples.py) and does nothing else.
+Threads beside it refresh the derived tables and compact files (maintenance_thread.py), and renew the leases that keep
+other processes from ingesting the same recorders (lake/lease.py). Work that a crash or a transient error interrupts is
+done by the next run.
 
 The committed offsets are stored in the table alone. Spark's checkpoint is a temporary directory of each start, removed
 at the end: a checkpoint that a full disk damaged, or that belongs to another lake, cannot do harm.
@@ -34,15 +34,16 @@ from zenspark.lake.lease import LeaseKeeper
 from zenspark.lake.maintenance_config import MaintenanceConfig
 from zenspark.lake.reader_name import reader_name
 from zenspark.spark.ingest.clock_steps import ClockSteps
+from zenspark.spark.ingest.commit_samples import BatchResult, SamplesWriter, Superseded
 from zenspark.spark.ingest.maintenance_thread import MaintenanceThread
-from zenspark.spark.ingest.samples import BatchResult, SamplesWriter, Superseded
+from zenspark.spark.ingest.process_protocol import MaintenanceRun
 from zenspark.spark.lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-log = logging.getLogger("zenspark.spark")
+logger = logging.getLogger("zenspark.spark")
 
 LEASE_RETRY_SECONDS = 1.0
 """Interval between attempts to acquire the leases."""
@@ -82,6 +83,8 @@ class IngestProgress:
     """Rows that the journals trimmed before they were ingested."""
     problem: str | None
     """Error of the last table maintenance, if any; ingestion continues."""
+    maintenance_runs: tuple[MaintenanceRun, ...] = ()
+    """The last round of each maintenance task."""
 
 
 @dataclass
@@ -157,7 +160,7 @@ class IngestQuery:
         self.lake.location.check()
         leases = LeaseKeeper(self.lake.location, [each.recorder for each in self.journals], self._instance)
         self._leases = leases
-        if not self._acquire_leases(leases, on_wait or log.warning):
+        if not self._acquire_leases(leases, on_wait or logger.warning):
             return
         leases.start()
         self._maintenance_thread = MaintenanceThread(
@@ -167,7 +170,7 @@ class IngestQuery:
         self._samples = SamplesWriter(self.lake.location, self.lake.table("samples"), deduplicate=self._deduplicate)
         self._samples.claim(journal.recorder for journal in self.journals)
         self._retry_quarantine()
-        ingested = self.lake.landed()
+        ingested = self.lake.ingested()
         self._counts.offsets = {each.recorder: ingested.get(each.recorder, 0) for each in self.journals}
         self._query = self._start_query(self._trigger)
         self._maintenance_thread.start()
@@ -211,7 +214,8 @@ class IngestQuery:
         """Restart the query if the wall clock was set back: Spark would wait until the old time is reached again."""
         seconds = self._clock.back_seconds()
         if seconds and self._trigger is not None and not self._stopping.is_set():
-            log.warning("wall clock was set back by %.0f s: restarting the query", seconds)
+            address = self.lake.location.address
+            logger.warning("%s: wall clock was set back by %.0f s: restarting the ingest query", address, seconds)
             self._stop_query()
             self._query = self._start_query(self._trigger)
 
@@ -290,6 +294,7 @@ class IngestQuery:
             duplicates=counts.duplicates,
             lost=counts.lost,
             problem=None if self._maintenance_thread is None else self._maintenance_thread.problem,
+            maintenance_runs=() if self._maintenance_thread is None else self._maintenance_thread.runs,
         )
 
     @property
@@ -381,7 +386,12 @@ class IngestQuery:
         counts.offsets |= result.reached
         counts.newest = result.newest or counts.newest
         if result.lost:
-            log.error("%d rows were lost: journals trimmed them before ingestion", result.lost)
+            address = self.lake.location.address
+            logger.error(
+                "%s: %d rows lost: journals trimmed them before ingestion; let journals retain more",
+                address,
+                result.lost,
+            )
         for journal in self.journals:
             if journal.recorder in result.reached:
                 with contextlib.suppress(JournalError):  # the next batch commits again

@@ -33,7 +33,7 @@ class IngestState(StrEnum):
     """The process, Java and Spark start, or the query restarts."""
     WAITING = "waiting"
     """Another process holds the lease of one of its recorders."""
-    INGESTING = "landing"
+    INGESTING = "ingesting"
     FAILED = "failed"
     """Ingestion failed; it is retried after a backoff."""
     ENDED = "ended"
@@ -84,7 +84,7 @@ class IngestTotals:
         self._before = ProgressReport(
             bytes=self.bytes, quarantined=self.quarantined, duplicates=self.duplicates, lost=self.lost
         )
-        self.last = ProgressReport(batch_seconds=self.last.batch_seconds)
+        self.last = ProgressReport(batch_seconds=self.last.batch_seconds, maintenance_runs=self.last.maintenance_runs)
 
     @property
     def rows(self) -> int:

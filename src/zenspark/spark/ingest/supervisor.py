@@ -26,10 +26,12 @@ import pyarrow as pa
 
 from zenspark.errors import LakeError
 from zenspark.lake.error_cause import start_cause
+from zenspark.net.io.waiters import Waiters
 from zenspark.spark.ingest.process_protocol import (
     Command,
     Drain,
     Failed,
+    MaintenanceRun,
     Report,
     RestartQuery,
     RunSql,
@@ -42,7 +44,7 @@ from zenspark.spark.ingest.settings import IngestTask
 from zenspark.spark.ingest.supervision import IngestState, ProcessAction, Supervision
 from zenspark.spark.pipeline.rotating_log import RotatingLog
 
-log = logging.getLogger("zenspark.spark")
+logger = logging.getLogger("zenspark.spark")
 
 COMMAND = (sys.executable, "-m", "zenspark.spark.ingest.process")
 EXIT_TIMEOUT_SECONDS = 5.0
@@ -70,6 +72,8 @@ class IngestStatus(msgspec.Struct, frozen=True, kw_only=True):
     lost: int
     maintenance: str | None
     """Error of the last table maintenance; ingestion continues."""
+    maintenance_runs: tuple[MaintenanceRun, ...] = ()
+    """The last round of each maintenance task, and when the next one is due."""
     pid: int | None
     ui: str | None
     log: str
@@ -97,8 +101,10 @@ class IngestSupervisor:
         self._supervision = Supervision(time.monotonic())
         self._process: subprocess.Popen[bytes] | None = None
         self._events: queue.SimpleQueue[tuple[subprocess.Popen[bytes], Report | int] | None] = queue.SimpleQueue()
-        self._changed = threading.Condition()
-        """Guards the fields of this object; notified on every change."""
+        self._lock = threading.RLock()
+        """Guards the fields of this object; held while a process is started."""
+        self._changed = Waiters()
+        """Notified on every change; waits without the lock, which Ctrl-C could leave locked."""
         self._is_draining = False
         self._is_stopping = False
         self._started: Started | None = None
@@ -112,22 +118,22 @@ class IngestSupervisor:
     # --- lifecycle
 
     def start(self) -> None:
-        """Start the process; it is restarted whenever it fails."""
-        self._thread.start()
+        """Start the process, unless it was started before; it is restarted whenever it fails."""
+        if self._thread.ident is None:  # Ctrl-C may have come between two calls
+            self._thread.start()
 
     def drain(self, timeout: float) -> bool:
         """Ingest everything in the journals and end. Returns whether it finished within `timeout` seconds."""
-        with self._changed:
+        with self._lock:
             self._is_draining = True
             self._supervision.retry_now(time.monotonic())
             self._send(Drain())
-            self._events.put(None)
-            done = self._changed.wait_for(lambda: self._supervision.state is IngestState.ENDED, timeout)
-        return done
+        self._events.put(None)
+        return self._changed.wait_for(lambda: self._supervision.state is IngestState.ENDED, timeout)
 
     def stop(self) -> None:
         """End the process at once; rows that are not ingested stay in the journals."""
-        with self._changed:
+        with self._lock:
             self._is_stopping = True
             process = self._process
             has_ended = self._supervision.state is IngestState.ENDED
@@ -141,14 +147,14 @@ class IngestSupervisor:
 
     def status(self) -> IngestStatus:
         """Return the current status."""
-        with self._changed:
-            found, totals = self._supervision, self._supervision.totals
-            is_failed = found.state is IngestState.FAILED
+        with self._lock:
+            supervision, totals = self._supervision, self._supervision.totals
+            is_failed = supervision.state is IngestState.FAILED
             return IngestStatus(
                 lake=self.task.lake,
-                state=found.state,
-                cause=found.cause,
-                retry_seconds=found.retry_in(time.monotonic()) if is_failed else None,
+                state=supervision.state,
+                cause=supervision.cause,
+                retry_seconds=supervision.retry_in(time.monotonic()) if is_failed else None,
                 rows=totals.rows,
                 bytes=totals.bytes,
                 batch_seconds=totals.last.batch_seconds,
@@ -157,7 +163,8 @@ class IngestSupervisor:
                 quarantined=totals.quarantined,
                 duplicates=totals.duplicates,
                 lost=totals.lost,
-                maintenance=found.maintenance,
+                maintenance=supervision.maintenance,
+                maintenance_runs=totals.last.maintenance_runs,
                 pid=None if self._process is None else self._process.pid,
                 ui=None if self._started is None else self._started.ui,
                 log=str(self._log.path),
@@ -165,8 +172,7 @@ class IngestSupervisor:
 
     def wait_for_attempt(self, timeout: float) -> bool:
         """Wait until Spark has started or failed to start. Returns False after `timeout` seconds."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._started is not None or self._has_failed, timeout)
+        return self._changed.wait_for(lambda: self._started is not None or self._has_failed, timeout)
 
     @property
     def _has_failed(self) -> bool:
@@ -179,7 +185,7 @@ class IngestSupervisor:
     def run_sql(self, query: str, timeout: float = SQL_TIMEOUT_SECONDS) -> pa.Table:
         """Run a SQL query on the tables by the ingest process; raises LakeError if it fails or times out."""
         results: queue.SimpleQueue[SqlResult] = queue.SimpleQueue()
-        with self._changed:
+        with self._lock:
             number = next(self._numbers)
             self._results[number] = results
             self._send(RunSql(number, query))
@@ -197,7 +203,7 @@ class IngestSupervisor:
 
     def _run(self) -> None:
         while True:
-            with self._changed:
+            with self._lock:
                 if self._is_stopping:
                     return
                 action = self._supervision.due(time.monotonic())
@@ -210,7 +216,7 @@ class IngestSupervisor:
                     self._on_event(*event)
 
     def _on_event(self, process: subprocess.Popen[bytes], event: Report | int) -> None:
-        with self._changed:
+        with self._lock:
             if process is not self._process:
                 return  # event of a process that was replaced
             now = time.monotonic()
@@ -238,9 +244,9 @@ class IngestSupervisor:
         if cause == self._logged or (cause is None and self._supervision.state is not IngestState.INGESTING):
             return
         if cause is not None:
-            log.warning("%s: ingestion failed: %s (details in %s)", self.task.lake, cause, self._log.path)
+            logger.warning("%s: ingestion failed: %s (details in %s)", self.task.lake, cause, self._log.path)
         else:
-            log.warning("%s: ingestion resumed", self.task.lake)
+            logger.warning("%s: ingestion resumed", self.task.lake)
         self._logged = cause
 
     def _act(self, action: ProcessAction) -> None:

@@ -64,8 +64,8 @@ def _move_state(lake: Lake, name: str) -> None:
         if lake.location.is_local:
             lake.location.move(name, f"{STATE_DIRECTORY}/{name}")
         else:
-            for found in old.files():
-                old.copy(found.path, new, found.path)
+            for file in old.files():
+                old.copy(file.path, new, file.path)
             old.remove("")
     table = lake.internal_table(name)
     if table.exists and table.format != FORMAT_VERSION:

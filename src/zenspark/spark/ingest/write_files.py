@@ -34,20 +34,20 @@ def write_dataframe(rows: DataFrame, table: LakeTable, label: str) -> list[DataF
 
 
 def write_batches(
-    folder: StoragePath, shape: TableSpec, label: str, batches: Iterator[pa.RecordBatch]
+    folder: StoragePath, spec: TableSpec, label: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Write the rows of one task into files by partition. Yields the pickled list of files."""
-    files = DataFileWriter(folder, shape, label)
+    files = DataFileWriter(folder, spec, label)
     for rows in group_batches(batches):
-        for selected, partition in split_partition_columns(rows, shape):
+        for selected, partition in split_partition_columns(rows, spec):
             files.write(selected, partition)
         files.roll_over()
     yield pa.record_batch({"files": [pickle.dumps(files.close())]})
 
 
-def split_partition_columns(rows: pa.Table, shape: TableSpec) -> Iterator[tuple[pa.Table, dict[str, str]]]:
+def split_partition_columns(rows: pa.Table, spec: TableSpec) -> Iterator[tuple[pa.Table, dict[str, str]]]:
     """Yield the rows of each partition without the partition columns, and the partition values."""
-    names = shape.partitions.names
+    names = spec.partitions.names
     if not names:
         yield rows, {}
         return

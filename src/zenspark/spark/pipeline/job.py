@@ -19,6 +19,7 @@ from zenspark.api.open import open as open_session
 from zenspark.config.config import Config
 from zenspark.errors import JournalError, ZError
 from zenspark.journal import Journal, Policy
+from zenspark.journal.usage import JournalMeter
 from zenspark.lake.reader_name import reader_name
 from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.ingest.settings import IngestSettings, IngestTask
@@ -37,7 +38,7 @@ SETTLE_POLL_SECONDS = 0.1
 """Interval between checks whether rows are ingested."""
 REATTACH_SECONDS = 600.0
 """Interval at which readers are re-attached to journals, so that they do not expire while ingestion fails for days."""
-LOG_PATH = "_logs/landing.log"
+LOG_PATH = "_logs/ingest.log"
 """Log file below the first journal of a lake: a local path, whatever is wrong with the lake."""
 
 
@@ -62,6 +63,7 @@ class Job:
         self.supervisors: dict[str, IngestSupervisor] = {}
         """Ingest supervisors by lake path."""
         self._space = StatusQueryable(self.session, self.status)
+        self._meters: dict[Path, JournalMeter] = {}
         self._recorded = RateMeter()
         self._ingested = RateMeter()
         self._closing = threading.Event()
@@ -80,12 +82,14 @@ class Job:
         """Start the ingest processes that do not run yet, with settings for each lake; returns at once."""
         instance = uuid4().hex
         for lake, journals in self._journals().items():
-            if lake in self.supervisors:
-                continue
-            task = IngestTask(
-                lake=lake, journals=tuple(str(path) for path in journals), instance=instance, settings=settings[lake]
-            )
-            self.supervisors[lake] = IngestSupervisor(task, RotatingLog(self._log_file(journals[0])))
+            if lake not in self.supervisors:
+                task = IngestTask(
+                    lake=lake,
+                    journals=tuple(str(path) for path in journals),
+                    instance=instance,
+                    settings=settings[lake],
+                )
+                self.supervisors[lake] = IngestSupervisor(task, RotatingLog(self._log_file(journals[0])))
             self.supervisors[lake].start()
 
     def _log_file(self, journal: Path) -> Path:
@@ -142,11 +146,15 @@ class Job:
 
     def _journals(self) -> dict[str, list[Path]]:
         """Return the journals of each lake."""
-        found: dict[str, list[Path]] = {}
-        for each in self.storages.settings:
-            if each.lake is not None and each.record and each.journal not in found.setdefault(each.lake, []):
-                found[each.lake].append(each.journal)
-        return {lake: journals for lake, journals in found.items() if journals}
+        journals_by_lake: dict[str, list[Path]] = {}
+        for storage in self.storages.settings:
+            if (
+                storage.lake is not None
+                and storage.record
+                and storage.journal not in journals_by_lake.setdefault(storage.lake, [])
+            ):
+                journals_by_lake[storage.lake].append(storage.journal)
+        return {lake: journals for lake, journals in journals_by_lake.items() if journals}
 
     def _attach(self) -> None:
         """Attach a reader per lake to its journals, so that they keep rows that are not ingested yet."""
@@ -159,9 +167,9 @@ class Job:
 
     def _backlog(self, lakes: Iterable[str]) -> Backlog:
         """Measure the rows of the journals that are not ingested into these lakes yet."""
-        known = self._journals()
-        found = [(journal, lake) for lake in lakes for journal in map(Journal, known[lake])]
-        return measure_backlog(((journal, self._end_offset(journal, lake)) for journal, lake in found), time.time())
+        journals_by_lake = self._journals()
+        pairs = [(journal, lake) for lake in lakes for journal in map(Journal, journals_by_lake[lake])]
+        return measure_backlog(((journal, self._end_offset(journal, lake)) for journal, lake in pairs), time.time())
 
     def _end_offset(self, journal: Journal, lake: str) -> int:
         """Return the end offset of ingested rows: reported by the ingest process, or committed in the journal."""
@@ -180,37 +188,44 @@ class Job:
 
     def status(self) -> JobStatus:
         """Return the current status."""
-        recorded = [recorder.status() for recorder in self.storages.recorders.values()]
-        landings = tuple(supervisor.status() for supervisor in self.supervisors.values())
+        statuses = {path: recorder.status() for path, recorder in self.storages.recorders.items()}
+        recorders = statuses.values()
+        ingestions = tuple(supervisor.status() for supervisor in self.supervisors.values())
         return JobStatus(
-            recorded=sum(each.rows for each in recorded),
+            recorded=sum(recorder.rows for recorder in recorders),
             recorded_rate=self._recorded.rate(),
-            landed=sum(each.rows for each in landings),
-            landed_rate=self._ingested.rate(),
+            ingested=sum(ingestion.rows for ingestion in ingestions),
+            ingested_rate=self._ingested.rate(),
             waiting=self._backlog(self._journals()),
-            bytes=sum(each.bytes for each in landings),
+            bytes=sum(ingestion.bytes for ingestion in ingestions),
             keys=sum(len(storage.latest) for storage in self.storages.storages.values()),
             lost=Losses(
-                self._lost_on_links(), sum(each.lost for each in recorded), sum(each.lost for each in landings)
+                self._lost_on_links(),
+                sum(recorder.lost for recorder in recorders),
+                sum(ingestion.lost for ingestion in ingestions),
             ),
-            quarantined=sum(each.quarantined for each in landings),
-            recording=next((each.error or each.warning for each in recorded if each.error or each.warning), None),
-            landings=landings,
+            quarantined=sum(ingestion.quarantined for ingestion in ingestions),
+            recording=next(filter(None, (recorder.error or recorder.warning for recorder in recorders)), None),
+            journals=tuple(
+                self._meters.setdefault(path, JournalMeter(path)).measure(recorder.backlog, recorder.lost)
+                for path, recorder in statuses.items()
+            ),
+            ingestions=ingestions,
         )
 
     def _lost_on_links(self) -> dict[str, int]:
-        found: dict[str, int] = {}
+        lost_by_reason: dict[str, int] = {}
         for counters in self.session.info.link_counters() if not self.session.is_closed() else ():
             for reason, count in counters.lost.items():
-                found[reason] = found.get(reason, 0) + count
-        return found
+                lost_by_reason[reason] = lost_by_reason.get(reason, 0) + count
+        return lost_by_reason
 
     def _sample_counts(self) -> None:
         """Sample the counters for rates, and re-attach the readers of the journals periodically."""
         attached = time.monotonic()
         while not self._closing.wait(RATE_SAMPLE_SECONDS):
             now = time.monotonic()
-            self._recorded.add(now, sum(each.status().rows for each in self.storages.recorders.values()))
+            self._recorded.add(now, sum(recorder.status().rows for recorder in self.storages.recorders.values()))
             self._ingested.add(now, sum(supervisor.status().rows for supervisor in self.supervisors.values()))
             if now - attached >= REATTACH_SECONDS:
                 attached = now

@@ -1,4 +1,4 @@
-"""JobStatus: the status of the pipeline of `zenspark up`, as a line, as JSON and as metrics."""
+"""JobStatus: the status of the pipeline of `zenspark up`, as JSON and as metrics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from zenspark.spark.ingest.supervision import IngestState
+from zenspark.api.adminspace.openmetrics import format_families
+from zenspark.api.adminspace.pipeline_metrics import PIPELINE_FAMILIES, pipeline_samples
+from zenspark.journal.usage import JournalUsage
 from zenspark.spark.ingest.supervisor import IngestStatus
 from zenspark.spark.pipeline.backlog import Backlog
 
@@ -58,9 +60,9 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Messages written to the journals."""
     recorded_rate: float = 0.0
     """Messages recorded per second."""
-    landed: int = 0
+    ingested: int = 0
     """Rows ingested into the tables."""
-    landed_rate: float = 0.0
+    ingested_rate: float = 0.0
     """Rows ingested per second."""
     waiting: Backlog = Backlog()
     bytes: int = 0
@@ -71,25 +73,28 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     quarantined: int = 0
     """Rows that could not be ingested and were moved to quarantine."""
     recording: str | None = None
-    """Error of the recorder, if any."""
-    landings: tuple[IngestStatus, ...] = ()
+    """Error, or else warning, of the first recorder that has one; None if all record."""
+    journals: tuple[JournalUsage, ...] = ()
+    """Content of each journal."""
+    ingestions: tuple[IngestStatus, ...] = ()
+    """Status of the ingestion into each lake."""
 
     @property
     def problem(self) -> str | None:
         """All current problems in one line: one must not hide another."""
-        found = (self.recording, *(ingest.problem for ingest in self.landings))
-        return "; ".join(problem for problem in found if problem) or None
+        problems = (self.recording, *(ingest.problem for ingest in self.ingestions))
+        return "; ".join(problem for problem in problems if problem) or None
 
     @property
     def batch_seconds(self) -> float | None:
         """Duration of the last batch, or of the current one if that is longer."""
-        found = [
+        durations = [
             seconds
-            for ingest in self.landings
+            for ingest in self.ingestions
             for seconds in (ingest.batch_seconds, ingest.running_seconds)
             if seconds is not None
         ]
-        return max(found, default=None)
+        return max(durations, default=None)
 
 
 def to_document(status: JobStatus) -> dict[str, object]:
@@ -98,43 +103,6 @@ def to_document(status: JobStatus) -> dict[str, object]:
     return document | {"problem": status.problem}
 
 
-METRICS = {
-    "recorded_rows": ("counter", "Messages written to journals."),
-    "landed_rows": ("counter", "Rows committed to tables."),
-    "landed_bytes": ("counter", "Bytes of the files that were committed to tables."),
-    "waiting_rows": ("gauge", "Rows in journals that are not ingested yet."),
-    "lag_seconds": ("gauge", "Age of the oldest row that is not ingested yet."),
-    "quarantined_rows": ("counter", "Rows that could not be ingested and were moved to quarantine."),
-    "lost_rows": ("counter", "Messages that arrived damaged or were lost before they were ingested."),
-    "landing_up": ("gauge", "Whether ingestion into a lake is running."),
-}
-
-
 def format_metrics(status: JobStatus) -> Iterator[str]:
     """Yield the status in the OpenMetrics text format, line by line."""
-    values: dict[str, dict[str, float]] = {
-        "recorded_rows": {"": status.recorded},
-        "landed_rows": {_lake_label(each): each.rows for each in status.landings},
-        "landed_bytes": {_lake_label(each): each.bytes for each in status.landings},
-        "waiting_rows": {"": status.waiting.rows},
-        "lag_seconds": {"": status.waiting.seconds},
-        "quarantined_rows": {_lake_label(each): each.quarantined for each in status.landings},
-        "lost_rows": {
-            **{f'{{reason="{reason}"}}': count for reason, count in status.lost.links.items()},
-            '{reason="recorder"}': status.lost.recorder,
-            '{reason="trimmed"}': status.lost.trimmed,
-        },
-        "landing_up": {_lake_label(each): float(each.state is IngestState.INGESTING) for each in status.landings},
-    }
-    for name, (kind, meaning) in METRICS.items():
-        yield f"# HELP zenspark_{name} {meaning}"
-        yield f"# TYPE zenspark_{name} {kind}"
-        ending = "_total" if kind == "counter" else ""
-        for labels, value in values[name].items():
-            yield f"zenspark_{name}{ending}{labels} {value:g}"
-    yield "# EOF"
-
-
-def _lake_label(status: IngestStatus) -> str:
-    escaped = status.lake.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'{{lake="{escaped}"}}'
+    return format_families(PIPELINE_FAMILIES, pipeline_samples(msgspec.to_builtins(status)))

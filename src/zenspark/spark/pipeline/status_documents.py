@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from zenspark.api.adminspace.documents import METRICS as METRICS_ENCODING
+from zenspark.api.adminspace.openmetrics import MEDIA_TYPE
 from zenspark.api.entities import Queryable
-from zenspark.api.session import Session
+from zenspark.api.session import Session, runtime_of
 from zenspark.spark.pipeline.status import JobStatus, format_metrics, to_document
 from zenspark.types.encoding import Encoding
 from zenspark.types.query import Query
@@ -23,7 +23,7 @@ class StatusQueryable:
     """Replies to queries for the status, from `start` until `close`."""
 
     def __init__(self, session: Session, status: Callable[[], JobStatus]) -> None:
-        node = session._runtime.node.identity
+        node = runtime_of(session).node.identity
         self.root = f"@/{node.zid}/{node.whatami.text}/zenspark"
         self._session = session
         self._status = status
@@ -45,7 +45,7 @@ class StatusQueryable:
                 (
                     f"{self.root}/metrics",
                     "".join(f"{line}\n" for line in format_metrics(status)).encode(),
-                    Encoding(METRICS_ENCODING),
+                    Encoding(MEDIA_TYPE),
                 ),
             ):
                 if query.key_expr.intersects(key):

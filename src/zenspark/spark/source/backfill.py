@@ -54,15 +54,15 @@ def newest_timestamp(journal: Journal) -> int | None:
     """Return the newest timestamp among the last rows, in microseconds since 1970."""
     latest = journal.latest()
     start = max(journal.earliest(), latest - LOOK_BACK_ROWS)
-    found = [pc.max(batch.column("timestamp").cast("int64")).as_py() for batch in journal.read(start, latest)]
-    return max((stamp for stamp in found if stamp is not None), default=None)
+    times = [pc.max(batch.column("timestamp").cast("int64")).as_py() for batch in journal.read(start, latest)]
+    return max((stamp for stamp in times if stamp is not None), default=None)
 
 
 def _samples(selector: str, replies: Iterable[Reply]) -> Iterator[list[Sample]]:
     samples: list[Sample] = []
     for reply in replies:
         if reply.ok is None:
-            logger.warning("backfill %s: %s", selector, reply.err)
+            logger.warning("backfill of %s failed: error reply of %s: %s", selector, reply.replier_id, reply.err)
             continue
         samples.append(reply.ok)
         if len(samples) == MAX_BATCH_ROWS:

@@ -66,9 +66,9 @@ class FilteringJournalReader(JournalReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Keep the filters applied here, and return the others to Spark."""
         columns = JournalSet(self.options.journal).schema.names
-        for each in filters:
-            pushed = translate_filter(each, columns)
+        for filter_ in filters:
+            pushed = translate_filter(filter_, columns)
             if pushed is None:
-                yield each
+                yield filter_
             else:
                 self.filters.append(pushed)

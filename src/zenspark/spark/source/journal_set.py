@@ -47,18 +47,18 @@ class JournalSet:
     @cached_property
     def by_recorder(self) -> dict[str, Journal]:
         """Journals by recorder name."""
-        found: dict[str, Journal] = {}
+        journals: dict[str, Journal] = {}
         for path in sorted(self._paths):
             journal = Journal(path)
-            if journal.recorder in found:
+            if journal.recorder in journals:
                 raise UsageError(
-                    f"{path} and {found[journal.recorder].path} have the same recorder, {journal.recorder!r}"
+                    f"{path} and {journals[journal.recorder].path} have the same recorder, {journal.recorder!r}"
                 )
-            found[journal.recorder] = journal
-        kinds = {journal.rows: journal.path for journal in found.values()}
+            journals[journal.recorder] = journal
+        kinds = {journal.rows: journal.path for journal in journals.values()}
         if len(kinds) > 1:
             raise UsageError(f"journals of different rows cannot be read together: {kinds}")
-        return dict(sorted(found.items()))
+        return dict(sorted(journals.items()))
 
     @property
     def schema(self) -> pa.Schema:
@@ -110,15 +110,15 @@ class JournalSet:
         `parallelism` is the number of concurrent tasks; default: the number of processors of this machine.
         """
         ranges = _ranges(start, end)
-        sizes = {name: self.by_recorder[name].size(*each) for name, each in ranges.items()}
+        sizes = {name: self.by_recorder[name].size(*offsets) for name, offsets in ranges.items()}
         rows, size = sum(stop - begin for begin, stop in ranges.values()), sum(sizes.values())
         wanted = max(-(-rows // MIN_TASK_ROWS), -(-size // MIN_TASK_BYTES))
         needed = max(-(-rows // MAX_TASK_ROWS), -(-size // MAX_TASK_BYTES))
         tasks = max(min(wanted, parallelism or available_cores()), needed, least or 1)
         return [
             part
-            for name, each in ranges.items()
-            for part in self.by_recorder[name].slices(*each, max(1, round(tasks * sizes[name] / size)))
+            for name, offsets in ranges.items()
+            for part in self.by_recorder[name].slices(*offsets, max(1, round(tasks * sizes[name] / size)))
         ]
 
     def limit_bytes(self, start: Mapping[str, int], end: Mapping[str, int], most: int) -> RecorderOffsets:
@@ -128,16 +128,16 @@ class JournalSet:
         indexes is read as the bytes need, however large the backlog is.
         """
         waiting, left = _ranges(start, end), most
-        found = dict(end)
+        limited = dict(end)
         while waiting:
             share = left // len(waiting)
-            runs = {name: measure_blocks(self.by_recorder[name], *each, share) for name, each in waiting.items()}
+            runs = {name: measure_blocks(self.by_recorder[name], *offsets, share) for name, offsets in waiting.items()}
             whole = {name: size for name, (stop, size) in runs.items() if stop == waiting[name][1] and size <= share}
             if not whole:
-                return found | {name: stop for name, (stop, _) in runs.items()}
+                return limited | {name: stop for name, (stop, _) in runs.items()}
             left -= sum(whole.values())
-            waiting = {name: each for name, each in waiting.items() if name not in whole}
-        return found
+            waiting = {name: offsets for name, offsets in waiting.items() if name not in whole}
+        return limited
 
 
 def _ranges(start: Mapping[str, int], end: Mapping[str, int]) -> dict[str, tuple[int, int]]:
@@ -171,7 +171,7 @@ def _resolve_offset(journal: Journal, offset: int) -> int:
 def _report_loss(error: Exception, fail: bool) -> None:
     if fail:
         raise UsageError(f"{error}; with failOnDataLoss=false the query goes on without these rows") from error
-    logger.warning("rows lost: %s", error)
+    logger.warning("rows lost, continuing because of failOnDataLoss=false: %s", error)
 
 
 def available_cores() -> int:

@@ -206,8 +206,8 @@ class FilteringQueryReader(QueryReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Return all filters to Spark, and use those on keys to skip queries."""
-        for each in filters:
-            if isinstance(each, EqualTo | In) and each.attribute == ("key",):
-                found = [each.value] if isinstance(each, EqualTo) else list(each.value)
-                self.keys = found if self.keys is None else [key for key in self.keys if key in found]
+        for filter_ in filters:
+            if isinstance(filter_, EqualTo | In) and filter_.attribute == ("key",):
+                values = [filter_.value] if isinstance(filter_, EqualTo) else list(filter_.value)
+                self.keys = values if self.keys is None else [key for key in self.keys if key in values]
         return filters

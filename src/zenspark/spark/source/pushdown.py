@@ -58,19 +58,19 @@ class PushedFilter(msgspec.Struct, frozen=True):
         return tests[self.kind](pc.field(self.column), self.value)
 
 
-def translate_filter(given: Filter, columns: Sequence[str]) -> PushedFilter | None:
+def translate_filter(filter_: Filter, columns: Sequence[str]) -> PushedFilter | None:
     """Translate a filter; None if Spark must apply it."""
-    path: tuple[str, ...] = getattr(given, "attribute", ())
+    path: tuple[str, ...] = getattr(filter_, "attribute", ())
     column = path[0] if len(path) == 1 else ""
     if column not in columns:
         return None
-    value: Any = getattr(given, "value", None)
-    if column in TEXT_COLUMNS and type(given) in TEXT_FILTERS:
-        return PushedFilter(type(given), column, list(value) if isinstance(given, In) else value)
-    if column in NUMBER_COLUMNS and type(given) in VALUE_FILTERS:
-        return PushedFilter(type(given), column, value)
-    if column in TIME_COLUMNS and type(given) in VALUE_FILTERS:
-        return PushedFilter(type(given), column, value if value is None else _to_scalar(value))
+    value: Any = getattr(filter_, "value", None)
+    if column in TEXT_COLUMNS and type(filter_) in TEXT_FILTERS:
+        return PushedFilter(type(filter_), column, list(value) if isinstance(filter_, In) else value)
+    if column in NUMBER_COLUMNS and type(filter_) in VALUE_FILTERS:
+        return PushedFilter(type(filter_), column, value)
+    if column in TIME_COLUMNS and type(filter_) in VALUE_FILTERS:
+        return PushedFilter(type(filter_), column, value if value is None else _to_scalar(value))
     return None
 
 
@@ -97,10 +97,10 @@ class ScanRange(msgspec.Struct, frozen=True):
 
     @staticmethod
     def of(filters: Iterable[PushedFilter]) -> ScanRange:
-        found = ScanRange()
+        range_ = ScanRange()
         for each in filters:
-            found = found.narrow(each)
-        return found
+            range_ = range_.narrow(each)
+        return range_
 
     def narrow(self, pushed: PushedFilter) -> ScanRange:
         """Return these bounds narrowed by one more filter."""

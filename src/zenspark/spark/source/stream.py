@@ -209,8 +209,8 @@ def limit_rows(start: RecorderOffsets, end: RecorderOffsets, most: int) -> Recor
     total = sum(rows.values())
     if total <= most:
         return end
-    found = {name: count * most // total for name, count in rows.items()}
-    rest = most - sum(found.values())
-    for name in sorted(rows, key=lambda each: rows[each] - found[each], reverse=True)[:rest]:
-        found[name] += 1
-    return {name: start[name] + count for name, count in found.items()}
+    limited = {name: count * most // total for name, count in rows.items()}
+    rest = most - sum(limited.values())
+    for name in sorted(rows, key=lambda each: rows[each] - limited[each], reverse=True)[:rest]:
+        limited[name] += 1
+    return {name: start[name] + count for name, count in limited.items()}

@@ -22,19 +22,16 @@ from zenspark.lake import levels
 from zenspark.lake.delta_table import Transaction
 from zenspark.lake.offset_marks import list_recorders
 from zenspark.lake.parquet_files import DataFile
-from zenspark.lake.pending_rows import SAMPLES_VERSION, OffsetRanges
+from zenspark.lake.pending_rows import ERASED_VERSION, REBUILT, SAMPLES_VERSION, STATE_VERSION, OffsetRanges
 from zenspark.lake.quarantine import QUARANTINED, RETRIED, QuarantinedBlock
 from zenspark.lake.specs import JOURNAL_SCHEMA, SAMPLES
 from zenspark.spark.ingest import derived
 from zenspark.spark.ingest.derived import (
-    ERASED_VERSION,
     MAX_DRIVER_ROWS,
-    REBUILT,
     TOMBSTONE_TTL,
     DerivedTable,
     _fits_driver,
 )
-from zenspark.spark.ingest.publication import STATE_VERSION
 from zenspark.spark.lake import Lake
 
 A_DAY = 86_400_000_000
@@ -89,6 +86,7 @@ def test_refresh_reads_only_newer_files(lake: Lake, spark: SparkSession) -> None
     assert messages(lake) == 15
 
 
+@pytest.mark.slow
 def test_backlog_is_refreshed_in_steps_that_survive_a_failure(lake: Lake, spark: SparkSession) -> None:
     rows = RandomSamples(1).batch(100)
     put_in(lake, rows[:60])
@@ -110,6 +108,7 @@ def aside(start: int, end: int) -> str:
     return QuarantinedBlock(recorder="r", start=start, end=end, **said).app_id  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_rows_that_leave_quarantine_count_once_and_the_others_too(lake: Lake, spark: SparkSession) -> None:
     rows = numbered([{"key": f"k/{at}"} for at in range(20)], 0, "r")
     put_in(lake, rows[:5] + rows[8:12], {aside(5, 8): QUARANTINED})
@@ -166,6 +165,7 @@ def test_a_column_that_another_tool_added_does_no_harm(lake: Lake, spark: SparkS
     assert messages(lake) == 20
 
 
+@pytest.mark.slow
 def test_a_merge_leaves_the_content_as_it_is(lake: Lake, spark: SparkSession) -> None:
     samples = RandomSamples(2)
     with patch.object(levels, "MIN_FILES_TO_MERGE", 4):
@@ -189,7 +189,7 @@ def test_unpublished_files_are_not_merged(lake: Lake, spark: SparkSession) -> No
     with patch.object(levels, "MIN_FILES_TO_MERGE", 1):
         assert not lake.derived("traffic").merge(spark, None)
         assert not lake.derived("traffic").merge(spark, 0)
-        lake.publication("traffic").publish(spark)
+        lake.public_table_writer("traffic").write(spark)
         assert lake.derived("traffic").merge(spark, lake.table("traffic").app_version(STATE_VERSION))
 
 

@@ -19,10 +19,10 @@ from zenspark.lake.specs import SAMPLES
 from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.ingest import maintenance
 from zenspark.spark.ingest.maintenance import (
+    COMPACTED_FILE_BYTES,
     EXPIRED_TAG,
     MIN_FILES_TO_COMPACT,
     MIN_TIER_BYTES,
-    TARGET_FILE_BYTES,
     TIER_FACTOR,
     Compaction,
     Retention,
@@ -60,7 +60,7 @@ def test_a_tier_holds_files_of_about_the_same_size(size: int, expected: int) -> 
 
 def test_enough_files_of_one_tier_are_put_together_in_order() -> None:
     small = [file(f"s{number:02}", 10) for number in reversed(range(MIN_FILES_TO_COMPACT))]
-    (found,) = compaction_groups([*small, file("more", MIN_TIER_BYTES * 2), file("large", TARGET_FILE_BYTES)], False)
+    (found,) = compaction_groups([*small, file("more", MIN_TIER_BYTES * 2), file("large", COMPACTED_FILE_BYTES)], False)
     assert [each.path for each in found] == [f"s{number:02}" for number in range(MIN_FILES_TO_COMPACT)]
     assert compaction_groups(small[1:], False) == []
 
@@ -70,12 +70,12 @@ def test_files_of_any_size_become_large_ones_on_their_own_day(size: int) -> None
     files = [file(f"f{number:03}", size * MIB) for number in range(100)]
     groups = compaction_groups(files, False)
     assert sum(len(group) for group in groups) >= 90
-    assert all(sum(each.size for each in group) <= TARGET_FILE_BYTES for group in groups)
+    assert all(sum(each.size for each in group) <= COMPACTED_FILE_BYTES for group in groups)
 
 
 def test_many_small_groups_are_for_one_task_and_large_ones_each_for_their_own() -> None:
     small = [[file(f"s{number}", 10), file(f"t{number}", 10)] for number in range(600)]
-    large = [[file(f"l{number}", TARGET_FILE_BYTES // 2), file(f"m{number}", 10)] for number in range(3)]
+    large = [[file(f"l{number}", COMPACTED_FILE_BYTES // 2), file(f"m{number}", 10)] for number in range(3)]
     assert [len(share) for share in pack_tasks(small)] == [256, 256, 88]
     assert [len(share) for share in pack_tasks(large)] == [1, 1, 1]
     assert pack_tasks([]) == []
@@ -136,6 +136,7 @@ def compaction_peak(path: Path, files: list[DataFile]) -> int:
     return int(pa.default_memory_pool().max_memory())
 
 
+@pytest.mark.slow
 def test_memory_of_a_compaction_does_not_grow_with_its_files(tmp_path: Path) -> None:
     table = samples_at(tmp_path)
     rows: list[dict[str, object]] = [

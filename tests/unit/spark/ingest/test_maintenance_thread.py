@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import until
 from zenspark.errors import LakeError
 from zenspark.lake.maintenance_config import MaintenanceConfig
 from zenspark.spark.ingest import maintenance_thread
 from zenspark.spark.ingest.maintenance import Retention, RetentionRule
 from zenspark.spark.ingest.maintenance_thread import MaintenanceThread, PeriodicSparkTask, make_retention, to_key_expr
-from zenspark.spark.ingest.publication import PublishResult
+from zenspark.spark.ingest.public_table import PublishResult
 
 
 class Context:
@@ -56,7 +57,7 @@ class Tables:
         self.compacted = threading.Semaphore(0)
         self.retention: Retention | None = None
         self.publishing = 0.0
-        """Reported duration of a publication."""
+        """Reported duration of a write of the public tables."""
         self.location: Any = self
         self.place: str | None = None
         """What is wrong with the place."""
@@ -84,18 +85,21 @@ class Tables:
         self.calls.append("publish")
         return PublishResult(self.publishing, 1)
 
-    def compact(self, spark: object) -> None:
+    def compact(self, spark: object) -> int:
         self.calls.append("compact")
+        return 3
 
-    def expire(self, retention: Retention, spark: object) -> None:
+    def expire(self, retention: Retention, spark: object) -> int:
         self.retention = retention
         self.calls.append("expire")
+        return 2
 
     def set_history(self, history: timedelta) -> None:
         self.calls.append("set_history")
 
-    def vacuum(self, retention: timedelta | None = None, *, full: bool = False) -> None:
+    def vacuum(self, retention: timedelta | None = None, *, full: bool = False) -> int:
         self.calls.append(f"vacuum {retention} {full}")
+        return 1
 
     def checkpoint(self) -> None:
         self.calls.append("checkpoint")
@@ -146,8 +150,38 @@ def test_error_is_reported_in_one_line() -> None:
     found = maintenance(lake, Context(), MaintenanceConfig())
     found.finish()
     assert found.problem == "refresh: latest: not now"
+    refresh, compaction = found.runs
+    assert (refresh.task, refresh.result, refresh.is_failed) == ("refresh", "latest: not now", True)
+    assert refresh.time is not None
+    assert (compaction.task, compaction.time, compaction.result) == ("compaction", None, None)
     found.finish()
     assert found.problem is None
+    assert (found.runs[0].result, found.runs[0].is_failed) == ("derived tables refreshed, 1 rows published", False)
+
+
+def test_the_next_round_is_known_between_two_rounds_and_not_while_one_runs() -> None:
+    lake = Tables()
+    found = maintenance(lake, Context(), MaintenanceConfig(refresh_interval=1000.0, compact_interval=0.001))
+    found.start()
+    assert lake.compacted.acquire(timeout=30)
+    assert until(lambda: found.runs[1].result is not None)
+    assert until(lambda: found.runs[0].next is not None)
+    found.stop()
+    compaction = found.runs[1]
+    assert compaction.result in (
+        "3 files fewer, 2 expired, 2 deleted from disk",  # the first round also vacuums uncommitted files
+        "3 files fewer, 2 expired, 1 deleted from disk",
+    )
+    assert compaction.seconds is not None
+    running: list[float | None] = []
+
+    def work() -> str:
+        running.append(task.last_run.next)
+        return "done"
+
+    task = PeriodicSparkTask(Context(), "refresh", 0.0, work)  # type: ignore[arg-type]
+    task.run_once()
+    assert (running, task.last_run.result) == ([None], "done")
 
 
 def test_publications_take_a_small_part_of_the_time_and_the_last_is_never_left_out() -> None:
@@ -192,6 +226,7 @@ def test_one_of_several_processes_maintains_the_tables() -> None:
     found.finish()
     found._compact()
     assert lake.calls == ["observe"]
+    assert found.runs[0].result == "another process maintains the tables"
 
 
 def test_running_jobs_are_cancelled_on_stop_without_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +234,7 @@ def test_running_jobs_are_cancelled_on_stop_without_a_problem(monkeypatch: pytes
     spark, began, cancelled = Context(), threading.Event(), threading.Event()
     spark.on_cancel = cancelled.set
 
-    def work() -> None:
+    def work() -> str:
         began.set()
         assert cancelled.wait(30)
         raise LakeError("latest", "cancelled")

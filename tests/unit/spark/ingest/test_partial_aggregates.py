@@ -10,8 +10,7 @@ from zenspark.lake.parquet_files import BUFFER_ROWS, DataFile
 from zenspark.lake.pending_rows import OffsetRanges
 from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.ingest.latest import Latest
-from zenspark.spark.ingest.partial_aggregates import iterate_partials, split_into_tasks, write_partials
-from zenspark.spark.ingest.traffic import Traffic
+from zenspark.spark.ingest.partial_aggregates import split_into_tasks, write_partials
 from zenspark.spark.lake import Lake
 
 
@@ -22,16 +21,6 @@ def test_files_are_shared_among_tasks_by_their_rows() -> None:
     ]
     assert [[each.path for each in share] for share in split_into_tasks(files)] == [["f0", "f1"], ["f2"], ["f3", "f4"]]
     assert split_into_tasks([]) == []
-
-
-def test_partial_aggregate_skips_rows_refreshed_before(tmp_path: Path) -> None:
-    lake = Lake(tmp_path / "lake")
-    put_in(lake, numbered([{} for _ in range(1000)], 0, "r"))
-    samples = lake.table("samples")
-    for start, end, count in ((0, 1000, 1000), (751, 1000, 249), (10, 20, 10), (1000, 1000, 0)):
-        extent = OffsetRanges({"r": start}, {"r": end})
-        found = iterate_partials(Traffic(), samples.location, extent, samples.files)
-        assert sum(sum(aggregated["messages"].to_pylist()) for aggregated in found) == count
 
 
 def test_digests_are_written_in_order_and_by_part(tmp_path: Path) -> None:

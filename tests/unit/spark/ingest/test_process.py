@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import queue
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 from tests.waiting import until
 from zenspark.errors import LakeError
 from zenspark.spark.ingest import process
+from zenspark.spark.ingest.commit_samples import Superseded
 from zenspark.spark.ingest.process import IngestProcess
 from zenspark.spark.ingest.process_protocol import (
     Command,
@@ -33,7 +35,6 @@ from zenspark.spark.ingest.process_protocol import (
     decode_report,
     encode_line,
 )
-from zenspark.spark.ingest.samples import Superseded
 from zenspark.spark.ingest.settings import IngestTask
 from zenspark.spark.ingest.streaming import IngestProgress
 
@@ -199,11 +200,12 @@ def test_process_ingests_reports_and_drains(running: Running) -> None:
     assert made["options"] == {"maxOffsetsPerTrigger": "2000000", "maxBytesPerTrigger": str(1 << 30)}
 
 
-def test_failure_is_reported_and_query_restarts_on_command(running: Running) -> None:
+def test_failure_is_reported_and_query_restarts_on_command(running: Running, caplog: pytest.LogCaptureFixture) -> None:
     running.plan.starts.put("start")
     running.report(ProgressReport)
     running.plan.failures.put(LakeError("lake", "No space left on device"))
     assert running.report() == Failed("lake: No space left on device")
+    assert "lake: ingestion failed: lake: No space left on device" in caplog.messages
     assert running.plan.abandoned == 1
     running.plan.starts.put("start")
     running.send(RestartQuery())
@@ -227,29 +229,34 @@ def test_process_ends_when_java_has_ended(running: Running) -> None:
     assert running.code == 1
 
 
-def test_process_waits_for_the_lease_and_after_losing_it(running: Running) -> None:
-    running.plan.starts.put("recorder robot is being landed by pid 7")
-    assert running.report() == Waiting("recorder robot is being landed by pid 7")
+def test_process_waits_for_the_lease_and_after_losing_it(running: Running, caplog: pytest.LogCaptureFixture) -> None:
+    running.plan.starts.put("recorder robot is being ingested by pid 7")
+    assert running.report() == Waiting("recorder robot is being ingested by pid 7")
     running.report(ProgressReport)
     running.plan.failures.put(Superseded("lake", "another process ingests recorder 'robot'"))
     running.plan.starts.put("again")
     assert running.report() == Waiting("again")
+    (line,) = caplog.messages
+    assert line.startswith("lake: ingestion ended, another process continues it: ")
     assert running.plan.abandoned == 1
 
 
-def test_a_query_that_fails_is_an_answer(running: Running) -> None:
+def test_a_query_that_fails_is_an_answer(running: Running, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "zenspark")
     running.send(RunSql(5, "select 1"))
     answer = running.report()
     assert isinstance(answer, SqlResult)
     assert (answer.number, answer.error) == (5, answer.error)
     assert answer.error
+    assert any(line.startswith("lake: SQL query failed: ") for line in caplog.messages)
 
 
-def test_invalid_command_is_ignored(running: Running) -> None:
+def test_invalid_command_is_ignored(running: Running, caplog: pytest.LogCaptureFixture) -> None:
     os.write(running.commands, b"nonsense\n")
     running.plan.starts.put("start")
     running.send(Drain())
     assert running.report() == Drained()
+    assert caplog.messages == [r"lake: invalid command from the parent process: b'nonsense\n'"]
 
 
 def test_spark_that_does_not_start_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,6 +272,7 @@ def test_spark_that_does_not_start_is_reported(monkeypatch: pytest.MonkeyPatch) 
     assert running.code == 1
 
 
+@pytest.mark.slow
 def test_reports_have_standard_output_for_themselves() -> None:
     """Everything that is printed goes to standard error, also by processes that are started."""
     code = """

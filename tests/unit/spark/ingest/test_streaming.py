@@ -13,7 +13,7 @@ from zenspark.errors import LakeError, UsageError
 from zenspark.journal import Journal
 from zenspark.lake.lease import LeaseKeeper
 from zenspark.spark.ingest import streaming
-from zenspark.spark.ingest.samples import BatchResult
+from zenspark.spark.ingest.commit_samples import BatchResult
 from zenspark.spark.ingest.streaming import IngestQuery
 from zenspark.spark.lake import Lake
 
@@ -61,7 +61,7 @@ def test_second_ingest_query_of_a_journal_waits(tmp_path: Path, monkeypatch: pyt
     waiting.join(30)
     assert not waiting.is_alive()
     assert len(reasons) == 1
-    assert reasons[0].startswith("recorder robot is being landed by pid ")
+    assert reasons[0].startswith("recorder robot is being ingested by pid ")
     assert reasons[0].endswith("; waiting")
 
 

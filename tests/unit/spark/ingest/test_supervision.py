@@ -121,7 +121,7 @@ def test_process_without_reports_is_killed() -> None:
 
 def test_waiting_for_another_process_is_no_failure() -> None:
     supervision = running()
-    supervision.receive(Waiting("recorder robot is being landed by pid 7"), 1.0)
+    supervision.receive(Waiting("recorder robot is being ingested by pid 7"), 1.0)
     assert (supervision.state, supervision.due(2.0)) == (IngestState.WAITING, None)
     supervision.receive(ProgressReport(), 3.0)
     assert (supervision.state, supervision.cause) == (IngestState.INGESTING, None)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -17,6 +20,8 @@ from zenspark.spark.ingest.settings import IngestTask
 from zenspark.spark.ingest.supervision import IngestState
 from zenspark.spark.ingest.supervisor import IngestStatus, IngestSupervisor
 from zenspark.spark.pipeline.rotating_log import RotatingLog
+
+PATIENCE = 60.0
 
 CHILD = """
 import json, sys
@@ -72,9 +77,10 @@ def plan(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def supervisor(plan: Path, tmp_path: Path) -> Iterator[IngestSupervisor]:
+def supervisor(plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[IngestSupervisor]:
+    """A supervisor that is stopped before anything a test has patched is restored."""
     task = IngestTask(lake="lake", journals=(str(plan),), instance="x")
-    found = IngestSupervisor(task, RotatingLog(tmp_path / "landing.log"), [sys.executable, "-c", CHILD])
+    found = IngestSupervisor(task, RotatingLog(tmp_path / "ingest.log"), [sys.executable, "-c", CHILD])
     found.start()
     yield found
     found.stop()
@@ -112,10 +118,11 @@ def test_process_output_is_in_the_log(supervisor: IngestSupervisor, tmp_path: Pa
     )
     assert supervisor.wait_for_attempt(0.0)
     assert supervisor.has_spark_started
-    until(lambda: "a stack of Java" in (tmp_path / "landing.log").read_text())
-    assert "a library prints something" in (tmp_path / "landing.log").read_text()
+    until(lambda: "a stack of Java" in (tmp_path / "ingest.log").read_text())
+    assert "a library prints something" in (tmp_path / "ingest.log").read_text()
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_is_started_again(supervisor: IngestSupervisor) -> None:
     first = in_state(supervisor, IngestState.INGESTING)
     assert first.pid is not None
@@ -128,6 +135,7 @@ def test_a_process_that_is_killed_is_started_again(supervisor: IngestSupervisor)
     assert again.cause is None  # a batch was committed
 
 
+@pytest.mark.slow
 def test_a_failure_is_tried_again_in_the_same_process(supervisor: IngestSupervisor, plan: Path) -> None:
     first = in_state(supervisor, IngestState.INGESTING)
     plan.write_text("start")
@@ -140,6 +148,7 @@ def test_a_failure_is_tried_again_in_the_same_process(supervisor: IngestSupervis
     assert again.pid == failed.pid
 
 
+@pytest.mark.slow
 def test_java_output_is_the_cause_if_spark_does_not_start(plan: Path, supervisor: IngestSupervisor) -> None:
     first = in_state(supervisor, IngestState.INGESTING)
     plan.write_text("java")
@@ -160,6 +169,7 @@ def test_draining_gives_up_in_time(supervisor: IngestSupervisor, monkeypatch: py
     assert not supervisor.drain(0.2)
 
 
+@pytest.mark.slow
 def test_sql_query_returns_its_result_or_error(supervisor: IngestSupervisor) -> None:
     in_state(supervisor, IngestState.INGESTING)
     assert supervisor.run_sql("select 1").to_pylist() == [{"query": "select 1"}]
@@ -171,6 +181,32 @@ def test_a_query_is_not_waited_for_for_ever(supervisor: IngestSupervisor, monkey
     stop_process(supervisor, monkeypatch)
     with pytest.raises(LakeError, match="no result within"):
         supervisor.run_sql("select 1", timeout=0.2)
+
+
+def test_waiting_for_spark_takes_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that starts the process holds the lock: a signal while another one takes it would leave it locked."""
+    is_starting, is_done = threading.Event(), threading.Event()
+
+    def start_slowly(*_args: object, **_options: object) -> NoReturn:
+        is_starting.set()
+        is_done.wait(5)
+        raise OSError("it was slow")
+
+    monkeypatch.setattr(subprocess, "Popen", start_slowly)
+    task = IngestTask(lake="lake", journals=("journal",), instance="x")
+    slow = IngestSupervisor(task, RotatingLog(tmp_path / "ingest.log"))
+    slow.start()
+    assert is_starting.wait(PATIENCE)
+    assert not slow.wait_for_attempt(0.05)
+    is_done.set()
+    assert slow.wait_for_attempt(PATIENCE)
+    slow.stop()
+
+
+def test_second_start_changes_nothing(supervisor: IngestSupervisor) -> None:
+    pid = in_state(supervisor, IngestState.INGESTING).pid
+    supervisor.start()
+    assert supervisor.status().pid == pid
 
 
 def test_a_process_that_cannot_be_started_is_a_failure_and_no_error(tmp_path: Path) -> None:

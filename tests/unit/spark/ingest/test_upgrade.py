@@ -36,17 +36,19 @@ def samples(table: pa.Table) -> list[tuple[str, int, str]]:
     return sorted(zip(*(table[name].to_pylist() for name in ("recorder", "offset", "key")), strict=True))
 
 
+@pytest.mark.slow
 def test_an_old_lake_is_read_and_not_written(old: Lake, expected: list[tuple[str, int, str]]) -> None:
     assert old.version == "1"
-    assert old.landed() == {"robot": 60, "rover": 60}
+    assert old.ingested() == {"robot": 60, "rover": 60}
     assert samples(old.dataset("samples").to_table()) == expected
     batches, offsets = old.newest()
     assert {key for batch in batches for key in batch.column("key").to_pylist()} >= {"fleet/a/pose", "other/x"}
-    assert offsets == old.landed()
+    assert offsets == old.ingested()
     with pytest.raises(LakeError, match="zenspark lake upgrade"):
         old.table("samples").commit(Transaction(app_versions={"x": 1}))
 
 
+@pytest.mark.slow
 def test_an_upgraded_lake_has_the_same_rows_for_every_reader(old: Lake, expected: list[tuple[str, int, str]]) -> None:
     assert old.state_table("latest").files  # what was read before is not in the way
     done = upgrade(old)
@@ -57,13 +59,14 @@ def test_an_upgraded_lake_has_the_same_rows_for_every_reader(old: Lake, expected
     for lake in (old, Lake(old.location.address)):
         assert lake.version == "2"
         assert samples(lake.dataset("samples").to_table()) == expected
-        assert lake.landed() == {"robot": 60, "rover": 60}
+        assert lake.ingested() == {"robot": 60, "rover": 60}
         assert lake.state_table("latest").app_versions == {"offset:robot": 60, "offset:rover": 60}
         lake.table("samples").commit(Transaction(app_versions={"x": 1}))
     assert {file.path.split("/")[0][:4] for file in old.table("samples").files} == {"day="}
     assert upgrade(old).files == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fails_at", range(1, 12))
 def test_interrupted_upgrade_continues(
     old: Lake, expected: list[tuple[str, int, str]], monkeypatch: pytest.MonkeyPatch, fails_at: int

@@ -1,4 +1,4 @@
-"""What tasks of Spark do, done here: refreshes, merges and publications without Spark."""
+"""What tasks of Spark do, done here: refreshes, merges and writes of public tables, without Spark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 
-from zenspark.spark.ingest import derived, publication
+from zenspark.spark.ingest import derived, public_table
 
 Work = TypeVar("Work")
 Result = TypeVar("Result")
@@ -26,6 +26,6 @@ def no_spark() -> Iterator[SparkSession]:
     """Run tasks in this process; the returned session must not be used."""
     with (
         patch.object(derived, "run_on_executors", run_on_executors),
-        patch.object(publication, "run_on_executors", run_on_executors),
+        patch.object(public_table, "run_on_executors", run_on_executors),
     ):
         yield NO_SPARK

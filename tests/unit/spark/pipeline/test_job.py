@@ -137,10 +137,10 @@ def test_drain_does_not_wait_for_spark_without_backlog(job: Job, tmp_path: Path)
 
 
 def test_ingest_log_is_beside_the_journal(job: Job, tmp_path: Path) -> None:
-    assert job._log_file(tmp_path / "j") == tmp_path / "j" / "_logs" / "landing.log"
-    first = str(tmp_path / "j" / "_logs" / "landing.log")
+    assert job._log_file(tmp_path / "j") == tmp_path / "j" / "_logs" / "ingest.log"
+    first = str(tmp_path / "j" / "_logs" / "ingest.log")
     job.supervisors = {"x": FakeSupervisor(ingest_status(log=first))}  # type: ignore[dict-item]
-    assert job._log_file(tmp_path / "j") == tmp_path / "j" / "_logs" / "landing-2.log"
+    assert job._log_file(tmp_path / "j") == tmp_path / "j" / "_logs" / "ingest-2.log"
 
 
 def test_the_status_is_in_the_admin_space(job: Job) -> None:
@@ -151,6 +151,7 @@ def test_the_status_is_in_the_admin_space(job: Job) -> None:
     assert json.loads(reply.ok.payload.to_bytes())["recorded"] == 10
 
 
+@pytest.mark.slow
 def test_neither_pyspark_nor_java_is_loaded_where_it_records() -> None:
     code = "import sys, zenspark.cli.up; sys.exit('pyspark' in sys.modules or 'py4j' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

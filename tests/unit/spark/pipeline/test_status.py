@@ -60,7 +60,7 @@ def test_a_rate_over_fewer_seconds_is_that_of_these() -> None:
             {"state": IngestState.FAILED, "cause": "no space", "retry_seconds": 7.6},
             "ingestion failed: no space; retry in 8 s",
         ),
-        ({"state": IngestState.WAITING, "cause": "recorder x is being landed"}, "recorder x is being landed"),
+        ({"state": IngestState.WAITING, "cause": "recorder x is being ingested"}, "recorder x is being ingested"),
         ({"state": IngestState.STARTING}, None),
         ({"state": IngestState.STARTING, "cause": "no space"}, "ingestion restarts after: no space"),
         ({"maintenance": "refresh: no space"}, "table maintenance failed: refresh: no space"),
@@ -68,17 +68,19 @@ def test_a_rate_over_fewer_seconds_is_that_of_these() -> None:
 )
 def test_ingest_status_formats_its_problem(given: dict[str, object], problem: str | None) -> None:
     assert ingest_status(**given).problem == problem
-    assert JobStatus(landings=(ingest_status(), ingest_status(**given))).problem == problem
+    assert JobStatus(ingestions=(ingest_status(), ingest_status(**given))).problem == problem
 
 
 def test_recording_problem_comes_first() -> None:
     failed = ingest_status(state=IngestState.FAILED, cause="x", retry_seconds=1.0)
-    assert JobStatus(recording="the disk is full", landings=(failed,)).problem == f"the disk is full; {failed.problem}"
+    assert (
+        JobStatus(recording="the disk is full", ingestions=(failed,)).problem == f"the disk is full; {failed.problem}"
+    )
 
 
 def test_running_batch_counts_in_batch_seconds() -> None:
     assert JobStatus().batch_seconds is None
-    assert JobStatus(landings=(ingest_status(), ingest_status(running_seconds=90.0))).batch_seconds == 90.0
+    assert JobStatus(ingestions=(ingest_status(), ingest_status(running_seconds=90.0))).batch_seconds == 90.0
 
 
 def test_losses_are_added_up() -> None:
@@ -86,10 +88,10 @@ def test_losses_are_added_up() -> None:
 
 
 def test_the_document_is_json_and_has_all_of_it() -> None:
-    status = JobStatus(recorded=5, waiting=Backlog(3, 1.5), landings=(ingest_status(),))
+    status = JobStatus(recorded=5, waiting=Backlog(3, 1.5), ingestions=(ingest_status(),))
     found = json.loads(json.dumps(to_document(status)))
     assert (found["recorded"], found["waiting"], found["problem"]) == (5, {"rows": 3, "seconds": 1.5}, None)
-    assert found["landings"][0]["state"] == "landing"
+    assert found["ingestions"][0]["state"] == "ingesting"
 
 
 def test_metrics_are_openmetrics_text() -> None:
@@ -97,13 +99,13 @@ def test_metrics_are_openmetrics_text() -> None:
         recorded=5,
         waiting=Backlog(3, 1.5),
         lost=Losses({"interrupted": 3}),
-        landings=(ingest_status(lake='a"b'), ingest_status(lake="c", state=IngestState.FAILED)),
+        ingestions=(ingest_status(lake='a"b'), ingest_status(lake="c", state=IngestState.FAILED)),
     )
     lines = list(format_metrics(status))
     assert "zenspark_recorded_rows_total 5" in lines
     assert "zenspark_lag_seconds 1.5" in lines
-    assert 'zenspark_landed_rows_total{lake="a\\"b"} 7' in lines
-    assert 'zenspark_landing_up{lake="c"} 0' in lines
+    assert 'zenspark_ingested_rows_total{lake="a\\"b"} 7' in lines
+    assert 'zenspark_ingestion_up{lake="c"} 0' in lines
     assert 'zenspark_lost_rows_total{reason="interrupted"} 3' in lines
     assert lines.count("# TYPE zenspark_lag_seconds gauge") == 1
     assert lines[-1] == "# EOF"

@@ -21,8 +21,8 @@ from zenspark.lake import key_ranges, levels
 from zenspark.lake.delta_table import Transaction
 from zenspark.lake.key_ranges import KeyRange
 from zenspark.lake.parquet_files import DataFile
-from zenspark.spark.ingest import publication
-from zenspark.spark.ingest.publication import Segment, find_segments, merge_adjacent
+from zenspark.spark.ingest import public_table
+from zenspark.spark.ingest.public_table import FileRange, find_file_ranges, merge_adjacent
 from zenspark.spark.lake import Lake
 
 
@@ -38,58 +38,58 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def named(
-    name: str, least: object = None, greatest: object = None, size: int = publication.SMALL_SEGMENT_BYTES
+    name: str, least: object = None, greatest: object = None, size: int = public_table.SMALL_FILE_RANGE_BYTES
 ) -> DataFile:
     return DataFile(name, size, 1, {}, {"key": least} if least else {}, {"key": greatest} if greatest else {})
 
 
-def segments(*files: DataFile) -> list[tuple[object, list[str]]]:
-    return [(start, [file.path for file in own]) for start, own in find_segments(files, "key")]
+def file_ranges(*files: DataFile) -> list[tuple[object, list[str]]]:
+    return [(start, [file.path for file in own]) for start, own in find_file_ranges(files, "key")]
 
 
-# --- segments ---------------------------------------------------------------------------------------------------------
+# --- file ranges ------------------------------------------------------------------------------------------------------
 
 
-def test_each_file_is_a_segment_and_the_first_begins_before_everything() -> None:
-    assert segments(named("2", "c", "d"), named("1", "a", "b"), named("3", "e", "e")) == [
+def test_each_file_is_a_file_range_and_the_first_begins_before_everything() -> None:
+    assert file_ranges(named("2", "c", "d"), named("1", "a", "b"), named("3", "e", "e")) == [
         (None, ["1"]),
         ("c", ["2"]),
         ("e", ["3"]),
     ]
 
 
-def test_files_that_overlap_are_one_segment() -> None:
+def test_files_that_overlap_are_one_file_range() -> None:
     files = [named("1", "a", "m"), named("2", "b", "c"), named("3", "m", "n"), named("4", "o", "p")]
-    assert segments(*files) == [(None, ["1", "2", "3"]), ("o", ["4"])]
+    assert file_ranges(*files) == [(None, ["1", "2", "3"]), ("o", ["4"])]
 
 
 def test_a_file_without_statistics_can_have_any_row() -> None:
-    assert segments(named("1", "a", "b"), named("2"), named("3", "c", "d")) == [(None, ["1", "2", "3"])]
+    assert file_ranges(named("1", "a", "b"), named("2"), named("3", "c", "d")) == [(None, ["1", "2", "3"])]
 
 
-def test_a_table_without_files_is_one_segment() -> None:
-    assert segments() == [(None, [])]
+def test_a_table_without_files_is_one_file_range() -> None:
+    assert file_ranges() == [(None, [])]
 
 
 def runs(touched: set[int], sizes: list[int]) -> list[tuple[KeyRange, list[str]]]:
     found = [
-        Segment(None if at == 0 else f"k{at}", [named(str(at), size=size * publication.SMALL_SEGMENT_BYTES)])
+        FileRange(None if at == 0 else f"k{at}", [named(str(at), size=size * public_table.SMALL_FILE_RANGE_BYTES)])
         for at, size in enumerate(sizes)
     ]
     return [(run.range, [file.path for file in run.files]) for run in merge_adjacent(found, touched)]
 
 
-def test_touched_segments_that_are_neighbours_are_one_run() -> None:
+def test_touched_file_ranges_that_are_neighbours_are_one_run() -> None:
     assert runs({0, 1, 3}, [1, 1, 1, 1, 1]) == [(KeyRange(None, "k2"), ["0", "1"]), (KeyRange("k3", "k4"), ["3"])]
     assert runs({4}, [1, 1, 1, 1, 1]) == [(KeyRange("k4", None), ["4"])]
     assert runs(set(), [1, 1]) == []
 
 
-def test_small_segments_beside_a_touched_one_are_written_with_it() -> None:
+def test_small_file_ranges_beside_a_touched_one_are_written_with_it() -> None:
     assert runs({1}, [0, 1, 0, 0]) == [(KeyRange(None, "k3"), ["0", "1", "2"])]
 
 
-# --- publications -----------------------------------------------------------------------------------------------------
+# --- writes -----------------------------------------------------------------------------------------------------------
 
 
 def put(key: str, stamp: int, **more: object) -> Row:
@@ -105,14 +105,18 @@ def paths(lake: Lake, name: str = "latest") -> set[str]:
 
 
 def bring(lake: Lake, spark: SparkSession, rows: list[Row]) -> int:
-    """Lands rows, refreshes and publishes; how many rows were written."""
+    """Ingests rows, refreshes and publishes; how many rows were written."""
     put_in(lake, rows)
     lake.refresh(spark)
     return lake.publish(spark).rows
 
 
+@pytest.mark.slow
 def test_only_files_whose_keys_changed_are_written_anew(lake: Lake, spark: SparkSession) -> None:
-    with patch.object(key_ranges, "TARGET_FILE_BYTES", 2000), patch.object(publication, "SMALL_SEGMENT_BYTES", 0):
+    with (
+        patch.object(key_ranges, "SORTED_FILE_MEMORY_BYTES", 2000),
+        patch.object(public_table, "SMALL_FILE_RANGE_BYTES", 0),
+    ):
         rows = numbered([put(f"k/{number:03}", 1) for number in range(100)], 0, "r")
         bring(lake, spark, rows)
         before = paths(lake)
@@ -127,7 +131,10 @@ def test_only_files_whose_keys_changed_are_written_anew(lake: Lake, spark: Spark
 
 
 def test_minutes_that_are_over_stay_in_their_files(lake: Lake, spark: SparkSession) -> None:
-    with patch.object(key_ranges, "TARGET_FILE_BYTES", 2000), patch.object(publication, "SMALL_SEGMENT_BYTES", 0):
+    with (
+        patch.object(key_ranges, "SORTED_FILE_MEMORY_BYTES", 2000),
+        patch.object(public_table, "SMALL_FILE_RANGE_BYTES", 0),
+    ):
         rows = numbered([put("a", 1, received_at=number * 60_000_000) for number in range(100)], 0, "r")
         bring(lake, spark, rows)
         before = paths(lake, "traffic")
@@ -136,7 +143,7 @@ def test_minutes_that_are_over_stay_in_their_files(lake: Lake, spark: SparkSessi
 
 
 def test_one_key_is_found_by_statistics(lake: Lake, spark: SparkSession) -> None:
-    with patch.object(key_ranges, "TARGET_FILE_BYTES", 2000):
+    with patch.object(key_ranges, "SORTED_FILE_MEMORY_BYTES", 2000):
         bring(lake, spark, numbered([put(f"k/{number:03}", 1) for number in range(100)], 0, "r"))
     limits = sorted((file.min_values["key"], file.max_values["key"]) for file in lake.table("latest").files)
     assert len(limits) > 5
@@ -168,8 +175,9 @@ def test_marks_have_the_end_offsets(lake: Lake, spark: SparkSession) -> None:
     assert {name: lake.snapshot(name).offsets for name in PUBLIC} == {name: {"r": 2} for name in PUBLIC}
 
 
+@pytest.mark.slow
 def test_other_tool_reads_and_optimizes_the_table(lake: Lake, spark: SparkSession) -> None:
-    with patch.object(key_ranges, "TARGET_FILE_BYTES", 2000):
+    with patch.object(key_ranges, "SORTED_FILE_MEMORY_BYTES", 2000):
         rows = numbered([put(f"k/{number:03}", 1) for number in range(100)], 0, "r")
         bring(lake, spark, rows)
         for name in PUBLIC:
@@ -202,7 +210,10 @@ def test_a_state_that_is_being_made_anew_is_not_published(lake: Lake, spark: Spa
 
 
 def test_after_a_rebuild_keys_that_are_gone_are_in_no_file(lake: Lake, spark: SparkSession) -> None:
-    with patch.object(key_ranges, "TARGET_FILE_BYTES", 2000), patch.object(publication, "SMALL_SEGMENT_BYTES", 0):
+    with (
+        patch.object(key_ranges, "SORTED_FILE_MEMORY_BYTES", 2000),
+        patch.object(public_table, "SMALL_FILE_RANGE_BYTES", 0),
+    ):
         rows = numbered([put(f"k/{number:03}", 1) for number in range(100)], 0, "r")
         bring(lake, spark, rows)
         samples = lake.table("samples")
@@ -219,12 +230,13 @@ def test_times_of_the_log_can_be_compared_with_those_of_rows(lake: Lake, spark: 
     assert file.min_values["minute"] == datetime(1970, 1, 1, 0, 1, tzinfo=UTC)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_it_equals_a_model_whatever_happens_before(lake: Lake, spark: SparkSession, seed: int) -> None:
     samples, dice = RandomSamples(seed), random.Random(-seed)
     with (
-        patch.object(key_ranges, "TARGET_FILE_BYTES", dice.choice([1500, 4000, 32 << 20])),
-        patch.object(publication, "SMALL_SEGMENT_BYTES", dice.choice([0, 3000])),
+        patch.object(key_ranges, "SORTED_FILE_MEMORY_BYTES", dice.choice([1500, 4000, 32 << 20])),
+        patch.object(public_table, "SMALL_FILE_RANGE_BYTES", dice.choice([0, 3000])),
         patch.object(levels, "MIN_FILES_TO_MERGE", dice.choice([1, 2, 5])),
         patch.object(levels, "MAX_NEW_FILES", dice.choice([4, 256])),
     ):

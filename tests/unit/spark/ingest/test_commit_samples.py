@@ -23,8 +23,8 @@ from zenspark.lake.parquet_files import DataFile
 from zenspark.lake.quarantine import SalvageResult
 from zenspark.lake.specs import JOURNAL_SCHEMA
 from zenspark.lake.storage_path import StoragePath
-from zenspark.spark.ingest import samples as samples_module
-from zenspark.spark.ingest.samples import (
+from zenspark.spark.ingest import commit_samples
+from zenspark.spark.ingest.commit_samples import (
     MIN_SYSTEMATIC_BLOCKS,
     OffsetSpan,
     SamplesWriter,
@@ -82,7 +82,7 @@ def test_rows_that_another_recorder_has_brought_in_are_left_out(tmp_path: Path) 
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """A lake whose tasks run here, one after the other."""
-    monkeypatch.setattr(samples_module, "run_on_executors", run_on_executors)
+    monkeypatch.setattr(commit_samples, "run_on_executors", run_on_executors)
     return Lake(tmp_path / "lake")
 
 
@@ -138,7 +138,7 @@ def test_a_disk_that_is_full_fails_the_batch_and_leaves_nothing(
             raise OSError(errno.ENOSPC, "No space left on device")
         return usual(*given)
 
-    monkeypatch.setattr(samples_module, "write_rows", write)
+    monkeypatch.setattr(commit_samples, "write_rows", write)
     with pytest.raises(LakeError, match="No space left on device"):
         written(lake, path)
     assert lake.table("samples").location.files(suffix=".parquet") == []

@@ -1,13 +1,13 @@
-"""Publication: writes the public table of a derived table from its state.
+"""PublicTableWriter: writes the public table of a derived table from its state.
 
 The public table has the documented columns and one row per key, range or minute, sorted by one column (`key`,
 `source_zid`, `minute`) over all files, with statistics, so that readers skip files and row groups. Its marks are those
 of the state it was made from: the offset of every recorder up to which it is complete.
 
-Its files are *segments*: each has the rows from its least value up to the least value of the next (exclusive). A
-publication finds the segments with values that refreshes have changed since the last one and rewrites their rows; all
-other files stay. All added and removed files are one transaction. Files written by other tools are segments as well:
-files that overlap, or have no statistics, count as one segment.
+Its files are divided into *file ranges*: each has the rows from its least value up to the least value of the next
+(exclusive). A write finds the file ranges with values that refreshes have changed since the last one and rewrites their
+rows; all other files stay. All added and removed files are one transaction. Files written by other tools form file
+ranges as well: those that overlap, or have no statistics, are in one.
 """
 
 from __future__ import annotations
@@ -23,47 +23,46 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from zenspark.lake.delta_table import LakeTable, Transaction
+from zenspark.lake.derived.latest import literal_prefix
 from zenspark.lake.key_ranges import KeyRange, SortedTable, SortKey, write_sorted
 from zenspark.lake.levels import has_wildcard_keys, is_new
 from zenspark.lake.offset_marks import list_recorders, offset_app_versions, read_offsets
 from zenspark.lake.parquet_files import DataFile, read_batches
-from zenspark.spark.ingest.derived import REBUILDING, REBUILT, DerivedTableSpec, read_wild
-from zenspark.spark.ingest.latest import literal_prefix
+from zenspark.lake.pending_rows import REBUILT, STATE_VERSION
+from zenspark.spark.ingest.derived import REBUILDING, DerivedTableSpec, read_wild
 from zenspark.spark.ingest.write_files import run_on_executors
 
-STATE_VERSION = "state-version"
-"""Mark of a public table: the version of the state it was made from."""
 PUBLISH_LABEL = "publish"
 """Prefix of the names of its files."""
-SMALL_SEGMENT_BYTES = 256 << 10
-"""A smaller segment is rewritten together with an adjacent segment that changed."""
+SMALL_FILE_RANGE_BYTES = 256 << 10
+"""A smaller file range is rewritten together with an adjacent one that changed."""
 MAX_CHARACTER = chr(0x10FFFF)
 """Greater than every character of a key."""
 
 
 class PublishResult(NamedTuple):
-    """Duration and number of rows of a publication."""
+    """Duration and number of rows of a write."""
 
     seconds: float
     rows: int
 
 
-class Segment(NamedTuple):
-    """Files with the rows from `start` up to the start of the next segment; the first has no lower bound."""
+class FileRange(NamedTuple):
+    """Files with the rows from `start` up to the start of the next file range; the first has no lower bound."""
 
     start: SortKey | None
     files: list[DataFile]
 
 
-class SegmentRun(NamedTuple):
-    """Adjacent segments that are rewritten together."""
+class FileRangeRun(NamedTuple):
+    """Adjacent file ranges that are rewritten together."""
 
     range: KeyRange
     files: list[DataFile]
 
 
-class Publication:
-    """Publishes the state of one derived table to its public table."""
+class PublicTableWriter:
+    """Writes the public table of one derived table."""
 
     def __init__(self, definition: DerivedTableSpec, public: LakeTable, state: LakeTable) -> None:
         self.definition = definition
@@ -71,7 +70,7 @@ class Publication:
         self.state = state
         self._column = definition.order[0]
 
-    def publish(self, spark: SparkSession) -> PublishResult:
+    def write(self, spark: SparkSession) -> PublishResult:
         """Update the public table to the state in one transaction; commits nothing if nothing changed."""
         started = time.monotonic()
         is_ready = self.state.exists and not self.state.app_version(REBUILDING)
@@ -89,27 +88,27 @@ class Publication:
             )
         return PublishResult(time.monotonic() - started, sum(file.rows for file in added))
 
-    def _find_runs(self, spark: SparkSession) -> list[SegmentRun]:
-        """Find the segments to rewrite."""
+    def _find_runs(self, spark: SparkSession) -> list[FileRangeRun]:
+        """Find the file ranges to rewrite."""
         version = self.public.app_version(STATE_VERSION)
         if version is None or self.public.app_version(REBUILT) != (self.state.app_version(REBUILT) or 0):
-            return [SegmentRun(KeyRange(), self.public.files)]
+            return [FileRangeRun(KeyRange(), self.public.files)]
         touched = [file for file in self.state.files_since(version) if is_new(file)]
         if not touched:
             return []
-        segments = find_segments(self.public.files, self._column)
-        if len(segments) == 1:
-            return [SegmentRun(KeyRange(), segments[0].files)]
-        find = partial(find_touched, self._sorted_state, [segment.start for segment in segments])
+        file_ranges = find_file_ranges(self.public.files, self._column)
+        if len(file_ranges) == 1:
+            return [FileRangeRun(KeyRange(), file_ranges[0].files)]
+        find = partial(find_touched, self._sorted_state, [file_range.start for file_range in file_ranges])
         indices = {index for found in run_on_executors(spark, find, touched) for index in found}
-        return merge_adjacent(segments, indices)
+        return merge_adjacent(file_ranges, indices)
 
-    def _write(self, spark: SparkSession, runs: Sequence[SegmentRun]) -> list[DataFile]:
+    def _write(self, spark: SparkSession, runs: Sequence[FileRangeRun]) -> list[DataFile]:
         """Write the rows of these runs, one task per range that fits into memory."""
         state, public = self._sorted_state, SortedTable(self.public.location, self.public.spec, self._column)
         exact = [file for file in self.state.files if not has_wildcard_keys(file)]
         ranges = [part for run in runs for part in state.split(exact, run.range)]
-        write = partial(publish_range, self.definition, state, public, exact, self._read_wild() if runs else None)
+        write = partial(write_public_range, self.definition, state, public, exact, self._read_wild() if runs else None)
         return [file for files in run_on_executors(spark, write, ranges) for file in files]
 
     def _read_wild(self) -> pa.Table:
@@ -120,28 +119,28 @@ class Publication:
         return SortedTable(self.state.location, self.state.spec, self._column)
 
 
-# --- segments --------------------------------------------------------------------------------------------------------
+# --- file ranges -----------------------------------------------------------------------------------------------------
 
 
-def find_segments(files: Iterable[DataFile], column: str) -> list[Segment]:
-    """Return the segments of a table, by the statistics of its files; at least one."""
+def find_file_ranges(files: Iterable[DataFile], column: str) -> list[FileRange]:
+    """Return the file ranges of a table, by the statistics of its files; at least one."""
     limits = [(file.min_values.get(column), file.max_values.get(column), file) for file in files]
     if any(least is None or greatest is None for least, greatest, _ in limits):
-        return [Segment(None, [file for *_, file in limits])]
-    found: list[Segment] = []
+        return [FileRange(None, [file for *_, file in limits])]
+    file_ranges: list[FileRange] = []
     end: SortKey = None
     for least, greatest, file in sorted(limits, key=lambda each: each[:2]):
-        if not found:
-            found.append(Segment(None, []))
+        if not file_ranges:
+            file_ranges.append(FileRange(None, []))
         elif least > end:
-            found.append(Segment(least, []))
-        found[-1].files.append(file)
+            file_ranges.append(FileRange(least, []))
+        file_ranges[-1].files.append(file)
         end = greatest if end is None else max(end, greatest)
-    return found or [Segment(None, [])]
+    return file_ranges or [FileRange(None, [])]
 
 
 def find_touched(state: SortedTable, starts: Sequence[SortKey | None], file: DataFile) -> set[int]:
-    """Return the indices of segments, given by their `starts`, that contain values of a new file of the state."""
+    """Return the indices of file ranges, given by their `starts`, that contain values of a new file of the state."""
     batches = read_batches(state.location, file, state.spec, [state.column])
     values = pc.unique(pa.chunked_array([_decode_dictionary(batch.column(0)) for batch in batches]))
     if has_wildcard_keys(file):
@@ -149,7 +148,7 @@ def find_touched(state: SortedTable, starts: Sequence[SortKey | None], file: Dat
         return {
             index
             for first in spans
-            for index in range(_segment_index(starts, first), _segment_index(starts, first + MAX_CHARACTER) + 1)
+            for index in range(_file_range_index(starts, first), _file_range_index(starts, first + MAX_CHARACTER) + 1)
         }
     ordered = values.take(pc.sort_indices(values))
     return {index for index in range(len(starts)) if _has_value_in(ordered, starts, index)}
@@ -160,7 +159,7 @@ def _decode_dictionary(column: pa.Array) -> pa.Array:
 
 
 def _has_value_in(values: pa.Array, starts: Sequence[SortKey | None], index: int) -> bool:
-    """Whether one of the sorted values is in a segment."""
+    """Whether one of the sorted values is in a file range."""
     first = 0
     if starts[index] is not None:
         first = bisect_left(range(len(values)), starts[index], key=lambda at: values[at].as_py())
@@ -169,41 +168,43 @@ def _has_value_in(values: pa.Array, starts: Sequence[SortKey | None], index: int
     return index + 1 == len(starts) or bool(values[first].as_py() < starts[index + 1])
 
 
-def _segment_index(starts: Sequence[SortKey | None], value: SortKey) -> int:
-    """Return the index of the segment that contains a value."""
+def _file_range_index(starts: Sequence[SortKey | None], value: SortKey) -> int:
+    """Return the index of the file range that contains a value."""
     return bisect_right(range(1, len(starts)), value, key=lambda index: starts[index])
 
 
-def merge_adjacent(segments: Sequence[Segment], touched: Iterable[int]) -> list[SegmentRun]:
-    """Merge changed segments, and small ones next to them, into runs of adjacent segments."""
-    found: list[tuple[int, int]] = []
-    for index in sorted(_add_small_neighbours(segments, set(touched))):
-        if found and index == found[-1][1] + 1:
-            found[-1] = (found[-1][0], index)
+def merge_adjacent(file_ranges: Sequence[FileRange], touched: Iterable[int]) -> list[FileRangeRun]:
+    """Merge changed file ranges, and small ones next to them, into runs of adjacent ones."""
+    merged: list[tuple[int, int]] = []
+    for index in sorted(_add_small_neighbours(file_ranges, set(touched))):
+        if merged and index == merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], index)
         else:
-            found.append((index, index))
-    return [_make_run(segments, first, last) for first, last in found]
+            merged.append((index, index))
+    return [_make_run(file_ranges, first, last) for first, last in merged]
 
 
-def _add_small_neighbours(segments: Sequence[Segment], touched: set[int]) -> set[int]:
-    """Add the small segments that are adjacent to changed ones."""
+def _add_small_neighbours(file_ranges: Sequence[FileRange], touched: set[int]) -> set[int]:
+    """Add the small file ranges that are adjacent to changed ones."""
     small = {
-        at for at, segment in enumerate(segments) if sum(file.size for file in segment.files) < SMALL_SEGMENT_BYTES
+        at
+        for at, file_range in enumerate(file_ranges)
+        if sum(file.size for file in file_range.files) < SMALL_FILE_RANGE_BYTES
     }
     adjacent = {index + step for index in touched for step in (-1, 1)}
     return touched | (adjacent & small)
 
 
-def _make_run(segments: Sequence[Segment], first: int, last: int) -> SegmentRun:
-    end = segments[last + 1].start if last + 1 < len(segments) else None
-    files = [file for segment in segments[first : last + 1] for file in segment.files]
-    return SegmentRun(KeyRange(segments[first].start, end), files)
+def _make_run(file_ranges: Sequence[FileRange], first: int, last: int) -> FileRangeRun:
+    end = file_ranges[last + 1].start if last + 1 < len(file_ranges) else None
+    files = [file for file_range in file_ranges[first : last + 1] for file in file_range.files]
+    return FileRangeRun(KeyRange(file_ranges[first].start, end), files)
 
 
 # --- tasks ----------------------------------------------------------------------------------------------------------
 
 
-def publish_range(
+def write_public_range(
     definition: DerivedTableSpec,
     state: SortedTable,
     public: SortedTable,

@@ -49,7 +49,7 @@ from zenspark.spark.ingest.write_files import run_on_executors
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-log = logging.getLogger("zenspark.spark")
+logger = logging.getLogger("zenspark.spark")
 
 WRITER_EPOCH = "epoch:"
 MAX_WRITE_ATTEMPTS = 3
@@ -165,7 +165,8 @@ class SamplesWriter:
             try:
                 return self._commit_and_count(written, spans, batch)
             except BatchOvertaken:
-                log.info("batch %d is retried: other recorders committed samples concurrently", batch)
+                address = self.table.location.address
+                logger.info("%s: batch %d is retried: other recorders committed samples concurrently", address, batch)
         raise LakeError(self.table.location.address, f"batch {batch} was overtaken {MAX_BATCH_RETRIES} times")
 
     def _commit_and_count(self, written: WrittenFiles, spans: Mapping[str, OffsetSpan], batch: int) -> BatchResult:
@@ -173,15 +174,15 @@ class SamplesWriter:
         lost = self._commit(written, spans, batch) if spans else 0
         newest: datetime = max((file.max_values["received_at"] for file in written.files), default=None)  # type: ignore[assignment]
         rows = sum(file.rows for file in written.files)
-        aside = sum(item.num_rows for item in written.quarantined)
+        quarantined = sum(item.num_rows for item in written.quarantined)
         return BatchResult(
             batch,
             rows,
             sum(file.size for file in written.files),
             newest,
             {recorder: span.end for recorder, span in spans.items()},
-            quarantined=aside,
-            duplicates=sum(span.rows for span in spans.values()) - rows - aside,
+            quarantined=quarantined,
+            duplicates=sum(span.rows for span in spans.values()) - rows - quarantined,
             lost=lost,
         )
 
@@ -189,14 +190,16 @@ class SamplesWriter:
         """Commit files, offsets and epochs of a batch. Returns how many rows before it are lost."""
         reached = offset_app_versions({recorder: span.end for recorder, span in spans.items()})
         epochs = {f"{WRITER_EPOCH}{recorder}": self._epochs[recorder] for recorder in spans}
-        aside = {item.app_id: QUARANTINED for item in written.quarantined}
+        quarantined = {item.app_id: QUARANTINED for item in written.quarantined}
         deduplication = {DEDUPLICATION_MARK: self._deduplication_version + 1} if self._deduplicate else {}
         try:
             if not self._deduplicate:  # with deduplication the commit must be based on the version that was searched
                 self.table.refresh()
             self._check_owner(spans)
             lost = self._check_spans(spans, batch)
-            self.table.commit(Transaction(add=written.files, app_versions=epochs | aside | deduplication | reached))
+            self.table.commit(
+                Transaction(add=written.files, app_versions=epochs | quarantined | deduplication | reached)
+            )
         except CommitConflict as error:
             self._discard(written.files)
             self.table.refresh()
@@ -214,31 +217,37 @@ class SamplesWriter:
     def _write_slices(self, spark: SparkSession, slices: Sequence[Slice], batch: int) -> WrittenFiles:
         """Write slices by Spark tasks, one task each; blocks that no task can write are quarantined."""
         label = f"{batch:09}"
-        found = WrittenFiles()
+        written = WrittenFiles()
         failed = list(slices)
         write = partial(write_slice, self.table.location, label, self._duplicates(slices))
         for _ in range(MAX_WRITE_ATTEMPTS):
-            failed = self._run_tasks(spark, write, failed, found)
+            failed = self._run_tasks(spark, write, failed, written)
             if not failed:
-                return found
-        failed = self._run_tasks(spark, partial(salvage, self._lake, self.table.location, label), failed, found)
+                return written
+        failed = self._run_tasks(spark, partial(salvage, self._lake, self.table.location, label), failed, written)
         if failed:
             raise LakeError(self.table.location.address, f"the blocks of {failed[0].path} cannot be read one by one")
-        self._check_systematic(found)
-        for item in found.quarantined:
-            log.error(
-                "recorder %s: rows %d to %d quarantined: %s", item.recorder, item.start, item.end - 1, item.reason
+        self._check_systematic(written)
+        for item in written.quarantined:
+            logger.error(
+                "%s: rows %d to %d of recorder %s quarantined: %s; once they can be read, `zenspark lake retry`"
+                " ingests them",
+                self._lake.address,
+                item.start,
+                item.end - 1,
+                item.recorder,
+                item.reason,
             )
-        return found
+        return written
 
-    def _check_systematic(self, found: WrittenFiles) -> None:
+    def _check_systematic(self, written: WrittenFiles) -> None:
         """Raise LakeError if no block at all can be written, though the blocks are intact."""
-        is_systematic = not found.files and len(found.quarantined) >= MIN_SYSTEMATIC_BLOCKS
-        if is_systematic and not any(item.is_damaged for item in found.quarantined):
-            discard(self._lake, found.quarantined)
-            reason = found.quarantined[0].reason
+        is_systematic = not written.files and len(written.quarantined) >= MIN_SYSTEMATIC_BLOCKS
+        if is_systematic and not any(item.is_damaged for item in written.quarantined):
+            discard(self._lake, written.quarantined)
+            reason = written.quarantined[0].reason
             raise LakeError(
-                self.table.location.address, f"none of {len(found.quarantined)} blocks can be ingested: {reason}"
+                self.table.location.address, f"none of {len(written.quarantined)} blocks can be ingested: {reason}"
             )
 
     def _duplicates(self, slices: Sequence[Slice]) -> DuplicateOffsets:
@@ -250,20 +259,24 @@ class SamplesWriter:
         return self.table.app_version(DEDUPLICATION_MARK) or 0
 
     def _run_tasks(
-        self, spark: SparkSession, write: Callable[[Slice], SalvageResult], slices: Sequence[Slice], found: WrittenFiles
+        self,
+        spark: SparkSession,
+        write: Callable[[Slice], SalvageResult],
+        slices: Sequence[Slice],
+        written: WrittenFiles,
     ) -> list[Slice]:
         """Run a task per slice. Returns the slices with data errors; raises LakeError for any other error."""
         outcomes = run_on_executors(spark, partial(run_task, write), slices)
         failures = [outcome for outcome in outcomes if isinstance(outcome, TaskFailure)]
         for outcome in outcomes:
             if isinstance(outcome, SalvageResult):
-                found.files += outcome.files
-                found.quarantined += outcome.quarantined
+                written.files += outcome.files
+                written.quarantined += outcome.quarantined
         for failure in failures:
-            log.info("task failed: %s", failure.stack)
+            logger.info("%s: Spark task failed: %s", self.table.location.address, failure.stack)
         other = next((failure for failure in failures if not failure.is_data), None)
         if other is not None:
-            self._discard(found.files)
+            self._discard(written.files)
             raise LakeError(self.table.location.address, other.cause)
         return [part for part, outcome in zip(slices, outcomes, strict=True) if isinstance(outcome, TaskFailure)]
 

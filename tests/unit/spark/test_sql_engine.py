@@ -1,0 +1,29 @@
+"""Errors of Spark in one line; tests/spark/test_sql.py asks questions."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+
+from zenspark.spark.sql_engine import MAX_MESSAGE, format_error
+
+TABLES = ["samples", "latest"]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (AnalysisException("one\n\ntwo\n\nJVM stacktrace:\n\tat x"), "the query cannot be understood: one two"),
+        (PySparkException("broken\n\tat a.b.C"), "the query failed: broken"),
+        (
+            PySparkException("Traceback\nzenspark.errors.UsageError: key expression 'a//b', position 2: bad\n\tat x"),
+            "key expression 'a//b', position 2: bad",
+        ),
+    ],
+)
+def test_one_line(error: PySparkException, said: str) -> None:
+    assert format_error(error, TABLES) == said
+
+
+def test_a_long_message_is_shortened() -> None:
+    assert len(format_error(PySparkException("x" * 1000), TABLES)) < MAX_MESSAGE + 40
