@@ -1,5 +1,6 @@
 """What every test run shares: it says which build it tests, and refuses the wrong one."""
 
+import gc
 import logging
 import os
 import signal
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import zenspark
+from tests.class_archive import share
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")  # how long an example takes says nothing where others work, too
@@ -21,8 +23,28 @@ def pytest_report_header() -> str:
 def pytest_sessionstart() -> None:
     """Begins as if somebody had started the tests by hand."""
     _refuse_the_wrong_build()
+    share()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        os.environ.pop("COVERAGE_PROCESS_CONFIG", None)  # commands that tests start load what they load without it
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so it is in the background of a script, and in all children
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Collects no garbage while tests are collected: nearly everything made then stays."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Leaves what was made so far out of garbage collection: `gc.collect` in a test looks at what tests made."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Lets extension modules free what they have: some print what is left at the end."""
+    gc.unfreeze()
 
 
 def _refuse_the_wrong_build() -> None:

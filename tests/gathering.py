@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from zenspark.transport.connection import Send
 from zenspark.transport.handshake import Identity
 from zenspark.transport.multicast import GroupEvent, GroupSession, GroupSettings, JoinDue, MemberEvent
-from zenspark.transport.receiver import Closed, MessageReceived, PushRun
+from zenspark.transport.receiver import Closed, MessageReceived
 from zenspark.wire.codec import encode
+from zenspark.wire.columns import PushRun
 from zenspark.wire.messages import NetworkMessage
 from zenspark.wire.values import Priority, WhatAmI, ZenohId
 

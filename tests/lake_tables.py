@@ -1,4 +1,4 @@
-"""Samples that are in a lake without having been landed, and derived tables as plain values to compare with a model."""
+"""Samples put into a lake without ingestion, and derived tables as plain values to compare with a model."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tests import lake_model
 from tests.lake_model import Gap, Minute, Row
 from zenspark.journal.block_codec import DICTIONARY_TYPE, with_text_type
 from zenspark.lake.delta_table import Transaction
+from zenspark.lake.lake import Lake
 from zenspark.lake.offset_marks import offset_app_versions
 from zenspark.lake.parquet_files import DataFileWriter
 from zenspark.lake.partitioning import split_by_partition
 from zenspark.lake.specs import GAPS, JOURNAL_SCHEMA, LATEST, SAMPLES, TRAFFIC
-from zenspark.spark.lake import Lake
 
 PUBLIC = {spec.name: spec.schema for spec in (LATEST, GAPS, TRAFFIC)}
 
 
 def put_in(lake: Lake, rows: Sequence[Row], more: Mapping[str, int] | None = None, reached: bool = True) -> None:
-    """Commits samples to a lake as a landing would: by partition, with the offsets behind them, and `more` marks."""
+    """Commits samples to a lake as an ingestion would: by partition, with the offsets behind them, and `more` marks."""
     samples = lake.table("samples")
-    files = DataFileWriter(samples.location, SAMPLES, "test")
+    files = DataFileWriter(samples.location, SAMPLES, f"{0:09}")
     table = (
         pa.Table.from_pylist(list(rows), schema=JOURNAL_SCHEMA)
         .cast(with_text_type(JOURNAL_SCHEMA, DICTIONARY_TYPE))

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 REFUSAL = b"""<?xml version="1.0" encoding="UTF-8"?>
 <Error><Code>SignatureDoesNotMatch</Code><Message>The signature does not match.</Message></Error>"""
+POLL_SECONDS = 0.01
+"""How often the server looks whether it is to end; the default of half a second is how long each `close` would take."""
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "expect"}
 
 
@@ -43,7 +45,7 @@ class S3Proxy:
 
         server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(POLL_SECONDS,), daemon=True).start()
         return server
 
     def _answer(self, request: BaseHTTPRequestHandler) -> None:

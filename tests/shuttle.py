@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from zenspark.transport.connection import Connection, ConnectionState, Event, PeerIdentified, Send, SessionRequested
 from zenspark.transport.handshake import Acceptor, Capabilities, Identity, Initiator, Opened
-from zenspark.transport.receiver import Closed, MessageReceived, PushRun
+from zenspark.transport.receiver import Closed, MessageReceived
 from zenspark.wire.codec import encode
+from zenspark.wire.columns import PushRun
 from zenspark.wire.messages import NetworkMessage
 from zenspark.wire.values import WhatAmI, ZenohId
 

@@ -574,18 +574,21 @@ def test_qos_is_known_by_number_kind_and_m(name: str) -> None:
     assert isinstance(error, UnknownExtension)
     assert error.extension == 1
     other = accepted(with_extension(name, "41 01 08"))
-    assert (other.qos, other.exts) == (QoS(), (Extension(0x41, b"\x08"),))
+    assert (other.qos or QoS(), other.exts) == (QoS(), (Extension(0x41, b"\x08"),))
 
 
 @every_network_message
 def test_absent_qos_is_data_and_drop(name: str) -> None:
     """MR-118, MR-136, MR-139: without the extension every message is of priority Data and may be dropped,
-    requests and declarations too.
+    requests and declarations too. A RESPONSE differs from one that says so: without, it is treated like its REQUEST.
     """
     head, tail = QOS_PLACES[name]
     message = exact(f"{head} {tail}")
-    assert message.qos == QoS(Priority.DATA, Congestion.DROP, express=False)
-    assert encode(accepted(with_extension(name, "21 05"))) == drawn(f"{head} {tail}")
+    is_response = name == "RESPONSE"
+    assert message.qos == (None if is_response else QoS(Priority.DATA, Congestion.DROP, express=False))
+    explicit = with_extension(name, "21 05")
+    assert accepted(explicit).qos == QoS(Priority.DATA, Congestion.DROP, express=False)
+    assert encode(accepted(explicit)) == drawn(explicit if is_response else f"{head} {tail}")
 
 
 @pytest.mark.parametrize(

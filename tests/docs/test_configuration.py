@@ -9,12 +9,13 @@ from collections.abc import Iterator
 import pytest
 
 from tools import generate_configuration
-from tools.generate_configuration import REFUSED, TARGET, USED, WARNED, main
+from tools.generate_configuration import BEGIN, END, REFUSED, TARGET, USED, WARNED, main
 from zenspark.config.config import Config
 from zenspark.config.schema import MODES, ConfigError, leaf_keys
 from zenspark.config.settings import Settings
 
-ROWS = dict(re.findall(r"^\| `([\w/]+)` \| .* \| ([^|]+) \|$", TARGET.read_text(), re.MULTILINE))
+KEYS = TARGET.read_text().partition(BEGIN)[2].partition(END)[0]
+ROWS = dict(re.findall(r"^\| `([\w/]+)` \| .* \| ([^|]+) \|$", KEYS, re.MULTILINE))
 
 
 def test_the_table_is_fresh(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

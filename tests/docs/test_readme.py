@@ -1,4 +1,7 @@
-"""What the README shows is what happens: its Python is run, its `zenspark` commands too, and the outputs compared."""
+"""What README and docs/decode.md show is what happens: their Python and `zenspark` commands are run, outputs compared.
+
+`tests/spark` runs what needs Spark: the demo, and the Python that imports PySpark.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,29 @@ from pathlib import Path
 
 import pytest
 
-from zenspark.cli import main
+from zenspark.cli import COMMANDS, main
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+ROOT = Path(__file__).resolve().parents[2]
+README, DECODE = ROOT / "README.md", ROOT / "docs" / "decode.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-BLOCKS = BLOCK.findall(README.read_text())
+BLOCKS = [*BLOCK.findall(README.read_text()), *BLOCK.findall(DECODE.read_text()), ("end", "")]
 SNIPPETS = [
     (code, BLOCKS[index + 1][1])
     for index, (language, code) in enumerate(BLOCKS)
-    if language == "python" and BLOCKS[index + 1][0] == "text"
+    if language == "python" and BLOCKS[index + 1][0] == "text" and "pyspark" not in code
 ]
-COMMANDS = [text.partition("\n") for language, text in BLOCKS if language == "console"]
-SHOWN = [(line.split("zenspark ", 1)[1], output) for line, _, output in COMMANDS if "zenspark " in line and output]
+DEMO = "$ zenspark demo"
+"""It runs until it is interrupted: tests/spark/test_up.py compares what it prints."""
+CONSOLE = [text.partition("\n") for language, text in BLOCKS if language == "console"]
+SHOWN = [
+    (line.removeprefix("$ zenspark "), output)
+    for line, _, output in CONSOLE
+    if line.startswith("$ zenspark ") and line != DEMO and output and not output.startswith("$ ")
+]
 
 
 def test_there_is_something_to_check() -> None:
-    assert len(SNIPPETS) >= 2
+    assert len(SNIPPETS) >= 4
     assert SHOWN
 
 
@@ -46,6 +56,24 @@ def test_commands_print_what_is_shown(
     assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == expected.splitlines()
 
 
+def test_every_command_that_is_named_exists() -> None:
+    named = re.findall(r"^\$ zenspark (\w+)|`zenspark (\w+)", README.read_text(), re.MULTILINE)
+    assert {first or second for first, second in named} <= set(COMMANDS)
+
+
+def test_every_link_leads_somewhere() -> None:
+    for page in (README, DECODE):
+        for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), target
+    performance = (ROOT / "docs" / "performance.md").read_text()
+    headings = {
+        re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        for title in re.findall(r"^#+ (.*)$", performance, re.MULTILINE)
+    }
+    for anchor in re.findall(r"docs/performance\.md#([^)]+)\)", README.read_text()):
+        assert anchor in headings
+
+
 def test_the_test_command_is_the_one_ci_runs() -> None:
     assert "$ make test\n" in README.read_text()
-    assert "\nmake test\n" in (README.parent / ".ci" / "run").read_text()
+    assert "\nmake test\n" in (ROOT / ".ci" / "run").read_text()

@@ -17,8 +17,9 @@ from tests.waiting import PATIENCE
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.transport.connection import Connection, Event, Send
 from zenspark.transport.handshake import Capabilities, Identity, Initiator, Opened
-from zenspark.transport.receiver import Closed, MessageReceived, PushRun
+from zenspark.transport.receiver import Closed, MessageReceived
 from zenspark.wire.codec import encode
+from zenspark.wire.columns import PushRun
 from zenspark.wire.messages import Frame, NetworkMessage, TransportMessage
 from zenspark.wire.values import WhatAmI, ZenohId
 

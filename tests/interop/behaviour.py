@@ -473,7 +473,7 @@ def cancelled_queries(z: Api) -> object:
 
     def slowly(_: object) -> None:
         entered.set()
-        time.sleep(0.2)
+        until(lambda: token.is_cancelled)  # the other thread is in cancel(), and waits for this callback
         done.append("reply")
 
     answering = session.declare_queryable("q", lambda query: query.reply("q", "x"))

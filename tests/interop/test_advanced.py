@@ -9,7 +9,6 @@ import pytest
 
 from tests.interop.reference import Reference, eventually, ours, reference, unused
 from tests.waiting import PATIENCE
-from zenspark.api.entities import Publisher
 from zenspark.api.ext import (
     AdvancedPublisher,
     CacheConfig,
@@ -21,6 +20,7 @@ from zenspark.api.ext import (
 )
 from zenspark.api.ext.advanced.subscriber import SampleRecovery
 from zenspark.api.open import open
+from zenspark.api.publisher import Publisher
 from zenspark.api.session import Session
 from zenspark.types.sample import Sample
 

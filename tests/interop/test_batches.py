@@ -189,7 +189,7 @@ def test_we_receive_what_they_put(both: tuple[zenspark.Session, Theirs]) -> None
         express=True,
         timestamp=theirs.new_timestamp(),
     )
-    theirs.delete("k/x")
+    theirs.delete("k/x", congestion_control=zenoh.CongestionControl.BLOCK)
     rows = received(subscriber, len(sent) + 2).to_pylist()
     assert [row["payload"] for row in rows if row["key"] == "k/x"] == [*sent, None]
     (full,) = (row for row in rows if row["key"] == "k/y")
@@ -202,9 +202,17 @@ def test_we_receive_what_they_put(both: tuple[zenspark.Session, Theirs]) -> None
 def test_what_they_published_is_published_again_as_it_was(both: tuple[zenspark.Session, Theirs]) -> None:
     ours, theirs = both
     subscriber = ours_hear(ours, theirs)
+    block = zenoh.CongestionControl.BLOCK  # on a busy machine others may be dropped, also by their router
     for size in (8, 100_000):
-        theirs.put("k/x", bytes(size), encoding="text/plain", attachment=b"a", timestamp=theirs.new_timestamp())
-    theirs.delete("k/x", attachment=b"b")
+        theirs.put(
+            "k/x",
+            bytes(size),
+            encoding="text/plain",
+            attachment=b"a",
+            timestamp=theirs.new_timestamp(),
+            congestion_control=block,
+        )
+    theirs.delete("k/x", attachment=b"b", congestion_control=block)
     first = received(subscriber, 3)
     subscriber.undeclare()
     heard = Heard(theirs, ours)

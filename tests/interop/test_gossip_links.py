@@ -110,6 +110,13 @@ def test_a_peer_of_one_of_two_linked_routers_receives_everything_once(kinds: str
         subscriber.undeclare()
 
 
+@pytest.mark.parametrize("kinds", ["".join(kinds) for kinds in itertools.product("ze", repeat=3)])
+def test_a_peer_that_connects_to_a_router_and_a_peer_at_once_links_the_two_not_to_each_other(kinds: str) -> None:
+    edges = ((0, 2), (1, 2))
+    with network(kinds, ("rpp", edges)) as sessions:
+        assert links_at_rest(sessions, edges) == set(edges)
+
+
 def _is_connected(size: int, edges: Iterable[Edge]) -> bool:
     parts = [{node} for node in range(size)]
     for edge in edges:

@@ -23,6 +23,7 @@ from zenspark.wire.messages import (
     Declare,
     DeclareToken,
     Frame,
+    Interest,
     Join,
     NetworkMessage,
     Put,
@@ -32,7 +33,7 @@ from zenspark.wire.messages import (
     Response,
     ResponseFinal,
 )
-from zenspark.wire.values import TimeUnit, WhatAmI, WireExpr, ZenohId
+from zenspark.wire.values import InterestMode, TimeUnit, WhatAmI, WireExpr, ZenohId
 
 pytestmark = pytest.mark.interop
 
@@ -374,3 +375,36 @@ def test_a_member_is_answered_and_its_tokens_are_alive_until_it_leaves(group: st
             meet(mine, theirs, "f1")
         hand.leave()
         assert eventually(lambda: tokens == [("PUT", "alive/1"), ("DELETE", "alive/1")])
+
+
+def test_the_interest_of_a_member_is_answered_and_disturbs_no_other_member(group: str) -> None:
+    """eclipse-zenoh answers none in a group, and takes no tokens from there."""
+    with contextlib.ExitStack() as stack:
+        mine = stack.enter_context(our_peer(group))
+        theirs = stack.enter_context(their_peer(group))
+        hand = Hand(stack.enter_context(contextlib.closing(join(Endpoint.parse(group)))))
+        meet(mine, theirs, "f1")
+        token = mine.session.liveliness().declare_token("alive/mine")
+        theirs.tell("token alive/theirs")
+        mine.session.declare_queryable("alive/queryable", lambda query: query.drop())
+        wanted = Interest(
+            id=5, mode=InterestMode.CURRENT, tokens=True, queryables=True, wire_expr=WireExpr(0, "alive/*")
+        )
+
+        def declared() -> list[tuple[int | None, str]]:
+            """What was declared for the interest, and undeclared; eclipse-zenoh tells of its subscribers, too."""
+            hand.hears(Declare)
+            found = [(each.interest_id, each.body.NAME) for each in hand.heard if isinstance(each, Declare)]
+            return [each for each in dict.fromkeys(found) if each != (None, "D_SUBSCRIBER")]
+
+        def is_answered() -> bool:
+            hand.say(wanted)  # again, for a datagram may be lost
+            return (5, "D_FINAL") in declared()
+
+        assert eventually(is_answered)
+        assert declared() == [(5, "D_TOKEN"), (5, "D_FINAL")]
+        assert [line for line in theirs.tell("get alive/queryable") if line.startswith("reply")] == []
+        token.undeclare()
+        assert eventually(lambda: declared()[2:] == [(None, "U_TOKEN")])
+        mine.put("test/end")
+        assert eventually(lambda: Ear(theirs).has("test/end x"))

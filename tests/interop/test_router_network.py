@@ -291,12 +291,13 @@ def test_clients_and_peers_of_both_kinds_share_a_router(router: str) -> None:
         net.check()
 
 
+@pytest.mark.parametrize("gossip", [True, False])
 @pytest.mark.parametrize("kinds", ["oo", "ot", "tt"])
-def test_peers_without_a_link_reach_each_other_through_our_router(kinds: str) -> None:
-    """They listen nowhere, so they cannot connect to each other; they tell the router so."""
+def test_peers_without_a_link_reach_each_other_through_our_router(kinds: str, gossip: bool) -> None:
+    """They listen nowhere, so they cannot connect to each other; they tell the router so, whether it gossips or not."""
     with contextlib.ExitStack() as stack:
         place = unused()
-        router = zenspark.open(config(zenspark, "router", [place]))
+        router = zenspark.open(config(zenspark, "router", [place], gossip=gossip))
         stack.callback(router.close)
         net = Net(stack, "", [])
         net.places.append(place)

@@ -238,6 +238,7 @@ def test_replies_with_a_qos_of_their_own_arrive(asker: str, way: str) -> None:
             query.reply("q/1", "own", congestion_control=zenspark.CongestionControl.BLOCK, **qos)
             query.reply("q/2", "default")
             query.reply_del("q/3", priority=zenspark.Priority.REAL_TIME)
+            query.reply("q/4", "droppable", congestion_control=zenspark.CongestionControl.DROP)
 
     client = {"mode": "client", "connect__endpoints": [locator]}
     with contextlib.ExitStack() as stack:
@@ -249,9 +250,17 @@ def test_replies_with_a_qos_of_their_own_arrive(asker: str, way: str) -> None:
         querier = queriers.declare_querier("q/*", timeout=SECONDS)
         until(lambda: querier.matching_status.matching)
         samples = {str(reply.ok.key_expr): reply.ok for reply in querier.get() if reply.ok is not None}
-        assert set(samples) == {"q/1", "q/2", "q/3"}
+        assert set(samples) == {"q/1", "q/2", "q/3", "q/4"}
         if "eclipse" not in (asker, way):
-            treated = {key: (sample.priority.name, sample.express) for key, sample in samples.items()}
-            assert treated == {"q/1": ("BACKGROUND", True), "q/2": ("DATA", False), "q/3": ("REAL_TIME", False)}
+            treated = {
+                key: (sample.priority.name, sample.express, sample.congestion_control.name)
+                for key, sample in samples.items()
+            }
+            assert treated == {
+                "q/1": ("BACKGROUND", True, "BLOCK"),
+                "q/2": ("DATA", False, "BLOCK"),
+                "q/3": ("REAL_TIME", False, "BLOCK"),
+                "q/4": ("DATA", False, "DROP"),
+            }
         queryable.undeclare()
         querier.undeclare()

@@ -99,9 +99,15 @@ class World:
         return self.nodes[other].role
 
     def _brokers(self, router: int, *peers: int) -> bool:
-        """Whether a router carries between two peers: zenspark's do where gossip tells that they have no link."""
-        can_tell = all(self.nodes[node].has_gossip for node in (router, *peers))
+        """Whether a router carries between two peers: zenspark's do where the peers' gossip tells that they have no
+        link, whether the router itself gossips or not."""
+        can_tell = all(self.nodes[peer].has_gossip for peer in peers)
         return self.nodes[router].package == "z" and can_tell and frozenset(peers) not in self.links
+
+    def _is_network_link(self, one: int, other: int) -> bool:
+        """Whether two nodes belong to one network of routers and relays, in which messages go along trees."""
+        roles = {self.role_beside(one, other), self.role_beside(other, one)}
+        return roles in ({"relay"}, {"router"})
 
     def reached(self, source: int) -> set[int]:
         """The nodes that what a node sends must reach, itself among them."""
@@ -112,15 +118,24 @@ class World:
         return self._spread(source, lambda _node, _source, _target: True)
 
     def _spread(self, source: int, hands_on: Callable[[int, int, int], bool]) -> set[int]:
-        waiting = [(source, other) for other in self.neighbours(source)]
+        """The nodes at the ends of all paths. A path never comes back to the node where it entered a network: in a ring
+        of routers the one that a peer sent to does not receive the message from the others."""
+        waiting = [self._hop(None, source, other) for other in self.neighbours(source)]
         seen = set(waiting)
         while waiting:
-            before, node = waiting.pop()
+            before, node, entry = waiting.pop()
             for other in self.neighbours(node):
-                if (node, other) not in seen and hands_on(node, before, other):
-                    seen.add((node, other))
-                    waiting.append((node, other))
-        return {source} | {node for _, node in seen}
+                hop = self._hop(entry, node, other)
+                if hop not in seen and other != hop[2] and hands_on(node, before, other):
+                    seen.add(hop)
+                    waiting.append(hop)
+        return {source} | {node for _, node, _ in seen}
+
+    def _hop(self, entry: int | None, node: int, other: int) -> tuple[int, int, int | None]:
+        """One hop from a node, with the node where the message entered the network if the hop is within one."""
+        if not self._is_network_link(node, other):
+            return node, other, None
+        return node, other, node if entry is None else entry
 
     # --- namespaces
 

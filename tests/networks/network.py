@@ -37,9 +37,18 @@ class Difference:
 
     kind: str
     text: str
+    querier: tuple[int, str, str] | None = None
+    """Node, key and target of the querier that does not match, or whose query is missing."""
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.text}"
+
+
+def without_consequences(differences: list[Difference]) -> list[Difference]:
+    """Leave out that a querier does not match where its query is missing: an eclipse-zenoh router that passes it on to
+    no queryable says so in its reply to the querier's INTEREST, and the missing query is judged by itself."""
+    unanswered = {each.querier for each in differences if each.kind == "missing query"}
+    return [each for each in differences if each.kind != "matching" or each.querier not in unanswered - {None}]
 
 
 @dataclass
@@ -75,7 +84,7 @@ def run(scenario: Scenario, pool: Pool) -> Outcome:
             network.differences.append(Difference("failure", str(error)))
     finally:
         network.kill()
-    outcome.differences = network.differences
+    outcome.differences = without_consequences(network.differences)
     outcome.seconds = time.monotonic() - began
     return outcome
 
@@ -261,7 +270,10 @@ class Network:
                     continue  # eclipse-zenoh's queriers often do not notice what answers them
                 if wanted != is_matching:
                     text = f"{entity.kind} {entity.key} at {node} ({entity.target}): {is_matching}"
-                    found.append(Difference("matching", text))
+                    is_unmatched = entity.kind == "querier" and not is_matching
+                    found.append(
+                        Difference("matching", text, (node, entity.key, entity.target) if is_unmatched else None)
+                    )
         return found
 
     def _liveliness(self) -> list[Difference]:
@@ -518,4 +530,5 @@ class Answers:
     def _differ(self, kind: str, text: str) -> None:
         question = self.question
         what = f"{question.id} {question.key} from {question.node} ({question.target}, {question.consolidation})"
-        self.differences.append(Difference(kind, f"{what}: {text}"))
+        querier = (question.node, question.key, question.target) if kind == "missing query" else None
+        self.differences.append(Difference(kind, f"{what}: {text}", querier))

@@ -209,7 +209,8 @@ class _Drawing:
             node = self.draw.choice(sorted(self.up))
             steps.append(Step(self.draw.choice(("close", "kill")), node))
             is_alone = sum(each.role == "router" for each in self.nodes) < 2
-            if self.chance(0.5 if self.nodes[node].role != "router" or is_alone else 0.05):
+            comes_back = self.chance(0.5 if self.nodes[node].role != "router" or is_alone else 0.05)
+            if comes_back and self._can_open(node):
                 steps.append(Step("open", node))
         return steps
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.networks.model import World, includes, intersects
+from tests.networks.network import Difference, without_consequences
 from tests.networks.scenario import Entity, Message, Node, Question, Role, scenario
 
 KEYS = (
@@ -61,6 +62,8 @@ def world(roles: str, *links: tuple[int, int]) -> World:
         ("pe re re pe", [(0, 1), (1, 2), (2, 3)], {0, 1, 2, 3}),
         ("re pe re", [(0, 1), (1, 2)], {0, 1}),
         ("re re re", [(0, 1)], {0, 1}),
+        ("pe re re re pe", [(0, 1), (1, 2), (2, 3), (3, 1), (1, 4)], {0, 1, 2, 3}),
+        ("pe re re re pe", [(0, 1), (1, 2), (2, 3), (3, 1), (3, 4)], {0, 1, 2, 3, 4}),
     ],
 )
 def test_who_is_reached_by_the_first(roles: str, links: list[tuple[int, int]], reached: set[int]) -> None:
@@ -72,6 +75,21 @@ def test_relays_of_zenspark_reach_each_other_through_any_of_them() -> None:
     line.nodes = [replace(node, relays=True) for node in line.nodes]
     assert line.reached(0) == {0, 1, 2}
     assert line.reached(2) == {0, 1, 2, 3}
+
+
+def test_what_enters_a_ring_of_relays_does_not_come_back_to_its_entry() -> None:
+    ring = world("pe rz pz pz pe", (0, 1), (1, 2), (2, 3), (3, 1), (1, 4))
+    ring.nodes = [replace(node, relays=True, has_gossip=False) for node in ring.nodes]
+    assert ring.reached(0) == {0, 1, 2, 3}
+    assert ring.connected(0) == {0, 1, 2, 3, 4}
+
+
+def test_a_router_without_gossip_carries_between_peers_that_have_told_of_their_links() -> None:
+    pair = world("pe rz pe", (0, 1), (1, 2))
+    pair.nodes = [replace(node, has_gossip=node.role == "peer") for node in pair.nodes]
+    assert pair.reached(0) == {0, 1, 2}
+    pair.nodes = [replace(node, has_gossip=node.role == "router") for node in pair.nodes]
+    assert pair.reached(0) == {0, 1}
 
 
 def test_who_must_and_who_may_receive() -> None:
@@ -97,8 +115,33 @@ def test_who_must_be_asked() -> None:
     assert pair.replies(Question("g", 0, "a/b", "ALL", "NONE"), whole) == ["a/b"]
 
 
+def test_a_client_is_opened_where_it_can_connect() -> None:
+    for seed in (*range(200), 5011):
+        drawn, up = scenario(seed), set[int]()
+        for step in (step for phase in drawn.phases for step in phase.steps):
+            node = drawn.nodes[step.node]
+            if step.do != "open":
+                up.discard(step.node)
+                continue
+            assert node.role != "client" or up & set(node.connects), (seed, step)
+            up.add(step.node)
+
+
 def test_a_seed_is_one_scenario() -> None:
     assert scenario(7) == scenario(7)
     assert scenario(7) != scenario(8)
     roles = {role for seed in range(200) for role in (node.role for node in scenario(seed).nodes)}
     assert roles == {"router", "peer", "client"}
+
+
+# --- what is judged -------------------------------------------------------------------------------
+
+
+def test_a_querier_without_its_query_is_one_difference() -> None:
+    missing = Difference("missing query", "b from 2", (2, "b", "ALL_COMPLETE"))
+    unmatched = Difference("matching", "b at 2: False", (2, "b", "ALL_COMPLETE"))
+    elsewhere = Difference("matching", "b at 3: False", (3, "b", "ALL_COMPLETE"))
+    of_a_publisher = Difference("matching", "b at 2: True")
+    found = [missing, unmatched, elsewhere, of_a_publisher, Difference("missing query", "none of a, b")]
+    assert without_consequences(found) == [each for each in found if each is not unmatched]
+    assert without_consequences([unmatched, elsewhere]) == [unmatched, elsewhere]

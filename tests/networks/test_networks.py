@@ -14,6 +14,12 @@ pytest.importorskip("zenoh")
 
 pytestmark = pytest.mark.interop
 
+PEERS_TELL_A_SILENT_ROUTER = 2138
+"""Peers with gossip at a router without: it knows their links, and carries between those that have none."""
+PEERS_AT_THE_ENTRY_OF_A_RING = 2237
+"""Two peers of eclipse-zenoh without gossip at one router, which is in a ring of relays."""
+SEEDS = (*range(1, 13), PEERS_TELL_A_SILENT_ROUTER, PEERS_AT_THE_ENTRY_OF_A_RING)
+
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Pool]:
@@ -21,7 +27,7 @@ def pool() -> Iterator[Pool]:
         yield processes
 
 
-@pytest.mark.parametrize("seed", range(1, 13))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_everything_arrives_once_where_it_must(seed: int, pool: Pool) -> None:
     verdict = Judge(scenario(seed), pool).judge()
     assert not verdict.findings, str(verdict)

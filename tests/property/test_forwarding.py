@@ -16,13 +16,13 @@ from zenspark.errors import LimitExceeded
 from zenspark.router.face import Face
 from zenspark.router.linkstate.network import TREES_DELAY_SECONDS
 from zenspark.router.router import Router, RouterPolicy
-from zenspark.router.routing.forwarding import ForwardingPlanner, plans_by_peer
+from zenspark.router.routing.forwarding import ForwardingPlanner, plans_by_neighbour
 from zenspark.router.timestamping import TimestampPolicy
 from zenspark.transport.framing import decompress
 from zenspark.transport.outbox import Outbox
-from zenspark.transport.receiver import FrameReceiver, LaneParameters, MessageReceived, PushRun
+from zenspark.transport.receiver import FrameReceiver, LaneParameters, MessageReceived
 from zenspark.wire.codec import encode, encode_link_states
-from zenspark.wire.columns import BatchDecoder, Framing, PushColumns, RowForwarder, StopReason
+from zenspark.wire.columns import BatchDecoder, Framing, PushColumns, PushRun, RowForwarder, StopReason
 from zenspark.wire.declare import replace
 from zenspark.wire.messages import (
     Declare,
@@ -182,7 +182,7 @@ class InColumns(World):
         for row in range(len(columns)):
             if courses[columns.template_index[row]].is_local:
                 self.heard.append(local_row(pushes, row))
-        for target, share in plans_by_peer(courses):
+        for target, share in plans_by_neighbour(courses):
             relay = RowForwarder(columns, 0, len(columns), bytes(share.lanes), share.heads, OWN.to_bytes())
             while relay.lane >= 0:
                 try:

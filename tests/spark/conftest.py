@@ -16,7 +16,12 @@ from zenspark.spark.engine import DRIVER_JAVA_OPTIONS, spark_session
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Two cores, and what users get from `spark_session`, with the Java options of the ingest process."""
-    config = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    config = {
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        # hundreds of small queries: compiling each would cost more than a third of the processor time of all
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
     session = spark_session("local[2]", config=config, java_options=DRIVER_JAVA_OPTIONS)
     yield session
     session.stop()
@@ -24,10 +29,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several processes share the tests, those that need the Spark of this process are for one of them."""
+    """Where several processes share the tests, those that need the Spark of their process are for two of them.
+
+    Tests of the lake are one half, all others are the other: each half starts Spark once.
+    """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            is_lake = item.path.name.startswith("test_lake") or item.path.parent.name == "world"
+            item.add_marker(pytest.mark.xdist_group("lake" if is_lake else "spark"))
 
 
 Recorded = Callable[..., Path]

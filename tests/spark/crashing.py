@@ -102,7 +102,7 @@ def executors(process: psutil.Popen) -> list[psutil.Process]:
 
 def ingested_rows(lake: Path) -> int:
     """Up to which offset the table has the rows of the load."""
-    return Lake(lake).landed().get("robot", 0) if (lake / "samples" / "_delta_log").exists() else 0
+    return Lake(lake).ingested().get("robot", 0) if (lake / "samples" / "_delta_log").exists() else 0
 
 
 def wait_for(condition: object, what: str) -> None:

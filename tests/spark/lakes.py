@@ -13,7 +13,7 @@ from tests.rows import sample
 from zenspark.arrow import SCHEMA
 from zenspark.journal import Journal, JournalWriter, Slice
 from zenspark.lake.specs import JOURNAL_SCHEMA
-from zenspark.spark.ingest.samples import BatchResult, SamplesWriter
+from zenspark.spark.ingest.commit_samples import BatchResult, SamplesWriter
 from zenspark.spark.lake import Lake
 from zenspark.spark.source.stream import SLICES
 
@@ -49,7 +49,7 @@ def _recorded(lake: Lake, recorder: str, rows: Sequence[Row]) -> list[Slice]:
 
 
 class Ingester:
-    """Lands one batch after the other."""
+    """Ingests one batch after the other."""
 
     def __init__(self, spark: SparkSession, lake: Lake) -> None:
         self.spark = spark

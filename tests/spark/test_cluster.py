@@ -27,7 +27,7 @@ from zenspark.spark.java_home import java_home
 
 pytestmark = pytest.mark.spark
 
-ROWS = 1_000_000
+ROWS = 400_000
 """Enough for several tasks in a batch."""
 
 

@@ -95,7 +95,7 @@ def test_a_million_publications(tmp_path: Path, spark: SparkSession) -> None:
     newest = fleet.newest(ROWS)
     with up(lake, place):
         subprocess.run([sys.executable, "-m", "tests.spark.fleet", place, "0", str(ROWS)], check=True, timeout=PATIENCE)
-        wait_for(lambda: sum(Lake(lake).landed().values()) >= ROWS, "not all rows are ingested")
+        wait_for(lambda: sum(Lake(lake).ingested().values()) >= ROWS, "not all rows are ingested")
         with client(place) as session:
             wait_for(lambda: len(answers(session, "fleet/**")) == len(newest), "the storage is behind")
             assert answers(session, "fleet/**") == sorted(expected(number) for number in newest.values())

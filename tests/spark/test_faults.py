@@ -105,7 +105,7 @@ class Pipeline:
         return next(child for child in self.ingest_process().children(recursive=True) if child.name() == "java")
 
     def ingested_rows(self) -> int:
-        return sum(self.lake.landed().values())
+        return sum(self.lake.ingested().values())
 
     def wait_for_ingestion(self) -> None:
         """Wait until rows recorded from now on are ingested."""

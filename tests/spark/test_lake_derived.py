@@ -143,5 +143,8 @@ def test_a_log_that_does_not_reach_back_is_reported_and_rows_stay(
     put_in(lake, numbered([put("u/2", 1)], start=1))
     with patch.object(LakeTable, "foreign_changes", lambda table, version: None):
         lake.refresh(spark)
-    assert "rows deleted by other tools since then stay in latest until it is rebuilt" in caplog.text
+    assert (
+        "rows deleted by other tools since then stay in table latest until `zenspark lake rebuild --table latest`"
+        in caplog.text
+    )
     assert refreshed(lake, spark) == {"u/1": 1, "u/2": 1}

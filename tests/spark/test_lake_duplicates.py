@@ -45,7 +45,7 @@ def test_samples_of_two_recorders_are_stored_once(spark: SparkSession, tmp_path:
     together = Lake(tmp_path / "together")
     ingest(spark, together, one, two)
     assert published(together) == list(range(300))
-    assert together.landed() == {"one": 200, "two": 200}
+    assert together.ingested() == {"one": 200, "two": 200}
     apart = Lake(tmp_path / "apart")
     ingest(spark, apart, two)
     ingest(spark, apart, one)

@@ -23,8 +23,8 @@ from zenspark.lake import lease
 from zenspark.lake.delta_table import LakeTable
 from zenspark.lake.maintenance_config import MaintenanceConfig
 from zenspark.lake.offset_marks import read_offsets
-from zenspark.spark.ingest import samples
-from zenspark.spark.ingest.samples import Superseded, TaskFailure
+from zenspark.spark.ingest import commit_samples
+from zenspark.spark.ingest.commit_samples import Superseded, TaskFailure
 from zenspark.spark.ingest.streaming import IngestQuery
 from zenspark.spark.lake import Lake
 
@@ -38,9 +38,9 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "lake")
 
 
-def ingest_journals(spark: SparkSession, lake: Lake, *journals: Path) -> IngestQuery:
-    """Lands what there is."""
-    ingestion = IngestQuery(spark, journals, lake, trigger=None)
+def ingest_journals(spark: SparkSession, lake: Lake, *journals: Path, instance: str | None = None) -> IngestQuery:
+    """Ingests what there is."""
+    ingestion = IngestQuery(spark, journals, lake, trigger=None, instance=instance)
     ingestion.start()
     try:
         assert ingestion.wait(BOUND)
@@ -88,7 +88,7 @@ def test_ingest_query_continues_at_committed_offsets_with_other_journals(
     ingest_journals(spark, lake, one, other)
     recorded(10, name="one", first=30)
     ingest_journals(spark, lake, one)
-    assert lake.landed() == {"one": 40, "other": 20}
+    assert lake.ingested() == {"one": 40, "other": 20}
     recorded(5, name="other", first=20)
     ingest_journals(spark, lake, other)
     assert everything(lake) == expected(rows_from(0, 40, "one") + rows_from(0, 25, "other"))
@@ -140,7 +140,7 @@ def test_second_ingest_query_waits_until_the_first_ends(spark: SparkSession, lak
     reasons: queue.SimpleQueue[str] = queue.SimpleQueue()
     waiting = threading.Thread(target=other.start, args=(reasons.put,))
     waiting.start()
-    assert reasons.get(timeout=BOUND).startswith("recorder robot is being landed by pid ")
+    assert reasons.get(timeout=BOUND).startswith("recorder robot is being ingested by pid ")
     one.stop(BOUND)
     waiting.join(BOUND)
     recorded(20, first=30)
@@ -173,14 +173,14 @@ def test_failure_is_reported_in_one_line_and_retried(
 ) -> None:
     journal = recorded(30)
     with monkeypatch.context() as full:
-        full.setattr(samples, "run_task", full_disk)
-        ingestion = IngestQuery(spark, [journal], lake, trigger=0.1)
+        full.setattr(commit_samples, "run_task", full_disk)
+        ingestion = IngestQuery(spark, [journal], lake, trigger=0.1, instance="pipeline")
         ingestion.start()
         with pytest.raises(LakeError) as raised:
             until(lambda: ingestion.wait(0.1), BOUND)
         ingestion.abandon()
     assert str(raised.value) == f"{lake.location.address}/samples: No space left on device"
-    ingest_journals(spark, lake, journal)
+    ingest_journals(spark, lake, journal, instance="pipeline")  # as the pipeline does: it takes over its own leases
     assert everything(lake) == expected(rows_from(0, 30))
 
 

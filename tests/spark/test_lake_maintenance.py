@@ -77,7 +77,7 @@ def test_small_files_become_one_and_leave_the_disk_later(spark: SparkSession, la
     lake.publish(spark)
     assert sum(each.messages for each in traffic_of(published(lake, "traffic")).values()) == 60
     assert everything(lake) == expected(rows_from(0, 60))
-    assert lake.landed() == {"robot": 60}
+    assert lake.ingested() == {"robot": 60}
     assert lake.vacuum(timedelta(hours=1)) == 0
     assert read_before.count() == 50
     assert lake.vacuum(timedelta(0)) > 0
@@ -99,7 +99,7 @@ def test_old_days_go_but_not_before_they_are_taken_in(spark: SparkSession, lake:
     most = max(file.size for file in lake.table("samples").files)
     assert lake.expire(Retention(max_bytes=most), spark) == 1
     assert everything(lake) == expected(rows[2:])
-    assert lake.landed() == {"robot": 3}
+    assert lake.ingested() == {"robot": 3}
     lake.publish(spark)
     assert published(lake, "latest").num_rows == 3
     lake.rebuild(spark, "latest")

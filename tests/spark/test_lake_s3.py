@@ -27,9 +27,9 @@ from zenspark.journal.format import SCHEMAS, SESSIONS
 from zenspark.lake import levels
 from zenspark.lake.lake import STATE_TABLE_SPECS
 from zenspark.lake.maintenance_config import MaintenanceConfig
+from zenspark.lake.pending_rows import STATE_VERSION
 from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.ingest import maintenance
-from zenspark.spark.ingest.publication import STATE_VERSION
 from zenspark.spark.ingest.read_files import can_spark_read
 from zenspark.spark.ingest.streaming import IngestQuery
 from zenspark.spark.lake import Lake, Retention
@@ -100,7 +100,7 @@ def stored(lake: Lake) -> tuple[Any, ...]:
         latest.offsets,
         dict(decisive),
         offsets,
-        lake.landed(),
+        lake.ingested(),
     )  # the last of a key is the newest
 
 

@@ -15,7 +15,7 @@ from tests.spark.poison import parts_of, poison, recorded_blocks
 from zenspark.errors import LakeError
 from zenspark.lake.delta_table import LakeTable
 from zenspark.lake.partitioning import MAX_PREFIX_CHARACTERS
-from zenspark.spark.ingest.samples import SamplesWriter, Superseded
+from zenspark.spark.ingest.commit_samples import SamplesWriter, Superseded
 from zenspark.spark.lake import Lake
 
 pytestmark = pytest.mark.spark
@@ -52,7 +52,7 @@ def test_a_batch_that_comes_again_is_refused(spark: SparkSession, lake: Lake) ->
         ingester.ingest(rows_from(10, 20))
     assert files_of(lake) == before
     assert everything(lake) == expected(rows_from(0, 20))
-    assert lake.landed() == {"robot": 20}
+    assert lake.ingested() == {"robot": 20}
 
 
 def test_files_of_a_failed_attempt_are_ignored_and_the_batch_is_repeated(spark: SparkSession, lake: Lake) -> None:
@@ -99,7 +99,7 @@ def test_rows_that_the_journal_lost_are_counted(spark: SparkSession, lake: Lake)
     ingester.ingest(rows_from(0, 10))
     parts = batch(spark, lake, rows_from(10, 30)).withColumn("start", lit(25).cast("bigint")).limit(1)
     result = ingester.samples.commit_batch(parts.withColumn("end", lit(30).cast("bigint")), 1)
-    assert (result.lost, result.rows, lake.landed()) == (15, 5, {"robot": 30})
+    assert (result.lost, result.rows, lake.ingested()) == (15, 5, {"robot": 30})
 
 
 def test_unreadable_block_is_quarantined_and_ingested_when_readable(spark: SparkSession, lake: Lake) -> None:
@@ -107,7 +107,7 @@ def test_unreadable_block_is_quarantined_and_ingested_when_readable(spark: Spark
     restore = poison(journal, 2)
     samples = SamplesWriter(lake.location, lake.table("samples"))
     result = samples.commit_batch(parts_of(spark, journal), 0)
-    assert (result.rows, result.quarantined, lake.landed()) == (400, 100, {"robot": 500})
+    assert (result.rows, result.quarantined, lake.ingested()) == (400, 100, {"robot": 500})
     assert everything(lake) == expected(rows_from(0, 200) + rows_from(300, 500))
     (aside,) = lake.quarantine()
     assert (aside.recorder, aside.start, aside.end, aside.version) == ("robot", 200, 300, zenspark.__version__)
@@ -124,7 +124,7 @@ def test_several_recorders_have_their_own_offsets(spark: SparkSession, lake: Lak
     ingester = Ingester(spark, lake)
     ingester.ingest(rows_from(0, 10, "a") + rows_from(0, 5, "b"))
     ingester.ingest(rows_from(10, 12, "a") + rows_from(0, 1, "ü"))
-    assert lake.landed() == {"a": 12, "b": 5, "ü": 1}
+    assert lake.ingested() == {"a": 12, "b": 5, "ü": 1}
 
 
 def test_other_rows_are_refused_before_anything_is_written(spark: SparkSession, lake: Lake) -> None:

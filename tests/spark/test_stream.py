@@ -40,7 +40,7 @@ class StreamSink:
         return writer.trigger(**trigger).start(self.table)
 
     def run(self, source: DataStreamReader) -> StreamingQuery:
-        """Lands what there is."""
+        """Ingests what there is."""
         query = self.start(source, availableNow=True)
         assert query.awaitTermination(120)
         return query

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -16,12 +17,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 import zenspark
 from tests.interop.reference import eventually, ours, unused
 from tests.optional import some
+from tests.unit.journal.rows import batch, row
 from tests.waiting import until
-from zenspark.journal import Journal
+from zenspark.cli.demo import DEFAULT_LAKE
+from zenspark.journal import Journal, JournalWriter
 from zenspark.spark.lake import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
@@ -167,7 +171,7 @@ def test_stop_before_spark_starts_reports_waiting_rows_and_next_start_ingests_th
         os.kill(second.process.pid, signal.SIGTERM)  # without --stop-timeout 0 it ingests what waits first
         assert second.ended() == 0, second.lines
     assert [int(row["payload"]) for row in samples(lake)] == list(range(sent))
-    assert not [line for line in (*first.lines, *second.lines) if "Traceback" in line]
+    assert "Traceback" not in "\n".join(second.lines), "\n".join(second.lines)
 
     with up(endpoint, lake) as third:
         third.wait_for("starting Spark")
@@ -190,7 +194,7 @@ def test_two_pipelines_fill_one_lake(tmp_path: Path) -> None:
             journals = {name: Journal(tmp_path / name) for name in places}
             until(lambda: {name: journal.latest() for name, journal in journals.items()} == sent, PATIENCE)  # noqa: B023
             wanted = {journal.recorder: sent[name] for name, journal in journals.items()}
-            until(lambda: Lake(lake).exists() and Lake(lake).landed() == wanted, PATIENCE)  # noqa: B023
+            until(lambda: Lake(lake).exists() and Lake(lake).ingested() == wanted, PATIENCE)  # noqa: B023
         for each in running.values():
             os.kill(each.process.pid, signal.SIGTERM)
         for each in running.values():
@@ -235,7 +239,7 @@ def test_publications_are_in_tables_and_queryable_and_restart_continues(tmp_path
     assert [int(row["payload"]) for row in rows] == list(range(count))
 
     with up(endpoint, lake, "--for", "1s") as second:
-        second.wait_for("listens on")
+        second.wait_for(f"continued after {count} rows of earlier runs")
         assert dict(got(endpoint, "up/*")) == {row["key"]: row["payload"].decode() for row in rows[-10:]}
         with publisher(endpoint, count) as process:
             sent = publish(process, 1000)
@@ -257,12 +261,12 @@ def pattern(line: str) -> str:
 
 def test_the_demo_shows_what_the_readme_shows(tmp_path: Path) -> None:
     with up(unused(), tmp_path / "lake", "--demo", "--for", "10m") as shown:
-        shown.wait_for("or from a plain eclipse-zenoh script")
+        shown.wait_for("print(reply.ok.key_expr")
         os.kill(shown.process.pid, signal.SIGTERM)
         assert shown.ended() == 0
-    block = README.read_text().split("$ make run\n")[1].split("```")[0]
+    block = README.read_text().split("$ zenspark demo\n")[1].split("```")[0]
     wanted = [
-        line.replace("build/lake", str(tmp_path / "lake"))
+        line.replace(DEFAULT_LAKE, str(tmp_path / "lake"))
         for line in block.splitlines()
         if line.strip() not in ("", "...")
     ]
@@ -270,30 +274,47 @@ def test_the_demo_shows_what_the_readme_shows(tmp_path: Path) -> None:
     missing = [line for line in wanted if pattern(line) not in found]
     assert len(wanted) > 15
     assert not missing, "\n".join(shown.lines)
+    assert shown.lines[0].startswith("http://127.0.0.1:")  # the page comes first
     assert "all fine" in "\n".join(shown.lines)
-    latest = "\n".join(shown.lines).split("latest:")[1].split("traffic:")[0]
+    told = "\n".join(shown.lines)
+    latest = told.split("latest:")[1].split("traffic:")[0]
     assert "fleet/cat/pose" in latest
     assert "visitor" not in latest  # it was there, and was deleted
+    lines = [line.rstrip() for line in latest.splitlines() if line.startswith("fleet/")]
+    assert len(lines) > 5
+    assert all(re.search(r" \d\d:\d\d:\d\d$", line) for line in lines)  # at 80 columns values are cut, times never
+    # the numbers are from one snapshot
+    (rows,) = re.findall(r"as it was published \((\d+) rows\)", told)
+    assert re.findall(r"\((\d+) messages in all\)", told) == [rows]
 
 
-def test_it_runs_on_the_java_from_pypi(tmp_path: Path) -> None:
-    """Where no Java is installed."""
-    environ = {**os.environ, "PATH": str(Path(sys.executable).parent) + ":/usr/bin:/bin", "JAVA_HOME": ""}
-    hidden = tmp_path / "bin"
-    hidden.mkdir()
-    for directory in environ["PATH"].split(":"):
-        for program in Path(directory).iterdir():
-            if program.name != "java" and not (hidden / program.name).is_symlink():
-                (hidden / program.name).symlink_to(program)
-    environ["PATH"] = str(hidden)
-    command = [sys.executable, "-m", "zenspark", "up", "-l", unused(), "--lake", str(tmp_path / "lake")]
+def test_killed_processes_lose_and_double_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "zenspark", "demo", "--kill", "--lake", str(tmp_path / "demo")]
     ended = subprocess.run(
-        [*command, "--no-multicast-scouting", "--master", "local[1]", "--for", "0s"],
-        env=environ,
+        [*command, "-l", unused(), "--http", "none", "--master", "local[2]"],
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=2 * PATIENCE,
         check=False,
     )
-    assert ended.returncode == 0, ended.stderr
-    assert "Spark started in" in ended.stdout
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    counts = {line.split("  ")[0]: line.split()[-1] for line in ended.stdout.splitlines()}
+    assert counts["rows in the table"] == counts["published by the robots"]
+    assert (counts["lost"], counts["doubled"]) == ("0", "0")
+    assert ended.stdout.count("kill -9") == 3
+
+
+def test_python_of_the_readme_prints_what_is_shown(spark: SparkSession, tmp_path: Path) -> None:
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+    ((code, expected),) = [
+        (text, blocks[index + 1][1])
+        for index, (language, text) in enumerate(blocks)
+        if language == "python" and "pyspark" in text
+    ]
+    with JournalWriter(tmp_path / "journal") as writer:
+        for name, count in (("ant", 20), ("bee", 10)):
+            writer.append(batch(*(row(at, key=f"fleet/{name}/pose") for at in range(count))))
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):  # Java was started in another directory than the journal is in
+        exec(compile(code.replace('"journal"', repr(str(tmp_path / "journal"))), "README.md", "exec"), {})
+    assert printed.getvalue().strip() == expected.strip()

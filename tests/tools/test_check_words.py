@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.check_words import find_violations
+from tools.check_words import SOURCES, find_former_twins, find_violations
 
 
 def write(file: Path, text: str = "") -> None:
@@ -26,6 +26,24 @@ def test_a_class_of_aio_may_be_called_like_its_synchronous_form(tmp_path: Path) 
     write(tmp_path / "api/session.py", "class Session: ...\n")
     write(tmp_path / "aio/session.py", "class Session: ...\n")
     assert find_violations(tmp_path) == []
+
+
+def test_only_a_listed_name_may_be_shared_with_aio(tmp_path: Path) -> None:
+    write(tmp_path / "api/session.py", "class Cache: ...\n")
+    write(tmp_path / "aio/session.py", "class Cache: ...\n")
+    assert find_violations(tmp_path) == ["class Cache is defined in aio/session.py, api/session.py"]
+
+
+def test_a_third_class_of_a_listed_name_is_a_violation(tmp_path: Path) -> None:
+    for package in ("aio", "api", "net"):
+        write(tmp_path / package / "session.py", "class Session: ...\n")
+    assert find_violations(tmp_path) == ["class Session is defined in aio/session.py, api/session.py, net/session.py"]
+
+
+def test_twins_that_are_none_any_more_are_named(tmp_path: Path) -> None:
+    write(tmp_path / "api/session.py", "class Session: ...\n")
+    assert "class Session is listed as a twin of aio, api, but has no twin" in find_former_twins(tmp_path)
+    assert list(find_former_twins(SOURCES)) == []
 
 
 def test_two_classes_of_one_package_are_no_twins(tmp_path: Path) -> None:

@@ -23,9 +23,51 @@ def test_a_change_is_noticed_or_not_and_undone(project: Path, tmp_path: Path) ->
     assert (tmp_path / "copy" / FILE).read_text() == (project / FILE).read_text() == SOURCE
 
 
+def test_tests_run_in_the_order_of_their_names(project: Path, tmp_path: Path) -> None:
+    (project / "tests/unit/test_double.py").write_text(
+        "import pytest\n@pytest.mark.parametrize('n', range(3))\ndef test_double(n): assert n < 0\n"
+        "def test_zero(): assert False\n"
+    )
+    copy = Copy(project, tmp_path / "copy")
+    names = [f"{STRONG}[2]", WEAK, f"{STRONG}[0]"]
+    for _ in names:
+        assert copy.run(mutant("value * 3")._replace(stages=(tuple(names),)), 60) == Result(Outcome.KILLED, names[0])
+        names.append(names.pop(0))
+    assert copy.run(mutant("value * 3", STRONG), 60) == Result(Outcome.KILLED, f"{STRONG}[0]")
+
+
+def test_without_any_test_nothing_is_tested(project: Path, tmp_path: Path) -> None:
+    missing = mutant("value * 3", f"{STRONG}[0]")
+    assert Copy(project, tmp_path / "copy").run(missing, 60) == Result(Outcome.BROKEN)
+    passed_over = missing._replace(stages=((f"{STRONG}[0]", WEAK),))
+    assert Copy(project, tmp_path / "other").run(passed_over, 60) == Result(Outcome.SURVIVED)
+
+
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="Linux schedules sessions, others do not")
+def test_tests_have_the_priority_of_the_tool(project: Path, tmp_path: Path) -> None:
+    own = Path("/proc/self/autogroup").read_text().split()[-1]
+    waiting = "import time; time.sleep(0.5); print(open('/proc/self/autogroup').read())"
+    _, said = Copy(project, tmp_path / "copy").python(["-c", waiting], False, 60)
+    assert said.split()[-1] == own
+
+
+def test_installed_packages_are_not_copied(project: Path, tmp_path: Path) -> None:
+    for file in (".venv/lib/a.py", "page/node_modules/b/c.js", "page/src/d.ts"):
+        (project / file).parent.mkdir(parents=True)
+        (project / file).touch()
+    copied = {path.name for path in Copy(project, tmp_path / "copy").directory.rglob("*")}
+    assert copied.isdisjoint({".venv", "node_modules"})
+    assert "d.ts" in copied
+
+
 def test_a_change_that_never_ends_is_ended(project: Path, tmp_path: Path) -> None:
     endless = mutant("next(i for i in iter(int, 1) if i)", STRONG)
     assert Copy(project, tmp_path / "copy").run(endless, 1) == Result(Outcome.HUNG)
+
+
+def test_one_test_that_never_ends_is_ended(project: Path, tmp_path: Path) -> None:
+    endless = mutant("next(i for i in iter(int, 1) if i)", STRONG)._replace(patience=(0.2,))
+    assert Copy(project, tmp_path / "copy").run(endless, 60) == Result(Outcome.HUNG)
 
 
 def test_a_change_that_makes_the_module_unreadable_tests_nothing(project: Path, tmp_path: Path) -> None:

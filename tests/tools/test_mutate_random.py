@@ -3,9 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.projects import FILE, small_project
+from tests.tools.projects import FILE, STRONG, WEAK, small_project
 from tools import mutate_random
-from tools.mutate_random import Layer, changes, main, mutants
+from tools.covering_tests import Place, coverage_of
+from tools.mutate_random import Choice, Layer, changes, main, mutants
 
 CASES = {
     "x = 1 if a else 2": {"pass", "(1 if not a else 2)", "2", "3"},
@@ -26,6 +27,14 @@ CASES = {
     "if TYPE_CHECKING:\n    x = 1": set(),
     "import a": set(),
 }
+WITHOUT_A_CHECK = """\
+import contextlib
+from zenspark.double import double
+
+def test_nothing():
+    with contextlib.suppress(TypeError):
+        double(2)
+"""
 
 
 @pytest.mark.parametrize("source", CASES)
@@ -46,14 +55,70 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return small_project(tmp_path)
 
 
-def test_the_same_seed_makes_the_same_mutants(project: Path) -> None:
-    names = [mutant.name for mutant in mutants(project, ["all"], 2, seed=1)]
-    assert names == [mutant.name for mutant in mutants(project, ["all"], 2, seed=1)]
-    assert len({mutant.name for mutant in mutants(project, ["all"], 9, seed=1)}) == 3
-    assert {mutant.file for mutant in mutants(project, ["all"], 9, seed=1)} == {FILE}
+@pytest.fixture
+def choice(project: Path) -> Choice:
+    return Choice(project, coverage_of(project, ["tests/unit"]))
+
+
+def test_the_same_seed_makes_the_same_mutants(choice: Choice) -> None:
+    names = [mutant.name for mutant in mutants(choice, ["all"], 2, seed=1)]
+    assert names == [mutant.name for mutant in mutants(choice, ["all"], 2, seed=1)]
+    assert len({mutant.name for mutant in mutants(choice, ["all"], 9, seed=1)}) == 3
+    assert {mutant.file for mutant in mutants(choice, ["all"], 9, seed=1)} == {FILE}
+
+
+def test_tests_are_chosen_by_the_lines_they_run(choice: Choice) -> None:
+    file, layer = Path("double.py"), Layer(("double.py",), ("tests/unit",))
+    (running,) = choice.stages(file, Place(range(2, 3), True), layer)
+    assert {*running} == {STRONG, WEAK}
+    assert choice.stages(file, Place(range(3, 4), True), layer) == ()
+    assert choice.stages(file, Place(range(1, 2), False), layer) == (("tests/unit/test_double.py",), ("tests/unit",))
+
+
+def test_tests_of_the_file_come_first(project: Path) -> None:
+    (project / "tests/unit/test_a.py").write_text(
+        "from zenspark.double import double\ndef test_a(): double(2)\ndef test_b(): ...\n"
+    )
+    choice = Choice(project, coverage_of(project, ["tests/unit"]))
+    choice.coverage.seconds.update({STRONG: 2.0, WEAK: 1.0, "tests/unit/test_a.py::test_a": 0.5})
+    stages = choice.stages(Path("double.py"), Place(range(2, 3), True), Layer(("double.py",), ("tests/unit",)))
+    assert stages == ((WEAK, STRONG), ("tests/unit/test_a.py::test_a",))
+
+
+def test_what_runs_before_any_test_is_tried_with_the_whole_layer(project: Path) -> None:
+    (project / "tests/unit/test_double.py").write_text(
+        "from zenspark.double import double\nFOUR = double(2)\ndef test_four(): assert FOUR == double(2)\n"
+    )
+    choice = Choice(project, coverage_of(project, ["tests/unit"]))
+    stages = choice.stages(Path("double.py"), Place(range(2, 3), True), Layer(("double.py",), ("tests/unit",)))
+    assert stages == (("tests/unit/test_double.py::test_four",), ("tests/unit/test_double.py",), ("tests/unit",))
+
+
+def test_a_test_may_take_some_times_longer_than_without_a_mutation(choice: Choice) -> None:
+    choice.coverage.seconds.update({STRONG: 2.0, WEAK: 1.0})
+    assert choice.patience(((WEAK,), ("tests/unit",))) == (62, 64)
 
 
 def test_survivors_are_listed(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (project / "tests/unit/test_double.py").write_text("def test_nothing(): ...\n")
+    (project / "tests/unit/test_double.py").write_text(WITHOUT_A_CHECK)
     assert main(["--count", "1", "--jobs", "1"], project) == 0
-    assert f"1 of 1 mutants survived\n  {FILE}:2 " in capsys.readouterr().out
+    assert f"1 of 1 mutants survived\n  {FILE}:2 " in (said := capsys.readouterr().out)
+    assert "no test runs this line" not in said
+
+
+def test_what_no_test_runs_survives(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "tests/unit/test_double.py").write_text("def test_nothing(): ...\n")
+    assert main(["--count", "3", "--jobs", "1"], project) == 0
+    assert capsys.readouterr().out.count(" (no test runs this line)\n") == 3
+
+
+def test_survivors_are_tried_with_the_whole_layer(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "tests/unit/test_double.py").write_text(WITHOUT_A_CHECK)
+    (project / "tests/unit/test_text.py").write_text(
+        f"from pathlib import Path\ndef test_text(): assert 'return value * 2' in Path({FILE!r}).read_text()\n"
+    )
+    assert main(["--count", "3", "--jobs", "1"], project) == 0
+    assert "3 of 3 mutants survived\n" in capsys.readouterr().out
+    assert main(["--count", "3", "--jobs", "1", "--whole-layer"], project) == 0
+    assert "0 of 3 mutants survived\n" in (said := capsys.readouterr().out)
+    assert said.count("killed by tests/unit/test_text.py::test_text\n") == 3

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.render_map import BEGIN, END, describe, insert, list_places, render
+from tools.render_map import BEGIN, END, describe, list_places, renewed
 
 CONTRACT = """
 [[tool.importlinter.contracts]]
@@ -36,7 +36,7 @@ def test_places_are_listed_by_layer_with_the_packages_inside(project: Path) -> N
 
 
 def test_the_table_is_put_between_its_marks(project: Path) -> None:
-    text = insert(f"before\n{BEGIN}old\n{END}after\n", render(project))
+    text = renewed(f"before\n{BEGIN}old\n{END}after\n", project)
     assert text.startswith(f"before\n{BEGIN}| where | what |\n|---|---|\n| `src/zenspark/cli/` | Commands. |\n")
     assert text.endswith(f"| `src/zenspark/errors.py` | Every \\| exception. |\n{END}after\n")
 

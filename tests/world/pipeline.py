@@ -24,7 +24,7 @@ PATIENCE_SECONDS = 300.0
 """For what takes a few on a machine that has nothing else to do."""
 FENCE_SECONDS = 2.0
 """After a crash, until another fence is sent: the one before may have been lost with the connection."""
-LANDING_MODULE = "zenspark.spark.ingest.process"
+INGEST_MODULE = "zenspark.spark.ingest.process"
 
 
 def wait_until(is_so: Callable[[], object], what: str, seconds: float = PATIENCE_SECONDS) -> None:
@@ -72,7 +72,7 @@ class Up:
         for child in self.family():
             with contextlib.suppress(psutil.NoSuchProcess):
                 command = " ".join(child.cmdline())
-                if LANDING_MODULE in command or "SparkSubmit" in command:
+                if INGEST_MODULE in command or "SparkSubmit" in command:
                     found.append(child)
         return found
 

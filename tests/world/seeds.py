@@ -13,12 +13,12 @@ SECONDS = float(os.environ.get("ZENSPARK_WORLD_SECONDS", "0"))
 FIRST_SEED = int(os.environ.get("ZENSPARK_WORLD_SEED", "3"))
 
 
-def seeds(least: int, share: float) -> Iterator[int]:
-    """At least so many seeds, then others as long as a share of the time lasts."""
+def seeds(share: float, first: int = 0, step: int = 1) -> Iterator[int]:
+    """One seed, then others as long as a share of the time lasts; every `step`th from the `first` on."""
     began = time.monotonic()
-    seed = FIRST_SEED
-    while seed < FIRST_SEED + least or time.monotonic() - began < share * SECONDS:
+    seed = start = FIRST_SEED + first
+    while seed == start or time.monotonic() - began < share * SECONDS:
         seed_began = time.monotonic()
         yield seed
         print(f"seed {seed}: {time.monotonic() - seed_began:.0f} s", flush=True)
-        seed += 1
+        seed += step

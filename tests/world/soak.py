@@ -24,7 +24,7 @@ import psutil
 
 from tests.growth import Measure, table, verdicts
 from tests.interop.reference import unused
-from tests.world.pipeline import LANDING_MODULE, Up, steady, up, wait_until
+from tests.world.pipeline import INGEST_MODULE, Up, steady, up, wait_until
 from zenspark.journal import Journal
 from zenspark.spark.lake import Lake
 
@@ -62,7 +62,7 @@ class Outcome(NamedTuple):
 
     measured: dict[str, list[float]]
     sent: int
-    landed: int
+    ingested: int
 
 
 def keeping(seconds: float) -> list[str]:
@@ -98,7 +98,7 @@ def run(soak: Soak, place: Path) -> Outcome:
 
 
 def ingested_rows(lake: Path) -> int:
-    return sum(Lake(lake).landed().values())
+    return sum(Lake(lake).ingested().values())
 
 
 def measured(command: Up, lake: Path, journal: Path) -> dict[str, float]:
@@ -120,8 +120,8 @@ def measured(command: Up, lake: Path, journal: Path) -> dict[str, float]:
 
 def lag(lake: Lake, journal: Journal) -> float:
     """How long ago the oldest row was received that is not ingested."""
-    landed = lake.landed().get(journal.recorder, 0)
-    return max(0.0, time.time() - journal.received_at(landed) / 1e6) if landed < journal.latest() else 0.0
+    ingested = lake.ingested().get(journal.recorder, 0)
+    return max(0.0, time.time() - journal.received_at(ingested) / 1e6) if ingested < journal.latest() else 0.0
 
 
 def memory(command: Up) -> list[float]:
@@ -130,14 +130,14 @@ def memory(command: Up) -> list[float]:
     for child in command.family():
         with contextlib.suppress(psutil.NoSuchProcess):
             found[role(child)].append(child.memory_info().rss / MIB)
-    greatest = [max(found[name], default=0.0) for name in ("landing", "java", "worker")]
+    greatest = [max(found[name], default=0.0) for name in ("ingest", "java", "worker")]
     return [command.process.memory_info().rss / MIB, *greatest, len(found["worker"])]
 
 
 def role(process: psutil.Process) -> str:
     words = process.cmdline()
-    if any(LANDING_MODULE in word for word in words):
-        return "landing"
+    if any(INGEST_MODULE in word for word in words):
+        return "ingest"
     return "java" if words and Path(words[0]).name == "java" else "worker"
 
 
@@ -159,9 +159,9 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="zenspark-soak-") as place:
         outcome = run(Soak(given.seconds, given.rate), Path(place))
     told = verdicts(MEASURES, outcome.measured)
-    print(f"{outcome.sent} messages in {given.seconds:.0f} s, {outcome.landed} rows ingested")
+    print(f"{outcome.sent} messages in {given.seconds:.0f} s, {outcome.ingested} rows ingested")
     print(table(told))
-    return int(outcome.sent != outcome.landed or any(verdict.has_grown for verdict in told))
+    return int(outcome.sent != outcome.ingested or any(verdict.has_grown for verdict in told))
 
 
 if __name__ == "__main__":

@@ -218,7 +218,7 @@ FOREIGN = (
 
 
 def test_foreign_commands_between_batches(spark: SparkSession, tmp_path: Path) -> None:
-    for seed in seeds(least=1, share=0.2):
+    for seed in seeds(share=0.2):
         run(World(spark, tmp_path / f"seed-{seed}" / "lake", seed))
 
 

@@ -81,8 +81,8 @@ def observed(lake: Path) -> Journal:
 
 
 def test_ingested_rows_are_readable(filled: Filled) -> None:
-    landed = in_order(filled.tables["samples"].select(JOURNAL_SCHEMA.names))
-    assert plain(landed) == plain(in_order(pa.Table.from_pylist(filled.rows, schema=JOURNAL_SCHEMA)))
+    ingested = in_order(filled.tables["samples"].select(JOURNAL_SCHEMA.names))
+    assert plain(ingested) == plain(in_order(pa.Table.from_pylist(filled.rows, schema=JOURNAL_SCHEMA)))
 
 
 @pytest.mark.parametrize("name", TABLE_SPECS)
