@@ -35,7 +35,7 @@ PAYLOAD_BYTES = 8
 DISTINCT_BLOCKS = 16
 """The rows of so many blocks differ; after that they come again."""
 LOOK_SECONDS = 0.2
-LANDING_MODULE = "zenspark.spark.ingest.process"
+INGEST_MODULE = "zenspark.spark.ingest.process"
 
 
 class Run:
@@ -46,7 +46,7 @@ class Run:
         self.lake = Lake(lake)
         self.batches: list[int] = []
         """The rows of each, in their order."""
-        self.memory = {"recorder": 0.0, "landing": 0.0, "java": 0.0, "worker": 0.0}
+        self.memory = {"recorder": 0.0, "ingest": 0.0, "java": 0.0, "worker": 0.0}
         """The greatest resident memory of each kind of process, in MiB."""
         self.rows_at_kill = 0
         self.rows_kept = 0
@@ -61,19 +61,19 @@ class Run:
         while before < self.rows:
             time.sleep(LOOK_SECONDS)
             assert self.process.is_running(), "the command has ended"
-            landed = sum(self.lake.landed().values())
-            if landed > before:
-                self.batches.append(landed - before)
-                before = landed
+            ingested = sum(self.lake.ingested().values())
+            if ingested > before:
+                self.batches.append(ingested - before)
+                before = ingested
             self._look_at_memory()
-            if not self.rows_at_kill and landed >= self.rows // 2:
-                self._kill(landed)
+            if not self.rows_at_kill and ingested >= self.rows // 2:
+                self._kill(ingested)
         return time.perf_counter() - began
 
-    def _kill(self, landed: int) -> None:
-        next(child for child in self.process.children() if LANDING_MODULE in child.cmdline()).kill()
-        self.rows_at_kill = landed
-        self.rows_kept = sum(self.lake.landed().values())
+    def _kill(self, ingested: int) -> None:
+        next(child for child in self.process.children() if INGEST_MODULE in child.cmdline()).kill()
+        self.rows_at_kill = ingested
+        self.rows_kept = sum(self.lake.ingested().values())
 
     def _look_at_memory(self) -> None:
         for process in [self.process, *self.process.children(recursive=True)]:
@@ -87,8 +87,8 @@ class Run:
         if process.pid == self.process.pid:
             return "recorder"
         words = process.cmdline()
-        if LANDING_MODULE in words:
-            return "landing"
+        if INGEST_MODULE in words:
+            return "ingest"
         return "java" if words and Path(words[0]).name == "java" else "worker"
 
     def stop(self) -> None:
@@ -124,7 +124,7 @@ def measured(rows: int) -> Iterator[Result]:
     yield _figure("catch-up", rows / seconds, "rows/s")
     yield Result.of("a batch", [float(count) for count in run.batches], "rows")
     yield _figure("the largest batch", max(run.batches), "rows")
-    yield _figure("landed when killed, and kept", run.rows_kept / run.rows_at_kill, "x")
+    yield _figure("ingested when killed, and kept", run.rows_kept / run.rows_at_kill, "x")
     for role, found in run.memory.items():
         yield _figure(f"RSS of {role}, greatest", found, "MiB")
 

@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.bench_session import OURS, THEIRS, Process, free_port, opened, tell, wait_for_word
+from bench.bench_session import Process, free_port, opened, tell, wait_for_word
 from bench.compare import Result
-from bench.running import parser, report
+from bench.running import OURS, THEIRS, parser, report
 
 CROWDS = [(OURS, 120)] * 4 + [(THEIRS, 20)]
 TOTAL = sum(count for _, count in CROWDS)

@@ -8,7 +8,7 @@ A good answer: "of 100 files" at most 1.5 for a batch and a refresh with 100,000
 as many is in bench_history.py.
 
 The files are entries of the log of `samples` only: nothing on these ways may read files that are not new, so they need
-not exist. A batch of a thousand rows lands among them, and is refreshed into the derived tables, by turns; what counts
+not exist. A batch of a thousand rows is ingested and refreshed into the derived tables, by turns; what counts
 is the processor time of the driver, and the time it takes. Both come from Spark jobs for the greater part.
 """
 
@@ -34,7 +34,7 @@ from zenspark.lake.lake import STATE_TABLE_SPECS
 from zenspark.lake.parquet_files import DataFile
 from zenspark.lake.pending_rows import SAMPLES_VERSION
 from zenspark.spark.engine import spark_session
-from zenspark.spark.ingest.samples import SamplesWriter
+from zenspark.spark.ingest.commit_samples import SamplesWriter
 from zenspark.spark.lake import Lake
 from zenspark.spark.source.stream import SLICES
 

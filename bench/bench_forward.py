@@ -2,7 +2,7 @@
 
     make bench                                                  this and all others, compiled
     python bench/bench_forward.py --json new.json               this one alone; --only "8 B" runs some of it
-    python bench/compare.py old.json new.json                   two branches, each run with --json
+    python bench/bench_forward.py --beside OTHER/src              beside another tree of zenspark, compiled there
 
 A good answer: a ratio of at least 0.5 in every line with a rate, and nothing lost.
 
@@ -28,8 +28,6 @@ from bench.bench_session import (
     DISTINCT_KEYS,
     KEY,
     KEYS,
-    OURS,
-    THEIRS,
     Measured,
     Process,
     batch_of,
@@ -42,7 +40,7 @@ from bench.bench_session import (
     wait_for_word,
 )
 from bench.compare import Result
-from bench.running import Line, run
+from bench.running import OURS, THEIRS, Line, run
 
 TURNS = 5
 COUNTS = {(OURS, 8): 2_000_000, (OURS, 1024): 400_000, (THEIRS, 8): 500_000, (THEIRS, 1024): 200_000}
@@ -172,34 +170,43 @@ def play(router: str, ends: str, size: int, count: int, suffix: str = "") -> Mea
             process.end()
 
 
-def results(ends: str, size: int, turns: int) -> Iterator[Result]:
+Turn = Callable[[str], Measured]
+
+
+def between_ends(ends: str, size: int) -> tuple[str, Turn]:
     count = COUNTS[ends, size]
     if ends == OURS:
         count -= count % batch_of(size, count).num_rows
-    return compared(f"{size} B between {ends}'s ends", partial(play, ends=ends, size=size, count=count), turns)
+    return f"{size} B between {ends}'s ends", partial(play, ends=ends, size=size, count=count)
 
 
-def results_of_keys(turns: int) -> Iterator[Result]:
-    turn = partial(play, ends=OURS, size=8, count=DISTINCT_KEYS, suffix="_keys")
-    return compared("8 B on distinct keys", turn, turns)
+def comparisons() -> Iterator[tuple[str, Turn]]:
+    for ends, size in COUNTS:
+        yield between_ends(ends, size)
+    yield "8 B on distinct keys", partial(play, ends=OURS, size=8, count=DISTINCT_KEYS, suffix="_keys")
 
 
-def compared(name: str, turn: Callable[[str], Measured], turns: int) -> Iterator[Result]:
+def compared(name: str, turn: Turn, turns: int, package: str = THEIRS) -> Iterator[Result]:
     """What turns give with either router."""
-    pairs = [(turn(OURS), turn(THEIRS)) for _ in range(turns)]
+    label = "other" if "@" in package else package
+    pairs = [(turn(OURS), turn(package)) for _ in range(turns)]
     for figure, unit in (("rate", "/s"), ("cpu", "s/M")):
         ratios = [one[figure] / other[figure] for one, other in pairs]
-        yield Result.of(f"{name}: {figure}, zenspark / zenoh", ratios, "x")
+        yield Result.of(f"{name}: {figure}, zenspark / {label}", ratios, "x")
         yield Result.of(f"{name}: {figure}, zenspark", [one[figure] for one, _ in pairs], unit)
-        yield Result.of(f"{name}: {figure}, zenoh", [other[figure] for _, other in pairs], unit)
+        yield Result.of(f"{name}: {figure}, {label}", [other[figure] for _, other in pairs], unit)
     yield Result.of(f"{name}: lost, zenspark", [one["lost"] for one, _ in pairs], "")
-    yield Result.of(f"{name}: lost, zenoh", [other["lost"] for _, other in pairs], "")
+    yield Result.of(f"{name}: lost, {label}", [other["lost"] for _, other in pairs], "")
 
 
 def lines(turns: int) -> Iterator[Line]:
-    for ends, size in COUNTS:
-        yield f"{size} B between {ends}", partial(results, ends, size, turns)
-    yield "8 B on distinct keys", partial(results_of_keys, turns)
+    return lines_beside(turns, THEIRS)
+
+
+def lines_beside(turns: int, package: str) -> Iterator[Line]:
+    """The lines with our router and the one of another package."""
+    for name, turn in comparisons():
+        yield name, partial(compared, name, turn, turns, package)
 
 
 def be(role: str, package: str, locator: str, size: int, count: int) -> None:
@@ -207,4 +214,4 @@ def be(role: str, package: str, locator: str, size: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    run("forward", __doc__, lines, TURNS, be)
+    run("forward", __doc__, lines, TURNS, be, lines_beside)

@@ -9,14 +9,14 @@ A good answer: an hour of one key takes at most twice the processor time of Duck
 the history of a battery among images reads at most ten times its own payloads ("of its bytes" 10); with 100,000 files
 a query takes at most 1.5 times as long as with 100 ("of 100 files").
 
-*hour*: 1,000 keys over 30 days, payloads of 8 bytes; files as a landing writes them ("arrival") and as compaction
+*hour*: 1,000 keys over 30 days, payloads of 8 bytes; files as an ingestion writes them ("arrival") and as compaction
 leaves them ("compacted"). Both sides know the files of the table and give the rows back as Arrow; they take turns, and
 what counts is processor time. "first" is the same for a process that has seen none of the files before.
 *battery*: 50 robots with 20 topics each, one of them images; one robot's battery, all of it. Bytes are those asked for
 of the file system, footers and indexes among them.
 *limit*: the newest 5 samples of a key of the last 48 hours, in the files of *hour*.
 *files*: a log with so many files in as many partitions, of which a query needs four; every query comes after a commit
-that adds a file elsewhere, as a landing does.
+that adds a file elsewhere, as an ingestion does.
 """
 
 from __future__ import annotations
@@ -278,9 +278,9 @@ class ManyFiles:
     """A lake with so many files, and a writer that adds to it as another process would."""
 
     def __init__(self, path: Path, count: int) -> None:
-        self._landing = Lake(path).table("samples")
-        needed = [file for day in range(NEEDED) for file in write_day(self._landing, day, 100_000, KEY_ORDER_SIZES)]
-        self._landing.commit(Transaction(add=[*needed, *(logged(number) for number in range(count - NEEDED))]))
+        self._samples = Lake(path).table("samples")
+        needed = [file for day in range(NEEDED) for file in write_day(self._samples, day, 100_000, KEY_ORDER_SIZES)]
+        self._samples.commit(Transaction(add=[*needed, *(logged(number) for number in range(count - NEEDED))]))
         self._count = count
         self._history = History(KeyScope(["**"]), StorageInputs(Lake(path), []))
         assert self.ask() > 0
@@ -289,7 +289,7 @@ class ManyFiles:
         return len(list(self._history.samples(asked_hour(1))))
 
     def ingest(self) -> None:
-        self._landing.commit(Transaction(add=[logged(self._count)]))
+        self._samples.commit(Transaction(add=[logged(self._count)]))
         self._count += 1
 
 

@@ -10,7 +10,8 @@ takes what comes at 0.9 of the rate of a subscriber to record batches that forge
 "append" has samples in memory as they come from the network ("pieces"), or as record batches, and counts until the
 journal is closed, with the default policy (fsync once a second). "cpu" is processor time in seconds per million
 samples: what one core can do where the disk is fast enough. "read" reads the same journal from the page cache, into
-record batches of the declared schema. "live" has a publisher in a process of its own, on loopback TCP; the recorder
+record batches of the declared schema. "small blocks" is slow traffic: a block per flush of one row, all else as above;
+"bytes" is what the segments take per row. "live" has a publisher in a process of its own, on loopback TCP; the recorder
 and the plain subscriber take turns. The journal is on the disk that holds the directory for temporary files.
 """
 
@@ -29,7 +30,6 @@ import zenspark
 from bench.bench_session import (
     IN_BATCHES,
     KEY,
-    OURS,
     SIZES,
     TURNS,
     Measured,
@@ -41,7 +41,7 @@ from bench.bench_session import (
     wait_for_word,
 )
 from bench.compare import Result
-from bench.running import Line, run
+from bench.running import OURS, Line, run
 from zenspark.arrow.decode import RowChunk, SharedValues, concat_chunks
 from zenspark.journal import Journal, JournalWriter, Recorder
 
@@ -52,6 +52,8 @@ ROWS = 20_000_000
 AT_ONCE = 65_536
 READ_BYTES = 16_384
 """What one read of the network brings at least, as a piece."""
+SMALL_BLOCKS = 10_000
+"""How many blocks of one row are written and read in a turn."""
 LIVE = {size: count * 2 for size, count in IN_BATCHES.items()}
 LOOK_AGAIN = 0.002
 
@@ -113,6 +115,27 @@ def stored(size: int, keys: int, turns: int) -> Iterator[Result]:
     what = f"{size} B" if keys == 1 else f"{size} B, {keys} keys"
     for name, measured in found.items():
         yield from results(f"{name} {what}", measured)
+
+
+def small_blocks(size: int, turns: int) -> Iterator[Result]:
+    """Blocks of one row, as slow traffic is recorded: appending, reading, and their bytes."""
+    pieces = [chunk.split(1)[0] for chunk in pieces_of(size, 1)[:1]]
+    found: dict[str, list[Measured]] = {"append": [], "read": []}
+    taken = []
+    for _ in range(turns):
+        with tempfile.TemporaryDirectory() as root:
+            found["append"].append(appended(Path(root), partial(append_and_flush, pieces), SMALL_BLOCKS, size))
+            found["read"].append(read(Path(root), size))
+            taken.append(sum(file.stat().st_size for file in Path(root).glob("*.segment")) / SMALL_BLOCKS)
+    for name, measured in found.items():
+        yield from results(f"{name} {size} B, small blocks", measured)
+    yield Result.of(f"small blocks {size} B: bytes", taken, "B")
+
+
+def append_and_flush(pieces: list[RowChunk], writer: JournalWriter) -> int:
+    offset = writer.append_chunks(pieces)
+    writer.flush()
+    return offset
 
 
 def results(name: str, measured: list[Measured]) -> Iterator[Result]:
@@ -194,6 +217,7 @@ def lines(turns: int) -> Iterator[Line]:
     for size in SIZES:
         yield f"append read {size} B", partial(stored, size, 1, turns)
     yield "append read 8 B, 300 keys", partial(stored, 8, 300, turns)
+    yield "append read 8 B, small blocks", partial(small_blocks, 8, turns)
     for size in SIZES:
         yield f"live {size} B", partial(live, size, turns)
 

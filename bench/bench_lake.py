@@ -37,7 +37,7 @@ from zenspark.arrow import SCHEMA, UTC
 from zenspark.journal import Journal, JournalWriter
 from zenspark.lake.maintenance_config import MaintenanceConfig
 from zenspark.spark.engine import spark_session
-from zenspark.spark.ingest.samples import SamplesWriter
+from zenspark.spark.ingest.commit_samples import SamplesWriter
 from zenspark.spark.ingest.streaming import IngestQuery
 from zenspark.spark.lake import Lake
 from zenspark.spark.source.stream import SLICES
@@ -131,17 +131,17 @@ class Place:
                 for batch in part.batches():
                     writer.write_batch(batch)
 
-    def landed(self) -> float:
+    def ingested(self) -> float:
         """Rows per second of one large batch of the journal into an empty table."""
         path = next(self._lakes)
         parts = Journal(self.journal).slices(0, self.rows, TASKS)
         given = self.spark.createDataFrame(pa.Table.from_pylist([asdict(part) for part in parts], schema=SLICES))
         target = SamplesWriter(Lake(path).location, Lake(path).table("samples"))
         began = time.perf_counter()
-        landed = target.commit_batch(given, 0)
+        ingested = target.commit_batch(given, 0)
         seconds = time.perf_counter() - began
-        assert landed is not None
-        assert landed.rows == self.rows
+        assert ingested is not None
+        assert ingested.rows == self.rows
         shutil.rmtree(path)
         return self.rows / seconds
 
@@ -180,7 +180,7 @@ def measured(place: Place) -> Iterator[Result]:
     parquet: list[float] = []
     tables: list[float] = []
     for turn in range(TURNS + 1):
-        found = place.landed(), place.written(), place.tables()
+        found = place.ingested(), place.written(), place.tables()
         if turn:  # the first one warms up
             for turns, value in zip((journal, parquet, tables), found, strict=True):
                 turns.append(value)
@@ -214,7 +214,7 @@ def batches(spark: SparkSession, path: Path) -> Iterator[Result]:
                 time.sleep(0.005)
             seconds.append(ingestion.progress().batch_seconds or 0.0)
         ingestion.stop()
-    assert lake.landed() == {"bench": BATCHES * BATCH_ROWS}
+    assert lake.ingested() == {"bench": BATCHES * BATCH_ROWS}
     early, late = ([each * 1e3 for each in seconds[part]] for part in (EARLY, LATE))
     yield Result.of("a batch, early", early, "ms")
     yield Result.of("a batch, 200 later", late, "ms")

@@ -33,9 +33,9 @@ from typing import Any
 import pyarrow as pa
 
 import zenspark
-from bench.bench_session import OURS, Process, free_port, opened, tell, wait_matched
+from bench.bench_session import Process, free_port, opened, tell, wait_matched
 from bench.compare import Result
-from bench.running import parser, report
+from bench.running import OURS, parser, report
 from zenspark.spark.ingest.settings import IngestSettings
 from zenspark.spark.lake import Lake
 from zenspark.spark.pipeline.job import Job
@@ -92,9 +92,9 @@ def watched(job: Job, target: int) -> dict[str, object]:
     while steps[-1][1] < target:
         time.sleep(LOOK_AGAIN)
         job.check()
-        now, landed = time.time(), sum(supervisor.status().rows for supervisor in job.supervisors.values())
-        if landed > steps[-1][1]:
-            steps.append((now, landed))
+        now, ingested = time.time(), sum(supervisor.status().rows for supervisor in job.supervisors.values())
+        if ingested > steps[-1][1]:
+            steps.append((now, ingested))
         if not recorded and sum(each.status().rows for each in job.storages.recorders.values()) >= target:
             recorded = now
     return {"recorded": recorded, "steps": steps[1:]}
@@ -185,7 +185,7 @@ class Pair:
 
 def rates(size: int, count: int, turns: int, master: str) -> Iterator[Result]:
     """Rows a second from the first put until the last row was recorded, ingested, received."""
-    found: dict[str, list[float]] = {"recorded": [], "landed": [], "received": []}
+    found: dict[str, list[float]] = {"recorded": [], "ingested": [], "received": []}
     with tempfile.TemporaryDirectory() as root:
         up = Pair(size, count, 0, "up", root, count, master)
         plain = Pair(size, count, 0, "plain", count)
@@ -194,15 +194,15 @@ def rates(size: int, count: int, turns: int, master: str) -> Iterator[Result]:
             if turn:
                 began = told["puts"][0][0]
                 found["recorded"].append(count / (told["recorded"] - began))
-                found["landed"].append(count / (told["steps"][-1][0] - began))
+                found["ingested"].append(count / (told["steps"][-1][0] - began))
                 found["received"].append(count / (other["received"] - other["puts"][0][0]))
         plain.end()
-        assert sum(Lake(root).landed().values()) == count * (turns + 1)
+        assert sum(Lake(root).ingested().values()) == count * (turns + 1)
         up.end()
     for name, values in found.items():
         yield Result.of(f"{size} B, {name}", values, "rows/s")
-    yield Result.of(f"{size} B, landed, payload", [rate * size / 1e6 for rate in found["landed"]], "MB/s")
-    for name in ("recorded", "landed"):
+    yield Result.of(f"{size} B, ingested, payload", [rate * size / 1e6 for rate in found["ingested"]], "MB/s")
+    for name in ("recorded", "ingested"):
         ratios = [one / other for one, other in zip(found[name], found["received"], strict=True)]
         yield Result.of(f"{size} B, {name} / received", ratios, "x")
 
@@ -246,7 +246,7 @@ def main() -> None:
     command.add_argument("--only", default="8,1024,65536,lag", help="which parts to run, with commas between")
     command.add_argument("--turns", type=int, default=TURNS)
     command.add_argument("--scale", type=float, default=1.0, help="with how many times as many rows")
-    command.add_argument("--master", default="local[*]", help="the Spark that lands them")
+    command.add_argument("--master", default="local[*]", help="the Spark that ingests them")
     command.add_argument("--role", nargs="+", help=argparse.SUPPRESS)
     options = command.parse_args()
     if options.role:

@@ -69,7 +69,7 @@ class Busy:
     def look_up(self, keys: list[str]) -> None:
         face: Face = self.local
         for key in keys:
-            self.router.routes.push(face, key)
+            self.router.routes.push_targets(face, key)
 
 
 def asking(number: int, key: str) -> Interest:

@@ -2,7 +2,7 @@
 
     make bench                                                  this and all others, compiled
     python bench/bench_session.py --json new.json               this one alone; --only put,ping runs some of it
-    python bench/compare.py old.json new.json                   two branches, each run with --json
+    python bench/bench_session.py --beside OTHER/src              beside another tree of zenspark, compiled there
 
 A good answer: a ratio of at least 1 in every line (how much more of it zenspark does in a second), at most 0.8 for the
 median latency (how long it takes), at least 10 for `put_batch` and for receiving into Arrow at 8 bytes.
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import resource
 import statistics
 import subprocess
@@ -27,12 +28,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.compare import Result
-from bench.running import Line, run
+from bench.running import OURS, THEIRS, Line, run
 
-OURS, THEIRS = "zenspark", "zenoh"
 TURNS = 7
 KEY = "bench/session"
 KEYS = KEY + "/keys/**"
@@ -325,7 +325,10 @@ ROLES = {name[5:]: role for name, role in list(globals().items()) if name.starts
 
 
 class Process:
-    """One role, played by one package; it is in `module`, and has an end after `patience` seconds."""
+    """One role, played by one package; it is in `module`, and has an end after `patience` seconds.
+
+    The package `zenspark@SRC` is the zenspark in the directory SRC.
+    """
 
     def __init__(
         self,
@@ -335,8 +338,13 @@ class Process:
         module: str = "bench.bench_session",
         patience: float = PATIENCE,
     ) -> None:
-        command = [sys.executable, "-m", module, "--role", role, package, *map(str, arguments)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        name, _, source = package.partition("@")
+        command = [sys.executable, "-m", module, "--role", role, name, *map(str, arguments)]
+        paths = [*filter(None, [source, os.environ.get("PYTHONPATH", "")])]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
         self._timer = threading.Timer(patience, self._process.kill)
         self._timer.start()
 
@@ -392,44 +400,55 @@ def play(listener: tuple[str, str], caller: tuple[str, str], size: int, count: i
         second.end()
 
 
-Comparison = tuple[str, Callable[[], Measured], Callable[[], Measured]]
+class Side(NamedTuple):
+    """What is measured beside zenspark: a package, and a name for it."""
+
+    package: str = THEIRS
+    label: str = "zenoh"
+
+    def role(self, role: str) -> str:
+        """The role that it plays for one of ours: eclipse-zenoh has nothing for Arrow."""
+        return NO_ARROW.get(role, role) if self.package == THEIRS else role
+
+    def counts(self, role: str) -> dict[int, int]:
+        """Messages by size for a role of ours."""
+        return IN_BATCHES if self.role(role) in ("put_batch", "arrow") else SIZES
+
+
+NO_ARROW = {"put_batch": "put", "arrow": "callback", "arrow_keys": "callback_keys"}
+US, ECLIPSE = Side(OURS, "zenspark"), Side()
+Comparison = tuple[str, Callable[[Side], Measured]]
 
 
 def sending(role: str, size: int) -> Comparison:
-    sink, count = (OURS, "sink"), (SIZES if role == "put" else IN_BATCHES)[size]
-    return (
-        f"{role} {size} B",
-        lambda: play(sink, (OURS, role), size, count, "caller"),
-        lambda: play(sink, (THEIRS, "put"), size, SIZES[size], "caller"),
-    )
+    def turn(side: Side) -> Measured:
+        return play((OURS, "sink"), (side.package, side.role(role)), size, side.counts(role)[size], "caller")
+
+    return f"{role} {size} B", turn
 
 
 def receiving(role: str, size: int) -> Comparison:
-    feed, count = (OURS, "feed"), (IN_BATCHES if role == "arrow" else SIZES)[size]
-    theirs = "callback" if role == "arrow" else role
-    return (
-        f"receive into {role} {size} B",
-        lambda: play((OURS, role), feed, size, count, "listener"),
-        lambda: play((THEIRS, theirs), feed, size, SIZES[size], "listener"),
-    )
+    def turn(side: Side) -> Measured:
+        return play((side.package, side.role(role)), (OURS, "feed"), size, side.counts(role)[size], "listener")
+
+    return f"receive into {role} {size} B", turn
 
 
 def receiving_keys(role: str) -> Comparison:
     """Counts a tenth less than are sent: the last of them may come late."""
-    feed, count = (OURS, "feed_keys"), DISTINCT_KEYS * 9 // 10
-    return (
-        f"receive distinct keys into {role} 8 B",
-        lambda: play((OURS, f"{role}_keys"), feed, 8, count, "listener"),
-        lambda: play((THEIRS, "callback_keys"), feed, 8, count, "listener"),
-    )
+
+    def turn(side: Side) -> Measured:
+        measured = side.package, side.role(f"{role}_keys")
+        return play(measured, (OURS, "feed_keys"), 8, DISTINCT_KEYS * 9 // 10, "listener")
+
+    return f"receive distinct keys into {role} 8 B", turn
 
 
 def between(name: str, listener: str, caller: str, size: int, count: int) -> Comparison:
-    return (
-        name,
-        lambda: play((OURS, listener), (OURS, caller), size, count, "caller"),
-        lambda: play((THEIRS, listener), (THEIRS, caller), size, count, "caller"),
-    )
+    def turn(side: Side) -> Measured:
+        return play((side.package, listener), (side.package, caller), size, count, "caller")
+
+    return name, turn
 
 
 def comparisons() -> Iterator[Comparison]:
@@ -445,21 +464,27 @@ def comparisons() -> Iterator[Comparison]:
     yield between("get 8 B", "queryable", "get", 8, GETS)
 
 
-def results(line: Comparison, turns: int) -> Iterator[Result]:
+def results(line: Comparison, turns: int, side: Side = ECLIPSE) -> Iterator[Result]:
     """Ratios of the turns of one line, and what was measured."""
-    name, ours, theirs = line
-    pairs = [(ours(), theirs()) for _ in range(turns)]
+    name, turn = line
+    pairs = [(turn(US), turn(side)) for _ in range(turns)]
     for figure in pairs[0][0]:
         ratios = [one[figure] / other[figure] for one, other in pairs]
-        yield Result.of(f"{name}: {figure}, zenspark / zenoh", ratios, "x")
+        yield Result.of(f"{name}: {figure}, {US.label} / {side.label}", ratios, "x")
         unit = {"rate": "/s", "cpu": "s/M"}.get(figure, "us")
-        yield Result.of(f"{name}: {figure}, zenspark", [one[figure] for one, _ in pairs], unit)
-        yield Result.of(f"{name}: {figure}, zenoh", [other[figure] for _, other in pairs], unit)
+        yield Result.of(f"{name}: {figure}, {US.label}", [one[figure] for one, _ in pairs], unit)
+        yield Result.of(f"{name}: {figure}, {side.label}", [other[figure] for _, other in pairs], unit)
 
 
 def lines(turns: int) -> Iterator[Line]:
-    for found in comparisons():
-        yield found[0], partial(results, found, turns)
+    for line in comparisons():
+        yield line[0], partial(results, line, turns)
+
+
+def lines_beside(turns: int, package: str) -> Iterator[Line]:
+    """The same beside another zenspark."""
+    for line in comparisons():
+        yield line[0], partial(results, line, turns, Side(package, "other"))
 
 
 def be(role: str, package: str, locator: str, size: int, count: int) -> None:
@@ -467,4 +492,4 @@ def be(role: str, package: str, locator: str, size: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    run("session", __doc__, lines, TURNS, be)
+    run("session", __doc__, lines, TURNS, be, lines_beside)

@@ -9,6 +9,9 @@ from typing import TypeAlias
 
 from bench.compare import Report, Result
 
+OURS, THEIRS = "zenspark", "zenoh"
+"""Packages: ours, and eclipse-zenoh's; `zenspark@SRC` is the zenspark in another directory."""
+
 Line: TypeAlias = tuple[str, Callable[[], Iterator[Result]]]
 """A name to choose it by, and what measures it."""
 Be: TypeAlias = Callable[[str, str, str, int, int], None]
@@ -32,11 +35,23 @@ def report(bench: str, results: Iterable[Result], file: Path | None) -> None:
         Report(bench, found).write(file)
 
 
-def run(bench: str, about: str | None, lines: Callable[[int], Iterable[Line]], turns: int, be: Be) -> None:
-    """Measure the selected lines in turns, or run the role that this process was started for."""
+def run(
+    bench: str,
+    about: str | None,
+    lines: Callable[[int], Iterable[Line]],
+    turns: int,
+    be: Be,
+    lines_beside: Callable[[int, str], Iterable[Line]] | None = None,
+) -> None:
+    """Measure the selected lines in turns, or run the role that this process was started for.
+
+    `lines_beside` makes the lines that compare with another build of zenspark, whose package it is given.
+    """
     command = parser(about)
     command.add_argument("--only", default="", help="only the lines whose names contain one of these, by commas")
     command.add_argument("--turns", type=int, default=turns)
+    if lines_beside is not None:
+        command.add_argument("--beside", metavar="SRC", help="compare with the zenspark in the src directory of a tree")
     command.add_argument("--role", nargs=5, help=argparse.SUPPRESS)
     options = command.parse_args()
     if options.role:
@@ -44,5 +59,8 @@ def run(bench: str, about: str | None, lines: Callable[[int], Iterable[Line]], t
         be(role, package, locator, int(size), int(count))
         return
     wanted = options.only.split(",")
-    chosen = (measure for name, measure in lines(options.turns) if any(word in name for word in wanted))
+    all_lines = lines(options.turns)
+    if lines_beside is not None and options.beside:
+        all_lines = lines_beside(options.turns, f"{OURS}@{options.beside}")
+    chosen = (measure for name, measure in all_lines if any(word in name for word in wanted))
     report(bench, (result for measure in chosen for result in measure()), options.json)

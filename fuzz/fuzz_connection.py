@@ -13,7 +13,8 @@ import msgspec
 from fuzz.harness import run
 from zenspark.transport.connection import Connection, ConnectionState, Event, Send, SessionRequested
 from zenspark.transport.handshake import Acceptor, Capabilities, Identity, Initiator
-from zenspark.transport.receiver import Closed, PushRun
+from zenspark.transport.receiver import Closed
+from zenspark.wire.columns import PushRun
 from zenspark.wire.declare import Message
 from zenspark.wire.values import WhatAmI, ZenohId
 

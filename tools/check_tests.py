@@ -1,7 +1,7 @@
 """Checks that source files and unit tests pair up: for `wire/buffer.py` there is `wire/test_buffer.py`.
 
 Prints each file that has no partner and exits 1 if there is one. Leading and trailing underscores do not
-count: `__init__.py` belongs to `test_init.py`, `_build.py` to `test_pure.py`. A generated file or an
+count: `__init__.py` belongs to `test_init.py`, `_build.py` to `test_build.py`. A generated file or an
 `__init__.py` that only re-exports names may have a test but needs none.
 """
 

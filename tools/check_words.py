@@ -4,7 +4,7 @@
 
 Prints each violation with its place and exits 1 if there is one:
 
-- a class name that two classes have, unless the name is listed in `TWINS`;
+- a class name that two classes have, unless it is listed in `TWINS` with the packages and the reason;
 - a module named by a bare gerund (`speaking.py`), unless it is a term of the field listed in `TERMS`;
 - a string or comment with an actor that is none ("somebody", "whoever"): docstrings, logs and help texts name the
   peer, the caller, the reader;
@@ -25,14 +25,43 @@ SOURCES = ROOT / "src" / "zenspark"
 GENERATED = frozenset({"wire/codec.py"})
 MAX_LINES = 800
 
+ASYNC_FORM = "the asyncio form of the class of the synchronous API"
+ON_THE_WIRE = "the value that users hold, and the one on the wire"
+MESSAGE = "what users hold, and the message on the wire that carries it"
+
 TWINS = {
-    "aio": "the asyncio form of a class of the synchronous API",
-    "wire": "the message or value on the wire beside the one that users hold",
-    "config": "a section of the configuration named as zenohd names it",
-    "spark": "the same object with the methods that need Spark",
-    "types": "the public value that describes an object of the node",
+    "Channel": ("aio handlers", ASYNC_FORM),
+    "Declaration": ("types wire", MESSAGE),
+    "Encoding": ("types wire", ON_THE_WIRE),
+    "Entity": ("aio api", ASYNC_FORM),
+    "Hello": ("types wire", MESSAGE),
+    "Lake": ("lake spark", "the lake, and the same with the methods that need Spark"),
+    "Link": ("net types", "the link of the node, and what `session.info` reports of it"),
+    "LinkEventsListener": ("aio api", ASYNC_FORM),
+    "Liveliness": ("aio api", ASYNC_FORM),
+    "LivelinessToken": ("aio api", ASYNC_FORM),
+    "MatchingListener": ("aio api", ASYNC_FORM),
+    "NeighbourEventsListener": ("aio api", ASYNC_FORM),
+    "Priority": ("types wire", "the seven priorities of users, and the eight on the wire"),
+    "Publisher": ("aio api", ASYNC_FORM),
+    "Querier": ("aio api", ASYNC_FORM),
+    "Query": ("aio types wire", f"{ASYNC_FORM}; {MESSAGE}"),
+    "QueryTarget": ("types wire", ON_THE_WIRE),
+    "Queryable": ("aio api", ASYNC_FORM),
+    "Receiver": ("aio api", ASYNC_FORM),
+    "Reply": ("types wire", MESSAGE),
+    "Scout": ("aio api wire", f"{ASYNC_FORM}; the message on the wire that it sends"),
+    "Session": ("aio api", ASYNC_FORM),
+    "SessionInfo": ("aio api", ASYNC_FORM),
+    "SourceInfo": ("types wire", ON_THE_WIRE),
+    "Subscriber": ("aio api", ASYNC_FORM),
+    "Timestamp": ("types wire", ON_THE_WIRE),
+    "TimestampStack": ("types wire", ON_THE_WIRE),
+    "TransportEventsListener": ("aio api", ASYNC_FORM),
+    "WhatAmI": ("types wire", ON_THE_WIRE),
+    "ZenohId": ("types wire", ON_THE_WIRE),
 }
-"""Packages whose classes may share their name with one of another package, and why."""
+"""Class names that one class of each of these packages has, and why."""
 
 TERMS = {
     "downsampling": "zenohd's name of the interceptor",
@@ -42,6 +71,7 @@ TERMS = {
     "matching": "Zenoh's matching status",
     "partitioning": "the database term",
     "pending": "no gerund",
+    "ping": "no gerund",
     "routing": "the networking term",
     "scouting": "Zenoh's SCOUT and HELLO",
     "streaming": "Spark's Structured Streaming",
@@ -57,16 +87,28 @@ VAGUE = re.compile(
 
 def find_shared_names(sources: Path) -> Iterator[str]:
     """Name every class name that several classes have, where they are not twins."""
-    places = defaultdict(list)
+    for name, files in _classes(sources).items():
+        packages = sorted(file.parts[0] for file in files)
+        if len(files) > 1 and packages != TWINS.get(name, ("", ""))[0].split():
+            yield f"class {name} is defined in {', '.join(map(str, files))}"
+
+
+def find_former_twins(sources: Path) -> Iterator[str]:
+    """Name every entry of `TWINS` that no longer stands for several classes."""
+    classes = _classes(sources)
+    for name, (packages, _) in TWINS.items():
+        if len(classes.get(name, ())) < 2:
+            yield f"class {name} is listed as a twin of {packages.replace(' ', ', ')}, but has no twin"
+
+
+def _classes(sources: Path) -> dict[str, list[Path]]:
+    """Map each class name to the files that define such a class."""
+    files = defaultdict(list)
     for file in sorted(sources.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.ClassDef):
-                places[node.name].append(file.relative_to(sources))
-    for name, files in sorted(places.items()):
-        originals = [file for file in files if file.parts[0] not in TWINS]
-        packages = {file.parts[0] for file in files}
-        if len(originals) > 1 or len(packages) < len(files):
-            yield f"class {name} is defined in {', '.join(map(str, files))}"
+                files[node.name].append(file.relative_to(sources))
+    return dict(sorted(files.items()))
 
 
 def find_gerunds(sources: Path) -> Iterator[str]:
@@ -104,7 +146,7 @@ def find_violations(sources: Path) -> list[str]:
 
 
 def main() -> int:
-    violations = find_violations(SOURCES)
+    violations = [*find_violations(SOURCES), *find_former_twins(SOURCES)]
     for violation in violations:
         print(violation)
     return 1 if violations else 0

@@ -22,8 +22,8 @@ place of a diff. A file looks like this:
     find = '''exactly once in that file'''
     replace = '''what violates the statement'''
 
-A row that `differs` has four more fields: `place`, the section of docs/protocol.md; `eclipse`, what 1.10.2 does, with
-captured bytes; `zenspark`, what zenspark does; `reason`, why it stays so.
+A row that `differs` has four more fields: `place`, a section or row of docs/protocol.md; `eclipse`, what 1.10.2 does,
+with captured bytes; `zenspark`, what zenspark does; `reason`, why it stays so.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Write the table of keys in docs/configuration.md from the declarations; with `--check`, only say if it is fresh."""
+"""Write the tables of keys in docs/configuration.md from the declarations; with `--check`, only say if it is fresh."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import json
 import sys
 from pathlib import Path
 
+from tools.generated_parts import replace_part, write_or_check
+from zenspark.cli.up_settings import SETTINGS
 from zenspark.config.schema import ConfigField, leaf_keys
 from zenspark.config.settings import Settings
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 BEGIN, END = "<!-- keys: written by tools/generate_configuration.py -->\n", "<!-- end of keys -->\n"
+SETTINGS_BEGIN = "<!-- settings: written by tools/generate_configuration.py -->\n"
+SETTINGS_END = "<!-- end of settings -->\n"
 
 USED, WARNED, REFUSED = "used", "named in a warning", "**refused**"
 
@@ -35,23 +39,24 @@ def table() -> str:
     return "\n".join(["| key | default | a value is |", "|---|---|---|", *rows]) + "\n"
 
 
+def settings_table() -> str:
+    """Every key of zenspark.toml, its default, the flag and its meaning."""
+    rows = []
+    for path, setting in SETTINGS.items():
+        flag = f"--{setting.dest.replace('_', '-')}"
+        value = "" if setting.default is None else f"`{json.dumps(setting.default)}`"
+        rows.append(f"| `{path.replace('/', '.')}` | {value} | `{flag}` | {setting.meaning} |")
+    return "\n".join(["| key | default | flag | meaning |", "|---|---|---|---|", *rows]) + "\n"
+
+
 def renewed(page: str) -> str:
-    """The page with the table of today."""
-    head, begin, rest = page.partition(BEGIN)
-    tail = rest.partition(END)[2]
-    assert begin, f"{TARGET.name} has no place for the table"
-    return f"{head}{BEGIN}\n{table()}\n{END}{tail}"
+    """The page with the tables of today."""
+    page = replace_part(page, BEGIN, END, f"\n{table()}\n")
+    return replace_part(page, SETTINGS_BEGIN, SETTINGS_END, f"\n{settings_table()}\n")
 
 
 def main(arguments: list[str]) -> int:
-    page = TARGET.read_text()
-    if "--check" not in arguments:
-        TARGET.write_text(renewed(page))
-        return 0
-    if renewed(page) == page:
-        return 0
-    print("docs/configuration.md is not what the declarations say: run `make configuration`", file=sys.stderr)
-    return 1
+    return write_or_check(TARGET, renewed, arguments, "make configuration")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import queue
+import re
 import shutil
 import signal
 import subprocess
@@ -20,13 +21,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from enum import StrEnum
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-PYTEST = ("-m", "pytest", "-q", "--tb=no", "--no-header", "--hypothesis-seed=0")
-PLUGINS = ("-p", "no:xdist", "-p", "no:randomly", "-p", "no:cacheprovider")  # nothing by chance, and a faster start
+RUNNER = Path(__file__).with_name("run_tests.py")
+IDLE = ("xdist", "xdist.looponfail", "randomly", "cacheprovider", "anyio", "doctest", "junitxml", "pastebin")
+OPTIONS = (
+    *("-q", "--tb=no", "--no-header", "--hypothesis-seed=0"),
+    *(word for name in IDLE for word in ("-p", f"no:{name}")),  # nothing by chance, and a faster start
+)
+TIMEOUT = re.compile(r"Timeout \(\d+:\d\d:\d\d(\.\d+)?\)!")  # says faulthandler
 NOT_COPIED = shutil.ignore_patterns(
-    ".git", ".venv", "build", "dist", ".mypy_cache", ".ruff_cache", ".pytest_cache", "*.c"
+    ".git", ".venv", "build", "dist", "node_modules", ".mypy_cache", ".ruff_cache", ".pytest_cache", "*.c"
 )
 
 
@@ -58,6 +65,8 @@ class Mutant(NamedTuple):
     file: str
     change: Callable[[str], str]
     stages: tuple[tuple[str, ...], ...]
+    patience: tuple[float, ...] = ()
+    """For each stage, seconds after which one test has hung; if not given, only all together have a limit."""
 
 
 class Copy:
@@ -73,15 +82,18 @@ class Copy:
         text = file.read_text()
         try:
             rewrite(file, mutant.change(text))
-            return self.test(mutant.stages, is_compiled(file), limit)
+            return self.test(mutant.stages, is_compiled(file), limit, mutant.patience)
         finally:
             rewrite(file, text)
 
-    def test(self, stages: Iterable[tuple[str, ...]], interpreted: bool, limit: float) -> Result:
+    def test(
+        self, stages: Iterable[tuple[str, ...]], interpreted: bool, limit: float, patience: tuple[float, ...] = ()
+    ) -> Result:
         """Runs tests, stage by stage, until one fails."""
         result, end = Result(Outcome.SURVIVED), time.monotonic() + limit
-        for tests in stages:
-            result = judged(*self._pytest(["-x", *tests], interpreted, end - time.monotonic()))
+        for tests, seconds in zip_longest(stages, patience):
+            options = ["-x", *(ending_after(seconds) if seconds else ())]
+            result = judged(*self._pytest(options, tests, interpreted, end - time.monotonic()))
             if result.outcome is not Outcome.SURVIVED:
                 break
         return result
@@ -89,23 +101,33 @@ class Copy:
     def failing(self, tests: Iterable[str], interpreted: bool, limit: float) -> list[str]:
         """Runs all of the tests; those that fail, without the parameters of their cases: all if none could be run."""
         named = list(tests)
-        status, output = self._pytest(named, interpreted, limit)
+        status, output = self.python(["-m", "pytest", *OPTIONS, *named], interpreted, limit)
         if status not in (0, 1):
             return named
         return [name.partition("[")[0] for name in failed(output)]
 
-    def _pytest(self, tests: Iterable[str], interpreted: bool, limit: float) -> tuple[int | None, str]:
-        """Runs pytest; its exit status, None if it took too long, and what it said."""
+    def _pytest(
+        self, options: Iterable[str], tests: tuple[str, ...], interpreted: bool, limit: float
+    ) -> tuple[int | None, str]:
+        """Runs files, directories or, in this order, single tests."""
+        if not all("::" in test for test in tests):
+            return self.python(["-m", "pytest", *OPTIONS, *options, *tests], interpreted, limit)
+        names = self.directory.with_suffix(".tests")
+        names.write_text("".join(f"{test}\n" for test in tests))
+        return self.python(["-P", str(RUNNER), str(names), *OPTIONS, *options], interpreted, limit)
+
+    def python(self, arguments: Iterable[str], interpreted: bool, limit: float) -> tuple[int | None, str]:
+        """Runs Python in the copy; its exit status, None if it took too long, and what it said."""
         environment = os.environ | {
             "PYTHONPATH": f"{self.directory / 'src'}{os.pathsep}{self.directory}",
             "ZENSPARK_PURE": "1" if interpreted else "0",
             "ZENSPARK_REQUIRE_COMPILED": "0",
         }
-        command = [sys.executable, *PYTEST, *PLUGINS, *tests]
         process = subprocess.Popen(
-            command, cwd=self.directory, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, start_new_session=True,
+            [sys.executable, *arguments], cwd=self.directory, env=environment, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, start_new_session=True,
         )  # fmt: skip
+        share_priority(process.pid)
         try:
             output, _ = process.communicate(timeout=max(limit, 1))
         except subprocess.TimeoutExpired:
@@ -117,9 +139,21 @@ class Copy:
         return process.returncode, output
 
 
+def share_priority(process: int) -> None:
+    """Gives a process that leads a session the priority of this one's: Linux schedules sessions, not only processes."""
+    with contextlib.suppress(OSError):
+        priority = Path("/proc/self/autogroup").read_text().split()[-1]
+        Path(f"/proc/{process}/autogroup").write_text(priority)
+
+
+def ending_after(seconds: float) -> tuple[str, ...]:
+    """Options with which pytest ends when one test has run for so many seconds, and says so."""
+    return ("-o", f"faulthandler_timeout={seconds:.1f}", "-o", "faulthandler_exit_on_timeout=true")
+
+
 def judged(status: int | None, output: str) -> Result:
     """What the exit status of pytest means, and the first test it names."""
-    if status is None:
+    if status is None or (status == 1 and TIMEOUT.search(output)):
         return Result(Outcome.HUNG)
     if status == 0:
         return Result(Outcome.SURVIVED)

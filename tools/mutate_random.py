@@ -1,10 +1,13 @@
-"""Changes codec, transport, router and session code at random places, and runs the tests of the layer.
+"""Changes codec, transport, router and session code at random places, and runs the tests that run these places.
 
     python -m tools.mutate_random [--count N] [--seed N] [--seconds S] [--limit S] [--jobs N] [--layer LAYER ...]
+                                  [--whole-layer]
 
 Lists what survived: a place whose tests would not notice a mistake, or a change that makes no difference. The same seed
-makes the same mutants as long as the sources are the same. A mutant is tried first with the tests of its file, then
-with those of its layer. Exits 0: to explain survivors is for people.
+makes the same mutants as long as the sources are the same. A mutant is tried with the tests of its layer that run the
+changed line, those of its file before others and the fastest first; where the line runs before any test, also with
+all other tests of its file and its layer.
+Exits 0: to explain survivors is for people.
 """
 
 import argparse
@@ -17,10 +20,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tools.conformance import ROOT
+from tools.covering_tests import Coverage, Place, coverage_of, is_below, places
 from tools.mutants import Effort, Mutant, Outcome, Record, digest_of, resumed
 
 RECORD = Path("build/mutations/random.json")
+WHOLE_LAYER = Path("build/mutations/random_whole_layer.json")
 SOURCES = Path("src/zenspark")
+PATIENCE = 60  # seconds: with less, quick tests seem to hang where others work, too
 
 
 class Layer(NamedTuple):
@@ -47,7 +53,7 @@ LAYERS = {
         ("tests/unit/transport", "tests/property/test_bad_peers.py", "tests/property/test_group.py"),
     ),
     "router": Layer(
-        ("router/*.py", "key/*.py"),
+        ("router/**/*.py", "key/*.py"),
         (
             "tests/unit/router",
             "tests/unit/key",
@@ -68,7 +74,13 @@ LAYERS = {
             "api/session.py",
             "engine/subscriptions.py",
         ),
-        ("tests/unit/api", "tests/unit/aio"),
+        (
+            "tests/unit/engine",
+            "tests/unit/api",
+            "tests/unit/aio",
+            "tests/unit/types/test_query.py",
+            "tests/property/test_fast_paths.py",
+        ),
     ),
 }
 
@@ -91,6 +103,7 @@ class Change(NamedTuple):
     start: int
     end: int
     text: str
+    place: Place
 
     def applied(self, source: str) -> str:
         encoded = source.encode()
@@ -102,10 +115,10 @@ def changes(source: str) -> list[Change]:
     starts = [0]
     for line in source.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
-    found = []
+    found, place_at = [], places(source)
     for node in running(ast.parse(source)):
         start, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset  # type: ignore[operator]
-        found += [Change(node.lineno, start, end, text) for text in mutated(node)]
+        found += [Change(node.lineno, start, end, text, place_at[node.lineno]) for text in mutated(node)]
     return found
 
 
@@ -170,16 +183,47 @@ def files_of(root: Path, layer: Layer) -> list[Path]:
     return sorted(file.relative_to(sources) for pattern in layer.files for file in sources.glob(pattern))
 
 
-def stages(root: Path, file: Path, layer: Layer) -> tuple[tuple[str, ...], ...]:
-    """The tests of a file, then those of its layer."""
-    own = Path("tests/unit", file.with_name(f"test_{file.stem.strip('_')}.py"))
-    return ((own.as_posix(),), layer.tests) if (root / own).exists() else (layer.tests,)
+class Choice:
+    """Chooses the tests of mutants."""
+
+    def __init__(self, root: Path, coverage: Coverage) -> None:
+        self.root = root
+        self.coverage = coverage
+
+    def mutant(self, file: Path, change: Change, layer: Layer) -> Mutant:
+        path = (SOURCES / file).as_posix()
+        title = f"{path}:{change.line} {change.start}-{change.end} {change.text}"
+        stages = self.stages(file, change.place, layer)
+        return Mutant(title, path, change.applied, stages, self.patience(stages))
+
+    def stages(self, file: Path, place: Place, layer: Layer) -> tuple[tuple[str, ...], ...]:
+        """Tests that run the place; if it runs before any test, also all others. Those of the file come first."""
+        covering = self.coverage.of((SOURCES / file).as_posix(), place, layer.tests)
+        own = Path("tests/unit", file.with_name(f"test_{file.stem.strip('_')}.py")).as_posix()
+        found: list[tuple[str, ...]] = []
+        if place.in_function:
+            near = [test for test in covering.tests if is_below(test, (own,))]
+            found += [tuple(near), tuple(test for test in covering.tests if not is_below(test, (own,)))]
+        if covering.before or not place.in_function:
+            found += [(own,) if (self.root / own).exists() else (), layer.tests]
+        return tuple(stage for stage in found if stage)
+
+    def with_whole_layer(self, mutant: Mutant) -> Mutant:
+        """The same mutant with all tests of its layer."""
+        file = Path(mutant.file).relative_to(SOURCES)
+        stages = (next(layer.tests for layer in LAYERS.values() if file in files_of(self.root, layer)),)
+        return mutant._replace(stages=stages, patience=self.patience(stages))
+
+    def patience(self, stages: tuple[tuple[str, ...], ...]) -> tuple[float, ...]:
+        """Seconds after which a test has hung, by the slowest of each stage; it was measured while it was traced."""
+        return tuple(PATIENCE + 2 * self.coverage.slowest(stage) for stage in stages)
 
 
-def mutants(root: Path, layers: list[str], count: int, seed: int) -> list[Mutant]:
+def mutants(choice: Choice, layers: list[str], count: int, seed: int) -> list[Mutant]:
     """Mutants by lot, about as many in each layer."""
     chance = random.Random(seed)
-    places = {
+    root = choice.root
+    drawn = {
         name: [
             (file, change)
             for file in files_of(root, LAYERS[name])
@@ -187,16 +231,10 @@ def mutants(root: Path, layers: list[str], count: int, seed: int) -> list[Mutant
         ]
         for name in layers
     }
-    for drawn in places.values():
-        chance.shuffle(drawn)
-    found = []
-    for number in range(count):
-        name = layers[number % len(layers)]
-        if places[name]:
-            file, change = places[name].pop()
-            title = f"{SOURCES / file}:{change.line} {change.start}-{change.end} {change.text}"
-            found.append(Mutant(title, str(SOURCES / file), change.applied, stages(root, file, LAYERS[name])))
-    return found
+    for left in drawn.values():
+        chance.shuffle(left)
+    turns = (layers[number % len(layers)] for number in range(count))
+    return [choice.mutant(*drawn[name].pop(), LAYERS[name]) for name in turns if drawn[name]]
 
 
 def options(arguments: list[str]) -> argparse.Namespace:
@@ -207,18 +245,25 @@ def options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="starts no mutant after so long")
     parser.add_argument("--limit", type=float, default=300, help="seconds for one mutant (%(default)s)")
     parser.add_argument("--jobs", type=int, default=Effort().jobs, help="processes at once (%(default)s)")
+    parser.add_argument("--whole-layer", action="store_true", help="tries survivors with all tests of their layer, too")
     return parser.parse_args(arguments)
 
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
     chosen = options(arguments)
-    picked = mutants(root, chosen.layer or list(LAYERS), chosen.count, chosen.seed)
-    record = Record(root / RECORD, digest_of(root))
-    results = resumed(root, picked, record, Effort(chosen.limit, chosen.seconds, chosen.jobs))
-    survivors = [mutant for mutant, result in results if result.outcome is Outcome.SURVIVED]
-    print(f"{len(survivors)} of {len(results)} mutants survived")
-    for mutant in survivors:
-        print(f"  {mutant.name}")
+    effort, digest = Effort(chosen.limit, chosen.seconds, chosen.jobs), digest_of(root)
+    choice = Choice(root, coverage_of(root, [test for layer in LAYERS.values() for test in layer.tests]))
+    picked = mutants(choice, chosen.layer or list(LAYERS), chosen.count, chosen.seed)
+    results = resumed(root, picked, Record(root / RECORD, digest), effort)
+    left = [mutant for mutant, result in results if result.outcome is Outcome.SURVIVED]
+    if chosen.whole_layer:
+        whole = [choice.with_whole_layer(mutant) for mutant in left]
+        again = resumed(root, whole, Record(root / WHOLE_LAYER, digest), effort)
+        noticed = {mutant.name for mutant, result in again if result.outcome is not Outcome.SURVIVED}
+        left = [mutant for mutant in left if mutant.name not in noticed]
+    print(f"{len(left)} of {len(results)} mutants survived")
+    for mutant in left:
+        print(f"  {mutant.name}" if mutant.stages else f"  {mutant.name} (no test runs this line)")
     return 0
 
 

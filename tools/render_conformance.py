@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 from tools.conformance import DIFFERS, ROOT, STATUSES, Page, Row, read_pages
+from tools.generated_parts import replace_part, write_or_check
 
 TARGET = Path("docs/conformance.md")
 BEGIN, END = "<!-- rows: written by tools/render_conformance.py -->\n", "<!-- end of rows -->\n"
@@ -72,22 +73,12 @@ def rendered(pages: list[Page]) -> str:
 
 def renewed(text: str, pages: list[Page]) -> str:
     """The document with the rows of today."""
-    head, begin, rest = text.partition(BEGIN)
-    tail = rest.partition(END)[2]
-    assert begin, f"{TARGET} has no place for the rows"
-    return f"{head}{BEGIN}\n{rendered(pages)}\n\n{END}{tail}"
+    return replace_part(text, BEGIN, END, f"\n{rendered(pages)}\n\n")
 
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
-    text = (root / TARGET).read_text()
-    fresh = renewed(text, read_pages(root))
-    if "--check" not in arguments:
-        (root / TARGET).write_text(fresh)
-        return 0
-    if fresh == text:
-        return 0
-    print(f"{TARGET} is not what the rows say: run `make conformance`", file=sys.stderr)
-    return 1
+    pages = read_pages(root)
+    return write_or_check(root / TARGET, lambda text: renewed(text, pages), arguments, "make conformance")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+from tools.generated_parts import replace_part, write_or_check
+
 ROOT = Path(__file__).parents[1]
 SOURCES = Path("src/zenspark")
 TARGET = Path("CONTRIBUTING.md")
@@ -50,24 +52,14 @@ def render(root: Path) -> str:
     return "\n".join(["| where | what |", "|---|---|", *rows]) + "\n"
 
 
-def insert(text: str, table: str) -> str:
-    """Put the table between its marks."""
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}{table}{END}{after}"
+def renewed(text: str, root: Path) -> str:
+    """Return the document with the map of today."""
+    return replace_part(text, BEGIN, END, render(root))
 
 
-def main() -> int:
-    target = ROOT / TARGET
-    old = target.read_text()
-    new = insert(old, render(ROOT))
-    if "--check" not in sys.argv:
-        target.write_text(new)
-    elif new != old:
-        print(f"{TARGET} is not what the packages say: make map", file=sys.stderr)
-        return 1
-    return 0
+def main(arguments: list[str]) -> int:
+    return write_or_check(ROOT / TARGET, lambda text: renewed(text, ROOT), arguments, "make map")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
