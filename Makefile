@@ -7,21 +7,33 @@ CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.14 python3.13 python3.12 
 ZENSPARK_REQUIRE_COMPILED ?= 1
 export ZENSPARK_REQUIRE_COMPILED
 
+# Bytecode is kept also where the environment says otherwise: thousands of tests and their child processes import the same modules.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-PYTEST := pytest -n 2 -m "not (spark or browser or soak)"
+# More processes than cores, because tests beside other nodes mostly wait for them; one that is done takes over tests of another.
+WORKERS := 4
+SUITE := pytest -m "not (spark or browser or soak)"
+PYTEST := $(SUITE) -n $(WORKERS) --dist worksteal
+UNIT := pytest -m "not (slow or spark or browser or soak)" -n $(WORKERS) --dist worksteal
 SPARK := pytest -m "spark and not soak"
-# One process has the tests that share a Spark, the other those that start their own; load is measured alone.
-SPARK_TESTS := $(SPARK) -n 2 --dist loadgroup tests/spark tests/world --deselect tests/world/test_soak.py
+# Two processes have the tests that share a Spark, the third those that start their own; load is measured alone.
+SPARK_TESTS := $(SPARK) -n 3 --dist loadgroup tests/spark tests/world --deselect tests/world/test_soak.py
 LOAD_TEST := $(SPARK) tests/world/test_soak.py
+BROWSER := pytest -m browser tests/browser
 PURE := ZENSPARK_PURE=1 ZENSPARK_REQUIRE_COMPILED=0
 
 CODE := $(wildcard src tests tools bench fuzz)
 CORE := clock errors key wire router transport capture arrow
 CORE_TESTS := $(wildcard $(CORE:%=tests/unit/%) tests/unit/test_*.py tests/property tests/vectors tests/conformance)
+# Tests that run in both builds: of compiled modules, and of what is made of them. The fuzzer runs both builds by itself.
+BOTH_BUILDS := $(wildcard $(addprefix tests/unit/,arrow key transport wire types/test_sample.py types/test_zbytes.py \
+  api/test_publisher.py engine/test_publisher.py handlers/test_callback.py handlers/test_channel.py net/loop/test_busy_poll.py test_*.py) tests/vectors \
+  $(addprefix tests/property/test_,codec.py columns.py fast_paths.py forwarding.py key.py))
 CORE_SOURCES = $(subst $() $(),$(,),$(strip $(foreach name,$(CORE),src/zenspark/$(name).py src/zenspark/$(name)/*)))
-OTHER_TESTS := $(filter-out $(CORE_TESTS),$(patsubst %/,%,$(wildcard tests/unit/*/))) tests/interop tests/hostile tests/docs tests/tools
+OTHER_TESTS := $(filter-out $(CORE_TESTS) $(addprefix tests/,unit spark world browser typing) %/__pycache__,$(patsubst %/,%,$(wildcard tests/unit/*/ tests/*/)))
 # Percent of lines and branches that all tests without Spark reach, interpreted: at most one less than measured.
 COVERAGE_FLOOR := 80
 ASAN_TESTS := $(wildcard tests/unit/wire tests/unit/key tests/property)
@@ -31,8 +43,11 @@ ASAN_TESTS := $(wildcard tests/unit/wire tests/unit/key tests/property)
 # Stamps: each is younger than everything its step reads.
 CREATED := $(VENV)/.created
 INSTALLED := $(VENV)/.installed
+TOOLS := $(VENV)/.tools
 LINKED := $(VENV)/.linked
 COMPILED := build/.compiled
+PAGE := build/.page
+CLASSES := build/spark-classes.jsa
 
 .PHONY: help
 help: ## list the targets (make alone does this)
@@ -41,20 +56,26 @@ help: ## list the targets (make alone does this)
 # --- to use it ------------------------------------------------------------------------------------
 
 .PHONY: run
-run: setup ## Zenoh to tables and back with a simulated fleet, for a while: make run [SECONDS=45]
-	@$(BIN)/zenspark up --demo --lake build/lake --for $(or $(SECONDS),45)
+# Ports are those of the command line: programs put PORT into their environment for other purposes.
+run: DEMO = $(BIN)/zenspark demo --lake build/lake \
+  $(if $(findstring command,$(origin PORT)),--listen tcp/127.0.0.1:$(PORT)) $(if $(findstring command,$(origin HTTP)),--http 127.0.0.1:$(HTTP))
+run: $(COMPILED) $(PAGE) ## the demo with its page, until Ctrl-C; where the output is no terminal for 45 s: make run [SECONDS=45] [PORT=7447] [HTTP=8000]
+	@if [ -t 1 ] && [ -z "$(SECONDS)" ]; then exec $(DEMO); else exec $(DEMO) --for $(or $(SECONDS),45); fi
 
 .PHONY: test
-test: setup ## all tests that take minutes, compiled, then the tests of the core again, interpreted
+test: ## all tests that take minutes, compiled, then those of compiled modules again, interpreted
+	@$(MAKE) --no-print-directory --jobs 2 setup chromium
+	@$(MAKE) --no-print-directory $(CLASSES)
 	$(BIN)/python -m $(PYTEST)
 	$(BIN)/python -m $(SPARK_TESTS)
 	$(BIN)/python -m $(LOAD_TEST)
-	$(PURE) $(BIN)/python -m $(PYTEST) $(CORE_TESTS)
+	$(BIN)/python -m $(BROWSER)
+	$(PURE) $(BIN)/python -m $(PYTEST) $(BOTH_BUILDS)
 
 # --- the environment ------------------------------------------------------------------------------
 
 .PHONY: setup
-setup: $(COMPILED) ## make .venv from requirements.lock, with zenspark in it, compiled
+setup: $(COMPILED) $(TOOLS) $(PAGE) ## make .venv from requirements-dev.lock, with zenspark in it, compiled
 	@:
 
 .PHONY: build
@@ -71,8 +92,14 @@ $(CREATED):
 	echo "setup: zenspark needs Python 3.11 or newer; tried: $(CANDIDATES). Name one: make setup PYTHON=..." >&2; exit 1
 
 $(INSTALLED): requirements.lock | $(CREATED)
-	@echo "setup: dependencies"
-	@$(PIP) install --require-hashes -r requirements.lock
+	@echo "setup: packages that zenspark needs (500 MB to download, 1.2 GB in $(VENV))"
+	@$(BIN)/python tools/install_locked.py requirements.lock
+	@touch $@
+
+# What tests and checks need, too: not for those who only run it.
+$(TOOLS): requirements-dev.lock | $(LINKED)
+	@echo "setup: packages that tests and checks need"
+	@$(BIN)/python tools/install_locked.py requirements-dev.lock
 	@touch $@
 
 # Linked without compiling: the next step does that, and only for what changed.
@@ -87,15 +114,66 @@ $(COMPILED): $(LINKED) $(foreach ext,py pxd,$(wildcard src/zenspark/*/*.$(ext) s
 	@$(BIN)/python setup.py --quiet build_ext --inplace
 	@touch $@
 
+# The page: with the Node of the machine, or else one from PyPI.
+PAGE_PACKAGES := page/node_modules/.package-lock.json
+PAGE_SOURCES := $(wildcard page/*.html page/*.ts page/public/* page/src/*.* page/src/*/*.*)
+
+.PHONY: page
+page: $(PAGE) ## build the page into the package: npm packages of page/package-lock.json, then Vite
+	@:
+
+$(PAGE_PACKAGES): page/package.json page/package-lock.json | $(LINKED)
+	@echo "setup: npm packages of the page"
+	@$(BIN)/python tools/build_page.py install
+	@touch $@
+
+$(PAGE): $(PAGE_PACKAGES) $(PAGE_SOURCES)
+	@echo "build: page"
+	@mkdir -p build
+	@$(BIN)/python tools/build_page.py build
+	@touch $@
+
+.PHONY: page-check
+page-check: $(PAGE) ## types, lint and unit tests of the page
+	$(BIN)/python tools/build_page.py check test
+
+.PHONY: classes
+classes: $(CLASSES) ## write the archive of Java classes with which the Spark of tests starts in half of the time
+	@:
+
+$(CLASSES): requirements-dev.lock | setup
+	@echo "build: archive of Java classes"
+	@$(BIN)/python -m tests.spark.write_class_archive
+
+# Chromium of the system's packages, where it is absent and can be installed; the tests say so where it cannot.
+.PHONY: chromium
+chromium:
+	@command -v chromium chromium-browser google-chrome >/dev/null || { \
+	  echo "setup: chromium"; \
+	  apt-get install -y --no-install-recommends chromium >/dev/null 2>&1 || \
+	  { apt-get update && apt-get install -y --no-install-recommends chromium; } >/dev/null 2>&1 || \
+	  echo "setup: chromium cannot be installed here: the browser tests are skipped"; }
+
+.PHONY: browser
+browser: setup chromium classes ## only the tests in a browser: every view of the page with a live fleet behind it
+	$(BIN)/python -m $(BROWSER)
+
+.PHONY: screenshots
+screenshots: setup chromium ## write the pictures of the page into docs/images
+	$(BIN)/python -m tests.browser.screenshots
+
+LOCK = $(BIN)/python -m uv pip compile pyproject.toml --extra demo --group build \
+  --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet
+
 .PHONY: lock
-lock: | $(CREATED) ## write requirements.lock anew: the newest versions that pyproject.toml allows
+lock: | $(CREATED) ## write both lock files anew: the newest versions that pyproject.toml allows
 	@$(PIP) install uv
-	@$(BIN)/python -m uv pip compile pyproject.toml --extra spark --group dev --group build --output-file requirements.lock \
-	  --universal --python-version 3.11 --generate-hashes --upgrade --no-annotate --no-header --quiet
+	@$(LOCK) --group dev --output-file requirements-dev.lock --upgrade
+	@$(LOCK) --constraint requirements-dev.lock --output-file requirements.lock --upgrade
 
 .PHONY: clean
-clean: ## remove what was built, and caches; .venv stays
-	rm -rf build dist src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+clean: ## remove what was built, and caches; .venv and what the demo recorded (build/lake) stay
+	rm -rf $(filter-out build/lake,$(wildcard build/* build/.[!.]*)) dist src/zenspark/web/static page/node_modules src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src -name '*.so' -delete
 	find $(CODE) -name __pycache__ -prune -exec rm -rf {} +
 
@@ -103,16 +181,25 @@ clean: ## remove what was built, and caches; .venv stays
 
 .PHONY: check
 check: setup ## format, lint, types, import contracts, vocabulary, test map, fresh codec, conformance rows
+	@$(MAKE) --no-print-directory --jobs 2 check-types check-rest
+
+.PHONY: check-types
+check-types: setup
+	$(BIN)/mypy $(CODE)
+
+.PHONY: check-rest
+check-rest: setup
 	$(BIN)/ruff format --check setup.py $(CODE)
 	$(BIN)/ruff check setup.py $(CODE)
-	$(BIN)/mypy $(CODE)
+	$(BIN)/python tools/build_page.py check test
 	$(BIN)/basedpyright --project tests/typing
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_tests.py
 	$(BIN)/python -m tools.check_words
 	$(BIN)/python -m tools.render_map --check
 	$(BIN)/python tools/generate_codec.py --check
-	$(BIN)/python tools/generate_configuration.py --check
+	$(BIN)/python -m tools.generate_configuration --check
+	$(BIN)/python -m tools.generate_commands --check
 	$(BIN)/python -m tools.check_conformance
 	$(BIN)/python -m tools.render_conformance --check
 	$(BIN)/python -m tools.mutate_conformance --sample 12
@@ -123,7 +210,11 @@ codec: $(LINKED) ## write src/zenspark/wire/codec.py from the declarations
 
 .PHONY: configuration
 configuration: $(LINKED) ## write the table of keys in docs/configuration.md from the declarations
-	$(BIN)/python tools/generate_configuration.py
+	$(BIN)/python -m tools.generate_configuration
+
+.PHONY: commands
+commands: $(LINKED) ## write the commands and exit codes in docs/cli.md from the argument parsers
+	$(BIN)/python -m tools.generate_commands
 
 .PHONY: map
 map: $(LINKED) ## write the map of the packages in CONTRIBUTING.md from their docstrings
@@ -139,24 +230,24 @@ mutations: setup ## violate every conformance row, or change code at random: mak
 	  $(if $(SECONDS),--seconds $(SECONDS))
 
 .PHONY: unit
-unit: setup ## the unit tests: no other implementation, no Spark
-	$(BIN)/python -m $(PYTEST) tests/unit
+unit: setup ## the unit tests that take less than a minute together: no other implementation, no Spark
+	$(BIN)/python -m $(UNIT) tests/unit
 
 .PHONY: test-pure
-test-pure: setup ## only the second half of make test: the tests of the core, interpreted
+test-pure: setup ## all tests of the core, interpreted
 	$(PURE) $(BIN)/python -m $(PYTEST) $(CORE_TESTS)
 
 .PHONY: spark
-spark: setup ## only the tests that start Spark
+spark: setup classes ## only the tests that start Spark
 	$(BIN)/python -m $(SPARK_TESTS)
 	$(BIN)/python -m $(LOAD_TEST)
 
 .PHONY: crashes
-crashes: setup ## kill recorder, driver and executors twenty times each; about a quarter of an hour
+crashes: setup classes ## kill recorder, driver and executors twenty times each; about a quarter of an hour
 	ZENSPARK_CRASHES=20 $(BIN)/python -m $(SPARK) tests/spark/test_crashes.py
 
 .PHONY: world
-world: setup ## traffic, crashes and foreign tools drawn from seeds, for an hour: make world [SECONDS=3600] [SEED=3]
+world: setup classes ## traffic, crashes and foreign tools drawn from seeds, for an hour: make world [SECONDS=3600] [SEED=3]
 	ZENSPARK_WORLD_SECONDS=$(or $(SECONDS),3600) ZENSPARK_WORLD_SEED=$(or $(SEED),3) \
 	  $(BIN)/python -m $(SPARK) -s -o faulthandler_timeout=0 tests/world --deselect tests/world/test_soak.py
 
@@ -188,10 +279,12 @@ topologies: setup ## links made by gossip in every topology of a few nodes, besi
 
 .PHONY: coverage
 coverage: setup ## branch coverage: 100 % of the core by its own tests, and a floor for everything by all tests without Spark
-	@mkdir -p build/coverage
-	$(PURE) $(BIN)/coverage run -m $(PYTEST) -n 0 $(CORE_TESTS)
+	@rm -rf build/coverage && mkdir -p build/coverage
+	$(PURE) $(BIN)/coverage run -m $(PYTEST) $(CORE_TESTS)
+	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --include '$(CORE_SOURCES)' --fail-under 100
-	$(PURE) $(BIN)/coverage run --append -m $(PYTEST) -n 0 $(OTHER_TESTS)
+	$(PURE) $(BIN)/coverage run -m $(PYTEST) $(OTHER_TESTS)
+	$(BIN)/coverage combine --quiet --append
 	$(BIN)/coverage html --quiet --directory build/coverage/html
 	$(BIN)/coverage report --fail-under $(COVERAGE_FLOOR)
 

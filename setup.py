@@ -1,22 +1,29 @@
 """Compiles the hot modules from the very `.py` files that also run interpreted.
 
-Everything else about the package is in pyproject.toml. Three variables steer this file:
+Also builds the page for a distribution, if that was not done yet. Everything else about the package is in
+pyproject.toml. Four variables steer this file:
 
     ZENSPARK_PURE=1               compile nothing
+    ZENSPARK_NO_PAGE=1            make a distribution without the page, where there is no Node to build it
     ZENSPARK_REQUIRE_COMPILED=1   failing to compile is an error; otherwise the package runs interpreted
     ZENSPARK_SANITIZE=...         compile for gcc's sanitizers, any of `address,undefined,coverage`; coverage is what
                                   fuzz/coverage.c counts for libFuzzer (`make asan ubsan fuzz`, in copies of the tree)
 """
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
 
 COMPILED = [
+    "zenspark/handlers/callback.py",
     "zenspark/handlers/channel.py",
+    "zenspark/api/publisher.py",
     "zenspark/engine/publisher.py",
     "zenspark/types/sample.py",
     "zenspark/types/zbytes.py",
@@ -44,7 +51,7 @@ SANITIZE = {
     "coverage": ["-fsanitize-coverage=trace-pc,trace-cmp", "-include", "fuzz/coverage.c"],
 }
 # gcc takes small integers that Cython reads one digit at a time for reads beyond the object, and says so at length
-OPTIMIZE = ["/O2"] if sys.platform == "win32" else ["-O3", "-Wno-array-bounds"]
+OPTIMIZE = ["/O2"] if sys.platform == "win32" else ["-O3", "-g0", "-Wno-array-bounds"]
 
 
 def is_set(variable: str) -> bool:
@@ -123,8 +130,43 @@ def remove_old_extensions() -> None:
             old.unlink()
 
 
+PAGE = Path("src/zenspark/web/static/index.html")
+
+
+def build_page() -> None:
+    """Builds the page if it is not there; a source distribution has it already."""
+    if PAGE.exists() or is_set("ZENSPARK_NO_PAGE"):
+        return
+    say("building the page")
+    if subprocess.run([sys.executable, "tools/build_page.py"], check=False).returncode:
+        say("the page could not be built: `make page` builds it beforehand; with ZENSPARK_NO_PAGE=1 the package")
+        say("is made without it, and serves REST and metrics only")
+        raise SystemExit(1)
+
+
+class BuildPackage(build_py):
+    """Copies the package with its page; an editable installation has it where `make page` writes it."""
+
+    def run(self) -> None:
+        if not self.editable_mode:
+            build_page()
+            self.__dict__.pop("data_files", None)  # found before the page was there
+        super().run()
+
+
+class SourceDistribution(sdist):
+    """Packs the sources with the built page, so that a wheel made of them needs no Node."""
+
+    def run(self) -> None:
+        build_page()
+        super().run()
+
+
 def say(text: str) -> None:
     print(f"zenspark: {text}", file=sys.stderr)
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExtensions})
+setup(
+    ext_modules=extensions(),
+    cmdclass={"build_ext": BuildExtensions, "build_py": BuildPackage, "sdist": SourceDistribution},
+)
