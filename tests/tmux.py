@@ -4,36 +4,23 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 
-import pytest
-
+from tests.programs import require_program
 from tests.waiting import PATIENCE, until
-
-
-@cache
-def require_tmux() -> str:
-    """Return the path of tmux; it is installed where that is possible, and the test is skipped where it is not."""
-    if shutil.which("tmux") is None and shutil.which("apt-get") and os.geteuid() == 0:
-        subprocess.run(["apt-get", "install", "-y", "-q", "tmux"], capture_output=True, check=False)
-    found = shutil.which("tmux")
-    if found is None:
-        pytest.skip("tmux is not installed, and could not be: apt-get install tmux")
-    return found
 
 
 class TmuxTerminal:
     """A terminal with one command."""
 
-    def __init__(self, socket: Path) -> None:
-        self._tmux = [require_tmux(), "-S", str(socket), "-f", os.devnull]
+    def __init__(self, socket: Path, scrollback: bool) -> None:
+        self._tmux = [require_program("tmux"), "-S", str(socket), "-f", os.devnull]
+        self._capture = ("capture-pane", "-p", *(("-S", "-500") if scrollback else ()))
 
     def start(self, command: Sequence[str], width: int, height: int) -> None:
         """Run a command; its exit code is shown when it ends, and the screen stays."""
@@ -46,8 +33,8 @@ class TmuxTerminal:
 
     @property
     def screen(self) -> str:
-        """What is on the screen."""
-        return self._run("capture-pane", "-p")
+        """What is on the screen, with scrollback also what was there before."""
+        return self._run(*self._capture)
 
     @property
     def lines(self) -> list[str]:
@@ -55,15 +42,17 @@ class TmuxTerminal:
         return self.screen.splitlines()
 
     def type(self, *keys: str) -> None:
-        """Press keys: characters, or names such as Enter, Tab, C-c."""
-        self._run("send-keys", *keys)
+        """Press keys: texts, or names such as Enter, Tab, C-c."""
+        # tmux would take a semicolon at the end of an argument for the end of its command
+        self._run("send-keys", *(f"{key[:-1]}\\;" if key.endswith(";") else key for key in keys))
 
-    def wait_for(self, text: str) -> str:
-        """Wait until a text is on the screen; returns the screen."""
+    def wait_for(self, expected: str | Callable[[str], bool]) -> str:
+        """Wait until a text is on the screen, or the screen fulfils a condition; returns the screen."""
+        shows = (lambda screen: expected in screen) if isinstance(expected, str) else expected
         try:
-            until(lambda: text in self.screen, 2 * PATIENCE)
+            until(lambda: shows(self.screen), 2 * PATIENCE)
         except AssertionError:
-            raise AssertionError(f"{text!r} never appeared on the screen:\n{self.screen}") from None
+            raise AssertionError(f"{expected!r} never appeared on the screen:\n{self.screen}") from None
         return self.screen
 
     def kill(self) -> None:
@@ -72,19 +61,33 @@ class TmuxTerminal:
 
 
 @contextmanager
-def on_terminal(*command: str, width: int = 100, height: int = 24) -> Iterator[TmuxTerminal]:
+def on_terminal(
+    *command: str,
+    width: int = 100,
+    height: int = 24,
+    scrollback: bool = False,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[TmuxTerminal]:
     """Run a command on a terminal."""
+    settings = [f"{name}={value}" for name, value in (environment or {}).items()]
     with tempfile.TemporaryDirectory(prefix="tmux") as directory:  # a short path: those of sockets are limited
-        terminal = TmuxTerminal(Path(directory) / "socket")
+        terminal = TmuxTerminal(Path(directory) / "socket", scrollback)
         try:
-            terminal.start(command, width, height)
+            terminal.start(["env", *settings, *command], width, height)
             yield terminal
         finally:
             terminal.kill()
 
 
 @contextmanager
-def zenspark_on_terminal(*arguments: str, width: int = 100, height: int = 24) -> Iterator[TmuxTerminal]:
+def zenspark_on_terminal(
+    *arguments: str,
+    width: int = 100,
+    height: int = 24,
+    scrollback: bool = False,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[TmuxTerminal]:
     """Run a command of zenspark on a terminal."""
-    with on_terminal(sys.executable, "-m", "zenspark", *arguments, width=width, height=height) as terminal:
+    command = (sys.executable, "-m", "zenspark", *arguments)
+    with on_terminal(*command, width=width, height=height, scrollback=scrollback, environment=environment) as terminal:
         yield terminal

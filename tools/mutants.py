@@ -125,9 +125,8 @@ class Copy:
         }
         process = subprocess.Popen(
             [sys.executable, *arguments], cwd=self.directory, env=environment, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            stderr=subprocess.STDOUT, text=True, process_group=0,
         )  # fmt: skip
-        share_priority(process.pid)
         try:
             output, _ = process.communicate(timeout=max(limit, 1))
         except subprocess.TimeoutExpired:
@@ -137,13 +136,6 @@ class Copy:
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
         return process.returncode, output
-
-
-def share_priority(process: int) -> None:
-    """Gives a process that leads a session the priority of this one's: Linux schedules sessions, not only processes."""
-    with contextlib.suppress(OSError):
-        priority = Path("/proc/self/autogroup").read_text().split()[-1]
-        Path(f"/proc/{process}/autogroup").write_text(priority)
 
 
 def ending_after(seconds: float) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ import contextlib
 import itertools
 import json
 import os
-import shutil
 import subprocess
 import time
 import urllib.request
@@ -41,11 +40,6 @@ DESKTOP = (1280, 860)
 PHONE = (390, 844)
 
 Event = dict[str, Any]
-
-
-def find() -> str | None:
-    """Return the path of an installed Chromium, or None."""
-    return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 class Chromium:

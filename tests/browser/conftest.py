@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,9 +13,9 @@ from tests.browser.node import NodeSettings
 from tests.browser.processes import NodeProcess
 from tests.browser.publishers import Robots
 from tests.ports import free_port
+from tests.programs import require_program
 
 STATIC = Path(__file__).parents[2] / "src/zenspark/web/static/index.html"
-REASON = "no Chromium here, and apt-get cannot install one: install chromium to run the browser tests"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -32,23 +30,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
     """Run a Chromium; it is installed from the system's packages if it is absent and that is possible."""
     assert STATIC.exists(), "expected the page in src/zenspark/web/static: make page builds it"
-    binary = chromium.find() or install()
-    if binary is None:
-        pytest.skip(REASON)
-    with chromium.started(binary, tmp_path_factory.mktemp("chromium")) as found:
+    with chromium.started(require_program(*chromium.NAMES), tmp_path_factory.mktemp("chromium")) as found:
         yield found
-
-
-def install() -> str | None:
-    """Install Chromium with apt-get, where this process may; returns its path, or None."""
-    if not hasattr(os, "geteuid") or os.geteuid() != 0:
-        return None
-    command = ["apt-get", "install", "-y", "--no-install-recommends", "chromium"]
-    try:
-        subprocess.run(command, check=False, capture_output=True)
-    except OSError:
-        return None
-    return chromium.find()
 
 
 @pytest.fixture(scope="module")

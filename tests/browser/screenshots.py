@@ -14,6 +14,7 @@ from tests.browser.node import NodeSettings
 from tests.browser.processes import NodeProcess
 from tests.browser.publishers import Robots, eclipse_session
 from tests.ports import free_port
+from tests.programs import find_program
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs/images"
@@ -70,7 +71,7 @@ def main(arguments: list[str]) -> int:
     """Run a node and a fleet, and take the pictures. Returns the exit code."""
     folder = Path(arguments[0]) if arguments else FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    binary = chromium.find()
+    binary = find_program(*chromium.NAMES)
     if binary is None:
         print("screenshots: expected Chromium: apt-get install chromium", file=sys.stderr)
         return 1

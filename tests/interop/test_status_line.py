@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from tests.interop.reference import reference, unused
-from tests.terminal import Terminal, require_tmux
+from tests.tmux import TmuxTerminal, zenspark_on_terminal
 from tests.unit.journal.rows import counted
 from zenspark.journal import JournalWriter
 
@@ -18,53 +16,47 @@ pytest.importorskip("zenoh")
 pytestmark = pytest.mark.interop
 
 
-@contextlib.contextmanager
-def terminal(directory: Path, *arguments: str) -> Iterator[Terminal]:
-    require_tmux()
-    shown = Terminal(directory, [sys.executable, "-m", "zenspark", *arguments], {})
-    try:
-        yield shown
-    finally:
-        shown.close()
+def terminal(*arguments: str) -> AbstractContextManager[TmuxTerminal]:
+    return zenspark_on_terminal(*arguments, width=80, height=50, scrollback=True)
 
 
 def test_a_recorder_tells_that_its_router_has_left_and_returned(tmp_path: Path) -> None:
     endpoint = unused()
     connect = ["-m", "peer", "-l", "tcp/127.0.0.1:0", "-e", f"{endpoint}#retry_period_max_ms=200"]
-    with terminal(tmp_path, "record", "--journal", str(tmp_path / "j"), *connect, "--no-multicast-scouting") as shown:
-        shown.wait("connected 0 of 1")
-        screen = shown.wait("WARNING zenspark.cli: not connected to")
+    with terminal("record", "--journal", str(tmp_path / "j"), *connect, "--no-multicast-scouting") as shown:
+        shown.wait_for("connected 0 of 1")
+        screen = shown.wait_for("WARNING zenspark.cli: not connected to")
         assert "refused" in " ".join(screen.split())
         with reference(mode="router", listen__endpoints=[endpoint]):
-            shown.wait("connected 1 of 1")
-        shown.wait("lost the connection to")
-        shown.wait("connected 0 of 1")
+            shown.wait_for("connected 1 of 1")
+        shown.wait_for("lost the connection to")
+        shown.wait_for("connected 0 of 1")
         with reference(mode="router", listen__endpoints=[endpoint]):
-            shown.wait("again")
-            shown.wait("connected 1 of 1")
-            shown.type("", "C-c")
-            screen = shown.wait("ended with 0")
+            shown.wait_for("again")
+            shown.wait_for("connected 1 of 1")
+            shown.type("C-c")
+            screen = shown.wait_for("EXIT CODE 0")
     # no log line runs into the status line
     for line in screen.splitlines():
         assert not (" | " in line and "WARNING" in line), line
 
 
-def test_a_router_shows_its_sessions(tmp_path: Path) -> None:
+def test_a_router_shows_its_sessions() -> None:
     endpoint = unused()
-    with terminal(tmp_path, "router", "-l", endpoint, "--no-multicast-scouting") as shown:
-        shown.wait("0 sessions")
+    with terminal("router", "-l", endpoint, "--no-multicast-scouting") as shown:
+        shown.wait_for("0 sessions")
         with reference(mode="client", connect__endpoints=[endpoint]):
-            shown.wait("1 session |")
-        shown.type("", "C-c")
-        shown.wait("ended with 0")
+            shown.wait_for("1 session |")
+        shown.type("C-c")
+        shown.wait_for("EXIT CODE 0")
 
 
 def test_a_replay_shows_how_far_it_is_and_that_no_subscriber_was_there(tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "j") as writer:
         writer.append(counted(0, 20))  # a second for each row
     flags = ["-l", "tcp/127.0.0.1:0", "--no-multicast-scouting", "--speed", "5"]
-    with terminal(tmp_path, "replay", str(tmp_path / "j"), *flags) as shown:
-        screen = shown.wait("left")
+    with terminal("replay", str(tmp_path / "j"), *flags) as shown:
+        screen = shown.wait_for("left")
         assert "% of 20 rows" in screen
-        screen = " ".join(shown.wait("ended with 1").split())
+        screen = " ".join(shown.wait_for("EXIT CODE 1").split())
         assert "no subscriber was there for any of the rows" in screen

@@ -1,14 +1,24 @@
+import os
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.tools.projects import FILE, SOURCE, STRONG, WEAK, small_project
+from tests.waiting import until
 from tools.mutants import Copy, Effort, Mutant, Outcome, Record, Result, digest_of, judged, resumed
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     return small_project(tmp_path / "project")
+
+
+def ended(process: int) -> bool:
+    try:
+        return psutil.Process(process).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def mutant(new: str, *tests: str, name: str = "one") -> Mutant:
@@ -43,12 +53,15 @@ def test_without_any_test_nothing_is_tested(project: Path, tmp_path: Path) -> No
     assert Copy(project, tmp_path / "other").run(passed_over, 60) == Result(Outcome.SURVIVED)
 
 
-@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="Linux schedules sessions, others do not")
-def test_tests_have_the_priority_of_the_tool(project: Path, tmp_path: Path) -> None:
-    own = Path("/proc/self/autogroup").read_text().split()[-1]
-    waiting = "import time; time.sleep(0.5); print(open('/proc/self/autogroup').read())"
-    _, said = Copy(project, tmp_path / "copy").python(["-c", waiting], False, 60)
-    assert said.split()[-1] == own
+def test_what_the_tests_have_started_ends_with_them(project: Path, tmp_path: Path) -> None:
+    starting = "from subprocess import *; print(Popen(['sleep', '60'], stdout=DEVNULL, stderr=DEVNULL).pid)"
+    _, said = Copy(project, tmp_path / "copy").python(["-c", starting], False, 60)
+    until(lambda: ended(int(said)))
+
+
+def test_tests_stay_in_the_session_of_the_tool_and_share_its_priority(project: Path, tmp_path: Path) -> None:
+    _, said = Copy(project, tmp_path / "copy").python(["-c", "import os; print(os.getsid(0))"], False, 60)
+    assert int(said) == os.getsid(0)
 
 
 def test_installed_packages_are_not_copied(project: Path, tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.programs import require_program
 from tests.tmux import on_terminal
 from tests.waiting import until
 from zenspark.cli import COMMANDS, main
@@ -33,24 +33,22 @@ complete_words zenspark record --mode pe
 
 
 def test_fish_completes_commands_flags_and_values(capsys: pytest.CaptureFixture[str]) -> None:
-    if shutil.which("fish") is None:
-        pytest.skip("fish is not installed: apt-get install fish")
+    fish = require_program("fish")
     assert main(["completion", "fish"]) == 0
     script = capsys.readouterr().out
     asked = ["zenspark rou", "zenspark router --lis", "zenspark put a b --priority real", "zenspark liveliness tok"]
     script += "".join(f"\ncomplete -C '{line}'" for line in asked)
-    done = subprocess.run(["fish", "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run([fish, "-c", script], capture_output=True, text=True, check=True)
     found = [line.partition("\t")[0] for line in done.stdout.splitlines()]
     assert found == ["router", "--listen", "real-time", "token"]
 
 
 @pytest.mark.slow
 def test_zsh_completes_commands(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    if shutil.which("zsh") is None:
-        pytest.skip("zsh is not installed: apt-get install zsh")
+    zsh = require_program("zsh")
     assert main(["completion", "zsh"]) == 0
     (tmp_path / "_zenspark").write_text(capsys.readouterr().out)
-    with on_terminal("zsh", "-f", "-i") as terminal:
+    with on_terminal(zsh, "-f", "-i") as terminal:
         terminal.type(f"fpath=({tmp_path} $fpath); autoload -Uz compinit; compinit -u -D; print ready", "Enter")
         until(lambda: "ready" in terminal.lines)
         terminal.type("zenspark rou", "Tab")

@@ -14,7 +14,7 @@ from prompt_toolkit.document import Document
 
 from tests.lake_samples import numbered
 from tests.lake_tables import put_in
-from tests.terminal import Terminal, require_tmux
+from tests.tmux import TmuxTerminal, zenspark_on_terminal
 from zenspark.cli.sql_prompt import is_complete, make_completer, open_history, state_directory
 from zenspark.lake.lake import Lake
 from zenspark.sql import Engine
@@ -73,50 +73,51 @@ def test_the_history_is_in_the_state_directory_of_the_user(tmp_path: Path) -> No
 
 
 @pytest.fixture
-def terminal(place: Path, tmp_path: Path) -> Iterator[Terminal]:
-    require_tmux()
-    environment = {"XDG_STATE_HOME": str(tmp_path / "state"), "TERM": "screen-256color", "LC_ALL": "C.UTF-8"}
-    command = [sys.executable, "-m", "zenspark", "sql", "--lake", str(place)]
-    made = Terminal(tmp_path, command, environment | {"PYTHONPATH": os.pathsep.join(sys.path)})
-    try:
-        yield made
-    finally:
-        made.close()
+def terminal(place: Path, tmp_path: Path) -> Iterator[TmuxTerminal]:
+    environment = {
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+        "TERM": "screen-256color",
+        "LC_ALL": "C.UTF-8",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    arguments = ("sql", "--lake", str(place))
+    with zenspark_on_terminal(*arguments, width=80, height=50, scrollback=True, environment=environment) as shown:
+        yield shown
 
 
 @pytest.mark.slow
-def test_a_conversation(terminal: Terminal) -> None:
-    terminal.wait("lake>")
+def test_a_conversation(terminal: TmuxTerminal) -> None:
+    terminal.wait_for("lake>")
     terminal.type("select key,", "Enter")
     terminal.type("kind from latest order by key;", "Enter")
-    screen = terminal.wait("2 rows")
+    screen = terminal.wait_for("2 rows")
     assert "   -> kind from latest" in screen
     terminal.type("select * from latest;", "Enter")  # two wide rows: cards
-    terminal.wait("── row 2 ─")
+    terminal.wait_for("── row 2 ─")
     terminal.type("selct 1;", "Enter")
-    terminal.wait('error: syntax error at or near "selct" (line 1, position 1)')
+    terminal.wait_for('error: syntax error at or near "selct" (line 1, position 1)')
     terminal.type("\\d", "Enter")
-    terminal.wait(lambda screen: "declarations     0" in screen)
+    terminal.wait_for(lambda screen: "declarations     0" in screen)
     terminal.type("select count(*) as n from sam", "Tab")
-    terminal.wait("from samples")
+    terminal.wait_for("from samples")
     terminal.type(";", "Enter")
-    terminal.wait(lambda screen: "n\n─\n2\n1 row" in screen)
+    terminal.wait_for(lambda screen: "n\n─\n2\n1 row" in screen)
     terminal.type("select 'half")
-    terminal.wait("lake> select 'half")
-    terminal.type("", "C-c")
+    terminal.wait_for("lake> select 'half")
+    terminal.type("C-c")
     terminal.type("select 'again' as word;", "Enter")
-    terminal.wait(lambda screen: "again\n1 row" in screen)
-    terminal.type("", "Up", "Enter")  # the last question again
-    terminal.wait(lambda screen: screen.count("again\n1 row") == 2)
+    terminal.wait_for(lambda screen: "again\n1 row" in screen)
+    terminal.type("Up", "Enter")  # the last question again
+    terminal.wait_for(lambda screen: screen.count("again\n1 row") == 2)
     terminal.type("\\q", "Enter")
-    terminal.wait("ended with 0")
+    terminal.wait_for("EXIT CODE 0")
 
 
 @pytest.mark.slow
-def test_control_d_ends_it_and_the_history_is_kept(terminal: Terminal, tmp_path: Path) -> None:
-    terminal.wait("lake>")
+def test_control_d_ends_it_and_the_history_is_kept(terminal: TmuxTerminal, tmp_path: Path) -> None:
+    terminal.wait_for("lake>")
     terminal.type("select 5 as n;", "Enter")
-    terminal.wait("1 row\nlake>")  # a Control-D before the prompt would be the terminal's, not the prompt's
-    terminal.type("", "C-d")
-    terminal.wait("ended with 0")
+    terminal.wait_for("1 row\nlake>")  # a Control-D before the prompt would be the terminal's, not the prompt's
+    terminal.type("C-d")
+    terminal.wait_for("EXIT CODE 0")
     assert "+select 5 as n;" in (tmp_path / "state" / "zenspark" / "sql_history").read_text()
