@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from zenspark.api.adminspace.adminspace import AdminSpace
 from zenspark.api.adminspace.transports import TransportDocuments
@@ -21,7 +22,11 @@ logger = logging.getLogger("zenspark.api")
 
 
 class SessionOpener:
-    """Opens a session: `finish` waits for the network, `abort` in another thread ends that."""
+    """Opens a session: `finish` waits for the network, `abort` in another thread ends that.
+
+    What the session declares between `prepare` and `finish` is there before any other node: publishers that connect to
+    a recorder as soon as its port is open find its subscription, and none of their publications is lost.
+    """
 
     def __init__(self, config: Config | None, timestamp_callback: TimestampCallback | None) -> None:
         self._settings = (Config() if config is None else require_type(Config, config)).settings()
@@ -32,16 +37,29 @@ class SessionOpener:
         self._runtime.connectors = self._connectivity.connectors
         self._lifecycle = SessionLifecycle(self._runtime, self._connectivity)
         node.start(self._runtime, SessionObserver(self._runtime, self._connectivity.discovery, self._lifecycle.end))
+        self._session: Session | None = None
         if self._settings.adminspace.enabled:
             AdminSpace(self._runtime, self._settings)
 
+    def prepare(self) -> Session:
+        """Bind the listeners, and return the session; other nodes reach it after `finish`. A client is connected."""
+        self._do(self._connectivity.prepare)
+        self._session = self._make_session()
+        return self._session
+
     def finish(self) -> Session:
         """Listen and connect as configured, and return when the network is reached."""
+        self._do(self._connectivity.start)
+        return self._session or self._make_session()
+
+    def _do(self, step: Callable[[], None]) -> None:
         try:
-            self._connectivity.start()
+            step()
         except BaseException:
             self.abort()
             raise
+
+    def _make_session(self) -> Session:
         settings = self._settings
         overrides = QosOverrides(settings.qos.publication)
         session = Session(self._runtime, settings.queries_default_timeout / 1000, self._lifecycle.end, overrides)

@@ -9,12 +9,12 @@ import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from typing import NoReturn
 
 from zenspark import __version__, build_kind
-from zenspark.api.open import open as open_session
+from zenspark.api.open import SessionOpener
 from zenspark.api.session import Session
 from zenspark.cli import argument_parser, log_output
 from zenspark.cli.connection_watch import ConnectionWatch, to_command_error
@@ -107,15 +107,36 @@ def open_node(args: Namespace, settings: Settings = ()) -> Iterator[tuple[Sessio
     Without a mode in file, flags or settings, the node is a client if it only connects, and a peer otherwise. Raises
     CommandError if it is not connected and has to be.
     """
+    with prepare_node(args, settings) as (session, start):
+        yield session, start()
+
+
+@contextmanager
+def prepare_node(args: Namespace, settings: Settings = ()) -> Iterator[tuple[Session, Callable[[], ConnectionWatch]]]:
+    """Make the session of a command like `open_node`; others reach it after the function beside it was called.
+
+    A command that must not lose publications declares its subscribers in between. With --require-connection the session
+    is connected at once: without the connection the command makes nothing.
+    """
     config = build_config(args, settings)
     if config.get_json("mode") == "null" and args.connect and not args.listen:
         config.insert_json5("mode", '"client"')
-    with convert_link_error(limit_connecting(config, args)):
-        session = open_session(config)
-    with session, ConnectionWatch(session) as watch:
-        if args.require_connection:
-            watch.require(args.connect_timeout)
-        yield session, watch
+    limit = limit_connecting(config, args)
+    with convert_link_error(limit):
+        opener = SessionOpener(config, None)
+        session = opener.prepare()
+    with session, ExitStack() as stack:
+
+        def start() -> ConnectionWatch:
+            with convert_link_error(limit):
+                opener.finish()
+            watch = stack.enter_context(ConnectionWatch(session))
+            if args.require_connection:
+                watch.require(args.connect_timeout)
+            return watch
+
+        watch = start() if args.require_connection else None
+        yield session, (start if watch is None else lambda: watch)
 
 
 def connect_settings(args: Namespace) -> list[tuple[str, object]]:

@@ -47,11 +47,12 @@ def run(arguments: list[str]) -> int:
     start_logging(args, "warn")
     node_flags.raise_interrupt_on_signals()
     # the journal comes second: a node that cannot be opened must not leave an empty one
-    with node_flags.open_node(args, _build_settings(args)) as (session, watch), ExitStack() as stack:
+    with node_flags.prepare_node(args, _build_settings(args)) as (session, connect), ExitStack() as stack:
         writer = stack.enter_context(JournalWriter(args.journal, policy, recorder=args.recorder))
         recorder = Recorder(session, keys, writer, observe=not args.no_observe)
         try:
             recorder.start()
+            watch = connect()  # publishers find the subscription from the start
             gc.freeze()
             gc.set_threshold(*COLLECTOR_THRESHOLDS)
             facts = [("records", str(key)) for key in recorder.keys]

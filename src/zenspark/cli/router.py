@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NoReturn
 
+from zenspark.api.open import SessionOpener
 from zenspark.api.open import open as open_session
 from zenspark.api.session import Session
 from zenspark.cli import Parser, http_flags, node_flags
@@ -95,7 +96,9 @@ def _open(config: Config) -> Iterator[tuple[Session, list[tuple[str, str]], SqlE
         ("storage", f"{storage.name}: {', '.join(storage.key_exprs)} in {storage.lake or storage.journal}")
         for storage in settings
     ]
-    with open_session(rest) as session, StorageManager(session, settings):
+    opener = SessionOpener(rest, None)
+    with opener.prepare() as session, StorageManager(session, settings):
+        opener.finish()  # publishers find the subscriptions of the storages from the start
         yield session, facts, None if lake is None else Engine(Lake(lake))
 
 

@@ -59,11 +59,13 @@ class RunLoop:
         with ExitStack() as stack:
             session = self._job.session
             served = stack.enter_context(http_flags.serve_http(session, self._http, self._job, self._make_engine()))
-            self._watch_connections = stack.enter_context(ConnectionWatch(session))
-            if self._args.require_connection:
-                self._watch_connections.require(self._args.connect_timeout)
             self._earlier = {storage.journal: count_earlier_rows(storage.journal) for storage in self._storages}
-            self._job.record()
+            self._watch_connections = stack.enter_context(ConnectionWatch(session))
+            with node_flags.convert_link_error():
+                if self._args.require_connection:  # without it, no journal is made
+                    self._job.connect()
+                    self._watch_connections.require(self._args.connect_timeout)
+                self._job.record()
             self._print_banner(served)
             self._status = stack.enter_context(
                 StatusLine(log_seconds=LOG_STATUS_SECONDS, is_enabled=not self._args.quiet)

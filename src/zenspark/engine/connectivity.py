@@ -48,13 +48,33 @@ class Connectivity:
         self._node = node
         self._settings = settings
         self._is_client = settings.mode == "client"
+        self._is_bound = False
+        self._is_started = False
         self.connectors: list[Connector] = []
         """The connectors, one for each connection that the configuration asks for."""
         self.discovery = Discovery(node, self._endpoint, self._is_client)
 
-    def start(self) -> None:
-        """Listen, connect and scout; raises an error if something fails that must succeed."""
+    def prepare(self) -> None:
+        """Bind the listeners, which accept nothing before `start`; a client, which no node connects to, starts.
+
+        Raises an error if something fails that must succeed.
+        """
+        if self._is_client:
+            self.start()
+            return
+        self._node.pause_accepting()
+        self._is_bound = True
         self._listen()
+
+    def start(self) -> None:
+        """Listen, connect and scout, once; raises an error if something fails that must succeed."""
+        if self._is_started:
+            return
+        self._is_started = True
+        if self._is_bound:
+            self._node.resume_accepting()
+        else:
+            self._listen()
         self._discover()
         if self._is_client:
             self._connect_client()

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from tests.optional import some
 from tests.unit.api.programs import PROGRAM
 from tests.unit.api.sessions import address, config, connected, has_neighbour, listening
 from tests.waiting import PATIENCE, until
-from zenspark.api.open import open
+from zenspark.api.open import SessionOpener, open
 from zenspark.api.session import Session
 from zenspark.engine.lifecycle import SessionLifecycle
 from zenspark.errors import ZError
@@ -47,6 +48,36 @@ def test_configured_zid_is_used() -> None:
 def test_listening_on_a_used_port_raises() -> None:
     with listening("peer") as session, pytest.raises(ZError):
         open(config("peer", [address(session)], listen__exit_on_failure=True))
+
+
+@pytest.mark.parametrize("mode", ["router", "peer"])
+def test_what_a_session_declares_before_it_is_reached_is_known_to_the_first_neighbour(mode: str) -> None:
+    opener = SessionOpener(config(mode, ["tcp/127.0.0.1:0"]), None)
+    with opener.prepare() as session, ThreadPoolExecutor() as threads:
+        early = threads.submit(open, config("client", (), [address(session)]))
+        subscriber = session.declare_subscriber("a/**", FifoChannel(10))
+        assert not early.done()
+        assert session.info.transports() == []
+        assert opener.finish() is session
+        with early.result(PATIENCE) as client:
+            client.put("a/b", "first")
+            assert some(subscriber.recv(timeout=PATIENCE)).payload.to_string() == "first"
+
+
+def test_a_client_that_cannot_connect_raises_before_it_is_prepared() -> None:
+    with pytest.raises(ZError):
+        SessionOpener(config("client", connect=[NOBODY], connect__timeout_ms=0), None).prepare()
+    with listening("router") as router:
+        opener = SessionOpener(config("client", connect=[address(router)]), None)
+        with opener.prepare() as client:
+            assert has_neighbour(client, router)
+            assert opener.finish() is client
+            assert len(client.info.transports()) == 1
+
+
+def test_preparing_to_listen_on_a_used_port_raises() -> None:
+    with listening("peer") as session, pytest.raises(ZError):
+        SessionOpener(config("peer", [address(session)], listen__exit_on_failure=True), None).prepare()
 
 
 def test_wrong_password_is_rejected(tmp_path: Path) -> None:

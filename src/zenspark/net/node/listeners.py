@@ -34,6 +34,7 @@ class ListenerSet:
         self._loop = dispatcher.loop
         self._sessions = sessions
         self._handshake_timeout = handshake_timeout
+        self._is_accepting = True
         self._establishing: set[Link] = set()
         """Accepted links whose own handshake (TLS, WebSocket) runs in a thread."""
 
@@ -51,6 +52,15 @@ class ListenerSet:
         self._loop.call_soon(lambda: self._watch(listener))
         return listener
 
+    def pause_accepting(self) -> None:
+        """Accept nothing for now: connections wait in the backlog of the kernel."""
+        self._is_accepting = False
+
+    def resume_accepting(self) -> None:
+        """Accept what has waited, and all that comes."""
+        self._is_accepting = True
+        self._loop.call_soon(lambda: [self._watch(listener) for listener in self.listeners])
+
     def locators(self, loopback: bool) -> tuple[Locator, ...]:
         """Return the addresses to advertise, with those of the loopback interface for peers on this machine."""
         return tuple(locator for listener in self.listeners for locator in listener.locators(loopback))
@@ -58,7 +68,7 @@ class ListenerSet:
     # -- in the loop
 
     def _watch(self, listener: Listener) -> None:
-        if not self.is_closed:
+        if self._is_accepting and not self.is_closed:
             self._loop.watch(listener, lambda: self._accept_all(listener))
 
     def _accept_all(self, listener: Listener) -> None:

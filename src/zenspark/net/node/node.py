@@ -159,6 +159,14 @@ class Node:
         """Accept links on an endpoint; raises LinkError if that fails."""
         return self._listeners.listen(endpoint)
 
+    def pause_accepting(self) -> None:
+        """Accept no links for now: connections wait in the backlog of the kernel."""
+        self._listeners.pause_accepting()
+
+    def resume_accepting(self) -> None:
+        """Accept the links that have waited, and all that come."""
+        self._listeners.resume_accepting()
+
     def join(self, endpoint: Endpoint) -> None:
         """Join a multicast group; raises LinkError if that fails, and UsageError if this node cannot join groups."""
         self.multicast.join(endpoint)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from uuid import uuid4
 
-from zenspark.api.open import open as open_session
+from zenspark.api.open import SessionOpener
 from zenspark.config.config import Config
 from zenspark.errors import JournalError, ZError
 from zenspark.journal import Journal, Policy
@@ -58,7 +58,8 @@ class Job:
     """One node with its storages, and the ingest processes of their lakes."""
 
     def __init__(self, config: Config, storages: Sequence[StorageSettings], policy: Policy | None = None) -> None:
-        self.session = open_session(config)
+        self._opener = SessionOpener(config, None)
+        self.session = self._opener.prepare()
         self.storages = StorageManager(self.session, storages, policy)
         self.supervisors: dict[str, IngestSupervisor] = {}
         """Ingest supervisors by lake path."""
@@ -72,11 +73,19 @@ class Job:
     # --- lifecycle
 
     def record(self) -> None:
-        """Start to record and to reply to queries."""
+        """Start to record and to reply to queries; publishers that connect find the subscriptions from the start.
+
+        Raises LinkError if an endpoint cannot be reached that must be.
+        """
         self.storages.start()
         self._attach()
         self._space.start()
         self._counts_thread.start()
+        self.connect()
+
+    def connect(self) -> None:
+        """Accept and open connections, if that has not begun; raises LinkError if a required endpoint is not reached."""
+        self._opener.finish()
 
     def ingest(self, settings: Mapping[str, IngestSettings]) -> None:
         """Start the ingest processes that do not run yet, with settings for each lake; returns at once."""

@@ -82,3 +82,17 @@ def test_accept_is_retried_when_out_of_descriptors(monkeypatch: pytest.MonkeyPat
     with nodes(alice, bob):
         call(alice, bob.place())
         bob.wait_for(A)
+
+
+def test_connections_wait_while_accepting_is_paused() -> None:
+    alice, bob = TestNode(A), TestNode(B)
+    with nodes(alice, bob):
+        bob.pause_accepting()
+        call(alice, bob.place())
+        with raw(bob.place()) as silent:
+            silent.settimeout(0.1)
+            with pytest.raises(TimeoutError):
+                silent.recv(1)
+            assert not bob.drivers
+            bob.resume_accepting()
+            bob.wait_for(A)

@@ -4,13 +4,17 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from tests.interop.reference import eventually, ours
+import zenspark
+from tests.interop.reference import eventually, ours, unused
 from tests.unit.spark.pipeline.test_status import ingest_status
+from tests.waiting import PATIENCE
 from zenspark.journal import Journal
 from zenspark.lake.reader_name import reader_name
 from zenspark.spark.ingest.supervision import IngestState
@@ -77,6 +81,27 @@ def test_job_records_replies_and_drains(job: Job) -> None:
     assert job.status().recorded == job.status().waiting.rows == 100
     with pytest.raises(JobEnded, match="recording"):
         job.check()
+
+
+def test_publishers_that_connect_before_it_records_lose_nothing(tmp_path: Path) -> None:
+    endpoint = unused()
+    settings = [StorageSettings(name="a", key_exprs=("**",), journal=tmp_path / "j")]
+    with (
+        closing(Job(ours(mode="router", listen__endpoints=[endpoint]), settings)) as job,
+        ThreadPoolExecutor() as threads,
+    ):
+        early = threads.submit(zenspark.open, ours(mode="client", connect__endpoints=[endpoint]))
+        wait([early], 0.5)  # long enough to connect, if the job accepted it
+        publishing = threads.submit(publish_ten, early)
+        job.record()
+        publishing.result(PATIENCE)
+        assert eventually(lambda: Journal(tmp_path / "j").latest() == 10)
+
+
+def publish_ten(opening: Future[zenspark.Session]) -> None:
+    with opening.result(PATIENCE) as session:
+        for number in range(10):
+            session.put(f"a/{number}", str(number))
 
 
 def test_journal_keeps_rows_not_ingested(job: Job, tmp_path: Path) -> None:
