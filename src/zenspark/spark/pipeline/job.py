@@ -84,7 +84,7 @@ class Job:
         self.connect()
 
     def connect(self) -> None:
-        """Accept and open connections, unless that has begun; raises LinkError if a required endpoint is not reached."""
+        """Accept and open connections, unless that has begun; raises LinkError if a required endpoint fails."""
         self._opener.finish()
 
     def ingest(self, settings: Mapping[str, IngestSettings]) -> None:
