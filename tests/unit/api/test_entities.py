@@ -50,6 +50,14 @@ def test_use_of_an_undeclared_entity_raises(peer: Session, kind: str) -> None:
             use()
 
 
+@pytest.mark.parametrize("kind", ["subscriber", "queryable", "publisher", "querier", "liveliness subscriber"])
+def test_error_after_undeclare_names_the_kind_of_entity(peer: Session, kind: str) -> None:
+    entity = DECLARE[kind](peer)
+    entity.undeclare()
+    with pytest.raises(UsageError, match=f"^this {kind} was undeclared"):
+        entity.undeclare()
+
+
 def test_undeclare_inside_the_with_block_is_allowed(peer: Session) -> None:
     with peer.declare_subscriber("a") as subscriber:
         subscriber.undeclare()

@@ -840,6 +840,22 @@ def test_declare_keyexpr_returns_a_key_expression(router: Session, client: Sessi
     assert subscriber.recv(PATIENCE).payload == b"3"
 
 
+def test_declarations_wait_for_backlogged_links_first(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    entities, waits = peer._runtime.entities, []
+    monkeypatch.setattr(peer._runtime, "wait_for_links", lambda: waits.append(len(entities)))
+    before, liveliness = len(entities), peer.liveliness()
+    declarations: list[Callable[[str], object]] = [
+        peer.declare_publisher,
+        peer.declare_subscriber,
+        peer.declare_queryable,
+        peer.declare_querier,
+        liveliness.declare_token,
+        liveliness.declare_subscriber,
+    ]
+    held = [declare("a") for declare in declarations]
+    assert waits == list(range(before, before + len(held)))
+
+
 def test_session_undeclare_ends_every_kind_of_entity(peer: Session) -> None:
     publisher = peer.declare_publisher("a")
     peer.undeclare(publisher)

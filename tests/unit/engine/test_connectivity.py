@@ -125,6 +125,15 @@ def test_a_client_finds_a_router_and_peers_find_each_other() -> None:
         assert len(node.neighbours()) == 1
 
 
+@pytest.mark.parametrize(("mode", "listen", "replies"), [("peer", 1, 1), ("peer", 0, 0), ("client", 1, 0)])
+def test_only_listening_nodes_that_are_no_clients_reply_to_scout(mode: str, listen: int, replies: int) -> None:
+    group = {"enabled": True, "address": free_group(), "interface": LO, "listen": bool(listen), "autoconnect": []}
+    node = TestNode(0xA1, WhatAmI[mode.upper()])
+    with reaching(node, settings(mode=mode, scouting__multicast=group)) as connectivity:
+        connectivity._discover()
+        assert len(connectivity.discovery._responders) == replies
+
+
 def test_a_peer_goes_on_without_after_a_moment_and_connects_later() -> None:
     there = unused()
     node, late = TestNode(0xA1), TestNode(0xB1)
@@ -166,6 +175,16 @@ def test_a_peer_that_tries_once_does_not_come_back() -> None:
     with reaching(TestNode(0xA1), configured) as connectivity:
         connectivity.start()
         assert all(connector.is_over for connector in connectivity.connectors)
+
+
+def test_stop_connecting_ends_the_connectors_of_an_open_node() -> None:
+    configured = settings(mode="peer", connect__endpoints=[unused()], scouting__delay=1)
+    with reaching(TestNode(0xA1), configured) as connectivity:
+        connectivity.start()
+        (connector,) = connectivity.connectors
+        assert not connector.is_over
+        connectivity.stop_connecting()
+        assert connector.is_over
 
 
 def test_listen_on_an_address_in_use_raises_unless_exit_on_failure_is_off() -> None:

@@ -12,14 +12,15 @@ from tests.optional import some
 from tests.unit.api.sessions import connected, listening, pair
 from tests.waiting import PATIENCE, until
 from zenspark.api.session import Session
-from zenspark.engine.direct_queries import DirectQueries, DirectReplyHandle
+from zenspark.engine.direct_queries import DirectQueries, DirectReplyHandle, ReplyTemplate
 from zenspark.engine.reply_collector import ReplyCollector
 from zenspark.key import KeyExpr
 from zenspark.net.loop.event_loop import Timer
-from zenspark.router.face import Face
+from zenspark.router.face import Face, Region
 from zenspark.router.router import Router
-from zenspark.types.enums import ConsolidationMode, Locality, Priority
+from zenspark.types.enums import CongestionControl, ConsolidationMode, Locality, Priority
 from zenspark.types.query import Query, reply_stored
+from zenspark.types.sample import SampleHeader
 from zenspark.types.timestamp_stack import TimestampInstrumentationBuilder
 from zenspark.wire import messages
 from zenspark.wire import values as wire
@@ -216,6 +217,60 @@ def test_reply_key_follows_the_current_key_mapping(router: Session, client: Sess
             face.remove_key_mapping(55)
         assert direct._make_reply(face, answer, wire.QoS.DEFAULT) is None
     assert found == ["a", "a", "a", "a", "b", "b"]
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [{"timestamp": wire.Timestamp(7, wire.ZenohId(3))}, {"source_info": wire.SourceInfo(wire.ZenohId(3), 4, 5)}],
+)
+def test_reply_keeps_its_own_fields_after_an_equal_one_without(client: Session, extra: dict[str, Any]) -> None:
+    direct, face = client._runtime.direct_queries, next(iter(client._runtime.node.drivers))
+    bare = messages.Put(payload=b"1")
+    answer = messages.Response(request_id=999, wire_expr=wire.WireExpr(0, "q"), body=messages.Reply(body=bare))
+    full = replace(answer, body=messages.Reply(body=replace(bare, **extra)))
+    with client._runtime.lock:
+        direct._make_reply(face, answer, wire.QoS.DEFAULT)
+        sample = some(some(direct._make_reply(face, full, wire.QoS.DEFAULT)).ok)
+    assert (sample.timestamp is not None, sample.source_info is not None) == (
+        "timestamp" in extra,
+        "source_info" in extra,
+    )
+
+
+def test_reply_template_does_not_match_another_responder() -> None:
+    face = Face(1, wire.ZenohId(1), wire.WhatAmI.ROUTER, Region.UPSTREAM)
+    one, other = wire.EntityId(wire.ZenohId(1), 1), wire.EntityId(wire.ZenohId(1), 2)
+    put, expr, qos = messages.Put(payload=b"1"), wire.WireExpr(0, "q"), wire.QoS.DEFAULT
+    answer = messages.Response(request_id=1, wire_expr=expr, responder=one, body=messages.Reply(body=put))
+    template = ReplyTemplate(face, 0, expr, one, put.encoding, qos, SampleHeader(KeyExpr("q")), None)
+    assert template.matches(face, answer, put, qos)
+    assert not template.matches(face, replace(answer, responder=other), put, qos)
+
+
+def test_equal_requests_of_two_neighbours_are_answered_to_each(router: Session, client: Session) -> None:
+    router.declare_queryable("q", lambda query: None)
+    direct = router._runtime.direct_queries
+    request = messages.Request(request_id=1, wire_expr=wire.WireExpr(0, "q"), body=messages.Query())
+    with connected("client", router):
+        faces = list(router._runtime.node.drivers)
+        with router._runtime.lock:
+            handles = [some(direct.try_accept(face, request)) for face in faces]
+        assert [handle._face for handle in handles] == faces
+        for handle in handles:
+            handle.finish()
+
+
+def test_droppable_reply_to_a_congested_link_is_counted_as_dropped(
+    router: Session, client: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries = router.declare_queryable("q")
+    replies = client.get("q", timeout=PATIENCE)
+    (driver,) = router._runtime.node.link_drivers
+    with queries.recv(PATIENCE) as query:
+        monkeypatch.setattr(driver, "wait_until_drained", lambda _: False)
+        query.reply("q", b"1", congestion_control=CongestionControl.DROP)
+    assert list(replies) == []
+    assert [counters.dropped for counters in router.info.link_counters()] == [{"congestion": 1}]
 
 
 def asked_briefly(session: Session) -> list[bytes]:

@@ -190,6 +190,13 @@ def test_it_ends_with_the_last_source_and_only_once() -> None:
     assert ended == ["once", "at once"]
 
 
+def test_reply_after_the_end_does_not_pause_its_sender() -> None:
+    """There is room for it, since it is dropped: False would stop reading from the neighbour."""
+    collector = ReplyCollector(None, ConsolidationMode.NONE, Pile(), 1)
+    collector.finish()
+    assert collector.add(reply("late"))
+
+
 def test_timeout_error_is_delivered_after_the_held_back_replies() -> None:
     pile = Pile()
     collector = ReplyCollector(None, ConsolidationMode.LATEST, pile, 1)

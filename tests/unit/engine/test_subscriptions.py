@@ -10,8 +10,13 @@ from zenspark.engine.namespace import Namespace
 from zenspark.engine.subscriptions import ColumnSink, Subscription, Subscriptions
 from zenspark.handlers.handler import Handler
 from zenspark.key import KeyExpr
+from zenspark.router.face import Face, Region
 from zenspark.types.enums import Locality
 from zenspark.types.sample import Sample, SampleHeader
+from zenspark.wire.codec import encode
+from zenspark.wire.columns import BatchDecoder, PushColumns, PushRun
+from zenspark.wire.messages import Frame, Push, Put
+from zenspark.wire.values import WhatAmI, WireExpr, ZenohId
 
 
 def subscription(number: int, key: str, origin: Locality = Locality.ANY) -> Subscription:
@@ -76,3 +81,21 @@ def test_a_sample_reaches_each_once(all_of_them: Subscriptions) -> None:
         assert isinstance(each.sink, Handler)
         assert each.sink.try_recv() == sample
         assert each.sink.try_recv() is None
+
+
+def test_rows_of_one_run_reach_only_the_subscribers_of_their_key(all_of_them: Subscriptions) -> None:
+    keys: list[str | None] = ["a", "b"]
+    subscribers = [subscription(number, str(key)) for number, key in enumerate(keys)]
+    for one in subscribers:
+        all_of_them.add(one)
+    pushes = tuple(Push(wire_expr=WireExpr(0, key), body=Put(payload=key.encode())) for key in ("a", "b"))
+    raw, columns = encode(Frame(reliable=True, sn=1, msgs=pushes)), PushColumns(2)
+    BatchDecoder(len(raw).to_bytes(2, "little") + raw).decode(columns)
+    face = Face(1, ZenohId(1), WhatAmI.CLIENT, Region.CLIENT)
+    all_of_them.deliver_push_run(face, PushRun(columns, 0, 2), keys)
+    for one, key in zip(subscribers, keys, strict=True):
+        assert isinstance(one.sink, Handler)
+        sample = one.sink.try_recv()
+        assert sample is not None
+        assert (str(sample.key_expr), sample.payload.to_string()) == (key, key)
+        assert one.sink.try_recv() is None

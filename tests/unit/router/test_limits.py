@@ -140,6 +140,12 @@ def test_chunks_of_declared_keys_are_limited(hub: Hub) -> None:
     assert hub.refused == {Limit.DECLARED_CHUNKS: 1}
 
 
+def test_an_undeclared_key_frees_as_many_chunks_as_it_took(hub: Hub) -> None:
+    hub.subscribe(hub.one, 1, "a/b/c/d")
+    hub.declare(hub.one, UndeclareSubscriber(id=1))
+    assert hub.one.usage.declared_chunks == 0
+
+
 def test_chunks_of_keys_with_wildcards_are_limited(hub: Hub) -> None:
     assert wild_chunks("a/b") == 0
     assert wild_chunks("a/$*b") == 10

@@ -485,6 +485,11 @@ class TestTime:
     def test_a_handshake_has_no_lease(self) -> None:
         assert Connection(Initiator(ALICE, Capabilities()), 0.0).next_timeout() == float("inf")
 
+    def test_a_closed_session_has_no_timeout(self) -> None:
+        alice, _ = opened_pair()
+        alice.close()
+        assert alice.next_timeout() == float("inf")
+
 
 SHARED = Put(shm=True, payload=b"\x01\x01\x02zz")
 

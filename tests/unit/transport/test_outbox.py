@@ -317,6 +317,15 @@ def test_compressed_batches_of_rows_are_one_by_one() -> None:
     assert payloads_in(carried(writes, compressed=True)) == payloads
 
 
+def test_a_row_that_just_fits_a_compressed_batch_is_not_cut() -> None:
+    payload = bytes(range(244))
+    frame = Frame(reliable=True, sn=0, msgs=(Push(wire_expr=WireExpr(1), body=Put(payload=payload)),))
+    size = 2 + 1 + len(encode(frame))  # behind the length and the byte that tells whether the rest is compressed
+    (write,) = extended(Outbox(size, 0, MASK, compression=True), rows_of([payload]))
+    assert len(write) == size
+    assert carried([write], compressed=True) == [frame]
+
+
 def test_low_latency_rows_go_bare_until_the_room_is_used_up() -> None:
     outbox, rows = Outbox(2048, 0, MASK, qos=False, low_latency=True), rows_of([b"12345678"] * 100)
     outbox.append_rows(5, True, rows, bytearray(100))

@@ -110,6 +110,16 @@ def test_replies_are_sent_with_their_fields() -> None:
     assert (error[0], error[1].payload) == ("q/*", b"no")
 
 
+@pytest.mark.parametrize(("given", "sent"), [(None, "zenoh/bytes"), ("text/plain", "text/plain")])
+def test_error_reply_has_the_given_encoding_or_zenoh_bytes(given: str | None, sent: str) -> None:
+    desk = Desk()
+    (query,) = desk.queries(1)
+    query.reply_err("no", encoding=given)
+    ((_, error, _),) = desk.said
+    assert isinstance(error, messages.Err)
+    assert str(Encoding.from_wire(error.encoding)) == sent
+
+
 def test_reply_on_another_key_needs_accept_replies_any() -> None:
     (query,) = Desk().queries(1)
     with pytest.raises(UsageError, match="does not match"):

@@ -21,7 +21,7 @@ from zenspark.router.linkstate.network import (
 from zenspark.router.linkstate.states import RELAY_STATE_OAM_ID
 from zenspark.wire.codec import decode_link_states, encode_link_states
 from zenspark.wire.messages import LinkState, NetworkOam
-from zenspark.wire.values import WhatAmI, ZenohId
+from zenspark.wire.values import Locator, WhatAmI, ZenohId
 
 A, B, C, D = (ZenohId(number) for number in (0xA, 0xB, 0xC, 0xD))
 
@@ -100,6 +100,14 @@ def test_newer_states_are_flooded_with_own_psids() -> None:
     assert node.directions(A) == {B: left, D: left, C: right}
     assert node.directions(D) == {C: right}
     assert node.parent(D) is left
+
+
+def test_locators_in_a_state_are_flooded_with_it() -> None:
+    node, locators = RouterNetwork(A), (Locator("tcp/192.0.2.1:7447"),)
+    left, _ = beside(node, B, 1), beside(node, C, 2)
+    state = LinkState(psid=0, sn=3, locators=locators, links=(1,))
+    ((to, (told,)),) = said(node.receive(left, oam(state), 0.0))
+    assert (to, told.locators) == (C, locators)
 
 
 def test_unknown_nodes_in_a_state_are_announced_with_it() -> None:

@@ -156,6 +156,17 @@ def test_route_of_a_key_published_once_is_not_cached(monkeypatch: pytest.MonkeyP
     assert (len(routes._pushes), len(routes._routes_by_key)) == (1, 1)
 
 
+def test_no_more_keys_with_wildcards_are_cached_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zenspark.router.routing.routes.MAX_WILDCARD_ROUTES", 2)
+    _, routes = without_network()
+    source, counts = face(1, Region.LOCAL), []
+    for key in ("a/*", "b/*", "c/*"):
+        for _ in range(2):  # a route is cached when it is looked up again
+            routes.push_targets(source, key)
+        counts.append(len(routes._pushes))
+    assert counts == [1, 2, 1]
+
+
 def test_routes_of_queries_are_remembered_until_queryables_change(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zenspark.router.routing.routes.MAX_ROUTES", 2)
     tables, routes = without_network()

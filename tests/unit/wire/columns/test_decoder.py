@@ -395,6 +395,14 @@ def test_malformed_bytes_are_refused_in_the_words_of_the_codec(hexes: str, probl
         assert len(columns) == bool(before)
 
 
+def test_a_cut_off_qos_is_no_row_whatever_bytes_the_buffer_starts_with() -> None:
+    columns, decoder = PushColumns(8), BatchDecoder(bytes.fromhex("2502 dd0221"), Framing.BATCH)  # 02 is also a DEL
+    assert decoder.decode(columns) is StopReason.MESSAGE
+    assert len(columns) == 0
+    with pytest.raises(DecodeError, match="PUSH: expected an integer at byte 5"):
+        decoder.message()
+
+
 @pytest.mark.parametrize("push", [put(), stamped((1 << 64) - 1, CLOCK), FULL_PUT, DEL])
 def test_a_message_cut_off_anywhere_after_one_like_it_is_refused(push: Push) -> None:
     whole = encode(push)
