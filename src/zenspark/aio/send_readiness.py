@@ -1,8 +1,8 @@
 """SendReadiness: sending from an event loop without blocking it.
 
-The synchronous API blocks the calling thread while a link is backlogged. Here a task first awaits a thread that waits
-for that link, one thread for all tasks that wait for it; then it sends in the event loop, which may exceed the
-high-water mark by one message but does not block. As long as no link is backlogged, which is nearly always, there is no
+The synchronous API blocks the calling thread while a link has unsent bytes. Here a task first awaits a thread that
+waits for that link, one thread for all tasks that wait for it; then it sends in the event loop, which adds at most one
+message to the unsent bytes but does not block. As long as the links take all bytes, which is nearly always, there is no
 other thread and no pause.
 """
 

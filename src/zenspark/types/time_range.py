@@ -40,9 +40,9 @@ class TimeRange(msgspec.Struct, frozen=True):
     @classmethod
     def parse(cls, text: str, now: float) -> TimeRange:
         """Reads the parameter; `now` is the time it refers to."""
-        before, first, how, second, after = _split(text)
+        before, first, separator, second, after = _split(text)
         start = _parse_bound(first, now, -math.inf)
-        end = start + _parse_duration(second) if how == ";" else _parse_bound(second, now, math.inf)
+        end = start + _parse_duration(second) if separator == ";" else _parse_bound(second, now, math.inf)
         return cls(start, end, before == "[", after == "]")
 
     def __contains__(self, time: float) -> bool:
@@ -62,8 +62,8 @@ def time_range_text(parameters: Parameters) -> str | None:
 
 def replace_length(text: str) -> str:
     """Return a range with its end in place of its length, as every implementation understands it in a selector."""
-    before, first, how, length, after = _split(text)
-    if how != ";":
+    before, first, separator, length, after = _split(text)
+    if separator != ";":
         return text
     return f"{before}{first}..{_format_end(first, _parse_duration(length))}{after}"
 
@@ -85,10 +85,10 @@ def _split(text: str) -> tuple[str, str, str, str, str]:
     parts = _RANGE.fullmatch(text)
     if parts is None:
         raise UsageError(f"expected a range of time such as [now(-5s)..], found {text!r}")
-    before, first, how, second, after = parts.groups()
-    if how == ";" and not first:
+    before, first, separator, second, after = parts.groups()
+    if separator == ";" and not first:
         raise UsageError(f"expected a start before the length of a range of time, found {text!r}")
-    return before, first, how, second, after
+    return before, first, separator, second, after
 
 
 def _parse_bound(text: str, now: float, default: float) -> float:

@@ -31,7 +31,7 @@ MAX_FOLLOWED_BYTES = 4 << 20
 SAMPLE_COLUMNS = ["key", "kind", "timestamp", "received_at", "source_zid", "via", "payload", "encoding"]
 
 
-class Wish(msgspec.Struct, frozen=True):
+class FeedSelection(msgspec.Struct, frozen=True):
     """What a page wants to be sent."""
 
     overview: bool = False
@@ -43,7 +43,7 @@ class Wish(msgspec.Struct, frozen=True):
 class ClientMessage(msgspec.Struct, frozen=True):
     """A message of a page."""
 
-    subscribe: Wish = Wish()
+    subscribe: FeedSelection = FeedSelection()
 
 
 class KeysFeed:
@@ -124,7 +124,7 @@ class LivePage:
         self._context = context
         self._socket = socket
         self._client = context.client(socket)
-        self._wish = Wish()
+        self._selected = FeedSelection()
         self._keys: KeysFeed | None = None
         self._follow: FollowFeed | None = None
         self._overview_at = -1.0
@@ -146,7 +146,7 @@ class LivePage:
             if feed is not None:
                 feed.close()
         self._keys = self._follow = None
-        if self._wish.network:
+        if self._selected.network:
             self._context.network.release()
 
     # -- what the page wants
@@ -156,49 +156,49 @@ class LivePage:
             while True:
                 text = await self._socket.receive_text()
                 try:
-                    wish = msgspec.json.decode(text, type=ClientMessage).subscribe
-                    await self._context.run(self._change, wish)
+                    selection = msgspec.json.decode(text, type=ClientMessage).subscribe
+                    await self._context.run(self._change, selection)
                 except (HttpError, ZError) as error:
                     await self._send({"error": str(as_http_error(error))})
                 except msgspec.MsgspecError as error:
                     await self._send({"error": f"expected a JSON document with subscribe: {error}"})
 
-    def _change(self, wish: Wish) -> None:
-        """Open and close feeds so that they are those of the wish; called in a worker thread."""
-        before, self._wish = self._wish, msgspec.structs.replace(self._wish, overview=wish.overview)
-        if wish.keys != before.keys:
+    def _change(self, selection: FeedSelection) -> None:
+        """Open and close feeds so that they are the selected ones; called in a worker thread."""
+        before, self._selected = self._selected, msgspec.structs.replace(self._selected, overview=selection.overview)
+        if selection.keys != before.keys:
             if self._keys is not None:
                 self._keys.close()
             self._keys = None
-            self._wish = msgspec.structs.replace(self._wish, keys=None)
-            if wish.keys is not None:
-                self._keys = KeysFeed(self._context, str(KeyExpr(wish.keys)), self._client)
-                self._wish = msgspec.structs.replace(self._wish, keys=wish.keys)
-        if wish.follow != before.follow:
+            self._selected = msgspec.structs.replace(self._selected, keys=None)
+            if selection.keys is not None:
+                self._keys = KeysFeed(self._context, str(KeyExpr(selection.keys)), self._client)
+                self._selected = msgspec.structs.replace(self._selected, keys=selection.keys)
+        if selection.follow != before.follow:
             if self._follow is not None:
                 self._follow.close()
             self._follow = None
-            self._wish = msgspec.structs.replace(self._wish, follow=None)
-            if wish.follow is not None:
-                self._follow = FollowFeed(self._context, str(KeyExpr(wish.follow)), self._client)
-                self._wish = msgspec.structs.replace(self._wish, follow=wish.follow)
-        if wish.network != before.network:
-            (self._context.network.acquire if wish.network else self._context.network.release)()
+            self._selected = msgspec.structs.replace(self._selected, follow=None)
+            if selection.follow is not None:
+                self._follow = FollowFeed(self._context, str(KeyExpr(selection.follow)), self._client)
+                self._selected = msgspec.structs.replace(self._selected, follow=selection.follow)
+        if selection.network != before.network:
+            (self._context.network.acquire if selection.network else self._context.network.release)()
             self._network_version = -1
-        self._wish = msgspec.structs.replace(self._wish, network=wish.network)
+        self._selected = msgspec.structs.replace(self._selected, network=selection.network)
 
     # -- what it gets
 
     async def _send_batches(self) -> None:
         overview, network = self._context.overview, self._context.network
-        if self._wish.overview and overview.samples and overview.samples[-1].t != self._overview_at:
+        if self._selected.overview and overview.samples and overview.samples[-1].t != self._overview_at:
             self._overview_at = overview.samples[-1].t
             problems = await self._context.run(overview.problems)
             await self._send({"overview": {**overview.current(), "problems": problems}})
         for feed in (self._keys, self._follow):
             if feed is not None and (batch := await self._context.run(feed.batch)) is not None:
                 await self._send_encoded(batch)
-        if self._wish.network and network.version != self._network_version:
+        if self._selected.network and network.version != self._network_version:
             self._network_version = network.version
             await self._send_encoded(await self._context.run(network.message, self._client))
 

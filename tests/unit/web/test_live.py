@@ -37,7 +37,7 @@ def page(server: HttpServer) -> Iterator[ClientConnection]:
         yield made
 
 
-def wish(page: ClientConnection, **wanted: object) -> None:
+def select_feeds(page: ClientConnection, **wanted: object) -> None:
     page.send(json.dumps({"subscribe": wanted}))
 
 
@@ -51,7 +51,7 @@ def receive(page: ClientConnection, name: str, accept: Callable[[Any], object] =
 
 @pytest.mark.slow
 def test_changed_keys(session: Session, server: HttpServer, page: ClientConnection) -> None:
-    wish(page, keys="demo/**")
+    select_feeds(page, keys="demo/**")
     assert receive(page, "keys")["rows"] == []
     session.put("demo/a", b"one")
     session.put("other", b"")
@@ -60,7 +60,7 @@ def test_changed_keys(session: Session, server: HttpServer, page: ClientConnecti
     assert (found["total"], found["truncated"]) == (1, False)
     session.put("demo/b", b"two")
     assert "demo/b" in [row["key"] for row in receive(page, "keys", lambda keys: keys["total"] == 2)["rows"]]
-    wish(page, keys="other")
+    select_feeds(page, keys="other")
     assert receive(page, "keys", lambda keys: keys["total"] == 0)
 
 
@@ -69,7 +69,7 @@ def test_first_batch_has_the_first_keys(
 ) -> None:
     monkeypatch.setattr(key_monitor, "SETTLE_SECONDS", PATIENCE)
     publisher = session.declare_publisher("first/a")
-    wish(page, keys="first/**")
+    select_feeds(page, keys="first/**")
     assert until(lambda: publisher.matching_status.matching)
     publisher.put(b"one")
     assert [row["key"] for row in receive(page, "keys")["rows"]] == ["first/a"]
@@ -77,7 +77,7 @@ def test_first_batch_has_the_first_keys(
 
 def test_followed_samples(session: Session, page: ClientConnection, server: HttpServer) -> None:
     publisher = session.declare_publisher("demo/a", encoding="application/json")
-    wish(page, follow="demo/*")
+    select_feeds(page, follow="demo/*")
     assert until(lambda: publisher.matching_status.matching)
     publisher.put('{"x":1}')
     found = receive(page, "samples")
@@ -90,13 +90,13 @@ def test_followed_samples(session: Session, page: ClientConnection, server: Http
         found = receive(page, "samples")
         assert len(found["samples"]) <= MAX_SAMPLES
         seen, skipped = seen + len(found["samples"]), skipped + found["skipped"]
-    wish(page)
+    select_feeds(page)
     assert until(lambda: not publisher.matching_status.matching)
 
 
 @pytest.mark.slow
 def test_overview_and_network(session: Session, page: ClientConnection) -> None:
-    wish(page, overview=True, network=True)
+    select_feeds(page, overview=True, network=True)
     network = receive(page, "network", lambda network: network["nodes"])
     assert [node["zid"] for node in network["nodes"] if node["self"]] == [str(session.zid())]
     overview = receive(page, "overview")
@@ -111,17 +111,17 @@ def test_overview_and_network(session: Session, page: ClientConnection) -> None:
         ("nonsense", "JSON is malformed"),
     ],
 )
-def test_wrong_wishes_are_answered(sent: str, error: str, page: ClientConnection, session: Session) -> None:
+def test_wrong_selections_are_answered(sent: str, error: str, page: ClientConnection, session: Session) -> None:
     page.send(sent)
     assert error in receive(page, "error")
-    wish(page, keys="demo/**")
+    select_feeds(page, keys="demo/**")
     assert receive(page, "keys")
 
 
 def test_a_page_that_leaves_is_forgotten(session: Session, server: HttpServer) -> None:
     publisher = session.declare_publisher("demo/left")
     with connect(f"ws://{netloc(server)}/_api/live") as page:
-        wish(page, follow="demo/left", network=True)
+        select_feeds(page, follow="demo/left", network=True)
         assert until(lambda: publisher.matching_status.matching)
         assert context_of(server).counts.sockets == 1
     assert until(lambda: not publisher.matching_status.matching)
@@ -138,7 +138,7 @@ def test_a_page_that_does_not_read_is_dropped(
     link.connect(server.address)
     # it does not read the end of the connection either, which closing it would wait for
     with connect(f"ws://{netloc(server)}/_api/live", sock=link, max_size=None, max_queue=1, close_timeout=0) as page:
-        wish(page, follow="demo/**")
+        select_feeds(page, follow="demo/**")
         counts = context_of(server).counts
 
         def put() -> bool:
@@ -180,9 +180,9 @@ def test_access_control_applies() -> None:
         token = context_of(server).auth.make_cookie()
         headers = {"Cookie": f"zenspark_login={token}"}
         with connect(f"ws://{netloc(server)}/_api/live", additional_headers=headers) as page:
-            wish(page, keys="shut/a")
+            select_feeds(page, keys="shut/a")
             assert receive(page, "error") == "access control denies declare_subscriber on 'shut/a'"
-            wish(page, keys="**")
+            select_feeds(page, keys="**")
             receive(page, "keys")
             session.put("shut/a", b"")
             session.put("open/a", b"")

@@ -42,7 +42,8 @@ from zenspark.wire.values import Congestion, QoS
 logger = logging.getLogger("zenspark.net")
 
 BACKLOG_HIGH_WATER_BYTES = 1 << 22
-"""High-water mark: with more unsent bytes a link is backlogged, and the loop stops forwarding to it."""
+"""High-water mark: with more unsent bytes a link is backlogged. Droppable messages for it are dropped, and the sources
+of others are paused."""
 WRITE_CHUNK_BYTES = 1 << 18
 """Size of the buffer for many batches: the kernel takes them faster in one write than one by one."""
 MAX_FORWARDED_BATCHES_PER_WRITE = 16

@@ -216,48 +216,48 @@ class Routes:
         `tree` is the psid of the router where it entered the network; to faces of routers it is sent with that as
         NodeId, to others without one.
         """
-        name = (source.number, tree, key)
-        route = self._pushes.get(name)
+        cache_key = (source.number, tree, key)
+        route = self._pushes.get(cache_key)
         if route is None:
             if not self._admission.key(source, key):
                 return ()
             route = self._find_push_targets(source, key, tree)
-            if hash(name) in self._looked_up_once:
-                self._cache_push(name, route)
+            if hash(cache_key) in self._looked_up_once:
+                self._cache_push(cache_key, route)
             else:
-                self._note_lookup(name)
+                self._note_lookup(cache_key)
         return route
 
-    def _note_lookup(self, name: tuple[int, int, str]) -> None:
+    def _note_lookup(self, cache_key: tuple[int, int, str]) -> None:
         """Note that a route was looked up: on ever new keys most are needed once, and caching one is slow."""
         if len(self._looked_up_once) >= MAX_ROUTES:
             self._looked_up_once.clear()
-        self._looked_up_once.add(hash(name))
+        self._looked_up_once.add(hash(cache_key))
 
-    def _cache_push(self, name: tuple[int, int, str], route: tuple[Face, ...]) -> None:
+    def _cache_push(self, cache_key: tuple[int, int, str], route: tuple[Face, ...]) -> None:
         if (
             len(self._pushes) >= MAX_ROUTES
             or self._push_bytes >= MAX_ROUTE_BYTES
             or self._wildcard_pushes >= MAX_WILDCARD_ROUTES
         ):
             self._clear_pushes()
-        self._pushes[name] = route
-        *_, key = name
+        self._pushes[cache_key] = route
+        *_, key = cache_key
         routes = self._routes_by_key.get(key)
         if routes is None:
-            self._routes_by_key.insert(key, [name])
+            self._routes_by_key.insert(key, [cache_key])
             self._push_bytes += len(key)
             if "*" in key:
                 self._wildcard_pushes += 1
         else:
-            routes.append(name)
+            routes.append(cache_key)
 
     def _find_push_targets(self, source: Face, key: str, tree: int) -> tuple[Face, ...]:
         targets: dict[Face, None] = {}
-        directions = self._directions_from(source, tree)
+        next_hops = self._next_hops_from(source, tree)
         for entry in self._tables[DeclarationKind.SUBSCRIBER].matching(key):
             for owner in entry.owners:
-                face = self._next_hop(source, owner, directions)
+                face = self._next_hop(source, owner, next_hops)
                 if face is not None:
                     targets[face] = None
         for face in self._undeclared_faces:
@@ -265,32 +265,32 @@ class Routes:
                 targets[face] = None
         return tuple(targets)
 
-    def _directions_from(self, source: Face, tree: int) -> dict[ZenohId, Face]:
+    def _next_hops_from(self, source: Face, tree: int) -> dict[ZenohId, Face]:
         """Next hops to the nodes of our network, if messages from a source go there."""
         if self._network is None or not self._reachability.may_cross_network(source):
             return {}
-        directions = self._directions.get(tree)
-        if directions is None:
-            directions = self._directions[tree] = self._network.directions(self._network.root(tree))
-        return directions
+        next_hops = self._directions.get(tree)
+        if next_hops is None:
+            next_hops = self._directions[tree] = self._network.directions(self._network.root(tree))
+        return next_hops
 
-    def _next_hop(self, source: Face, owner: DeclarationOwner, directions: dict[ZenohId, Face]) -> Face | None:
+    def _next_hop(self, source: Face, owner: DeclarationOwner, next_hops: dict[ZenohId, Face]) -> Face | None:
         """Face that leads to an owner, if it can be reached."""
         if not isinstance(owner, Face):
-            return directions.get(owner.zid)
+            return next_hops.get(owner.zid)
         return owner if self._reachability(source, owner) else None
 
     def request_targets(self, source: Face, key: str, target: QueryTarget, tree: int = SELF) -> tuple[Face, ...]:
         """Look up the target faces of a query, each once."""
-        name = (source.number, tree, target, key)
-        route = self._requests.get(name)
+        cache_key = (source.number, tree, target, key)
+        route = self._requests.get(cache_key)
         if route is None:
             if len(self._requests) >= MAX_ROUTES or self._request_bytes >= MAX_ROUTE_BYTES:
                 self._requests.clear()
                 self._request_bytes = 0
             if not self._admission.key(source, key):
                 return ()
-            route = self._requests[name] = self._find_request_targets(source, key, target, tree)
+            route = self._requests[cache_key] = self._find_request_targets(source, key, target, tree)
             self._request_bytes += len(key)
         return route
 
@@ -316,10 +316,10 @@ class Routes:
 
     def _candidates(self, source: Face, key: str, tree: int) -> list[_QueryableCandidate]:
         candidates = []
-        directions = self._directions_from(source, tree)
+        next_hops = self._next_hops_from(source, tree)
         for entry in self._tables[DeclarationKind.QUERYABLE].matching(key):
             for owner in entry.owners:
-                face = self._next_hop(source, owner, directions)
+                face = self._next_hop(source, owner, next_hops)
                 if face is not None:
                     info = entry.info(owner)
                     distance = info.distance + self._distance_to(owner)
