@@ -16,7 +16,7 @@ from zenspark.api.entities import Entity, Subscriber
 from zenspark.api.session import Session
 from zenspark.errors import UsageError
 from zenspark.handlers.channel import ChannelClosed, ReceiveTimeout
-from zenspark.handlers.handler import Callback
+from zenspark.handlers.handler import Callback, FifoChannel
 
 DECLARE: dict[str, Callable[[Session], Entity]] = {
     "subscriber": lambda session: session.declare_subscriber("a"),
@@ -132,6 +132,15 @@ def test_a_liveliness_subscriber_is_a_subscriber(peer: Session) -> None:
     subscriber = peer.liveliness().declare_subscriber("a/*")
     assert isinstance(subscriber, Subscriber)
     assert subscriber.key_expr == "a/*"
+
+
+def test_undeclaring_a_full_liveliness_subscriber_resumes_its_link(router: Session, client: Session) -> None:
+    subscriber = client.liveliness().declare_subscriber("a", FifoChannel(1), history=True)
+    (link,) = client._runtime.node.drivers.values()
+    with router.liveliness().declare_token("a"):
+        until(lambda: link._paused)
+        subscriber.undeclare()
+        assert not link._paused
 
 
 def test_tokens_of_the_same_session_are_delivered(peer: Session) -> None:

@@ -21,7 +21,7 @@ from zenspark.api.cancellation import CancellationToken
 from zenspark.api.open import open
 from zenspark.api.session import Session, runtime_of
 from zenspark.engine import runtime
-from zenspark.errors import SessionClosed, UsageError, ZError
+from zenspark.errors import KeyLimitExceeded, SessionClosed, UsageError, ZError
 from zenspark.handlers.arrow import ArrowBatches
 from zenspark.handlers.handler import Callback, FifoChannel, RingChannel
 from zenspark.key import KeyExpr
@@ -919,6 +919,18 @@ def test_undeclare_of_an_undeclared_key_expression_is_rejected(router: Session) 
         router.undeclare(KeyExpr("a/c"))
     with pytest.raises(TypeError):
         router.undeclare(3)  # type: ignore[arg-type]
+
+
+def test_undeclare_of_a_key_expression_after_close_raises(peer: Session) -> None:
+    key = peer.declare_keyexpr("a")
+    peer.close()
+    with pytest.raises(SessionClosed):
+        peer.undeclare(key)
+
+
+def test_get_on_a_key_over_the_limit_raises() -> None:
+    with listening("peer", limits__key__bytes=64) as peer, pytest.raises(KeyLimitExceeded, match="has 65 bytes"):
+        peer.get("k" * 65)
 
 
 def test_repr_of_a_session_has_its_zid(router: Session) -> None:

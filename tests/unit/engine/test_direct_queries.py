@@ -109,6 +109,13 @@ def test_routes_are_looked_up_again_when_they_change(router: Session, client: Se
     until(lambda: found() == [])
 
 
+def test_querier_finds_a_queryable_declared_after_its_first_query(peer: Session) -> None:
+    querier = peer.declare_querier("q")
+    assert list(querier.get()) == []
+    peer.declare_queryable("q", lambda query: query.reply("q", b"yes"))
+    assert [bytes(some(reply.ok).payload) for reply in querier.get()] == [b"yes"]
+
+
 def test_a_key_is_named_anew_when_its_number_is_gone(router: Session, client: Session) -> None:
     router.declare_queryable("q", lambda query: query.reply("q", b"yes"))
     querier = client.declare_querier("q")

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from tests.optional import some
 from tests.unit.api.sessions import connected, listening
 from tests.unit.net.ends import meanwhile
 from tests.waiting import PATIENCE, until
@@ -13,8 +14,10 @@ from zenspark.api.session import Session
 from zenspark.engine.runtime import SessionRuntime
 from zenspark.errors import SessionClosed
 from zenspark.handlers.handler import FifoChannel
-from zenspark.types.enums import CongestionControl
+from zenspark.types.enums import CongestionControl, Locality
 from zenspark.types.sample import Sample
+from zenspark.wire import messages
+from zenspark.wire import values as wire
 
 
 def test_check_open_raises_after_close(peer: Session) -> None:
@@ -23,6 +26,17 @@ def test_check_open_raises_after_close(peer: Session) -> None:
     peer.close()
     with pytest.raises(SessionClosed):
         runtime.check_open()
+
+
+def test_publication_from_the_router_is_delivered_as_one_of_another_session(peer: Session) -> None:
+    remote = peer.declare_subscriber("a", allowed_origin=Locality.REMOTE)
+    local = peer.declare_subscriber("a", allowed_origin=Locality.SESSION_LOCAL)
+    runtime: SessionRuntime = peer._runtime
+    push = messages.Push(wire_expr=wire.WireExpr(0, "a"), body=messages.Put(payload=b"1"))
+    with runtime.lock:
+        runtime.receive(push, runtime.node.local_face, True)
+    assert some(remote.try_recv()).payload == b"1"
+    assert local.try_recv() is None
 
 
 @pytest.mark.parametrize("size", [1, 200_000])

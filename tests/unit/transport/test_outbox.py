@@ -388,6 +388,17 @@ def test_pieces_are_written_together_where_a_stream_takes_them(streamed: bool) -
     assert payloads_in(carried(writes)) == [bytes(700)]
 
 
+def test_memory_reserved_for_pieces_is_enough_for_every_size() -> None:
+    """The longest headers: a 32-bit number and a priority in each piece."""
+    head = message(b"")[:-1]
+    for size in range(50, 700):
+        outbox = Outbox(64, 0xFFFF_FF00, 0xFFFF_FFFF, streamed=True)
+        outbox.append(1, True, head, bytes(size))
+        outbox.append(1, True, message(bytes(size)))
+        writes = [bytes(batch) for batch in outbox.pop_all()]
+        assert payloads_in(carried(writes)) == [bytes(size)] * 2
+
+
 def test_numbers_of_rows_wrap_around_and_go_on_where_messages_left_off() -> None:
     outbox = Outbox(64, 0x7E, 0x7F)
     outbox.append(5, True, message(b"before"))

@@ -6,6 +6,7 @@ import pytest
 
 from zenspark.errors import DecodeError, LimitExceeded, ProtocolError, UnknownExtension
 from zenspark.transport.counters import LossReason, MessageKind
+from zenspark.transport.reassembly import ReassemblyPool
 from zenspark.transport.receiver import (
     Closed,
     FrameReceiver,
@@ -121,6 +122,17 @@ def test_pieces_are_joined_and_a_message_without_its_beginning_is_lost(receiver:
     late = encode(Fragment(more=False, reliable=True, sn=60, payload=raw[20:]))
     assert receive_all(receiver, late) == []
     assert receiver.receive_counters.lost == {LossReason.FIRST_FRAGMENT_MISSING: 1}
+
+
+def test_memory_of_unfinished_messages_is_released_at_the_end() -> None:
+    pool = ReassemblyPool(100)
+    lanes = LaneParameters(qos=True, sn_mask=0x7F, patch=1, first=FIRST, message_limit=100)
+    receiver = FrameReceiver(lanes, PushColumns(8), share=pool.new_share())
+    receive_all(receiver, encode(Fragment(more=True, reliable=True, sn=50, first=True, payload=bytes(20))))
+    receive_all(receiver, encode(Fragment(more=True, reliable=False, sn=55, first=True, payload=bytes(30))))
+    assert pool.used == 50
+    receiver.end()
+    assert pool.used == 0
 
 
 def test_any_message_may_come_in_pieces_one_by_one(receiver: FrameReceiver) -> None:

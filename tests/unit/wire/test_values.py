@@ -1,3 +1,4 @@
+import ctypes
 import pickle
 from collections.abc import Callable
 
@@ -574,6 +575,12 @@ def test_a_payload_in_shared_memory_stays_as_it_is() -> None:
 def test_a_payload_in_the_message_has_a_length() -> None:
     assert read_payload(reader_of("02aabb"), False) == b"\xaa\xbb"
     assert written(lambda out: write_payload(out, b"\xaa\xbb", False)) == "02aabb"
+
+
+def test_a_payload_of_4_gib_is_not_written() -> None:
+    payload = memoryview((ctypes.c_char * 0 * (1 << 32))())  # its items are empty and take no memory
+    with pytest.raises(EncodeError, match="payload: 4294967296 bytes do not fit a 32-bit length"):
+        write_payload(Writer(), payload, False)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("slices", ["", "01", "0100", "010002aa", "ffffffff0f00"])

@@ -401,6 +401,17 @@ def test_a_peer_that_a_router_serves_is_elsewhere_for_all_others() -> None:
     assert node.reached_via_network == {A, B}
 
 
+@pytest.mark.parametrize("served", [True, False])
+def test_trees_change_a_moment_after_a_served_peer(served: bool) -> None:
+    router = RouterNetwork(A)
+    if not served:
+        router.set_served_peer(C, True, face(C), 0.0)
+        router.recompute_trees(0.1)
+    assert router.trees_due_at is None
+    router.set_served_peer(C, served, face(C), 1.0)
+    assert router.trees_due_at == 1.0 + TREES_DELAY_SECONDS
+
+
 def test_served_peer_over_the_node_limit_is_not_announced() -> None:
     router = RouterNetwork(B, admission=Admission(RouterLimits(network_nodes=1), Refusals()))
     assert router.set_served_peer(C, True, face(C), 0.0) == []

@@ -81,6 +81,13 @@ def test_fragments_are_joined_where_they_lie(priority: Priority, reliable: bool,
     assert pushes(columns) == [put()]
 
 
+def test_later_fragments_of_more_than_255_bytes_are_joined() -> None:
+    message = put(bytes(range(250)) * 4)
+    decoder, columns = at_fragment(*pieces(encode(message), cut=(300, 600))), PushColumns(1)
+    assert join_fragments(decoder, columns, 0, 0x7F, True, 2000) is not None
+    assert pushes(columns) == [message]
+
+
 @pytest.mark.parametrize("last", [encode(ResponseFinal(request_id=3)), encode(put()) * 2, encode(put()) + b"\0", b""])
 def test_a_joined_message_that_is_no_row_is_handed_over_behind_the_rows(last: bytes) -> None:
     cut = [*pieces(encode(put())), *pieces(last, 2, (1,) if last else ()), *pieces(encode(put()), 4)]
