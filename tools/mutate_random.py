@@ -78,6 +78,7 @@ LAYERS = {
             "tests/unit/engine",
             "tests/unit/api",
             "tests/unit/aio",
+            "tests/unit/config/test_limits.py",
             "tests/unit/types/test_query.py",
             "tests/property/test_fast_paths.py",
         ),
