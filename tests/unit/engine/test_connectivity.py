@@ -147,6 +147,37 @@ def test_a_peer_goes_on_without_after_a_moment_and_connects_later() -> None:
         node.wait_for(0xB1)
 
 
+def test_peer_that_has_started_is_connected_to_the_nodes_it_scouted() -> None:
+    group = {"enabled": True, "address": free_group(), "interface": LO}
+    router, peer = TestNode(0xA1, WhatAmI.ROUTER), TestNode(0xB1)
+    found = settings(
+        mode="router",
+        scouting__multicast=group,
+        listen__endpoints=["tcp/127.0.0.1:0"],
+        open__return_conditions={"connect_scouted": False},
+    )
+    patient = settings(mode="peer", scouting__multicast=group, scouting__delay=int(PATIENCE * 1000))
+    with reaching(router, found) as first, reaching(peer, patient) as second:
+        first.start()
+        second.start()
+        assert peer.neighbours() == {0xA1}
+
+
+def test_peer_has_started_when_the_initial_declarations_are_received(monkeypatch: pytest.MonkeyPatch) -> None:
+    received: list[bool] = []
+
+    def receive_at_the_second_look(node: TestNode) -> bool:
+        node.loop.call_soon(node.wake)
+        received.append(bool(received))
+        return received[-1]
+
+    monkeypatch.setattr(reaching_module, "HANDSHAKE_GRACE_SECONDS", PATIENCE)
+    monkeypatch.setattr(TestNode, "initial_declarations_received", property(receive_at_the_second_look))
+    with reaching(TestNode(0xA1), settings(mode="peer")) as connectivity:
+        connectivity.start()
+        assert received == [False, True]
+
+
 @pytest.mark.parametrize("condition", ["connect_scouted", "declares"])
 def test_peer_does_not_wait_without_return_conditions(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither for those it calls, nor for what neighbours have to tell."""

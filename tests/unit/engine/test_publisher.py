@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from tests.optional import some
 from tests.unit.api.sessions import connected, listening, pair
 from tests.waiting import PATIENCE, until
 from zenspark.api.publisher import Publisher
@@ -84,6 +85,38 @@ def test_heads_follow_the_routes(router: Session, client: Session) -> None:
     client.close()
     with pytest.raises(SessionClosed):
         publication.put(b"4")
+
+
+def test_publisher_that_has_put_before_reaches_a_remote_subscriber_declared_later() -> None:
+    with pair("peer", "peer") as (one, other), other.declare_publisher("a") as publisher:
+        until(lambda: not targets(publisher))
+        publisher.put(b"nobody gets it")
+        subscriber = one.declare_subscriber("a")
+        until(lambda: publisher.matching_status)
+        publisher.put(b"1")
+        other.put("a", b"2")
+        assert subscriber.recv(PATIENCE).payload == b"1"
+
+
+def test_publisher_that_has_put_before_reaches_a_local_subscriber_declared_later(peer: Session) -> None:
+    publisher = peer.declare_publisher("a")
+    publisher.put(b"nobody gets it")
+    subscriber = peer.declare_subscriber("a", allowed_origin=Locality.SESSION_LOCAL)  # the routes do not change
+    publisher.put(b"1")
+    assert some(subscriber.try_recv()).payload == b"1"
+
+
+def test_neighbour_without_a_link_is_no_target(
+    router: Session, client: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a forked child, whose links are gone."""
+    subscriber = router.declare_subscriber("a")
+    publisher = client.declare_publisher("a")
+    until(lambda: publisher.matching_status)
+    assert len(targets(publisher)) == 1
+    monkeypatch.setattr(client._runtime.node, "driver", lambda face: None)
+    assert targets(publisher) == []
+    subscriber.undeclare()
 
 
 def test_a_run_goes_on_without_the_lock_and_in_order(router: Session, client: Session) -> None:

@@ -55,6 +55,19 @@ def test_a_full_channel_pauses_its_sender(router: Session, client: Session, size
     until(lambda: not next(iter(full._runtime.node.drivers.values()))._paused)
 
 
+def test_wait_for_links_waits_until_a_backlogged_link_is_drained(
+    client: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (driver,) = client._runtime.node.link_drivers
+    waits: list[wire.Congestion] = []
+    monkeypatch.setattr(driver, "wait_until_drained", waits.append)
+    client._runtime.wait_for_links()
+    assert waits == []
+    monkeypatch.setattr("zenspark.net.io.writer.BACKLOG_HIGH_WATER_BYTES", -1)
+    client._runtime.wait_for_links()
+    assert waits == [wire.Congestion.BLOCK]
+
+
 @pytest.mark.slow
 def test_declaration_waits_for_a_backlogged_link(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zenspark.net.io.writer.BACKLOG_HIGH_WATER_BYTES", 10_000)

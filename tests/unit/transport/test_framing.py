@@ -62,6 +62,15 @@ def test_does_not_copy_a_batch_that_came_in_one_piece() -> None:
     assert batch.obj is STREAM
 
 
+def test_does_not_copy_a_batch_that_came_in_one_piece_after_a_used_up_piece() -> None:
+    deframer = Deframer()
+    for piece in (LengthPrefix.U16.wrap(b"first"), LengthPrefix.U16.wrap(b"second")):
+        deframer.receive_data(piece)
+        batch = deframer.next_batch()
+        assert isinstance(batch, memoryview)
+        assert batch.obj is piece
+
+
 def test_peek_does_not_consume() -> None:
     deframer = Deframer()
     for piece in (b"a", b"bc", b"d"):

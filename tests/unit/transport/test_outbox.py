@@ -10,7 +10,7 @@ import pytest
 from zenspark.errors import LimitExceeded
 from zenspark.transport.counters import KINDS, MessageKind
 from zenspark.transport.framing import decompress
-from zenspark.transport.outbox import DONE, FULL, REFUSED, Outbox
+from zenspark.transport.outbox import DONE, FRAME_HEADER_RESERVE, FULL, REFUSED, Outbox
 from zenspark.wire._bytes import encode_vle
 from zenspark.wire.buffer import Writer
 from zenspark.wire.codec import decode_bare_batch, decode_batch, decode_network, encode
@@ -182,6 +182,14 @@ def test_large_messages_go_out_in_marked_pieces(priority: int, reliable: bool) -
     assert {piece.priority for piece in pieces} == {priority}
     assert {piece.reliable for piece in pieces} == {reliable}
     assert b"".join(piece.payload for piece in pieces) == large
+
+
+def test_a_message_that_just_fits_with_the_longest_length_of_its_payload_is_not_cut() -> None:
+    outbox, head = Outbox(256, 0, MASK), message(b"")[:-1]
+    payload = bytes(256 - FRAME_HEADER_RESERVE - len(head) - 5)
+    assert not outbox.append(5, True, head, payload)
+    (batch,) = batches(outbox)
+    assert decode_batch(batch) == (Frame(reliable=True, sn=0, msgs=(decode_network(message(payload)),)),)
 
 
 def test_batches_are_compressed_where_agreed() -> None:

@@ -70,6 +70,13 @@ def test_other_messages_are_left_alone() -> None:
     assert read_all(TemplateDecoder(), batch) == [*told, messages.KeepAlive(), REQUEST]
 
 
+def test_a_request_that_differs_in_its_number_only_shares_the_body_of_the_last() -> None:
+    first, second = read_all(TemplateDecoder(), framed(encode(REQUEST), encode(replace(REQUEST, request_id=8))))
+    assert isinstance(first, messages.Request)
+    assert isinstance(second, messages.Request)
+    assert second.body is first.body
+
+
 def test_an_unusual_spelling_is_not_taken_for_the_usual_one() -> None:
     """A length may have more bytes than it needs."""
     usual = encode(RESPONSE)

@@ -23,6 +23,7 @@ from tests.unit.wire.columns.samples import (
     stamped,
 )
 from zenspark.errors import DecodeError, UnknownExtension, UsageError
+from zenspark.wire._bytes import encode_vle
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import (
     BatchDecoder,
@@ -308,6 +309,16 @@ def test_a_malformed_message_is_not_taken_for_want_of_room() -> None:
         decoder.message()
 
 
+def test_a_message_for_the_codec_is_not_taken_for_want_of_room_after_templates_were_full() -> None:
+    columns, _, reason = decoded(batch(frame(put(), put(key=WireExpr(1)))), PushColumns(8, templates=1))
+    assert reason is StopReason.FULL
+    columns.clear()
+    strange = replace(put(), ts_stack=TimestampStack(1))
+    _, decoder, reason = decoded(batch(frame(strange)), columns)
+    assert reason is StopReason.MESSAGE
+    assert decoder.message() == strange
+
+
 def test_old_guesses_at_templates_do_no_harm() -> None:
     columns = PushColumns(8)
     for text in ("aa", "bb", "aa"):
@@ -393,6 +404,15 @@ def test_malformed_bytes_are_refused_in_the_words_of_the_codec(hexes: str, probl
         assert str(caught.value).startswith(problem)
         assert decoder.pos == start
         assert len(columns) == bool(before)
+
+
+def test_a_complete_suffix_of_more_than_16_bits_is_no_row() -> None:
+    content = bytes.fromhex("7d00") + encode_vle(65536) + b"a" * 65536 + b"\x02"
+    columns, decoder = PushColumns(8), BatchDecoder(content, Framing.MESSAGE)
+    assert decoder.decode(columns) is StopReason.MESSAGE
+    assert len(columns) == 0
+    with pytest.raises(DecodeError, match="PUSH: expected an integer of at most 16 bits"):
+        decoder.message()
 
 
 def test_a_cut_off_qos_is_no_row_whatever_bytes_the_buffer_starts_with() -> None:
