@@ -55,6 +55,19 @@ def test_a_full_channel_pauses_its_sender(router: Session, client: Session, size
     until(lambda: not next(iter(full._runtime.node.drivers.values()))._paused)
 
 
+def test_single_publication_that_fills_a_channel_pauses_the_link_it_came_by(client: Session) -> None:
+    full = client.declare_subscriber("a", FifoChannel(1))
+    runtime: SessionRuntime = client._runtime
+    push = messages.Push(wire_expr=wire.WireExpr(0, "a"), body=messages.Put(payload=b"1"))
+    with runtime.lock:
+        ((face, driver),) = runtime.node.drivers.items()
+        assert not driver._paused
+        for _ in range(2):
+            runtime.receive(push, face, True)
+        assert driver._paused
+    assert full.recv(PATIENCE).payload == b"1"
+
+
 def test_wait_for_links_waits_until_a_backlogged_link_is_drained(
     client: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,14 @@ def test_current_interest_gets_each_key_once() -> None:
     assert client.router.receive(above, Declare(body=DeclareFinal()), 0.0) == []
 
 
+def test_propagated_interest_also_asks_for_key_expressions() -> None:
+    client = Network().client()
+    above, _ = client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
+    out = client.router.receive(client.local, Interest(id=3, mode=InterestMode.CURRENT, tokens=True), 0.0)
+    expected = Interest(id=1, mode=InterestMode.CURRENT, keyexprs=True, tokens=True, qos=QoS.DECLARE)
+    assert out == [(above, expected)]
+
+
 def test_an_interest_that_was_replaced_does_not_end_the_one_of_the_same_id() -> None:
     client = Network().client()
     above, _ = client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)

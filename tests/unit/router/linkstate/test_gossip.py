@@ -191,6 +191,17 @@ def test_invented_nodes_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) 
     assert node.opened(neighbour(0xB2), HERE) == [], "a neighbour too many has a session, but no gossip"
 
 
+def test_psids_beyond_the_limit_are_not_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gossip, "MAX_GOSSIP_NODES", 2)
+    node = peer()
+    face = neighbour(0xB1)
+    node.opened(face, HERE)
+    node.receive(face, make_oam(*[LinkState(psid=n, sn=1, zid=ZenohId(n), whatami=2) for n in (1, 2, 3)]))
+    assert node.receive(face, make_oam(LinkState(psid=3, sn=2, whatami=2, locators=THERE))) == ([], [])
+    found, _ = node.receive(face, make_oam(LinkState(psid=2, sn=2, whatami=2, locators=THERE)))
+    assert found == [DiscoveredNode(ZenohId(2), WhatAmI.PEER, THERE)]
+
+
 def test_peer_announces_its_links_to_its_router_as_eclipse_zenoh_does() -> None:
     node = peer()
     router, other = neighbour(0xA1, WhatAmI.ROUTER), neighbour(0xB1)

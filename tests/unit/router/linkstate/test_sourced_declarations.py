@@ -144,6 +144,15 @@ def test_unconfirmed_declaration_expires_after_its_ttl(here: Here) -> None:
     assert len(here.held) == 2
 
 
+def test_unconfirmed_declaration_that_is_repeated_gets_a_new_ttl(here: Here) -> None:
+    here.sources.declare(here.c, D, SUBSCRIBER, "a", NONE, 0.0)
+    here.sources.declare(here.c, D, SUBSCRIBER, "a", NONE, 1.0)
+    here.sources.handle_timeout(UNCONFIRMED_TTL_SECONDS)
+    assert set(here.held) == {(D, SUBSCRIBER, "a")}
+    here.sources.handle_timeout(1.0 + UNCONFIRMED_TTL_SECONDS)
+    assert here.held == {}
+
+
 def test_declaration_of_the_parent_overrides_others(here: Here) -> None:
     here.sources.declare(here.b, D, QUERYABLE, "a", COMPLETE, 0.0)
     here.sources.declare(here.c, D, QUERYABLE, "a", NONE, 0.0)
