@@ -257,6 +257,14 @@ def test_plans_are_split_by_peer_and_template() -> None:
         assert decode_network(relay.message()) == messages[0 if first == 13 else 1]
 
 
+def test_plans_of_a_neighbour_name_the_templates_of_which_one_message_may_wait() -> None:
+    congestions = (Congestion.DROP, Congestion.BLOCK_FIRST, Congestion.BLOCK)
+    courses = Place().plans(*(push(qos=QoS(Priority.DATA, congestion)) for congestion in congestions))
+    assert courses is not None
+    ((_, share),) = plans_by_neighbour(courses)
+    assert share.block_first == {1}
+
+
 def test_plans_of_faces_that_left_keep_no_face_alive() -> None:
     place = Place()
     place.subscribe(place.source, "a/**")
