@@ -59,13 +59,17 @@ class ListenerSet:
     def resume_accepting(self) -> None:
         """Accept what has waited, and all that comes."""
         self._is_accepting = True
-        self._loop.call_soon(lambda: [self._watch(listener) for listener in self.listeners])
+        self._loop.call_soon(self._watch_all)
 
     def locators(self, loopback: bool) -> tuple[Locator, ...]:
         """Return the addresses to advertise, with those of the loopback interface for peers on this machine."""
         return tuple(locator for listener in self.listeners for locator in listener.locators(loopback))
 
     # -- in the loop
+
+    def _watch_all(self) -> None:
+        for listener in self.listeners:
+            self._watch(listener)
 
     def _watch(self, listener: Listener) -> None:
         if self._is_accepting and not self.is_closed:
