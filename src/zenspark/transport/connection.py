@@ -20,6 +20,7 @@ from zenspark.errors import CloseReason, DecodeError, LimitExceeded, ProtocolErr
 from zenspark.transport.counters import ReceiveCounters
 from zenspark.transport.framing import compress, decompress
 from zenspark.transport.handshake import Acceptor, HandshakeRefused, Initiator, Opened, SessionParameters, make_refusal
+from zenspark.transport.lease import KEEP_ALIVES_PER_LEASE, KeepAliveTimer, PeerLease
 from zenspark.transport.outbox import Outbox
 from zenspark.transport.reassembly import ReassemblyPool
 from zenspark.transport.receiver import Closed, FrameReceiver, LaneParameters, MessageReceived, MessageRejected
@@ -37,8 +38,6 @@ MAX_ROWS_PER_EVENT = 1 << 15
 """Maximum publications per event: about as many of the smallest ones as the buffer holds."""
 MIN_BATCH_BYTES = 64
 """Smallest batch size accepted: in less, no payload fits behind the header of a fragment."""
-KEEP_ALIVES_PER_LEASE = 4
-"""Keep-alives sent per lease, unless configured otherwise."""
 
 
 class ConnectionState(Enum):
@@ -97,12 +96,11 @@ class Connection:
         self._buffer = bytearray(INITIAL_STREAM_BUFFER_BYTES if is_streamed else DATAGRAM_BUFFER_BYTES)
         self._filled = 0
         self._columns = columns
-        self._keep_alives = keep_alives
         self._receiver: FrameReceiver | None = None
         self._is_uncompressed = False
         """Whether the session is open and its batches are not compressed."""
-        self._last_received = now
-        self._last_sent = now
+        self._peer_lease = PeerLease(now)
+        self._keep_alive = KeepAliveTimer(now, keep_alives)
         self.receive_counters = ReceiveCounters()
         """Messages received over this link, and messages lost."""
         self.state = ConnectionState.OPENING
@@ -133,11 +131,11 @@ class Connection:
 
     def note_sent(self, now: float) -> None:
         """Note that something was written: the next keep-alive moves back."""
-        self._last_sent = now
+        self._keep_alive.sent_at = now
 
     def renew_leases(self, now: float) -> None:
         """Renew the lease of the peer without a message: this node did not read, so silence proves nothing."""
-        self._last_received = now
+        self._peer_lease.renewed_at = now
 
     def accept(self) -> list[Event]:
         """Accept the session the peer requested."""
@@ -163,7 +161,7 @@ class Connection:
 
     def receive(self, count: int, now: float) -> Iterator[Event]:
         """Decode `count` new bytes in `buffer()` into events. Each event must be handled before the next."""
-        self._last_received = now
+        self._peer_lease.renewed_at = now
         self._filled += count
         is_full = self._filled == len(self._buffer)
         try:
@@ -264,6 +262,8 @@ class Connection:
     def _open(self, parameters: SessionParameters) -> Opened:
         self.parameters = parameters
         self.state = ConnectionState.OPEN
+        self._peer_lease.seconds = parameters.peer_lease
+        self._keep_alive.lease = parameters.lease
         self._is_uncompressed = parameters.low_latency or not parameters.compression
         self._framing = Framing.BARE if parameters.low_latency else Framing.STREAM
         self._limit = parameters.batch_size if parameters.low_latency else parameters.batch_size - self._prefix
@@ -314,22 +314,16 @@ class Connection:
 
     def next_timeout(self) -> float:
         """Time at which `handle_timeout` must be called."""
-        if self.parameters is None or self.state is not ConnectionState.OPEN:
+        if self.state is not ConnectionState.OPEN:
             return float("inf")
-        return min(
-            self._last_sent + self.parameters.lease / self._keep_alives,
-            self._last_received + self.parameters.peer_lease,
-        )
+        return min(self._keep_alive.due_at, self._peer_lease.expires_at)
 
     def handle_timeout(self, now: float) -> list[Event]:
         """Send a keep-alive when due; close the session when the peer's lease has expired."""
         if self.state is not ConnectionState.OPEN:
             return []
-        assert self.parameters is not None
-        if now >= self._last_received + self.parameters.peer_lease:
-            return [
-                self.close(CloseReason.EXPIRED, f"lease expired: nothing received for {self.parameters.peer_lease:g} s")
-            ]
-        if now >= self._last_sent + self.parameters.lease / self._keep_alives:
+        if self._peer_lease.has_expired(now):
+            return [self.close(CloseReason.EXPIRED, self._peer_lease.describe_expiry())]
+        if now >= self._keep_alive.due_at:
             return [self._send(KeepAlive())]
         return []

@@ -22,9 +22,10 @@ from collections.abc import Iterator
 import msgspec
 
 from zenspark.errors import CloseReason, ProtocolError
-from zenspark.transport.connection import KEEP_ALIVES_PER_LEASE, MAX_BUFFER_BYTES, MAX_ROWS_PER_EVENT, Send
+from zenspark.transport.connection import MAX_BUFFER_BYTES, MAX_ROWS_PER_EVENT, Send
 from zenspark.transport.framing import compress, decompress
 from zenspark.transport.handshake import DEFAULT_RESOLUTION, PATCH, Identity, encode_lease, lease_seconds
+from zenspark.transport.lease import KEEP_ALIVES_PER_LEASE, KeepAliveTimer, PeerLease
 from zenspark.transport.outbox import Outbox
 from zenspark.transport.reassembly import ReassemblyPool
 from zenspark.transport.receiver import Closed, FrameReceiver, LaneParameters, MessageReceived, MessageRejected
@@ -67,8 +68,7 @@ class Member:
         """Protocol patch the member announced."""
         self.sender = sender
         self.receiver = receiver
-        self.lease = lease
-        self.last_received = now
+        self.lease = PeerLease(now, lease)
 
     def __repr__(self) -> str:
         return f"<Member {self.identity.zid} at {self.sender}>"
@@ -132,7 +132,7 @@ class GroupSession:
         self._buffer = bytearray(MAX_BUFFER_BYTES)
         self._members: dict[str, Member] = {}
         self._refused: dict[str, str] = {}
-        self._sent = now
+        self._keep_alive = KeepAliveTimer(now, settings.keep_alives, settings.lease_ms / 1000)
         self._join_replied_at = float("-inf")
         self._join_due_at = now
         self.is_over = False
@@ -182,7 +182,7 @@ class GroupSession:
 
     def note_sent(self, now: float) -> None:
         """Note that something was written: the next keep-alive moves back."""
-        self._sent = now
+        self._keep_alive.sent_at = now
 
     def close(self, reason: CloseReason = CloseReason.GENERIC, text: str = "closed by this node") -> Closed:
         """Leave the group."""
@@ -211,7 +211,7 @@ class GroupSession:
                 yield from self._on_join(sender, join, now)
                 member = self._members.get(sender)
             if member is not None:
-                member.last_received = now
+                member.lease.renewed_at = now
                 yield from self._receive_from(member, cursor, now)
         except ProtocolError as error:
             if self._members.get(sender) is not None:
@@ -263,7 +263,9 @@ class GroupSession:
             return
         self._refused.pop(sender, None)
         if member is not None and member.identity.zid == join.zid:
-            member.lease = lease_seconds(join)  # keep its lanes: this JOIN may be older than frames received since
+            member.lease.seconds = lease_seconds(
+                join
+            )  # keep its lanes: this JOIN may be older than frames received since
             return
         for other in [other for other in self.members if other is member or other.identity.zid == join.zid]:
             yield self._drop(
@@ -338,18 +340,14 @@ class GroupSession:
     def renew_leases(self, now: float) -> None:
         """Renew the lease of every member without a message: this node did not read, so silence proves nothing."""
         for member in self._members.values():
-            member.last_received = now
+            member.lease.renewed_at = now
 
     def next_timeout(self) -> float:
         """Time at which `handle_timeout` must be called."""
         if self.is_over:
             return float("inf")
-        ends = [member.last_received + member.lease for member in self._members.values()]
-        return min(self._join_due_at, self._keep_alive_at, *ends)
-
-    @property
-    def _keep_alive_at(self) -> float:
-        return self._sent + self._settings.lease_ms / 1000 / self._settings.keep_alives
+        ends = [member.lease.expires_at for member in self._members.values()]
+        return min(self._join_due_at, self._keep_alive.due_at, *ends)
 
     def handle_timeout(self, now: float) -> list[GroupEvent]:
         """Drop members whose lease expired; send JOIN or KEEP_ALIVE when due."""
@@ -357,14 +355,12 @@ class GroupSession:
             return []
         events: list[GroupEvent] = []
         for member in self.members:
-            if now >= member.last_received + member.lease:
-                silent = Closed(
-                    CloseReason.EXPIRED, f"lease expired: nothing received for {member.lease:g} s", by_peer=False
-                )
-                events.append(self._drop(member, silent))
+            if member.lease.has_expired(now):
+                expired = Closed(CloseReason.EXPIRED, member.lease.describe_expiry(), by_peer=False)
+                events.append(self._drop(member, expired))
         if now >= self._join_due_at:
             events.append(JoinDue())
-        elif now >= self._keep_alive_at:
+        elif now >= self._keep_alive.due_at:
             events.append(Send(self._batch(KeepAlive())))
         return events
 

@@ -521,6 +521,7 @@ def test_qos_travels_with_the_message() -> None:
     assert shuttle(alice, bob) == [MessageReceived(message, True)]
 
 
+@pytest.mark.slow
 def test_receive_buffer_grows_up_to_a_limit() -> None:
     alice, bob = opened_pair()
     assert len(bob.buffer()) == INITIAL_STREAM_BUFFER_BYTES

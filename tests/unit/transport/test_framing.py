@@ -43,6 +43,7 @@ def test_gives_out_whole_batches_and_empty_ones() -> None:
     assert (deframer.position, deframer.available, deframer.missing) == (len(STREAM), 0, 0)
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, len(STREAM))))
 def test_any_cutting_gives_the_same_batches(cuts: list[int]) -> None:
     deframer = Deframer()

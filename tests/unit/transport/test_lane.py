@@ -42,6 +42,7 @@ def test_half_of_the_sequence_numbers_are_newer(last: int, sn: int, ahead: bool)
     assert is_newer_sn(last, sn, MASK) is ahead
 
 
+@pytest.mark.slow
 @given(st.sampled_from(Resolution), st.integers(0, 1 << 32))
 def test_next_number_is_newer_and_the_last_is_not(resolution: Resolution, sn: int) -> None:
     sn &= resolution.mask
@@ -159,6 +160,7 @@ def test_without_markers_any_piece_begins_a_message() -> None:
     assert joiner.receive(piece(3, b"e", more=False)) == [Reassembled(b"e", 1)]
 
 
+@pytest.mark.slow
 @given(st.binary(min_size=1, max_size=200), st.integers(1, 50), st.integers(0, MASK))
 def test_pieces_make_the_message_again(data: bytes, size: int, sn: int) -> None:
     joiner = Defragmenter(MASK, patch=1)

@@ -75,6 +75,7 @@ def test_a_node_without_locators_is_found_all_the_same() -> None:
     assert ScoutClient(ANYBODY).receive(encode(client)) == client
 
 
+@pytest.mark.slow
 def test_invented_nodes_do_not_fill_the_memory() -> None:
     asking = ScoutClient(ANYBODY)
     for number in range(1, MAX_KNOWN_NODES + 2):

@@ -6,7 +6,7 @@ import msgspec
 
 from zenspark.net.io.congestion import WriterSettings
 from zenspark.net.node.inbound_links import InboundLimits
-from zenspark.transport.connection import KEEP_ALIVES_PER_LEASE
+from zenspark.transport.lease import KEEP_ALIVES_PER_LEASE
 from zenspark.transport.reassembly import MAX_SESSION_BYTES, MAX_TOTAL_BYTES
 
 

@@ -1,0 +1,47 @@
+"""Leases and keep-alives: an idle link, from which nothing was received for the peer's lease, is closed.
+
+Each node announces its lease when a session opens, or in JOIN for a group, and sends something several times within
+it: a KEEP_ALIVE if there is nothing else.
+"""
+
+from __future__ import annotations
+
+KEEP_ALIVES_PER_LEASE = 4
+"""Keep-alives sent per lease, unless configured otherwise."""
+
+
+class PeerLease:
+    """The lease of a peer: renewed by every byte received from it, expired after so many seconds of silence."""
+
+    def __init__(self, now: float, seconds: float = float("inf")) -> None:
+        self.seconds = seconds
+        """Seconds of silence after which the peer is gone; infinite until the peer has announced them."""
+        self.renewed_at = now
+
+    @property
+    def expires_at(self) -> float:
+        """Time at which the lease expires unless something is received."""
+        return self.renewed_at + self.seconds
+
+    def has_expired(self, now: float) -> bool:
+        """Return whether the peer was silent for the whole lease."""
+        return now >= self.expires_at
+
+    def describe_expiry(self) -> str:
+        """Describe for logs and listeners why the link is closed."""
+        return f"lease expired: nothing received for {self.seconds:g} s"
+
+
+class KeepAliveTimer:
+    """Time of this node's next KEEP_ALIVE: a fraction of its own lease after the last byte it sent."""
+
+    def __init__(self, now: float, per_lease: int = KEEP_ALIVES_PER_LEASE, lease: float = float("inf")) -> None:
+        self._per_lease = per_lease
+        self.lease = lease
+        """Lease of this node in seconds; infinite until the session is open."""
+        self.sent_at = now
+
+    @property
+    def due_at(self) -> float:
+        """Time at which a keep-alive must be sent unless something else is."""
+        return self.sent_at + self.lease / self._per_lease
