@@ -317,8 +317,8 @@ class LivelinessToken(Entity):
             key_expr: Key of the token.
         """
         number = runtime.entities.next_id()
-        super().__init__(runtime, number, lambda: runtime.face.declare(messages.UndeclareToken(id=number)))
-        runtime.face.declare(messages.DeclareToken(id=number, wire_expr=wire.WireExpr(0, str(key_expr))))
+        super().__init__(runtime, number, lambda: runtime.sender.declare(messages.UndeclareToken(id=number)))
+        runtime.sender.declare(messages.DeclareToken(id=number, wire_expr=wire.WireExpr(0, str(key_expr))))
 
 
 class MatchingListener(Receiver[H_co]):

@@ -35,7 +35,7 @@ class HttpClient:
 
     def is_allowed(self, flow: Flow, action: Action, key: str) -> bool:
         """Return whether access control allows an action on a key, by the client or towards it."""
-        return self._node.allows(self._party, flow, action, self._namespace.outward(key))
+        return self._node.allows(self._party, flow, action, self._namespace.add_prefix(key))
 
     def may_read(self, key: str) -> bool:
         """Return whether access control lets the client have publications on a key; cached."""

@@ -143,8 +143,8 @@ class BatchPublisher:
         expr = next(iter(exprs.values())) if len(exprs) == 1 else None
         if not batch.num_rows:
             return 0
-        outward, qos = batch if expr is not None else self._outward(batch), run.qos.for_patch(driver.patch)
-        rows = to_wire_rows(outward, expr, qos, self._settings.encoding)
+        prefixed, qos = batch if expr is not None else self._with_prefix(batch), run.qos.for_patch(driver.patch)
+        rows = to_wire_rows(prefixed, expr, qos, self._settings.encoding)
         if target.interceptor is not None:
             return self._send_individually(rows, run.reliable, driver, target.interceptor)
         driver.publish_rows(rows, run.qos, run.reliable)
@@ -161,13 +161,13 @@ class BatchPublisher:
                 dropped += not driver.publish(encode_for(push, driver), None, push.qos, reliable)
         return dropped
 
-    def _outward(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _with_prefix(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch with the namespace before its keys."""
         namespace = self._runtime.namespace
         if not namespace.is_used:
             return batch
-        outward = pa.array([namespace.outward(key) for key in batch.column("key").to_pylist()])
-        return batch.set_column(batch.schema.get_field_index("key"), "key", outward)
+        prefixed = pa.array([namespace.add_prefix(key) for key in batch.column("key").to_pylist()])
+        return batch.set_column(batch.schema.get_field_index("key"), "key", prefixed)
 
     def _deliver_local(self, run: QosRun, keys: list[str]) -> None:
         """Deliver rows to the subscribers of this session, as samples, and wait for those that were full at any row."""

@@ -12,7 +12,7 @@ from threading import RLock
 import msgspec
 
 from zenspark.engine.aggregation import DeclarationAggregation
-from zenspark.engine.session_face import SessionFace
+from zenspark.engine.session_sender import SessionSender
 from zenspark.key import KeyExpr
 from zenspark.key.match import includes, intersects
 from zenspark.router.face import DeclarationKind, Face
@@ -45,9 +45,9 @@ class RemoteDeclaration(msgspec.Struct, frozen=True):
 class LocalInterests:
     """The interests of one session. Guarded by the node's lock."""
 
-    def __init__(self, lock: RLock, face: SessionFace, aggregated: Iterable[str] = ()) -> None:
+    def __init__(self, lock: RLock, sender: SessionSender, aggregated: Iterable[str] = ()) -> None:
         self._lock = lock
-        self._face = face
+        self._sender = sender
         self._aggregation = DeclarationAggregation(aggregated)
         self._interests: dict[int, LocalInterest] = {}
         self._declarations: dict[tuple[DeclarationKind, int], RemoteDeclaration] = {}
@@ -63,7 +63,7 @@ class LocalInterests:
             if declaration is None:
                 return
             interest_id, key_expr = declaration
-            self._face.send(
+            self._sender.send(
                 messages.Interest(
                     id=interest_id,
                     mode=mode,
@@ -82,9 +82,9 @@ class LocalInterests:
             if self._interests.pop(interest.id, None) is None:
                 return
             interest_id = self._leave(interest)
-            if not self._face.is_closed and interest_id is not None:
+            if not self._sender.is_closed and interest_id is not None:
                 final = messages.Interest(id=interest_id, mode=wire.InterestMode.FINAL, qos=wire.QoS.DECLARE)
-                self._face.send(final)
+                self._sender.send(final)
 
     def _join(self, interest: LocalInterest) -> tuple[int, KeyExpr] | None:
         """Return the id and key expression of the INTEREST to send; None if an aggregated one is in place."""

@@ -62,7 +62,7 @@ class SessionLifecycle:
     def forget_all(cls) -> None:
         """Forget all sessions in a forked child: their threads do not run there, and the parent keeps them."""
         for lifecycle in cls._all:
-            lifecycle._runtime.face.is_closed = lifecycle._has_ended = True
+            lifecycle._runtime.sender.is_closed = lifecycle._has_ended = True
             lifecycle._lock = threading.RLock()
         cls._all.clear()
 

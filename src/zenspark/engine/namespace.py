@@ -34,11 +34,11 @@ class Namespace:
         """Whether a namespace is configured."""
         return bool(self._prefix)
 
-    def outward(self, key: str) -> str:
+    def add_prefix(self, key: str) -> str:
         """Return a key of this session with the prefix."""
         return f"{self._prefix}/{key}" if self._prefix and not _is_admin(key) else key
 
-    def inward(self, key: str) -> str | None:
+    def strip_prefix(self, key: str) -> str | None:
         """Return a received key without the prefix; None if it is outside the namespace."""
         if not self._prefix or _is_admin(key):
             return key
@@ -51,19 +51,19 @@ class Namespace:
             rest = rest[1:]
         return "/".join(rest) or None
 
-    def leaving(self, message: M) -> M:
+    def add_to_message(self, message: M) -> M:
         """Return a message of this session with the prefix in its key."""
         if not self._prefix:
             return message
-        changed = _with_key(message, self.outward)
+        changed = _with_key(message, self.add_prefix)
         assert changed is not None
         return changed
 
-    def arriving(self, message: M) -> M | None:
+    def strip_from_message(self, message: M) -> M | None:
         """Return a received message without the prefix in its key; None if it is outside the namespace."""
         if not self._prefix or _is_error(message):
             return message
-        return _with_key(message, self.inward)
+        return _with_key(message, self.strip_prefix)
 
 
 def _is_error(message: messages.NetworkMessage) -> bool:

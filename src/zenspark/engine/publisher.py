@@ -225,7 +225,7 @@ def publish_targets(
     Guarded by the node's lock. A declared key gets a numeric key id on each link.
     """
     node = runtime.node
-    key = runtime.namespace.outward(key)
+    key = runtime.namespace.add_prefix(key)
     targets = []
     for face in node.router.routes.push_targets(node.local_face, key):
         driver = node.driver(face)

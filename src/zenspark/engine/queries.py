@@ -13,7 +13,7 @@ from zenspark.engine.direct_queries import DirectQueries, QueryRequest
 from zenspark.engine.queryables import LocalQueryable, LocalQueryables
 from zenspark.engine.receive_backpressure import ReceiveBackpressure
 from zenspark.engine.reply_collector import TIMEOUT_ERROR, ReplyCollector, make_reply
-from zenspark.engine.session_face import SessionFace
+from zenspark.engine.session_sender import SessionSender
 from zenspark.engine.timestamping import Timestamper
 from zenspark.handlers.handler import DeliverySink
 from zenspark.net.io.driver import LinkDriver
@@ -34,21 +34,21 @@ class SessionQueries:
     def __init__(
         self,
         node: Node,
-        face: SessionFace,
+        sender: SessionSender,
         direct: DirectQueries,
         queryables: LocalQueryables,
         timestamps: Timestamper,
         backpressure: ReceiveBackpressure,
     ) -> None:
         self._node = node
-        self._face = face
+        self._sender = sender
         self._direct = direct
         self._queryables = queryables
         self._timestamps = timestamps
         self._backpressure = backpressure
         self._request_ids = count(1)
         self._collectors: dict[int, ReplyCollector] = {}
-        """The pending queries, by the request id on the session's face."""
+        """The pending queries, by the request id on the node's local face."""
 
     # -- requests
 
@@ -83,7 +83,7 @@ class SessionQueries:
         collector, request_id = self._collect(query, sink, is_remote + len(queryables))
         request = query.request(request_id, wire.WireExpr(0, key))
         full = self._deliver_local(request, query, queryables, collector)
-        links = self._face.send(request) if is_remote else []
+        links = self._sender.send(request) if is_remote else []
         if not is_remote and not queryables:
             collector.finish()
         return collector, links, full

@@ -9,7 +9,7 @@ import msgspec
 
 from zenspark.engine.match_observers import MatchObservers
 from zenspark.engine.receive_backpressure import ReceiveBackpressure
-from zenspark.engine.session_face import SessionFace
+from zenspark.engine.session_sender import SessionSender
 from zenspark.engine.subscriptions import MAX_CACHED_ROUTES
 from zenspark.engine.timestamping import Timestamper
 from zenspark.handlers.handler import DeliverySink
@@ -41,13 +41,13 @@ class LocalQueryables:
     def __init__(
         self,
         node: Node,
-        face: SessionFace,
+        sender: SessionSender,
         backpressure: ReceiveBackpressure,
         observers: MatchObservers,
         timestamps: Timestamper,
     ) -> None:
         self._node = node
-        self._face = face
+        self._sender = sender
         self._backpressure = backpressure
         self._observers = observers
         self._timestamps = timestamps
@@ -71,7 +71,7 @@ class LocalQueryables:
             self._invalidate()
             if queryable.origin is not Locality.SESSION_LOCAL:
                 expr, info = wire.WireExpr(0, key), wire.QueryableInfo(queryable.complete)
-                self._face.declare(messages.DeclareQueryable(id=queryable.id, wire_expr=expr, info=info))
+                self._sender.declare(messages.DeclareQueryable(id=queryable.id, wire_expr=expr, info=info))
             self._observers.notify(DeclarationKind.QUERYABLE)
 
     def undeclare(self, queryable: LocalQueryable) -> None:
@@ -85,7 +85,7 @@ class LocalQueryables:
             if not entry:
                 self._tree.remove(key)
             if queryable.origin is not Locality.SESSION_LOCAL:
-                self._face.declare(messages.UndeclareQueryable(id=queryable.id))
+                self._sender.declare(messages.UndeclareQueryable(id=queryable.id))
             self._observers.notify(DeclarationKind.QUERYABLE)
             self._backpressure.remove(queryable.sink)
         queryable.sink.close()
@@ -129,7 +129,7 @@ class LocalQueryables:
             timestamp: wire.Timestamp | None,
         ) -> None:
             congestion = wire.Congestion.BLOCK if qos is None else qos.congestion
-            links = self._face.send(
+            links = self._sender.send(
                 messages.Response(
                     request_id=request.request_id,
                     wire_expr=wire.WireExpr(0, key),
@@ -143,7 +143,7 @@ class LocalQueryables:
             self._node.wait_until_drained(links, congestion)
 
         def finish() -> None:
-            self._face.send(messages.ResponseFinal(request_id=request.request_id, qos=request.qos))
+            self._sender.send(messages.ResponseFinal(request_id=request.request_id, qos=request.qos))
 
         key_expr = KeyExpr(request.wire_expr.suffix)
         handle = RequestHandle(request, key_expr, send_reply, finish, self._node.loop.call_soon)

@@ -19,7 +19,7 @@ from zenspark.engine.namespace import Namespace
 from zenspark.engine.queries import SessionQueries
 from zenspark.engine.queryables import LocalQueryables
 from zenspark.engine.receive_backpressure import ReceiveBackpressure
-from zenspark.engine.session_face import SessionFace
+from zenspark.engine.session_sender import SessionSender
 from zenspark.engine.subscriber_declarations import SubscriberDeclarations
 from zenspark.engine.subscriptions import Subscriptions
 from zenspark.engine.timestamping import TimestampCallback, Timestamper
@@ -46,7 +46,7 @@ class SessionRuntime:
         self.lock = node.lock
         self._key_limits = node.router.policy.limits.key
         self.namespace = Namespace(settings.namespace)
-        self.face = SessionFace(node, self.namespace)
+        self.sender = SessionSender(node, self.namespace)
         self.entities = EntityRegistry(node.identity.zid)
         self.timestamps = Timestamper(node, settings.timestamping, timestamp_callback)
         self.backpressure = ReceiveBackpressure(node)
@@ -54,17 +54,17 @@ class SessionRuntime:
         self.subscriptions = Subscriptions(self.backpressure, self.namespace)
         self.subscribers = SubscriberDeclarations(
             self.lock,
-            self.face,
+            self.sender,
             self.subscriptions,
             self.backpressure,
             self.observers,
             settings.aggregation.subscribers,
         )
-        self.queryables = LocalQueryables(node, self.face, self.backpressure, self.observers, self.timestamps)
-        self.interests = LocalInterests(self.lock, self.face, settings.aggregation.publishers)
+        self.queryables = LocalQueryables(node, self.sender, self.backpressure, self.observers, self.timestamps)
+        self.interests = LocalInterests(self.lock, self.sender, settings.aggregation.publishers)
         self.direct_queries = DirectQueries(node, self.backpressure, self.namespace, self.queryables)
         self.queries = SessionQueries(
-            node, self.face, self.direct_queries, self.queryables, self.timestamps, self.backpressure
+            node, self.sender, self.direct_queries, self.queryables, self.timestamps, self.backpressure
         )
         self.liveliness = LivelinessQueries(node, self.interests, self.entities, self.backpressure)
         self.transport_listeners: dict[int, Callable[[SampleKind, Face, Neighbour], None]] = {}
@@ -77,7 +77,7 @@ class SessionRuntime:
     @property
     def is_closed(self) -> bool:
         """Whether the session was closed."""
-        return self.face.is_closed
+        return self.sender.is_closed
 
     def check_open(self) -> None:
         """Raise SessionClosed if the session was closed."""
@@ -92,7 +92,7 @@ class SessionRuntime:
     def validate_key(self, key_expr: KeyExpr | str) -> KeyExpr:
         """Return a key expression of this session; raises KeyLimitExceeded here instead of on its way."""
         key = KeyExpr.of(key_expr)
-        excess = self._key_limits.excess(self.namespace.outward(str(key)))
+        excess = self._key_limits.excess(self.namespace.add_prefix(str(key)))
         if excess is not None:
             raise KeyLimitExceeded(str(key), *excess)
         return key
@@ -107,7 +107,7 @@ class SessionRuntime:
 
     def close(self) -> None:
         """Undeclare every entity, and finish every query without further replies."""
-        self.face.is_closed = True
+        self.sender.is_closed = True
         self.subscriptions.version += 1  # publishers refresh their routes, and raise SessionClosed
         self.entities.undeclare_all()
         self.queries.finish_all()
@@ -115,10 +115,10 @@ class SessionRuntime:
     # -- received from the router
 
     def receive(self, message: messages.NetworkMessage, source: Face, reliable: bool) -> None:
-        inside = self.namespace.arriving(message)
+        inside = self.namespace.strip_from_message(message)
         match inside:
             case None if isinstance(message, messages.Request):
-                self.face.send(messages.ResponseFinal(request_id=message.request_id, qos=message.qos))
+                self.sender.send(messages.ResponseFinal(request_id=message.request_id, qos=message.qos))
             case messages.Push():
                 self._receive_push(self.timestamps.record_receive(inside), source, reliable)
             case messages.Request():

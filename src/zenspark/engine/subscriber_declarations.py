@@ -8,7 +8,7 @@ from threading import RLock
 from zenspark.engine.aggregation import DeclarationAggregation
 from zenspark.engine.match_observers import MatchObservers
 from zenspark.engine.receive_backpressure import ReceiveBackpressure
-from zenspark.engine.session_face import SessionFace
+from zenspark.engine.session_sender import SessionSender
 from zenspark.engine.subscriptions import Subscription, Subscriptions
 from zenspark.router.face import DeclarationKind
 from zenspark.types.enums import Locality
@@ -22,14 +22,14 @@ class SubscriberDeclarations:
     def __init__(
         self,
         lock: RLock,
-        face: SessionFace,
+        sender: SessionSender,
         subscriptions: Subscriptions,
         backpressure: ReceiveBackpressure,
         observers: MatchObservers,
         aggregated: Iterable[str] = (),
     ) -> None:
         self._lock = lock
-        self._face = face
+        self._sender = sender
         self._subscriptions = subscriptions
         self._backpressure = backpressure
         self._observers = observers
@@ -44,7 +44,7 @@ class SubscriberDeclarations:
                 if declaration is not None:
                     declaration_id, key_expr = declaration
                     expr = WireExpr(0, str(key_expr))
-                    self._face.declare(messages.DeclareSubscriber(id=declaration_id, wire_expr=expr))
+                    self._sender.declare(messages.DeclareSubscriber(id=declaration_id, wire_expr=expr))
             self._observers.notify(DeclarationKind.SUBSCRIBER)
 
     def undeclare(self, subscription: Subscription) -> None:
@@ -54,7 +54,7 @@ class SubscriberDeclarations:
             if subscription.origin is not Locality.SESSION_LOCAL:
                 declaration_id = self._aggregation.leave(subscription.id, subscription.key_expr)
                 if declaration_id is not None:
-                    self._face.declare(messages.UndeclareSubscriber(id=declaration_id))
+                    self._sender.declare(messages.UndeclareSubscriber(id=declaration_id))
             self._observers.notify(DeclarationKind.SUBSCRIBER)
             self._backpressure.remove(subscription.sink)
         subscription.sink.close()

@@ -117,10 +117,13 @@ class Subscriptions:
         ]
         return tuple(sorted(matches, key=lambda subscription: subscription.id) if len(matches) > 1 else matches)
 
-    def deliver(self, sample: Sample, is_local: bool, is_recurring: bool = True) -> list[DeliverySink[Sample]]:
-        """Deliver one sample; returns the sinks that are full. Without `is_recurring` the route is not cached."""
+    def deliver(self, sample: Sample, is_local: bool, cache_route: bool = True) -> list[DeliverySink[Sample]]:
+        """Deliver one sample; returns the sinks that are full.
+
+        With `cache_route` the subscriptions found for its key are kept for later samples.
+        """
         key = str(sample.key_expr)
-        route = self.route(key, is_local) if is_recurring else self._find(key, is_local)
+        route = self.route(key, is_local) if cache_route else self._find(key, is_local)
         sinks = [subscription.sink for subscription in route]
         return [
             sink for sink in sinks if not (is_local and self._backpressure.should_drop(sink)) and not sink.push(sample)
@@ -129,7 +132,7 @@ class Subscriptions:
     def deliver_push_run(self, face: Face, pushes: PushRun, keys: list[str | None]) -> None:
         """Deliver the publications of a neighbour; `keys` has the key of each row template, None if it is not local."""
         if self._namespace.is_used:
-            keys = [None if key is None else self._namespace.inward(key) for key in keys]
+            keys = [None if key is None else self._namespace.strip_prefix(key) for key in keys]
         routes = [() if key is None else self.route(key, False) for key in keys]
         distinct = {id(route): route for route in routes}
         needs_samples = any(subscription.columns is None for route in distinct.values() for subscription in route)

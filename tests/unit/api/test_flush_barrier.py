@@ -11,6 +11,7 @@ from zenspark.types.enums import CongestionControl
 from zenspark.types.query import Query
 
 
+@pytest.mark.slow
 def test_the_fence_waits_until_the_neighbour_has_everything() -> None:
     with listening("router") as router, connected("client", router) as client:
         subscriber = router.declare_subscriber("a", FifoChannel(1))
@@ -33,6 +34,7 @@ def test_a_neighbour_that_was_lost_is_an_error() -> None:
             fence.wait(PATIENCE)
 
 
+@pytest.mark.slow
 def test_a_neighbour_that_does_not_answer_is_an_error() -> None:
     held: list[Query] = []
     with listening("router") as router, connected("client", router) as client:

@@ -36,6 +36,7 @@ def test_neighbours(router: Session, client: Session) -> None:
     assert (link.is_streamed, link.reliability) == (True, Reliability.RELIABLE)
 
 
+@pytest.mark.slow
 def test_connections_that_the_configuration_asks_for(router: Session) -> None:
     nowhere = f"tcp/127.0.0.1:{free_port()}"
     with open(config("peer", (), [address(router), nowhere])) as session:
@@ -111,6 +112,7 @@ def test_declarations_list_entities_of_other_nodes(router: Session, client: Sess
     until(lambda: not router.info.declarations())
 
 
+@pytest.mark.slow
 def test_declarations_list_entities_behind_routers(router: Session) -> None:
     with connected("router", router) as other, other.declare_subscriber("far/away"):
         until(lambda: router.info.declarations())
@@ -149,6 +151,7 @@ def test_link_counters_count_received_messages_and_remain_after_disconnection(ro
     assert (after[zid].lost, after[zid].dropped) == ({}, {})
 
 
+@pytest.mark.slow
 def test_link_counters_count_dropped_messages(router: Session, client: Session) -> None:
     with client.declare_subscriber("demo/**", FifoChannel(1)), router.declare_publisher("demo/a") as publisher:
         until(lambda: publisher.matching_status.matching)

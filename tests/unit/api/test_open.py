@@ -35,6 +35,7 @@ def test_client_without_reachable_endpoint_raises() -> None:
     assert not any(running._runtime.node.identity.whatami.name == "CLIENT" for running in SessionLifecycle._all)
 
 
+@pytest.mark.slow
 def test_peer_opens_without_neighbours() -> None:
     with open(config("peer", connect=[NOBODY], connect__exit_on_failure=False)) as session:
         assert session.info.transports() == []

@@ -69,6 +69,7 @@ def test_scout_delivers_a_node_once(settings: ScoutingSettings) -> None:
     assert list(search) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("node")
 def test_scout_delivers_only_the_given_roles(settings: ScoutingSettings) -> None:
     with scout(what="peer|client", config=config(settings)) as search, pytest.raises(ReceiveTimeout):

@@ -52,6 +52,7 @@ def received(subscriber: Any, rows: int) -> pa.Table:  # noqa: ANN401
     return pa.Table.from_batches(found)
 
 
+@pytest.mark.slow
 def test_rows_arrive_in_order_under_their_keys(both: tuple[Session, Session]) -> None:
     one, other = both
     subscriber = subscribed(one, other)
@@ -63,6 +64,7 @@ def test_rows_arrive_in_order_under_their_keys(both: tuple[Session, Session]) ->
     assert set(found.column("via").to_pylist()) == {str(other.zid())}
 
 
+@pytest.mark.slow
 def test_received_batch_can_be_republished_unchanged(both: tuple[Session, Session]) -> None:
     one, other = both
     subscriber = subscribed(one, other)
@@ -93,6 +95,7 @@ def test_received_batch_can_be_republished_unchanged(both: tuple[Session, Sessio
     assert again.drop(["received_at"]).to_pylist() == first.drop(["received_at"]).to_pylist()
 
 
+@pytest.mark.slow
 def test_a_table_in_chunks_and_a_part_of_it_are_published(both: tuple[Session, Session]) -> None:
     one, other = both
     subscriber = subscribed(one, other)
@@ -111,6 +114,7 @@ def test_nothing_is_published_of_an_empty_batch(both: tuple[Session, Session]) -
         subscriber.recv(timeout=0.01)
 
 
+@pytest.mark.slow
 def test_each_neighbour_gets_only_rows_with_matching_keys() -> None:
     with listening("router") as one, connected("client", one) as two, connected("client", one) as three:
         all_of_it = subscribed(two, one, "k/**")
@@ -125,6 +129,7 @@ def test_each_neighbour_gets_only_rows_with_matching_keys() -> None:
         assert none.try_recv() is None
 
 
+@pytest.mark.slow
 def test_qos_runs_do_not_leak_rows_to_other_subscribers(both: tuple[Session, Session]) -> None:
     one, other = both
     subscriber = subscribed(one, other, "k/a")
@@ -133,6 +138,7 @@ def test_qos_runs_do_not_leak_rows_to_other_subscribers(both: tuple[Session, Ses
     assert received(subscriber, 2).column("payload").to_pylist() == [b"1", b"3"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("where", "here", "there"), [(Locality.REMOTE, 0, 1), (Locality.SESSION_LOCAL, 1, 0)])
 def test_rows_go_only_where_they_are_allowed(
     both: tuple[Session, Session], where: Locality, here: int, there: int
@@ -165,6 +171,7 @@ def test_subscribers_of_this_session_get_samples(peer: Session) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_publisher_s_settings_are_those_of_its_rows(both: tuple[Session, Session]) -> None:
     one, other = both
     subscriber = subscribed(one, other)
@@ -182,6 +189,7 @@ def test_a_publisher_s_settings_are_those_of_its_rows(both: tuple[Session, Sessi
         assert (row["congestion"], row["express"], row["reliable"]) == ("BLOCK", True, False)
 
 
+@pytest.mark.slow
 def test_rows_that_say_nothing_are_published_like_puts(both: tuple[Session, Session]) -> None:
     one, other = both
     subscriber = subscribed(one, other)
@@ -192,6 +200,7 @@ def test_rows_that_say_nothing_are_published_like_puts(both: tuple[Session, Sess
     assert (row["congestion"], row["priority"], row["express"]) == ("DROP", "DATA", False)
 
 
+@pytest.mark.slow
 def test_a_session_that_stamps_stamps_rows() -> None:
     with listening("peer", timestamping__enabled=True) as one:
         subscriber = one.declare_subscriber("k", ArrowBatches())
@@ -218,6 +227,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BAD)
 def test_of_a_batch_with_a_mistake_nothing_is_sent(both: tuple[Session, Session], name: str) -> None:
     one, other = both
@@ -230,6 +240,7 @@ def test_of_a_batch_with_a_mistake_nothing_is_sent(both: tuple[Session, Session]
     assert received(subscriber, 1).column("payload").to_pylist() == [b"end"]
 
 
+@pytest.mark.slow
 def test_of_a_table_with_a_mistake_in_its_last_chunk_nothing_is_sent(both: tuple[Session, Session]) -> None:
     one, other = both
     subscriber = subscribed(one, other)
@@ -240,6 +251,7 @@ def test_of_a_table_with_a_mistake_in_its_last_chunk_nothing_is_sent(both: tuple
     assert received(subscriber, 1).column("payload").to_pylist() == [b"end"]
 
 
+@pytest.mark.slow
 def test_a_publisher_publishes_under_its_own_key_only(both: tuple[Session, Session]) -> None:
     one, other = both
     subscriber = subscribed(one, other)
@@ -271,6 +283,7 @@ def test_rows_dropped_by_congestion_are_counted() -> None:
         subscriber.undeclare()
 
 
+@pytest.mark.slow
 def test_rows_that_may_not_leave_do_not() -> None:
     rule = {"id": "r", "permission": "deny", "key_exprs": ["k/shut"], "messages": ["put"], "flows": ["egress"]}
     policies = [{"rules": ["r"], "subjects": ["s"]}]
@@ -310,9 +323,9 @@ def test_put_batch_releases_the_lock_between_slices_of_rows(peer: Session, monke
         def __exit__(self, *_: object) -> None:
             lock.release()
 
-    def count(self: Subscriptions, sample: Sample, is_local: bool, is_recurring: bool = True) -> object:
+    def count(self: Subscriptions, sample: Sample, is_local: bool, cache_route: bool = True) -> object:
         rows_per_lock[-1] += 1
-        return deliver(self, sample, is_local, is_recurring)
+        return deliver(self, sample, is_local, cache_route)
 
     subscriber = peer.declare_subscriber("a", FifoChannel(100))
     lock = peer._runtime.lock

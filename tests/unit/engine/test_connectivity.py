@@ -108,6 +108,7 @@ def test_client_whose_scout_has_no_reply_raises() -> None:
         connectivity.start()
 
 
+@pytest.mark.slow
 def test_a_client_finds_a_router_and_peers_find_each_other() -> None:
     group = {"enabled": True, "address": free_group(), "interface": LO}
     here = ["tcp/127.0.0.1:0"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from tests.unit.engine.faces import RecordingFace
+from tests.unit.engine.senders import RecordingSender
 from tests.waiting import until
 from zenspark.api.session import Session
 from zenspark.engine.interests import LocalInterest, LocalInterests
@@ -23,8 +23,8 @@ SOURCE = Router(ZenohId(1), WhatAmI.PEER).add_local()
 """The face that declarations come from."""
 
 
-def make(*aggregated: str) -> tuple[LocalInterests, RecordingFace]:
-    face = RecordingFace()
+def make(*aggregated: str) -> tuple[LocalInterests, RecordingSender]:
+    face = RecordingSender()
     return LocalInterests(threading.RLock(), face, aggregated), face
 
 

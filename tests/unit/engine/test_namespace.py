@@ -45,13 +45,13 @@ from zenspark.wire.values import WireExpr
     ],
 )
 def test_received_keys_lose_the_namespace(key: str, inside: str | None) -> None:
-    assert Namespace("a/b").inward(key) == inside
+    assert Namespace("a/b").strip_prefix(key) == inside
 
 
 @pytest.mark.parametrize(("key", "outside"), [("k", "a/b/k"), ("**", "a/b/**"), ("@x", "a/b/@x"), ("@/**", "@/**")])
 def test_sent_keys_get_the_namespace(key: str, outside: str) -> None:
-    assert Namespace("a/b").outward(key) == outside
-    assert Namespace("a/b").inward(outside) == key
+    assert Namespace("a/b").add_prefix(key) == outside
+    assert Namespace("a/b").strip_prefix(outside) == key
 
 
 def test_messages() -> None:
@@ -59,22 +59,22 @@ def test_messages() -> None:
     push = Push(wire_expr=WireExpr(0, "k"), body=Put(payload=b""))
     token = Declare(body=DeclareToken(id=1, wire_expr=WireExpr(0, "k")))
     for message in (push, token):
-        assert namespace.arriving(message) is None
-        assert namespace.arriving(namespace.leaving(message)) == message
-        assert Namespace(None).leaving(message) is message
-        assert Namespace(None).arriving(message) is message
-    assert namespace.leaving(push).wire_expr == WireExpr(0, "n/k")
+        assert namespace.strip_from_message(message) is None
+        assert namespace.strip_from_message(namespace.add_to_message(message)) == message
+        assert Namespace(None).add_to_message(message) is message
+        assert Namespace(None).strip_from_message(message) is message
+    assert namespace.add_to_message(push).wire_expr == WireExpr(0, "n/k")
     for keyless in (ResponseFinal(request_id=1), Declare(body=DeclareFinal())):
-        assert namespace.leaving(keyless) is keyless
-        assert namespace.arriving(keyless) is keyless
+        assert namespace.add_to_message(keyless) is keyless
+        assert namespace.strip_from_message(keyless) is keyless
 
 
 def test_error_reply_is_delivered_whatever_its_key() -> None:
     for key in ("", "k", "n/k"):
         error = Response(request_id=1, wire_expr=WireExpr(0, key), body=Err(payload=b"Timeout"))
-        assert Namespace("n").arriving(error) is error
+        assert Namespace("n").strip_from_message(error) is error
     reply = Response(request_id=1, wire_expr=WireExpr(0, "k"), body=Reply(body=Put(payload=b"")))
-    assert Namespace("n").arriving(reply) is None
+    assert Namespace("n").strip_from_message(reply) is None
 
 
 def test_query_outside_the_namespace_is_finished_at_once() -> None:

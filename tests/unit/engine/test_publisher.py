@@ -51,6 +51,7 @@ def test_declared_keys_travel_as_numbers(listener: str, caller: str) -> None:
                 assert [subscriber.recv(PATIENCE).payload.to_bytes() for _ in range(2)] == [b"1", b"2"]
 
 
+@pytest.mark.slow
 def test_a_number_is_declared_before_it_is_used() -> None:
     with pair("peer", "peer") as (one, other), one.declare_subscriber("**", FifoChannel(100_000)) as subscriber:
         with other.declare_publisher("probe") as probe:

@@ -26,6 +26,7 @@ def test_finished_queries_release_all_state(router: Session, client: Session) ->
     assert len(client._runtime.entities) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("namespace", [{}, {"namespace": "through/the/router"}], ids=["direct", "routed"])
 def test_ids_of_requests_stay_within_the_resolution(
     monkeypatch: pytest.MonkeyPatch, namespace: dict[str, object]
@@ -51,6 +52,7 @@ def test_ids_of_requests_stay_within_the_resolution(
         assert asked == [*range(2, 256), 0, *range(2, 47)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("namespace", [{}, {"namespace": "through/the/router"}], ids=["direct", "routed"])
 def test_query_without_a_free_request_id_gets_an_error_reply(
     monkeypatch: pytest.MonkeyPatch, namespace: dict[str, object]

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from tests.unit.api.sessions import connected, listening
-from tests.unit.engine.faces import RecordingFace
+from tests.unit.engine.senders import RecordingSender
 from tests.waiting import PATIENCE, until
 from zenspark.api.session import Session
 from zenspark.engine import queryables as queryables_module
@@ -25,12 +25,12 @@ ALL, ALL_COMPLETE = wire.QueryTarget.ALL, wire.QueryTarget.ALL_COMPLETE
 
 
 @pytest.fixture
-def face() -> RecordingFace:
-    return RecordingFace()
+def face() -> RecordingSender:
+    return RecordingSender()
 
 
 @pytest.fixture
-def queryables(peer: Session, face: RecordingFace) -> LocalQueryables:
+def queryables(peer: Session, face: RecordingSender) -> LocalQueryables:
     runtime = peer._runtime
     return LocalQueryables(runtime.node, face, runtime.backpressure, runtime.observers, runtime.timestamps)
 
@@ -53,7 +53,7 @@ def received(queryable: LocalQueryable) -> Query:
     return query
 
 
-def test_a_queryable_is_declared_undeclared_and_closed_once(queryables: LocalQueryables, face: RecordingFace) -> None:
+def test_a_queryable_is_declared_undeclared_and_closed_once(queryables: LocalQueryables, face: RecordingSender) -> None:
     declared = queryable(5, "a", complete=True)
     queryables.declare(declared)
     queryables.undeclare(declared)
@@ -68,7 +68,7 @@ def test_a_queryable_is_declared_undeclared_and_closed_once(queryables: LocalQue
         declared.sink.try_recv()
 
 
-def test_a_session_local_queryable_is_not_declared(queryables: LocalQueryables, face: RecordingFace) -> None:
+def test_a_session_local_queryable_is_not_declared(queryables: LocalQueryables, face: RecordingSender) -> None:
     local = queryable(5, "a", origin=Locality.SESSION_LOCAL)
     queryables.declare(local)
     queryables.undeclare(local)
@@ -111,7 +111,7 @@ def test_matches_are_cached_until_a_queryable_changes(
 
 
 def test_replies_and_one_final_are_sent_through_the_router(
-    peer: Session, queryables: LocalQueryables, face: RecordingFace
+    peer: Session, queryables: LocalQueryables, face: RecordingSender
 ) -> None:
     targets = [queryable(number, "a") for number in (1, 2)]
     for target in targets:
@@ -128,7 +128,7 @@ def test_replies_and_one_final_are_sent_through_the_router(
 
 
 def test_a_query_that_no_queryable_matches_is_finished_at_once(
-    peer: Session, queryables: LocalQueryables, face: RecordingFace
+    peer: Session, queryables: LocalQueryables, face: RecordingSender
 ) -> None:
     queryables.receive(request("a"), peer._runtime.node.local_face)
     assert [type(message).__name__ for message in face.sent] == ["ResponseFinal"]
@@ -147,6 +147,7 @@ def test_a_full_queryable_pauses_the_link_of_the_querier(router: Session, client
         assert not driver._paused
 
 
+@pytest.mark.slow
 def test_replies_that_may_be_dropped_hold_up_nothing_else() -> None:
     """A querier that takes nothing loses replies in the router; what else their sender publishes arrives meanwhile."""
     heard = threading.Event()

@@ -122,6 +122,7 @@ def test_unread_replies_pause_their_link_until_the_query_finishes(router: Sessio
     assert unread.recv(PATIENCE).ok
 
 
+@pytest.mark.slow
 def test_a_callback_asks_although_its_own_queue_is_full(router: Session, client: Session) -> None:
     """Its reply stands behind what it has not received yet."""
     found: list[str] = []

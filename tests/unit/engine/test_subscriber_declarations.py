@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.engine.faces import RecordingFace
+from tests.unit.engine.senders import RecordingSender
 from zenspark.api.session import Session
 from zenspark.engine.match_observers import MatchObservers
 from zenspark.engine.subscriber_declarations import SubscriberDeclarations
@@ -31,8 +31,8 @@ def subscription(number: int, key: str, origin: Locality = Locality.ANY) -> Subs
 
 
 @pytest.fixture
-def face() -> RecordingFace:
-    return RecordingFace()
+def face() -> RecordingSender:
+    return RecordingSender()
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def observer() -> CountingObserver:
 
 
 @pytest.fixture
-def subscribers(peer: Session, face: RecordingFace, observer: CountingObserver) -> SubscriberDeclarations:
+def subscribers(peer: Session, face: RecordingSender, observer: CountingObserver) -> SubscriberDeclarations:
     runtime, observers = peer._runtime, MatchObservers()
     observers.add(DeclarationKind.SUBSCRIBER, observer)
     return SubscriberDeclarations(
@@ -49,12 +49,12 @@ def subscribers(peer: Session, face: RecordingFace, observer: CountingObserver) 
     )
 
 
-def declared(face: RecordingFace) -> list[tuple[str, int]]:
+def declared(face: RecordingSender) -> list[tuple[str, int]]:
     return [(type(body).__name__, body.id) for body in face.declared]
 
 
 def test_a_subscriber_is_declared_undeclared_and_closed(
-    peer: Session, subscribers: SubscriberDeclarations, face: RecordingFace, observer: CountingObserver
+    peer: Session, subscribers: SubscriberDeclarations, face: RecordingSender, observer: CountingObserver
 ) -> None:
     subscriber = subscription(5, "a")
     subscribers.declare(subscriber)
@@ -68,14 +68,16 @@ def test_a_subscriber_is_declared_undeclared_and_closed(
         subscriber.sink.try_recv()
 
 
-def test_a_session_local_subscriber_is_not_declared(subscribers: SubscriberDeclarations, face: RecordingFace) -> None:
+def test_a_session_local_subscriber_is_not_declared(subscribers: SubscriberDeclarations, face: RecordingSender) -> None:
     subscriber = subscription(5, "a", Locality.SESSION_LOCAL)
     subscribers.declare(subscriber)
     subscribers.undeclare(subscriber)
     assert face.sent == []
 
 
-def test_aggregated_subscribers_share_one_declaration(subscribers: SubscriberDeclarations, face: RecordingFace) -> None:
+def test_aggregated_subscribers_share_one_declaration(
+    subscribers: SubscriberDeclarations, face: RecordingSender
+) -> None:
     first, second = subscription(1, "aggregated/1"), subscription(2, "aggregated/2")
     subscribers.declare(first)
     subscribers.declare(second)

@@ -172,7 +172,7 @@ class AdminDocuments:
 
     def _refusal_lines(self, here: str, described: bool) -> Iterator[str]:
         if described:
-            yield "# HELP zenspark_refusals What neighbours asked for and did not get because of a limit or rule."
+            yield "# HELP zenspark_refusals Requests of neighbours that a limit or a rule refused."
             yield "# TYPE zenspark_refusals counter"
         for limit, count in self._node.router.refusals.counts.items():
             yield f'zenspark_refusals_total{{{here},limit="{limit}"}} {count}'

@@ -63,7 +63,7 @@ class TransportDocuments:
             key = KeyExpr(document.key)
             put = Put(encoding=document.encoding.to_wire(), payload=document.payload)
             body = put if kind is SampleKind.PUT else Del()
-            self._runtime.subscriptions.deliver(sample_from_body(body, key, wire.QoS.DEFAULT), True, is_recurring=False)
+            self._runtime.subscriptions.deliver(sample_from_body(body, key, wire.QoS.DEFAULT), True, cache_route=False)
 
 
 def _transport(transport: Transport) -> dict[str, Any]:

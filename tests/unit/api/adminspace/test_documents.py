@@ -86,6 +86,7 @@ def test_query_returns_matching_documents_only(router: Session) -> None:
     assert asked(router, "/config/**") == {}
 
 
+@pytest.mark.slow
 def test_routers_have_a_linkstate_document(router: Session) -> None:
     there = str(router.zid())
     weights = [{"dst_zid": there, "weight": 7}]

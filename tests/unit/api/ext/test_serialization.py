@@ -163,6 +163,7 @@ def test_only_a_payload_is_read() -> None:
         z_deserialize(int, b"\0\0\0\0")  # type: ignore[arg-type]  # that is the point
 
 
+@pytest.mark.slow
 @examples(100)
 @given(st.binary(), st.sampled_from([int, str, *BYTES, *(make[UInt8] for make in COLLECTIONS), dict[str, bool]]))  # type: ignore[index]  # all are generic
 def test_any_bytes_are_read_or_refused(raw: bytes, tp: Any) -> None:  # noqa: ANN401 - a type

@@ -1,15 +1,15 @@
-"""A session face that records what is sent on it."""
+"""A sender of a session that records what is sent."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from zenspark.engine.session_face import SessionFace
+from zenspark.engine.session_sender import SessionSender
 from zenspark.net.io.driver import LinkDriver
 from zenspark.wire import messages
 
 
-class RecordingFace(SessionFace):
+class RecordingSender(SessionSender):
     """Keeps sent messages instead of routing them."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""SessionFace: the sending side of a session towards the router of its own node.
+"""SessionSender: the sending side of a session towards the router of its own node.
 
 It puts the namespace in front of keys, and declares nothing once the session is closed: then the node closes all its
 links, which undeclares everything at once.
@@ -13,7 +13,7 @@ from zenspark.wire import messages
 from zenspark.wire.values import QoS
 
 
-class SessionFace:
+class SessionSender:
     """Sends the messages of one session to the router. Guarded by the node's lock."""
 
     def __init__(self, node: Node, namespace: Namespace) -> None:
@@ -24,7 +24,7 @@ class SessionFace:
 
     def send(self, message: messages.NetworkMessage) -> list[LinkDriver]:
         """Route a message of this session; returns the links it was sent on."""
-        return self._node.send_local(self._namespace.leaving(message))
+        return self._node.send_local(self._namespace.add_to_message(message))
 
     def declare(self, body: messages.AnyDeclaration) -> None:
         """Send a declaration or undeclaration, unless the session is closed."""
