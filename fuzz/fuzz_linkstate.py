@@ -92,13 +92,13 @@ class Node:
                 self.check_tree(network, zid)
 
     def check_tree(self, network: RouterNetwork, root: ZenohId) -> None:
-        """A root has no parent; nobody is both above and below us; every way leads to a child."""
+        """A root has no parent; no neighbour is both parent and child; every next hop is a child."""
         tree = network.tree(root)
         assert tree is not None
         assert (tree.parent is None) == (root == OWN), root
         assert tree.parent not in tree.children
-        assert set(tree.directions.values()) == tree.children
-        assert tree.directions.keys() <= tree.distances.keys()
+        assert set(tree.next_hops.values()) == tree.children
+        assert tree.next_hops.keys() <= tree.distances.keys()
         beside = [face for face in self.faces if face.region is Region.ROUTER]
         assert all(face in beside for face in network.children(root))
 

@@ -17,7 +17,7 @@ from typing import ClassVar, assert_never
 import msgspec
 
 from zenspark.router.declarations.announcements import emit_declare
-from zenspark.router.declarations.store import Declarations
+from zenspark.router.declarations.propagation import Declarations
 from zenspark.router.face import (
     DECLARE,
     MAX_REQUEST_BITS,

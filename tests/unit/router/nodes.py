@@ -163,3 +163,25 @@ class Network:
             id=7, mode=mode, subscribers=subscribers, tokens=tokens, aggregate=aggregate, wire_expr=expr
         )
         return self.say(node, interest)
+
+
+def pushed(node: Node) -> list[tuple[str, bytes]]:
+    pushes = [message for message in node.heard if isinstance(message, Push)]
+    return [(push.wire_expr.suffix, push.body.payload) for push in pushes if isinstance(push.body, Put)]
+
+
+def answered(heard: list[NetworkMessage]) -> list[str]:
+    found = []
+    for message in heard:
+        assert isinstance(message, Declare)
+        expr = getattr(message.body, "wire_expr", None)
+        found.append(f"{message.body.NAME} {expr.suffix}" if expr else message.body.NAME)
+    return found
+
+
+def requests(node: Node) -> list[Request]:
+    return [message for message in node.heard if isinstance(message, Request)]
+
+
+def face_towards(node: Node, other: Node) -> Face:
+    return next(face for face, (neighbour, _) in node.links.items() if neighbour is other)

@@ -233,6 +233,7 @@ def test_the_session_of_this_node_has_no_limits_but_those_of_keys() -> None:
     assert hub.refused == {}
 
 
+@pytest.mark.slow
 def test_wire_expr_of_a_key_with_many_slashes_takes_few_steps() -> None:
     hub = Hub(limits=RouterLimits(key=KeyLimits(bytes=65_535, chunks=65_535)))
     key = "/".join("a" * 30_000)

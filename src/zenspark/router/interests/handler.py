@@ -1,7 +1,7 @@
 """Handling of INTEREST: answer, forward upstream, and end interests.
 
 An interest in current declarations is answered with them and then D_FINAL, at the latest when the upstream nodes should
-have answered. Future declarations follow as they are made (`declarations/store.py`). Many declarations are sent in
+have answered. Later declarations follow as they are made (`declarations/propagation.py`). Many declarations are sent in
 portions, one interest of a face after the other: the owner requests the next portion when the face has taken the last.
 
 The interest of a group member is answered in the group, where all members receive the answer. Queryables are left out:
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from zenspark.router.declarations.announcements import emit_declare, emit_key_binding
-from zenspark.router.declarations.store import Declarations
+from zenspark.router.declarations.propagation import Declarations
 from zenspark.router.face import DeclarationKind, Face, Outgoing, Region
 from zenspark.router.interests.table import InterestTable, LiveInterest, requested_kinds
 from zenspark.router.limits import Admission

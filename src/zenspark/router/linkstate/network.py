@@ -174,14 +174,14 @@ class RouterNetwork:
             hops = self._hops[zid] = spanning_trees.first_hops(self._edges, zid) if zid in self._edges else {}
         return hops.get(to)
 
-    def directions(self, root: ZenohId) -> dict[ZenohId, Face]:
+    def next_hops(self, root: ZenohId) -> dict[ZenohId, Face]:
         """For each router reached through this node from a root, the neighbour on the path to it."""
         tree = self.tree(root)
         if tree is None:
             return {}
         faces = {child: self._by_zid.get(child) for child in tree.children}
-        directions = {zid: faces[child] for zid, child in tree.directions.items()}
-        return {zid: face for zid, face in directions.items() if face is not None}
+        next_hops = {zid: faces[child] for zid, child in tree.next_hops.items()}
+        return {zid: face for zid, face in next_hops.items() if face is not None}
 
     def distance(self, zid: ZenohId) -> float:
         """Distance of a router from this node."""
@@ -208,7 +208,7 @@ class RouterNetwork:
     def successor(self, root: ZenohId, to: ZenohId) -> ZenohId | None:
         """Next hop from this node to another one, in the tree of a root."""
         tree = self.tree(root)
-        return None if tree is None or to not in tree.distances else tree.directions.get(to, tree.parent)
+        return None if tree is None or to not in tree.distances else tree.next_hops.get(to, tree.parent)
 
     # -- changes
 

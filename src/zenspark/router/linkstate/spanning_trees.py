@@ -33,7 +33,7 @@ class Tree(msgspec.Struct, frozen=True):
     """Neighbour through which messages from the root arrive; None at the root."""
     children: frozenset[ZenohId]
     """Neighbours that get messages from the root through this node."""
-    directions: dict[ZenohId, ZenohId]
+    next_hops: dict[ZenohId, ZenohId]
     """For each node below this one, the child on the path to it."""
     distances: dict[ZenohId, float]
     """Distance of each node from the root."""
@@ -130,7 +130,7 @@ def shortest_path_tree(edges: Edges, root: ZenohId, viewer: ZenohId) -> Tree:
     """Tree of a root as seen by a viewer."""
     parents: dict[ZenohId, ZenohId] = {}
     distances: dict[ZenohId, float] = {}
-    directions: dict[ZenohId, ZenohId] = {}
+    next_hops: dict[ZenohId, ZenohId] = {}
     queue: list[tuple[float, ZenohId, ZenohId]] = [(0.0, root, root)]
     while queue:
         distance, zid, parent = heappop(queue)
@@ -139,15 +139,15 @@ def shortest_path_tree(edges: Edges, root: ZenohId, viewer: ZenohId) -> Tree:
         distances[zid] = distance
         parents[zid] = parent
         if parent == viewer and zid != viewer:
-            directions[zid] = zid
-        elif parent in directions:
-            directions[zid] = directions[parent]
+            next_hops[zid] = zid
+        elif parent in next_hops:
+            next_hops[zid] = next_hops[parent]
         for other, length in edges[zid].items():
             if other not in distances:
                 heappush(queue, (distance + length, other, zid))
     return Tree(
         parent=parents[viewer] if viewer != root and viewer in parents else None,
-        children=frozenset(directions.values()),
-        directions=directions,
+        children=frozenset(next_hops.values()),
+        next_hops=next_hops,
         distances=distances,
     )

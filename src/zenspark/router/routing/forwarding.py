@@ -64,7 +64,7 @@ class NeighbourPlan(msgspec.Struct, eq=False):
     blocking: bytearray
     """Lane by template, without templates whose rows may be dropped."""
     block_first: set[int]
-    """Templates with congestion control BlockFirst: one publication of each must not be dropped."""
+    """Templates with BlockFirst: of their rows from one source, one is forwarded to a backlogged link."""
     heads: list[bytes]
 
     @classmethod

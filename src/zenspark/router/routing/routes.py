@@ -146,7 +146,7 @@ class Routes:
         self._network = network
         self._may_match_undeclared = may_match_undeclared
         self._admission = admission
-        self._undeclared_faces: dict[Face, None] = {}
+        self._may_want_undeclared: dict[Face, None] = {}
         self._pushes: dict[tuple[int, int, str], tuple[Face, ...]] = {}
         self._routes_by_key: KeyTree[list[tuple[int, int, str]]] = KeyTree()
         """Keys of `_pushes`, by key expression."""
@@ -156,7 +156,7 @@ class Routes:
         self._wildcard_pushes = 0
         self._requests: dict[tuple[int, int, QueryTarget, str], tuple[Face, ...]] = {}
         self._request_bytes = 0
-        self._directions: dict[int, dict[ZenohId, Face]] = {}
+        self._next_hops_by_tree: dict[int, dict[ZenohId, Face]] = {}
         self.trusts_complete_flag = False
         """Whether a query for AllComplete goes to every queryable declared complete, also where the key of the query is
         wider than that of the queryable."""
@@ -170,18 +170,18 @@ class Routes:
     def add(self, face: Face) -> None:
         """Add a neighbour."""
         if face.region in MAY_WANT_UNDECLARED:
-            self._undeclared_faces[face] = None
+            self._may_want_undeclared[face] = None
             self.clear()
 
     def remove(self, face: Face) -> None:
         """Remove a neighbour."""
-        self._undeclared_faces.pop(face, None)
+        self._may_want_undeclared.pop(face, None)
         self.clear()
 
     def clear(self) -> None:
         """Invalidate all routes."""
         self._clear_pushes()
-        self._directions.clear()
+        self._next_hops_by_tree.clear()
         self.version += 1
         self.on_queryables_changed()
 
@@ -260,7 +260,7 @@ class Routes:
                 face = self._next_hop(source, owner, next_hops)
                 if face is not None:
                     targets[face] = None
-        for face in self._undeclared_faces:
+        for face in self._may_want_undeclared:
             if self._reachability(source, face) and self._may_match_undeclared(face, DeclarationKind.SUBSCRIBER, key):
                 targets[face] = None
         return tuple(targets)
@@ -269,9 +269,9 @@ class Routes:
         """Next hops to the nodes of our network, if messages from a source go there."""
         if self._network is None or not self._reachability.may_cross_network(source):
             return {}
-        next_hops = self._directions.get(tree)
+        next_hops = self._next_hops_by_tree.get(tree)
         if next_hops is None:
-            next_hops = self._directions[tree] = self._network.directions(self._network.root(tree))
+            next_hops = self._next_hops_by_tree[tree] = self._network.next_hops(self._network.root(tree))
         return next_hops
 
     def _next_hop(self, source: Face, owner: DeclarationOwner, next_hops: dict[ZenohId, Face]) -> Face | None:
@@ -304,7 +304,7 @@ class Routes:
             ]
         elif target is QueryTarget.BEST_MATCHING:
             candidates = _nearest_complete(candidates)
-        reached = [face for face in self._undeclared_faces if self._reachability(source, face)]
+        reached = [face for face in self._may_want_undeclared if self._reachability(source, face)]
         unknown = [face for face in reached if self._may_match_undeclared(face, DeclarationKind.QUERYABLE, key)]
         return tuple(dict.fromkeys([*(candidate.face for candidate in candidates), *unknown]))
 

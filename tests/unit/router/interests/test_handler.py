@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.router.nodes import Network, Node
-from tests.unit.router.test_router import answered, face_towards
+from tests.unit.router.nodes import Network, Node, answered, face_towards
 from zenspark.router.declarations.announcements import NULL_EXPR
 from zenspark.router.face import Face, Outgoing
 from zenspark.router.interests.handler import INITIAL_INTEREST, MAX_DECLARATIONS_PER_PORTION

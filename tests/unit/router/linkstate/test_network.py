@@ -80,7 +80,7 @@ def test_the_trees_change_a_moment_after_the_links() -> None:
     assert node.children(A) == [there]
     assert node.parent(B) is there
     assert node.parent(A) is None
-    assert node.directions(A) == {B: there}
+    assert node.next_hops(A) == {B: there}
     assert node.distance(B) == pytest.approx(100, abs=1)
 
 
@@ -97,8 +97,8 @@ def test_newer_states_are_flooded_with_own_psids() -> None:
     assert node.source(left, 9) == D
     assert node.source(right, 9) is None
     node.recompute_trees(1.0)
-    assert node.directions(A) == {B: left, D: left, C: right}
-    assert node.directions(D) == {C: right}
+    assert node.next_hops(A) == {B: left, D: left, C: right}
+    assert node.next_hops(D) == {C: right}
     assert node.parent(D) is left
 
 
@@ -132,7 +132,7 @@ def test_lost_link_is_flooded_and_nodes_behind_it_become_unreachable() -> None:
     assert moved == ReachabilityChange(frozenset(), frozenset({B}))
     assert node.tree(B) is None
     assert node.parent(B) is None
-    assert node.directions(B) == {}
+    assert node.next_hops(B) == {}
     assert node.children(B) == []
 
 
@@ -260,6 +260,7 @@ def invented(count: int, links: int) -> list[LinkState]:
     return [*names, *own_links, LinkState(psid=0, sn=3, links=(1, *range(2, 202)))]
 
 
+@pytest.mark.slow
 def test_invented_routers_that_all_know_each_other_cost_little() -> None:
     refusals = Refusals()
     node = RouterNetwork(A, admission=Admission(RouterLimits(), refusals))
@@ -270,6 +271,7 @@ def test_invented_routers_that_all_know_each_other_cost_little() -> None:
     assert refusals.counts == {Limit.NETWORK_LINKS: 700}
 
 
+@pytest.mark.slow
 def test_a_change_of_one_link_costs_as_much_as_looking_at_each_link_a_few_times() -> None:
     node = RouterNetwork(A)
     left = beside(node, B)
@@ -290,6 +292,7 @@ def test_a_change_of_one_link_costs_as_much_as_looking_at_each_link_a_few_times(
         assert steps(follow) < 40 * links
 
 
+@pytest.mark.slow
 def test_drawing_takes_a_small_part_of_the_time() -> None:
     node = RouterNetwork(A)
     left = beside(node, B)

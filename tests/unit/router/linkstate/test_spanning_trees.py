@@ -72,9 +72,9 @@ def test_a_ring_is_cut_into_a_tree_on_which_all_agree() -> None:
         for viewer in nodes:
             for child in seen[viewer].children:
                 assert seen[child].parent == viewer
-            assert {seen[viewer].directions[zid] for zid in seen[viewer].directions} == seen[viewer].children
+            assert {seen[viewer].next_hops[zid] for zid in seen[viewer].next_hops} == seen[viewer].children
         assert sum(len(seen[viewer].children) for viewer in nodes) == 4
-        assert set(seen[root].directions) == set(nodes) - {root}
+        assert set(seen[root].next_hops) == set(nodes) - {root}
 
 
 def test_paths_are_the_shortest() -> None:
@@ -94,4 +94,4 @@ def test_paths_are_the_shortest() -> None:
 def test_unconnected_viewer_has_an_empty_tree() -> None:
     a, b = zids(2)
     seen = shortest_path_tree({a: {}, b: {}}, a, b)
-    assert (seen.parent, seen.children, seen.directions) == (None, frozenset(), {})
+    assert (seen.parent, seen.children, seen.next_hops) == (None, frozenset(), {})

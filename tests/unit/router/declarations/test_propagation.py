@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.router.nodes import Network
-from tests.unit.router.test_router import answered, pushed
+from tests.unit.router.nodes import Network, answered, pushed
 from zenspark.router.face import DeclarationKind
 from zenspark.wire.messages import (
     Declare,

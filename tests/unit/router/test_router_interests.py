@@ -1,0 +1,197 @@
+"""Interests in a router: what is declared for them, what is forwarded, and how they end."""
+
+from __future__ import annotations
+
+from tests.unit.router.nodes import Network, answered, face_towards
+from zenspark.wire.messages import (
+    Declare,
+    DeclareFinal,
+    DeclareQueryable,
+    Interest,
+    UndeclareQueryable,
+    UndeclareSubscriber,
+)
+from zenspark.wire.values import InterestMode, QoS, WhatAmI, WireExpr, ZenohId
+
+
+def test_publisher_interest_gets_current_and_future_subscribers(net: Network) -> None:
+    publisher, centre, subscriber = net.client(), net.router(), net.client()
+    net.join(publisher, centre)
+    net.join(subscriber, centre)
+    net.subscribe(subscriber, "demo/**")
+    heard = net.ask(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
+    assert answered(heard) == ["D_SUBSCRIBER demo/**", "D_FINAL"]
+    publisher.heard.clear()
+    net.subscribe(subscriber, "demo/p", 2)
+    assert answered(publisher.heard) == ["D_SUBSCRIBER demo/p"]
+    forgotten = net.ask(publisher, None, InterestMode.FINAL)
+    assert answered(forgotten) == ["U_SUBSCRIBER", "U_SUBSCRIBER"]  # nobody will tell us any more if they go
+    publisher.heard.clear()
+    net.subscribe(subscriber, "demo/*", 3)
+    assert answered(publisher.heard) == []
+
+
+def test_resolved_interest_filters_publications_upstream(net: Network) -> None:
+    publisher, centre = net.client(), net.router()
+    net.join(publisher, centre)
+    upstream = next(iter(publisher.links))
+    assert publisher.router.routes.push_targets(publisher.local, "demo/p") == (upstream,)
+    net.ask(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
+    assert publisher.router.routes.push_targets(publisher.local, "demo/p") == ()
+    assert publisher.router.routes.push_targets(publisher.local, "demo/other") == (upstream,)
+    subscriber = net.client()
+    net.join(subscriber, centre)
+    net.subscribe(subscriber, "demo/**")
+    assert publisher.router.routes.push_targets(publisher.local, "demo/p") == (upstream,)
+
+
+def test_aggregated_interest_gets_one_declaration(net: Network) -> None:
+    asker, centre, other = net.client(), net.router(), net.client()
+    net.join(asker, centre)
+    net.join(other, centre)
+    net.subscribe(other, "a/b", 1)
+    net.subscribe(other, "a/c", 2)
+    face = next(face for face, (node, _) in centre.links.items() if node is asker)
+    heard = net.ask(centre, "a/*", InterestMode.CURRENT_FUTURE, subscribers=True, aggregate=True)
+    assert answered(heard) == ["D_SUBSCRIBER a/*", "D_FINAL"]
+    assert face.region.name == "CLIENT"
+    centre.heard.clear()
+    net.declare(other, UndeclareSubscriber(id=1))
+    assert answered(centre.heard) == []
+    net.declare(other, UndeclareSubscriber(id=2))
+    assert answered(centre.heard) == ["U_SUBSCRIBER"]
+
+
+def test_upstream_declarations_for_an_interest_are_removed_with_it(net: Network) -> None:
+    publisher, centre, subscriber = net.client(), net.router(), net.client()
+    net.join(publisher, centre)
+    net.join(subscriber, centre)
+    net.subscribe(subscriber, "demo/p")
+    net.ask(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
+    net.ask(publisher, None, InterestMode.FINAL)
+    net.declare(subscriber, UndeclareSubscriber(id=1))
+    heard = net.ask(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
+    assert answered(heard) == ["D_FINAL"]
+    assert publisher.router.routes.push_targets(publisher.local, "demo/p") == ()
+    net.subscribe(subscriber, "demo/p", 2)
+    assert answered(publisher.heard)[-1] == "D_SUBSCRIBER demo/p"
+    assert publisher.router.routes.push_targets(publisher.local, "demo/p") == tuple(publisher.links)
+
+
+def test_upstream_declarations_of_another_interest_are_kept(net: Network) -> None:
+    publisher, centre, subscriber = net.client(), net.router(), net.client()
+    net.join(publisher, centre)
+    net.join(subscriber, centre)
+    net.subscribe(subscriber, "demo/p")
+    other = Interest(id=8, mode=InterestMode.CURRENT_FUTURE, subscribers=True, wire_expr=WireExpr(0, "demo/**"))
+    net.say(publisher, other)
+    net.ask(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
+    net.ask(publisher, None, InterestMode.FINAL)
+    publisher.heard.clear()
+    net.declare(subscriber, UndeclareSubscriber(id=1))
+    assert answered(publisher.heard) == ["U_SUBSCRIBER"]
+
+
+def test_querier_interest_gets_queryable_updates_and_end(net: Network) -> None:
+    asker, centre, answerer = net.client(), net.router(), net.client()
+    net.join(asker, centre)
+    net.join(answerer, centre)
+    interest = Interest(id=7, mode=InterestMode.CURRENT_FUTURE, queryables=True, wire_expr=WireExpr(0, "q/*"))
+    assert answered(net.say(asker, interest)) == ["D_FINAL"]
+    asker.heard.clear()
+    net.queryable(answerer, "q/a")
+    net.queryable(answerer, "q/a", complete=True)
+    net.declare(answerer, UndeclareQueryable(id=1))
+    assert answered(asker.heard) == ["D_QUERYABLE q/a", "D_QUERYABLE q/a", "U_QUERYABLE"]
+    bodies = [message.body for message in asker.heard if isinstance(message, Declare)]
+    assert [body.info.complete for body in bodies if isinstance(body, DeclareQueryable)] == [False, True]
+
+
+def test_earlier_interests_are_forwarded_to_a_new_router(net: Network) -> None:
+    watcher, centre, alive = net.client(), net.router(), net.client()
+    assert answered(net.ask(watcher, "live/**", InterestMode.CURRENT_FUTURE, tokens=True)) == ["D_FINAL"]
+    net.join(alive, centre)
+    net.token(alive, "live/a")
+    watcher.heard.clear()
+    net.join(watcher, centre)
+    assert answered(watcher.heard)[0] == "D_TOKEN live/a"
+
+
+def test_interests_of_a_removed_face_end(net: Network) -> None:
+    client, peer, above = net.client(), net.peer(), net.router()
+    net.join(peer, above)
+    net.join(client, peer)
+    net.ask(client, "a", InterestMode.CURRENT_FUTURE, subscribers=True)
+    upstream = face_towards(peer, above)
+    assert peer.router.routes.push_targets(peer.local, "a") == ()
+    net.part(client, peer)
+    assert peer.router.routes.push_targets(peer.local, "a") == (upstream,)
+
+
+def test_new_session_sends_no_interest_without_local_ones(net: Network) -> None:
+    client = net.client()
+    net.subscribe(client, "a")
+    _, first = client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
+    assert {type(message) for _, message in first} == {Declare}
+
+
+def test_interests_of_upstream_nodes_are_ignored(net: Network) -> None:
+    client, centre = net.client(), net.router()
+    net.join(client, centre)
+    interest = Interest(id=3, mode=InterestMode.CURRENT, tokens=True)
+    assert client.router.receive(face_towards(client, centre), interest, 0.0) == []
+
+
+def test_an_interest_in_no_key_is_final_at_once(net: Network) -> None:
+    node = net.router()
+    interest = Interest(id=3, mode=InterestMode.CURRENT_FUTURE, tokens=True, wire_expr=WireExpr(77))
+    assert node.router.receive(node.local, interest, 0.0) == [
+        (node.local, Declare(interest_id=3, qos=QoS.DECLARE, body=DeclareFinal()))
+    ]
+
+
+def test_interest_of_a_peer_is_not_forwarded_upstream(net: Network) -> None:
+    one, other, above = net.peer(), net.peer(), net.router()
+    net.join(one, above)
+    net.join(one, other)
+    interest = Interest(id=3, mode=InterestMode.CURRENT, tokens=True)
+    out = one.router.receive(face_towards(one, other), interest, 0.0)
+    assert [type(message) for _, message in out] == [Declare]
+
+
+def test_interest_may_end_before_it_is_answered(net: Network) -> None:
+    client = net.client()
+    upstream, _ = client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
+    ask = Interest(id=3, mode=InterestMode.CURRENT, tokens=True)
+    ((target, passed),) = client.router.receive(client.local, ask, 0.0)
+    assert target is upstream
+    ((target, final),) = client.router.receive(client.local, Interest(id=3, mode=InterestMode.FINAL), 0.0)
+    assert isinstance(passed, Interest)
+    assert final == Interest(id=passed.id, mode=InterestMode.FINAL, qos=QoS.DECLARE)
+
+
+def test_interest_is_final_after_the_upstream_timeout(net: Network) -> None:
+    client = net.client()
+    client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
+    client.router.receive(client.local, Interest(id=3, mode=InterestMode.CURRENT, tokens=True), 0.0)
+    assert client.router.next_timeout() == 10.0
+    assert client.router.handle_timeout(9.9) == []
+    ((face, final),) = client.router.handle_timeout(10.0)
+    assert face is client.local
+    assert final == Declare(interest_id=3, qos=QoS.DECLARE, body=DeclareFinal())
+
+
+def test_aggregate_declaration_ends_with_its_interest(net: Network) -> None:
+    centre, other = net.router(), net.client()
+    net.join(other, centre)
+    net.subscribe(other, "a/b")
+    net.ask(centre, "a/*", InterestMode.CURRENT_FUTURE, subscribers=True, aggregate=True)
+    centre.heard.clear()
+    assert answered(net.ask(centre, None, InterestMode.FINAL)) == ["U_SUBSCRIBER"]
+
+
+def test_future_interest_gets_no_current_declarations(net: Network) -> None:
+    centre, other = net.router(), net.client()
+    net.join(other, centre)
+    net.subscribe(other, "a")
+    assert net.ask(centre, "a", InterestMode.FUTURE, subscribers=True) == []
