@@ -38,7 +38,7 @@ Show and maintain a journal, also while it is written.
   zenspark journal verify ./journal
   zenspark journal export ./journal poses.parquet -k 'fleet/*/pose'
   zenspark journal readers ./journal
-  zenspark journal forget ./journal spark-440b1c5de2a90f37
+  zenspark journal forget ./journal spark-440b1c5de2a90
   zenspark journal trim ./journal --to-committed
 
 A reader is attached from its first commit on, and rows that it has not committed are not trimmed by default. A reader

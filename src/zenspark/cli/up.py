@@ -30,7 +30,7 @@ Its page is on http://{http_flags.DEFAULT_ADDRESS}, or on a free port if that on
 Failed ingestion is retried forever while recording continues; a log file beside the journal has the details.
 The exit code is 0 if everything recorded is ingested, 3 if rows wait in the journal, and 2 if recording failed.
 
-Every flag can also be a key of {FILE_NAME}, which is read from the current directory, or of the file that -c names:
+Lasting settings can also be keys of {FILE_NAME}, read from the current directory, or of the file that -c names:
 TOML, or zenohd's JSON5 or YAML with a section plugins/zenspark. Flags override the file, and --cfg overrides flags;
 --print-config shows the result. Storages of the file (plugins/storage_manager) run as well; without --key they replace
 the default storage."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from zenspark.cli import http_flags, node_flags
 from zenspark.cli.connection_watch import ConnectionWatch
+from zenspark.cli.demo import open_page
 from zenspark.cli.exit_codes import NOT_INGESTED
 from zenspark.cli.http_flags import HttpPlan
 from zenspark.cli.ingest_flags import RunTiming
@@ -70,6 +71,8 @@ class RunLoop:
             self._status = stack.enter_context(
                 StatusLine(log_seconds=LOG_STATUS_SECONDS, is_enabled=not self._args.quiet)
             )
+            if self._args.open and served.url is not None:
+                open_page(served.url)
             if self._args.demo:
                 self._demo = stack.enter_context(self._start_demo(served.url))
             ended = self._run_until_stopped(timing)
@@ -80,13 +83,9 @@ class RunLoop:
         return 0 if has_ingested else NOT_INGESTED
 
     def _start_demo(self, url: str | None) -> Demo:
-        from zenspark.cli.demo import open_page
         from zenspark.cli.demo_story import Demo
 
-        demo = Demo(self._job, self._screen, url, sum(self._earlier.values()))
-        if self._args.open and url is not None:
-            open_page(url)
-        return demo
+        return Demo(self._job, self._screen, url, sum(self._earlier.values()))
 
     def _make_engine(self) -> SqlEngine | None:
         """Return the SQL engine of the first lake."""

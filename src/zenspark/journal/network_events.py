@@ -1,4 +1,4 @@
-"""NetworkObserver: records sessions with neighbours, declarations and counters of a node over time.
+"""NetworkEventRecorder: records sessions with neighbours, declarations and counters of a node over time.
 
 It writes three small side journals in the directory of the samples journal: `sessions`, `declarations` and `counters`.
 Sessions are recorded as they open and close; declarations are polled once a second, counters every ten seconds, and
@@ -42,7 +42,7 @@ OPENED, CLOSED = "OPENED", "CLOSED"
 DECLARED, UNDECLARED = "DECLARED", "UNDECLARED"
 
 
-class NetworkObserver:
+class NetworkEventRecorder:
     """Writes the side journals of a samples journal, with the same recorder name, in a thread."""
 
     def __init__(self, session: Session, samples: JournalWriter, counters: Counters) -> None:

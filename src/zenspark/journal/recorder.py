@@ -29,7 +29,7 @@ from zenspark.handlers.channel import ChannelClosed, Resume
 from zenspark.handlers.handler import BoundHandler
 from zenspark.journal.counters import Counters, Counts, recorder_counters
 from zenspark.journal.disk import DiskAlarm
-from zenspark.journal.network_events import NetworkObserver
+from zenspark.journal.network_events import NetworkEventRecorder
 from zenspark.journal.outage import Outage, WriteFailure
 from zenspark.journal.segment import Truncation
 from zenspark.journal.writer import JournalWriter
@@ -142,7 +142,7 @@ class DedupChannel(BatchChannel):
 class Recorder:
     """Records the samples of key expressions, by default `**`. Each sample is recorded once.
 
-    With `observe` it also records sessions with neighbours, declarations and counters (see `NetworkObserver`).
+    With `observe` it also records sessions with neighbours, declarations and counters (see `NetworkEventRecorder`).
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class Recorder:
         """Rows that were not written before the stop timeout."""
         self._first = writer.acknowledged
         self._history: deque[tuple[float, int]] = deque(maxlen=math.ceil(RATE_WINDOW_SECONDS / RATE_STEP_SECONDS) + 2)
-        self._observer = NetworkObserver(session, writer, Counters(session, self._counts)) if observe else None
+        self._observer = NetworkEventRecorder(session, writer, Counters(session, self._counts)) if observe else None
 
     # --- lifecycle
 

@@ -110,16 +110,16 @@ def write_rows(
         raise
 
 
-class SalvageResult(NamedTuple):
+class SliceResult(NamedTuple):
     """Data files written from a journal slice, and its quarantined blocks."""
 
     files: list[DataFile]
     quarantined: list[QuarantinedBlock]
 
 
-def salvage(lake: StoragePath, samples: StoragePath, label: str, part: Slice) -> SalvageResult:
+def salvage(lake: StoragePath, samples: StoragePath, label: str, part: Slice) -> SliceResult:
     """Write a journal slice block by block, and quarantine the blocks that fail; runs in a Spark task."""
-    result = SalvageResult([], [])
+    result = SliceResult([], [])
     for block, entry in split_into_blocks(part):
         try:
             if entry is None:

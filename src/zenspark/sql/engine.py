@@ -23,7 +23,7 @@ from zenspark.sql.connection import MEMORY_LIMIT, connect, register_functions, r
 from zenspark.sql.functions import FUNCTION_NAMES
 from zenspark.sql.messages import describe_error
 from zenspark.sql.query_thread import QueryThread
-from zenspark.sql.statement import Question, parse_question
+from zenspark.sql.statement import Statement, parse_statement
 from zenspark.sql.tables import Scan, TableInfo, describe_tables, plan_scan
 
 BATCH_ROWS = 1 << 14
@@ -58,42 +58,42 @@ class Engine:
         connection = connect(self._memory_limit)
         thread = QueryThread(connection.interrupt)
         try:
-            question = parse_question(connection, text)
-            if question.shows_tables:
+            statement = parse_statement(connection, text)
+            if statement.shows_tables:
                 yield _table_names(self.lake)
                 return
             with _time_limit(connection, timeout):
-                yield self._run(connection, question, thread)
+                yield self._run(connection, statement, thread)
         finally:
             thread.close()
             connection.close()
 
     def _run(
-        self, connection: duckdb.DuckDBPyConnection, question: Question, thread: QueryThread
+        self, connection: duckdb.DuckDBPyConnection, statement: Statement, thread: QueryThread
     ) -> pa.RecordBatchReader:
         """Start a query; its errors, also those while its rows are read, are UsageErrors."""
         functions = register_functions(connection)
-        scans = self._plan(question)
+        scans = self._plan(statement)
 
         def describe(error: Exception) -> UsageError:
-            return functions.first or UsageError(self._describe(error, question))
+            return functions.first or UsageError(self._describe(error, statement))
 
         try:
             register_tables(connection, scans)
-            reader = thread.call(lambda: connection.sql(question.translation.text).to_arrow_reader(BATCH_ROWS))
+            reader = thread.call(lambda: connection.sql(statement.translation.text).to_arrow_reader(BATCH_ROWS))
         except ENGINE_ERRORS as error:
             raise describe(error) from None
         schema = pa.schema([field.with_type(_plain_type(field.type)) for field in reader.schema])
         return pa.RecordBatchReader.from_batches(schema, _read_batches(reader, schema, thread, describe))
 
-    def _plan(self, question: Question) -> dict[str, Scan]:
-        return {name: plan_scan(self.lake, name) for name in self.lake.tables() if name in question.tables}
+    def _plan(self, statement: Statement) -> dict[str, Scan]:
+        return {name: plan_scan(self.lake, name) for name in self.lake.tables() if name in statement.tables}
 
-    def _describe(self, error: Exception, question: Question) -> str:
-        used = [name for name in TABLE_SPECS if name in question.tables]
+    def _describe(self, error: Exception, statement: Statement) -> str:
+        used = [name for name in TABLE_SPECS if name in statement.tables]
         columns = chain.from_iterable(TABLE_SPECS[name].schema.names for name in used)
         return describe_error(
-            error, question.translation, tables=TABLE_SPECS, columns=dict.fromkeys(columns), functions=FUNCTION_NAMES
+            error, statement.translation, tables=TABLE_SPECS, columns=dict.fromkeys(columns), functions=FUNCTION_NAMES
         )
 
 

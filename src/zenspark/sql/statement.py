@@ -29,7 +29,7 @@ SELECT_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NO
 """Kinds of query nodes that only read; others change tables."""
 
 
-class Question(NamedTuple):
+class Statement(NamedTuple):
     """A statement that was checked."""
 
     translation: Translation
@@ -39,7 +39,7 @@ class Question(NamedTuple):
     """Whether it is `show tables`."""
 
 
-def parse_question(connection: duckdb.DuckDBPyConnection, text: str) -> Question:
+def parse_statement(connection: duckdb.DuckDBPyConnection, text: str) -> Statement:
     """Parse a statement; raises UsageError if it is not exactly one question."""
     translation = translate(text)
     try:
@@ -59,7 +59,7 @@ def parse_question(connection: duckdb.DuckDBPyConnection, text: str) -> Question
     return _check(translation, list(_nodes(tree["statements"])))
 
 
-def _check(translation: Translation, nodes: list[dict[str, Any]]) -> Question:
+def _check(translation: Translation, nodes: list[dict[str, Any]]) -> Statement:
     tables: set[str] = set()
     shows_tables = False
     for node in nodes:
@@ -76,7 +76,7 @@ def _check(translation: Translation, nodes: list[dict[str, Any]]) -> Question:
             _check_function(str(node["function_name"]).lower())
         elif node.get("class") == "PARAMETER":
             raise UsageError("a query has no parameters: write the value in place of ? or $1")
-    return Question(translation, frozenset(tables), shows_tables)
+    return Statement(translation, frozenset(tables), shows_tables)
 
 
 def _check_table_function(node: dict[str, Any]) -> None:

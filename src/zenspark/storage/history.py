@@ -269,8 +269,8 @@ def _to_time_predicate(times: TimeRange) -> TimePredicate:
     """Convert to a closed range in microseconds."""
     start, end = _to_microseconds(times.start), _to_microseconds(times.end)
     return TimePredicate(
-        MIN_TIME_US if start is None else start + (not times.has_start),
-        MAX_TIME_US if end is None else end - (not times.has_end),
+        MIN_TIME_US if start is None else start + (not times.includes_start),
+        MAX_TIME_US if end is None else end - (not times.includes_end),
     )
 
 

@@ -115,10 +115,12 @@ class JournalTailer:
                 self.poll()
                 pause = TAIL_POLL_SECONDS
             except JournalError as error:
-                logger.error("storage of %s lags behind the journal: %s", self._scope, error)
+                logger.error(
+                    "storage of %s cannot read the journal, replies may be out of date: %s", self._scope, error
+                )
                 pause = RETRY_SECONDS
             except Exception:  # if the thread ended, the storage would silently reply with old values
-                logger.exception("storage of %s lags behind the journal", self._scope)
+                logger.exception("storage of %s cannot read the journal, replies may be out of date", self._scope)
                 pause = RETRY_SECONDS
             if time.monotonic() - expired_at > EXPIRE_INTERVAL_SECONDS:
                 expired_at = time.monotonic()

@@ -33,9 +33,9 @@ class TimeRange(msgspec.Struct, frozen=True):
 
     start: float = -math.inf
     end: float = math.inf
-    has_start: bool = True
+    includes_start: bool = True
     """Whether the start itself belongs to it."""
-    has_end: bool = True
+    includes_end: bool = True
 
     @classmethod
     def parse(cls, text: str, now: float) -> TimeRange:
@@ -46,8 +46,8 @@ class TimeRange(msgspec.Struct, frozen=True):
         return cls(start, end, before == "[", after == "]")
 
     def __contains__(self, time: float) -> bool:
-        is_late_enough = time >= self.start if self.has_start else time > self.start
-        return is_late_enough and (time <= self.end if self.has_end else time < self.end)
+        is_late_enough = time >= self.start if self.includes_start else time > self.start
+        return is_late_enough and (time <= self.end if self.includes_end else time < self.end)
 
 
 def time_range_text(parameters: Parameters) -> str | None:

@@ -37,8 +37,8 @@ MAX_WRITE_BYTES = 256 << 10
 class StreamQueue:
     """The events that wait for one client; only used in the loop of the server."""
 
-    def __init__(self, abort: asyncio.WriteTransport | None, context: WebContext) -> None:
-        self._transport = abort
+    def __init__(self, transport: asyncio.WriteTransport | None, context: WebContext) -> None:
+        self._transport = transport
         self._context = context
         self._parts: deque[tuple[bytes, int]] = deque()
         self._bytes = self._events = 0
@@ -55,7 +55,7 @@ class StreamQueue:
         if self.is_over:
             return
         if self._is_behind:
-            self.drop()
+            self.disconnect()
             return
         self._parts.extend(parts)
         size = sum(len(data) for data, _ in parts)
@@ -71,16 +71,16 @@ class StreamQueue:
         most = MAX_WRITE_BYTES if is_memory_short else limits.MAX_STREAM_BYTES
         return self._bytes > most or self._events > limits.MAX_STREAM_EVENTS
 
-    def drop(self) -> None:
-        """Disconnect the client, which is too slow."""
+    def disconnect(self) -> None:
+        """Disconnect the client: a slow consumer."""
         self._context.counts.drop("slow_stream")
-        self.forget()
+        self.discard()
         self.end()
         if self._transport is not None:
             self._transport.abort()
 
-    def forget(self) -> None:
-        """Forget what waits."""
+    def discard(self) -> None:
+        """Discard the events that wait."""
         self._context.counts.stream_bytes -= self._bytes
         self._parts.clear()
         self._bytes = self._events = 0
@@ -142,7 +142,7 @@ class EventHub:
         chunks, skipped = self._queue.take()
         if skipped:  # more arrived than this server can encode: no stream may silently miss events
             for stream in list(self.streams):
-                stream.drop()
+                stream.disconnect()
         elif chunks and self.streams:
             parts = join_events(encode_events(chunks, self._client))
             for stream in list(self.streams):
@@ -203,7 +203,7 @@ class EventHubs:
         for name, hub in list(self._hubs.items()):
             if name[0] == key and stream in hub.streams:
                 hub.streams.discard(stream)
-                stream.forget()
+                stream.discard()
                 self._context.counts.event_streams -= 1
                 if not hub.streams:
                     del self._hubs[name]

@@ -36,7 +36,7 @@ from zenspark.lake.parquet_files import DataFile
 from zenspark.lake.quarantine import (
     QUARANTINED,
     QuarantinedBlock,
-    SalvageResult,
+    SliceResult,
     discard,
     is_data_error,
     salvage,
@@ -63,7 +63,7 @@ MAX_BATCH_RETRIES = 20
 """Attempts to write a batch while other recorders commit concurrently (deduplication only)."""
 
 
-class BatchOvertaken(LakeError):
+class ConcurrentCommit(LakeError):
     """Another recorder committed samples while this batch searched for duplicates."""
 
 
@@ -92,7 +92,7 @@ class BatchResult:
     bytes: int
     newest: datetime | None
     """Reception time of the newest row."""
-    reached: Mapping[str, int]
+    committed_offsets: Mapping[str, int]
     """Committed end offset per recorder (exclusive)."""
     quarantined: int = 0
     """Rows moved to quarantine."""
@@ -118,13 +118,13 @@ class WrittenFiles:
     quarantined: list[QuarantinedBlock] = field(default_factory=list)
 
 
-def write_slice(folder: StoragePath, label: str, dropped: DuplicateOffsets, part: Slice) -> SalvageResult:
+def write_slice(folder: StoragePath, label: str, dropped: DuplicateOffsets, part: Slice) -> SliceResult:
     """Write the rows of a journal slice into files by day and prefix; runs as a Spark task."""
     batches = (drop_duplicates(batch, dropped) for batch in part.batches(DICTIONARY_TYPE))
-    return SalvageResult(write_rows(folder, label, (batch for batch in batches if batch.num_rows)), [])
+    return SliceResult(write_rows(folder, label, (batch for batch in batches if batch.num_rows)), [])
 
 
-def run_task(write: Callable[[Slice], SalvageResult], part: Slice) -> SalvageResult | TaskFailure:
+def run_task(write: Callable[[Slice], SliceResult], part: Slice) -> SliceResult | TaskFailure:
     """Run `write` in a task; returns the error as a result, because Spark would hide its cause."""
     try:
         return write(part)
@@ -164,10 +164,13 @@ class SamplesWriter:
             written = self._write_slices(parts.sparkSession, slices, batch)
             try:
                 return self._commit_and_count(written, spans, batch)
-            except BatchOvertaken:
+            except ConcurrentCommit:
                 address = self.table.location.address
                 logger.info("%s: batch %d is retried: other recorders committed samples concurrently", address, batch)
-        raise LakeError(self.table.location.address, f"batch {batch} was overtaken {MAX_BATCH_RETRIES} times")
+        raise LakeError(
+            self.table.location.address,
+            f"batch {batch} conflicted with commits of other recorders {MAX_BATCH_RETRIES} times",
+        )
 
     def _commit_and_count(self, written: WrittenFiles, spans: Mapping[str, OffsetSpan], batch: int) -> BatchResult:
         """Commit a batch and return its counts."""
@@ -188,7 +191,7 @@ class SamplesWriter:
 
     def _commit(self, written: WrittenFiles, spans: Mapping[str, OffsetSpan], batch: int) -> int:
         """Commit files, offsets and epochs of a batch. Returns how many rows before it are lost."""
-        reached = offset_app_versions({recorder: span.end for recorder, span in spans.items()})
+        committed_offsets = offset_app_versions({recorder: span.end for recorder, span in spans.items()})
         epochs = {f"{WRITER_EPOCH}{recorder}": self._epochs[recorder] for recorder in spans}
         quarantined = {item.app_id: QUARANTINED for item in written.quarantined}
         deduplication = {DEDUPLICATION_MARK: self._deduplication_version + 1} if self._deduplicate else {}
@@ -198,14 +201,14 @@ class SamplesWriter:
             self._check_owner(spans)
             lost = self._check_spans(spans, batch)
             self.table.commit(
-                Transaction(add=written.files, app_versions=epochs | quarantined | deduplication | reached)
+                Transaction(add=written.files, app_versions=epochs | quarantined | deduplication | committed_offsets)
             )
         except CommitConflict as error:
             self._discard(written.files)
             self.table.refresh()
             self._check_owner(spans)
             if self._deduplicate:
-                raise BatchOvertaken(self.table.location.address, error.problem) from error
+                raise ConcurrentCommit(self.table.location.address, error.problem) from error
             raise Superseded(self.table.location.address, f"another process ingests here: {error.problem}") from error
         except Superseded:
             self._discard(written.files)
@@ -261,7 +264,7 @@ class SamplesWriter:
     def _run_tasks(
         self,
         spark: SparkSession,
-        write: Callable[[Slice], SalvageResult],
+        write: Callable[[Slice], SliceResult],
         slices: Sequence[Slice],
         written: WrittenFiles,
     ) -> list[Slice]:
@@ -269,7 +272,7 @@ class SamplesWriter:
         outcomes = run_on_executors(spark, partial(run_task, write), slices)
         failures = [outcome for outcome in outcomes if isinstance(outcome, TaskFailure)]
         for outcome in outcomes:
-            if isinstance(outcome, SalvageResult):
+            if isinstance(outcome, SliceResult):
                 written.files += outcome.files
                 written.quarantined += outcome.quarantined
         for failure in failures:

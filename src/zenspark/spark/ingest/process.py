@@ -231,7 +231,7 @@ def make_progress_report(query: IngestQuery) -> ProgressReport:
     """Make the progress report of a query."""
     progress = query.progress()
     return ProgressReport(
-        reached=dict(progress.reached),
+        committed_offsets=dict(progress.committed_offsets),
         rows=progress.rows,
         bytes=progress.bytes,
         batches=progress.batches,

@@ -70,7 +70,7 @@ class MaintenanceRun(msgspec.Struct, frozen=True, kw_only=True):
 class ProgressReport(msgspec.Struct, frozen=True, tag="progress", kw_only=True):
     """Progress of ingestion, sent every second while the process ingests. Counts are of this process."""
 
-    reached: dict[str, int] = msgspec.field(default_factory=dict)
+    committed_offsets: dict[str, int] = msgspec.field(default_factory=dict)
     """End offset per recorder (exclusive): rows before it are in `samples`, quarantined or lost."""
     rows: int = 0
     bytes: int = 0

@@ -71,7 +71,7 @@ class IngestProgress:
     """Time since the current batch started."""
     newest: datetime | None
     """Reception time of the newest ingested row."""
-    reached: Mapping[str, int]
+    committed_offsets: Mapping[str, int]
     """End offset per recorder (exclusive) of ingested rows."""
     waiting: int
     """Rows in the journals that are not ingested yet."""
@@ -288,7 +288,7 @@ class IngestQuery:
             batch_seconds=counts.batch_seconds,
             running_seconds=None if counts.started_at is None else time.monotonic() - counts.started_at,
             newest=counts.newest,
-            reached=dict(counts.offsets),
+            committed_offsets=dict(counts.offsets),
             waiting=sum(max(0, end - counts.offsets.get(recorder, 0)) for recorder, end in ends.items()),
             quarantined=counts.quarantined,
             duplicates=counts.duplicates,
@@ -375,7 +375,7 @@ class IngestQuery:
     def _add_result(self, result: BatchResult, seconds: float) -> None:
         counts = self._counts
         counts.batch_seconds = seconds
-        if not result.reached:
+        if not result.committed_offsets:
             return
         counts.batches += 1
         counts.rows += result.rows
@@ -383,7 +383,7 @@ class IngestQuery:
         counts.quarantined += result.quarantined
         counts.duplicates += result.duplicates
         counts.lost += result.lost
-        counts.offsets |= result.reached
+        counts.offsets |= result.committed_offsets
         counts.newest = result.newest or counts.newest
         if result.lost:
             address = self.lake.location.address
@@ -393,8 +393,8 @@ class IngestQuery:
                 result.lost,
             )
         for journal in self.journals:
-            if journal.recorder in result.reached:
+            if journal.recorder in result.committed_offsets:
                 with contextlib.suppress(JournalError):  # the next batch commits again
-                    journal.commit(self._reader, result.reached[journal.recorder])
+                    journal.commit(self._reader, result.committed_offsets[journal.recorder])
         if self._on_batch is not None:
             self._on_batch()

@@ -65,7 +65,7 @@ class IngestTotals:
     """
 
     def __init__(self) -> None:
-        self.reached: dict[str, int] = {}
+        self.committed_offsets: dict[str, int] = {}
         """End offset per recorder (exclusive) of ingested rows."""
         self.last = ProgressReport()
         self._start: int | None = None
@@ -75,9 +75,9 @@ class IngestTotals:
     def add(self, report: ProgressReport) -> None:
         """Add a progress report."""
         self.last = report
-        self.reached = dict(report.reached)
+        self.committed_offsets = dict(report.committed_offsets)
         if self._start is None:
-            self._start = sum(report.reached.values()) - report.rows - self._not_ingested
+            self._start = sum(report.committed_offsets.values()) - report.rows - self._not_ingested
 
     def end_process(self) -> None:
         """Keep the counts of a process that ended: the next one starts at 0."""
@@ -89,7 +89,7 @@ class IngestTotals:
     @property
     def rows(self) -> int:
         """Rows added to the table since the first process started."""
-        return max(0, sum(self.reached.values()) - (self._start or 0) - self._not_ingested)
+        return max(0, sum(self.committed_offsets.values()) - (self._start or 0) - self._not_ingested)
 
     @property
     def _not_ingested(self) -> int:

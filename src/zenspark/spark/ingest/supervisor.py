@@ -66,7 +66,7 @@ class IngestStatus(msgspec.Struct, frozen=True, kw_only=True):
     batch_seconds: float | None
     running_seconds: float | None
     """Time since the current batch started."""
-    reached: dict[str, int]
+    committed_offsets: dict[str, int]
     quarantined: int
     duplicates: int
     lost: int
@@ -159,7 +159,7 @@ class IngestSupervisor:
                 bytes=totals.bytes,
                 batch_seconds=totals.last.batch_seconds,
                 running_seconds=totals.last.running_seconds,
-                reached=dict(totals.reached),
+                committed_offsets=dict(totals.committed_offsets),
                 quarantined=totals.quarantined,
                 duplicates=totals.duplicates,
                 lost=totals.lost,

@@ -188,7 +188,7 @@ class Job:
             return (
                 committed
                 if supervisor is None
-                else max(committed, supervisor.status().reached.get(journal.recorder, 0))
+                else max(committed, supervisor.status().committed_offsets.get(journal.recorder, 0))
             )
         except JournalError:
             return 0
