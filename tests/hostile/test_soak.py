@@ -16,6 +16,7 @@ SECONDS = float(os.environ.get("ZENSPARK_SOAK_NETWORK_SECONDS", "15"))
 
 
 @pytest.mark.interop
+@pytest.mark.nightly
 def test_nothing_grows_while_clients_come_and_go() -> None:
     outcome = run(SECONDS)
     told = verdicts(MEASURES, outcome.measured)

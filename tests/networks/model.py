@@ -139,12 +139,12 @@ class World:
 
     # --- namespaces
 
-    def outward(self, node: int, key: str) -> str:
+    def add_prefix(self, node: int, key: str) -> str:
         """A key of a node's own as all others have it."""
         namespace = self.nodes[node].namespace
         return f"{namespace}/{key}" if namespace else key
 
-    def inward(self, node: int, key: str) -> str | None:
+    def strip_prefix(self, node: int, key: str) -> str | None:
         """A key as a node has it for itself; None if it is outside its namespace."""
         namespace = self.nodes[node].namespace
         if not namespace:
@@ -161,7 +161,7 @@ class World:
         """The entities anywhere in the linked network that match what a node sends."""
         for node in sorted(self.connected(source)):
             for name, entity in self.entities[node].items():
-                if entity.kind == kind and intersects(self.outward(source, key), self.outward(node, entity.key)):
+                if entity.kind == kind and intersects(self.add_prefix(source, key), self.add_prefix(node, entity.key)):
                     yield (node, name), entity
 
     def receivers(self, message: Message) -> tuple[set[Place], set[Place]]:
@@ -182,11 +182,11 @@ class World:
         """The queryables that must be asked, those of which at least one must, and those that may be."""
         found = dict(self.matches(question.node, "queryable", question.key))
         certain = self.certain(question.node, question.key, set(found))
-        key = self.outward(question.node, question.key)
+        key = self.add_prefix(question.node, question.key)
         whole = {
             place
             for place in certain
-            if found[place].complete and includes(self.outward(place[0], found[place].key), key)
+            if found[place].complete and includes(self.add_prefix(place[0], found[place].key), key)
         }
         match question.target:
             case "ALL":
@@ -198,9 +198,9 @@ class World:
     def replies(self, question: Question, place: Place) -> list[str]:
         """The keys of the replies of one queryable, as the querier has them."""
         node, name = place
-        full = (self.outward(node, key) for key in self.entities[node][name].replies)
-        wanted = self.outward(question.node, question.key)
-        return [str(self.inward(question.node, key)) for key in full if intersects(wanted, key)]
+        full = (self.add_prefix(node, key) for key in self.entities[node][name].replies)
+        wanted = self.add_prefix(question.node, question.key)
+        return [str(self.strip_prefix(question.node, key)) for key in full if intersects(wanted, key)]
 
     def is_matching(self, node: int, entity: Entity) -> bool | None:
         """What the matching status of a publisher or querier must be; None where packages differ."""
@@ -208,8 +208,8 @@ class World:
         found = dict(self.matches(node, kind, entity.key))
         if entity.kind == "querier" and entity.target == "ALL_COMPLETE":
             found = {place: each for place, each in found.items() if each.complete}
-            key = self.outward(node, entity.key)
-            whole = {place for place, each in found.items() if includes(self.outward(place[0], each.key), key)}
+            key = self.add_prefix(node, entity.key)
+            whole = {place for place, each in found.items() if includes(self.add_prefix(place[0], each.key), key)}
         else:
             whole = set(found)
         if self.certain(node, entity.key, whole):
@@ -218,11 +218,11 @@ class World:
 
     def alive(self, node: int, key: str) -> set[str]:
         """The keys of tokens that a node must see."""
-        wanted = self.outward(node, key)
+        wanted = self.add_prefix(node, key)
         tokens = {
-            self.outward(other, entity.key)
+            self.add_prefix(other, entity.key)
             for other in self.reached(node)
             for entity in self.entities[other].values()
             if entity.kind == "token"
         }
-        return {str(self.inward(node, token)) for token in tokens if intersects(wanted, token)}
+        return {str(self.strip_prefix(node, token)) for token in tokens if intersects(wanted, token)}

@@ -444,7 +444,7 @@ class Samples:
                     place,
                     "key",
                     key,
-                    self.world.inward(place[0], self.world.outward(message.node, message.key)),
+                    self.world.strip_prefix(place[0], self.world.add_prefix(message.node, message.key)),
                 )
             self._expect(message, place, "kind", kind, "DELETE" if message.is_delete else "PUT")
             self._expect(message, place, "payload", (size, is_intact), (message.size, True))

@@ -1,4 +1,4 @@
-"""The fuzz targets, shortly: the corpus, everything captured, and a few thousand runs of the real fuzzer.
+"""The fuzz targets, shortly: the corpus, everything captured, and a thousand runs of the real fuzzer.
 
 The long run is `make fuzz TARGET=...`, which also sees what is reached in the compiled modules. Here it sees that only
 interpreted. So a run of the compiled tests fuzzes both builds, and a run of the interpreted ones only that.
@@ -91,7 +91,7 @@ def test_a_short_run_finds_nothing(target: str, build: str, tmp_path: Path) -> N
         sys.executable,
         "-m",
         f"fuzz.fuzz_{target}",
-        f"-runs={2000 // COST.get(target, 1)}",
+        f"-runs={1000 // COST.get(target, 1)}",
         "-seed=1",
         "-timeout=20",
         f"-artifact_prefix={tmp_path}/",

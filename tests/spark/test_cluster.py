@@ -25,7 +25,7 @@ from tests.spark.crashing import assert_equal, fill, finish, job, wait_for
 from zenspark.journal import Journal
 from zenspark.spark.java_home import java_home
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 
 ROWS = 400_000
 """Enough for several tasks in a batch."""

@@ -32,7 +32,7 @@ from tests.spark.crashing import (
 )
 from zenspark.journal import Journal
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 
 TIMES = int(os.environ.get("ZENSPARK_CRASHES", "1"))
 """How often each is killed: once in `make test`, twenty times in `make crashes`."""

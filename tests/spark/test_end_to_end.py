@@ -22,7 +22,7 @@ from zenspark.spark.lake import Lake
 
 zenoh = pytest.importorskip("zenoh")
 
-pytestmark = [pytest.mark.spark, pytest.mark.interop]
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.nightly]
 
 ROWS = 1_000_000
 

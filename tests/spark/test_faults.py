@@ -247,6 +247,7 @@ def poison_a_block(pipeline: Pipeline) -> Callable[[], None]:
     return restore
 
 
+@pytest.mark.nightly
 def test_recording_continues_while_s3_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     endpoint, journal = unused(), tmp_path / "journal"
     flags = ("--journal", str(journal), "--trigger", "200ms", "--refresh-interval", "1s")

@@ -39,7 +39,7 @@ def rearrange_public(lake: Lake) -> None:
 FOREIGN: list[Callable[[Lake], None]] = [compact, z_order, rearrange_public]
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (2, 3))])
 def test_they_equal_a_model_whatever_happens_in_between(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     lake = Lake(tmp_path / "lake")
     samples = RandomSamples(seed)
@@ -85,7 +85,7 @@ def refreshed(lake: Lake, spark: SparkSession) -> dict[str, int]:
     return before
 
 
-@pytest.mark.parametrize("vacuumed", [False, True])
+@pytest.mark.parametrize("vacuumed", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_a_key_falls_back_to_the_newest_row_that_is_left(spark: SparkSession, tmp_path: Path, vacuumed: bool) -> None:
     lake = Lake(tmp_path / "lake")
     given = [put("u/1", 1), put("u/1", 2), put("u/2", 1), put("u/2", 2), put("v/1", 1), put("u/3", 1), delete("u/3", 2)]

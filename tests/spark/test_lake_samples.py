@@ -35,7 +35,7 @@ def files_of(lake: Lake) -> set[str]:
 def test_rows_are_ingested_into_partitions_of_day_and_prefix(spark: SparkSession, lake: Lake) -> None:
     rows = numbered([{"key": f"{prefix}/k"} for prefix in PREFIXES])
     result = Ingester(spark, lake).ingest(rows)
-    assert (result.rows, result.reached) == (len(rows), {"robot": len(rows)})
+    assert (result.rows, result.committed_offsets) == (len(rows), {"robot": len(rows)})
     assert everything(lake) == expected(rows)
     table = lake.read(spark, "samples")
     found = table.where("day = '2023-11-14'").select("prefix", "key").collect()

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.check_tests import orphans
+from tools.check_tests import files_testing, orphans
 
 
 @pytest.fixture
@@ -33,6 +33,37 @@ def test_source_without_test(tree: Path) -> None:
 def test_test_without_source(tree: Path) -> None:
     write(tree / "tests/key/test_buffer.py")
     assert found(tree) == ["tests/key/test_buffer.py tests no file under src"]
+
+
+def test_tests_of_one_source_may_be_divided_by_subject(tree: Path) -> None:
+    write(tree / "tests/wire/test_buffer_limits.py")
+    write(tree / "tests/test_pure_long_subject.py")
+    assert found(tree) == []
+
+
+@pytest.mark.parametrize("name", ["key/test_buffer_limits.py", "wire/test_buffers.py", "wire/test_limits_buffer.py"])
+def test_subject_stands_behind_the_name_of_a_source_in_the_same_folder(tree: Path, name: str) -> None:
+    write(tree / "tests" / name)
+    assert found(tree) == [f"tests/{name} tests no file under src"]
+
+
+def test_subject_alone_is_not_enough(tree: Path) -> None:
+    (tree / "tests/wire/test_buffer.py").rename(tree / "tests/wire/test_buffer_limits.py")
+    assert found(tree) == ["src/wire/buffer.py has no test tests/wire/test_buffer.py"]
+
+
+def test_test_belongs_to_the_source_with_the_longest_name(tree: Path) -> None:
+    write(tree / "src/wire/buffer_pool.py")
+    for name in ("buffer_limits", "buffer_pool", "buffer_pool_limits"):
+        write(tree / f"tests/wire/test_{name}.py")
+    tests = {
+        source: [test.name for test in files_testing(tree / "src/wire" / source, tree / "src", tree / "tests")]
+        for source in ("buffer.py", "buffer_pool.py")
+    }
+    assert tests == {
+        "buffer.py": ["test_buffer.py", "test_buffer_limits.py"],
+        "buffer_pool.py": ["test_buffer_pool.py", "test_buffer_pool_limits.py"],
+    }
 
 
 def test_files_that_are_not_tests_need_no_source(tree: Path) -> None:

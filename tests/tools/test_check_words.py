@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.check_words import SOURCES, find_former_twins, find_violations
+from tools.check_words import BESIDE, ROOT, SOURCES, find_former_twins, find_long_files_beside, find_violations
 
 
 def write(file: Path, text: str = "") -> None:
@@ -73,3 +73,15 @@ def test_long_files_are_violations_unless_generated(tmp_path: Path) -> None:
     write(tmp_path / "wire/columns.py", "x = 1\n" * 801)
     write(tmp_path / "wire/values.py", "x = 1\n" * 800)
     assert find_violations(tmp_path) == ["wire/columns.py has 801 lines, more than 800"]
+
+
+@pytest.mark.parametrize("folder", BESIDE)
+def test_long_files_beside_the_sources_are_violations(tmp_path: Path, folder: str) -> None:
+    write(tmp_path / folder / "unit/test_router.py", "x = 1\n" * 801)
+    write(tmp_path / folder / "unit/test_face.py", "x = 1\n" * 800)
+    write(tmp_path / folder / "corpus/long.txt", "x\n" * 801)
+    assert list(find_long_files_beside(tmp_path)) == [f"{folder}/unit/test_router.py has 801 lines, more than 800"]
+
+
+def test_folders_beside_the_sources_exist() -> None:
+    assert all(any((ROOT / folder).glob("*.py")) for folder in BESIDE)

@@ -85,6 +85,13 @@ def test_tests_of_the_file_come_first(project: Path) -> None:
     assert stages == ((WEAK, STRONG), ("tests/unit/test_a.py::test_a",))
 
 
+def test_tests_of_a_subject_of_the_file_are_tests_of_the_file(project: Path) -> None:
+    (project / "tests/unit/test_double_text.py").write_text("def test_text(): ...\n")
+    choice = Choice(project, coverage_of(project, ["tests/unit"]))
+    stages = choice.stages(Path("double.py"), Place(range(1, 2), False), Layer(("double.py",), ("tests/unit",)))
+    assert stages == (("tests/unit/test_double.py", "tests/unit/test_double_text.py"), ("tests/unit",))
+
+
 def test_what_runs_before_any_test_is_tried_with_the_whole_layer(project: Path) -> None:
     (project / "tests/unit/test_double.py").write_text(
         "from zenspark.double import double\nFOUR = double(2)\ndef test_four(): assert FOUR == double(2)\n"

@@ -28,6 +28,7 @@ import zenoh.shm
 """
 
 
+@pytest.mark.slow
 def test_install_as_zenoh_redirects_imports_of_a_library() -> None:
     program = f"""
 import zenspark

@@ -34,6 +34,7 @@ def test_seconds_and_their_fraction(nanoseconds: int, ntp64: int) -> None:
     assert ns_from_ntp64(ntp64) == nanoseconds
 
 
+@pytest.mark.slow
 @examples(200)
 @given(nanoseconds=times)
 def test_nanoseconds_survive(nanoseconds: int) -> None:
@@ -80,6 +81,7 @@ def test_the_allowed_drift_is_the_owners_choice() -> None:
     assert HybridClock(max_drift_ns=NANOS_PER_SECOND).observe(READING + (1 << 32), NOW)
 
 
+@pytest.mark.slow
 @examples(50)
 @given(st.lists(st.tuples(st.booleans(), st.integers(-100, 100), st.integers(-(1 << 31), 1 << 31))))
 def test_stamps_only_grow_and_exceed_all_that_was_seen(events: list[tuple[bool, int, int]]) -> None:

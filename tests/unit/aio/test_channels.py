@@ -517,6 +517,7 @@ async def test_try_recv_returns_rows_of_a_cancelled_recv() -> None:
     assert channel.try_recv() is None
 
 
+@pytest.mark.slow
 @in_loop
 async def test_try_recv_takes_rows_another_recv_is_concatenating() -> None:
     inlet, channel = opened(ArrowBatches(max_rows=10, max_delay=0.05))

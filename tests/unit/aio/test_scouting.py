@@ -26,6 +26,7 @@ def found_by_multicast() -> Config:
     return config
 
 
+@pytest.mark.slow
 @in_loop
 async def test_async_scout_finds_nodes_by_iteration() -> None:
     config = found_by_multicast()
@@ -51,6 +52,7 @@ async def _all(scout: aio.Scout[Any]) -> list[Hello]:
     return [hello async for hello in scout]
 
 
+@pytest.mark.slow
 @in_loop
 async def test_coroutine_callback_receives_nodes() -> None:
     config, found = found_by_multicast(), list[Hello]()

@@ -97,6 +97,7 @@ class Stuck:
         return found
 
 
+@pytest.mark.slow
 @in_loop
 async def test_put_to_a_backlogged_link_waits_in_a_thread_and_loses_nothing(
     router: Session, waiting: set[threading.Thread]
@@ -109,6 +110,7 @@ async def test_put_to_a_backlogged_link_waits_in_a_thread_and_loses_nothing(
     assert threading.current_thread() not in waiting
 
 
+@pytest.mark.slow
 @in_loop
 async def test_put_cancelled_while_waiting_is_not_sent(router: Session) -> None:
     async with stuck(router) as state:
@@ -135,6 +137,7 @@ async def test_tasks_waiting_for_one_link_share_a_thread(router: Session, waitin
         await asyncio.gather(*tasks)
 
 
+@pytest.mark.slow
 @in_loop
 async def test_put_to_other_links_does_not_wait_for_a_backlogged_one() -> None:
     with listening("peer") as peer:
@@ -146,6 +149,7 @@ async def test_put_to_other_links_does_not_wait_for_a_backlogged_one() -> None:
             assert not state.task.done()
 
 
+@pytest.mark.slow
 @in_loop
 async def test_droppable_put_to_a_backlogged_link_is_dropped(router: Session) -> None:
     async with stuck(router) as state:
@@ -156,6 +160,7 @@ async def test_droppable_put_to_a_backlogged_link_is_dropped(router: Session) ->
         assert found.count(DROPPED) < 200
 
 
+@pytest.mark.slow
 @in_loop
 async def test_query_waits_for_a_backlogged_link_and_token_does_not(router: Session) -> None:
     async with stuck(router) as state:
@@ -171,6 +176,7 @@ async def _all(replies: aio.Replies[Any]) -> list[object]:
     return [reply async for reply in replies]
 
 
+@pytest.mark.slow
 @in_loop
 async def test_close_ends_a_put_that_waits(router: Session) -> None:
     async with stuck(router, transport__link__tx__queue__congestion_control__block__wait_before_close=100_000) as state:

@@ -99,6 +99,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[SessionLifecycle]:
     return seen
 
 
+@pytest.mark.slow
 @in_loop
 async def test_cancelled_open_stops_while_connecting(ended: list[SessionLifecycle]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:

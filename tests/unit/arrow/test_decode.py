@@ -144,6 +144,7 @@ def test_a_range_of_rows() -> None:
     assert found.column("source_sn").to_pylist() == [9]
 
 
+@pytest.mark.slow
 def test_more_rows_than_are_made_at_once() -> None:
     messages = [PLAIN] * (MAX_CACHED_ROWS + 1)
     raw = b"".join(encode(message) for message in messages)

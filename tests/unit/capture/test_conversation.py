@@ -433,6 +433,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(edges)]
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 1000), max_size=8), st.lists(st.integers(0, 1000), max_size=8))
 @examples(60)
 def test_any_cutting_gives_the_same_events(c2s: list[int], s2c: list[int]) -> None:
@@ -444,6 +445,7 @@ def test_any_cutting_gives_the_same_events(c2s: list[int], s2c: list[int]) -> No
     assert list(talk.finish()) == list(follow(C2S, S2C))
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 1000), max_size=8), st.lists(st.integers(0, 1000), max_size=8), st.randoms())
 @examples(60)
 def test_any_arrival_gives_each_side_its_own_order(c2s: list[int], s2c: list[int], random: Random) -> None:

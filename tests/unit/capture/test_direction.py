@@ -281,6 +281,7 @@ def test_other_rules_hold_from_the_next_batch_on() -> None:
 WHOLE = u16(encode(KEEP_ALIVE), frame(1, PUSH, FINAL), *pieces(PUSH, 2), b"", frame(9, FINAL) + encode(CLOSE))
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, len(WHOLE)), max_size=12))
 @examples(50)
 def test_any_cutting_gives_the_same(cuts: list[int]) -> None:

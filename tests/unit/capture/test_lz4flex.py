@@ -38,6 +38,7 @@ def test_what_it_compresses_can_be_read(size: int, unit: bytes) -> None:
     assert unpacked(compress(content)) == content
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=400) | st.text("abc", max_size=400).map(str.encode))
 @examples(100)
 def test_whatever_it_compresses_can_be_read(content: bytes) -> None:

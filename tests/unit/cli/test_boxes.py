@@ -21,6 +21,7 @@ def drawn(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_draws_messages_inside_messages(capsys: pytest.CaptureFixture[str]) -> None:
     assert drawn(capsys, FRAME).splitlines() == [
         "FRAME at byte 0, 26 bytes",
@@ -68,6 +69,7 @@ def test_draws_messages_inside_messages(capsys: pytest.CaptureFixture[str]) -> N
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 80, 120])
 def test_fits_the_screen(columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))

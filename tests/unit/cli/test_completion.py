@@ -11,6 +11,7 @@ from zenspark.cli import COMMANDS, main
 from zenspark.cli.completion import SHELLS, combined_parser
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", SHELLS)
 def test_every_command_is_completed(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
@@ -19,6 +20,7 @@ def test_every_command_is_completed(shell: str, capsys: pytest.CaptureFixture[st
     assert "no-multicast-scouting" in script
 
 
+@pytest.mark.slow
 def test_bash_completes_commands_and_flags(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "bash"]) == 0
     script = capsys.readouterr().out
@@ -32,6 +34,7 @@ complete_words zenspark record --mode pe
     assert done.stdout.split("\n")[:3] == ["router", "--listen", "peer"]
 
 
+@pytest.mark.slow
 def test_fish_completes_commands_flags_and_values(capsys: pytest.CaptureFixture[str]) -> None:
     fish = require_program("fish")
     assert main(["completion", "fish"]) == 0
@@ -60,6 +63,7 @@ def test_an_unknown_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None
     assert "expected one of bash, zsh, fish, found 'tcsh'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_command_without_its_extra_is_completed_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "zenspark.cli.sql", None)
     assert combined_parser().parse_args(["sql"]).command == "sql"

@@ -24,6 +24,7 @@ def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.getMessage() for each in caplog.records if each.name == "zenspark.cli"]
 
 
+@pytest.mark.slow
 def test_it_says_how_many_endpoints_are_connected() -> None:
     nowhere = f"tcp/127.0.0.1:{free_port()}"
     with listening("router") as router, opened(address(router), nowhere) as session:
@@ -43,6 +44,7 @@ def test_without_endpoints_sessions_are_counted() -> None:
             assert watch.status() == ("1 session", "")
 
 
+@pytest.mark.slow
 def test_sessions_with_other_nodes_are_shown_beside_the_endpoints() -> None:
     nowhere = f"tcp/127.0.0.1:{free_port()}"
     with zenspark.api.open.open(config("peer", ["tcp/127.0.0.1:0"], [nowhere])) as session:
@@ -65,6 +67,7 @@ def test_a_link_error_has_the_exit_code_of_a_missing_connection() -> None:
     assert to_command_error(in_use, 2.0) is in_use
 
 
+@pytest.mark.slow
 def test_failure_return_and_loss_are_warnings(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "zenspark.cli")
     endpoint = f"tcp/127.0.0.1:{free_port()}"
@@ -80,6 +83,7 @@ def test_failure_return_and_loss_are_warnings(caplog: pytest.LogCaptureFixture) 
             until(lambda: len(messages(caplog)) == 4)
 
 
+@pytest.mark.slow
 def test_a_required_connection_that_is_missing_ends_the_command() -> None:
     endpoint = f"tcp/127.0.0.1:{free_port()}"
     with opened(endpoint) as session:

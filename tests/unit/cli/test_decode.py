@@ -152,6 +152,7 @@ def test_line_may_give_framing_and_compression_of_a_stream() -> None:
     assert decode_line(json.dumps(line).encode())["fields"]["compression_header"] == 0
 
 
+@pytest.mark.slow
 def test_lines_do_not_wait_for_what_draws() -> None:
     code = (
         "import sys; from zenspark.cli import main; main(['decode', '--jsonl', '-']);"

@@ -113,6 +113,7 @@ def test_a_command_that_the_shell_does_not_know_is_shown_with_its_path(
     assert find_command() == "zenspark"
 
 
+@pytest.mark.slow
 def test_a_snapshot_has_only_rows_that_the_derived_tables_have(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     with pytest.raises(LakeError):

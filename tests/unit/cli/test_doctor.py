@@ -42,6 +42,7 @@ def test_a_router_tells_version_and_clock() -> None:
     assert "version" in found[0].text
 
 
+@pytest.mark.slow
 def test_comparing_clocks_leaves_nothing_in_a_recording_of_all_keys(tmp_path: Path) -> None:
     config = ours(mode="router", listen__endpoints=["tcp/127.0.0.1:0"], adminspace__enabled=True)
     with (
@@ -73,6 +74,7 @@ def test_a_router_that_is_required_and_absent_fails(capsys: pytest.CaptureFixtur
     assert "tcp/127.0.0.1:1" in finding.text
 
 
+@pytest.mark.slow
 def test_the_port_of_a_router_is_fine_and_the_router_check_looks_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -87,6 +89,7 @@ def test_the_port_of_a_router_is_fine_and_the_router_check_looks_there(
     assert found["clock"][0] == "ok"
 
 
+@pytest.mark.slow
 def test_a_port_in_use_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "TIMEOUT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as taken:

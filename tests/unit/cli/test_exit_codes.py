@@ -52,6 +52,7 @@ CONNECTING = {
 """Commands that take -e, and their parsers."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_required", [False, True])
 @pytest.mark.parametrize("name", CONNECTING)
 def test_an_endpoint_that_cannot_be_reached_is_the_same_code_for_all_commands(

@@ -24,6 +24,7 @@ def test_replies_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
         assert (reply["key"], reply["value"], reply["encoding"]) == ("demo/a", "sent", "text/plain")
 
 
+@pytest.mark.slow
 def test_errors_and_silence_are_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
     with network(capsys) as net:
         net.router.declare_queryable("demo/a", answer)

@@ -23,6 +23,7 @@ def test_connections_and_neighbours(capsys: pytest.CaptureFixture[str]) -> None:
         )
 
 
+@pytest.mark.slow
 def test_alone(capsys: pytest.CaptureFixture[str]) -> None:
     nowhere = f"tcp/127.0.0.1:{free_port()}"
     assert main(["info", "-m", "peer", "-e", nowhere, "-l", "tcp/127.0.0.1:0", "--no-multicast-scouting"]) == 0

@@ -68,6 +68,7 @@ def test_tables_are_maintained_as_the_flags_say() -> None:
     assert parse_ingest_settings(parsed("--lake-retain-age", "forever")).maintenance.retain_age is None
 
 
+@pytest.mark.slow
 def test_journal_is_trimmed_one_hour_after_ingestion_by_default() -> None:
     usual = parse_journal_policy(parsed())
     assert (usual.retain_read_age, usual.retain_read_bytes) == (3600.0, None)

@@ -102,6 +102,7 @@ def test_takes_its_arguments_from_the_process(
     assert capsys.readouterr().out.startswith("zenspark ")
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_drama() -> None:
     reader, writer = os.pipe()
     os.close(reader)

@@ -42,6 +42,7 @@ def test_status_shows_tables_and_offsets(lake: Lake, capsys: pytest.CaptureFixtu
     assert lines[-1].strip() == "recorder r: ingested up to offset 1"
 
 
+@pytest.mark.slow
 def test_an_old_lake_is_upgraded_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(tmp_path, filter="data")
@@ -91,6 +92,7 @@ def test_info_is_json_for_scripts(lake: Lake, capsys: pytest.CaptureFixture[str]
     assert document["tables"][0] == {"name": "samples", "rows": 1, "files": 1} | document["tables"][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["csv", "jsonl", "parquet"])
 def test_a_table_is_exported(format: str, lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / f"rows.{format}"

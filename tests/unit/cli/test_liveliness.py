@@ -4,6 +4,7 @@ from tests.unit.cli.commands import network
 from tests.waiting import until
 
 
+@pytest.mark.slow
 def test_tokens_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     with network(capsys) as net, net.router.liveliness().declare_token("group/one"):
         assert net.run("liveliness get", "group/*") == (0, "group/one\n", "")
@@ -11,6 +12,7 @@ def test_tokens_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         assert net.run("liveliness get", "other/*") == (1, "", "there is no token under other/*\n")
 
 
+@pytest.mark.slow
 def test_tokens_are_watched(capsys: pytest.CaptureFixture[str]) -> None:
     with network(capsys) as net:
         token = net.router.liveliness().declare_token("group/one")
@@ -23,6 +25,7 @@ def test_tokens_are_watched(capsys: pytest.CaptureFixture[str]) -> None:
         assert net.run("liveliness sub", "group/*", "--for", "10ms", "-n", "1", "--no-history")[0] == 1
 
 
+@pytest.mark.slow
 def test_a_token_is_declared(capsys: pytest.CaptureFixture[str]) -> None:
     found: list[str] = []
     with network(capsys) as net:

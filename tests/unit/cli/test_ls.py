@@ -94,6 +94,7 @@ def test_keys_and_ids_are_whole_on_narrow_screens() -> None:
     assert zid in lines(format_declarations([declared]).table())[1]
 
 
+@pytest.mark.slow
 def test_a_pipe_gets_the_full_width(capsys: pytest.CaptureFixture[str]) -> None:
     key, value = "fleet/" + "long/" * 20 + "key", "word " * 40 + "end"
     with network(capsys) as net:

@@ -94,6 +94,7 @@ def opened(*arguments: str) -> tuple[str, int]:
         return session._runtime.node.identity.whatami.text, watch.counts()[0]
 
 
+@pytest.mark.slow
 def test_a_node_that_only_connects_is_a_client() -> None:
     with listening("router") as router:
         endpoint = address(router)

@@ -24,6 +24,7 @@ def meant(*arguments: str) -> Policy:
     return record.parse_policy(record.parser().parse_args(arguments))
 
 
+@pytest.mark.slow
 def test_every_field_of_the_policy_is_a_flag() -> None:
     assert meant() == Policy()
     policy = meant(
@@ -191,6 +192,7 @@ def line(**changes: Any) -> str:  # noqa: ANN401
     return " | ".join(part if isinstance(part, str) else part[0] for part in parts)
 
 
+@pytest.mark.slow
 def test_without_the_connection_that_is_required_nothing_is_made(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

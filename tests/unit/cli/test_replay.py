@@ -93,6 +93,7 @@ def test_an_endpoint_that_cannot_be_reached_fails_the_command(
     assert "published" not in said.out
 
 
+@pytest.mark.slow
 def test_an_endpoint_is_tried_until_it_is_there(journal: str, capsys: pytest.CaptureFixture[str]) -> None:
     locator = unused()
     arguments = [journal, "-m", "client", "-e", f"{locator}#retry_period_init_ms=20", "--no-multicast-scouting"]

@@ -22,6 +22,7 @@ def run(port: int, *arguments: str) -> int:
     return main(["scout", *arguments, *where])
 
 
+@pytest.mark.slow
 def test_nodes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     port = free_port(socket.SOCK_DGRAM)
     multicast = {"enabled": True, "address": f"224.0.0.224:{port}", "interface": LOOPBACK, "listen": True}

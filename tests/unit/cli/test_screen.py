@@ -64,6 +64,7 @@ def test_wraps(text: str, width: int, lines: list[str]) -> None:
     assert wrap_text(text, width) == lines
 
 
+@pytest.mark.slow
 @given(st.text("ab/ 漢"), st.integers(2, 12))
 def test_wrapping_loses_nothing_and_never_gets_too_wide(text: str, width: int) -> None:
     lines = wrap_text(text, width)

@@ -40,6 +40,7 @@ def test_a_pipe_gets_a_table(place: str, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out == "key  n\n───  ─\na    2\nb    1\n2 rows\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [
@@ -53,6 +54,7 @@ def test_formats(place: str, capsys: pytest.CaptureFixture[str], name: str, want
     assert capsys.readouterr().out == wanted
 
 
+@pytest.mark.slow
 def test_statements_of_a_file(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = tmp_path / "queries.sql"
     script.write_text("-- two statements\nselect 1 as a;\nselect 'x;y' as b;\n")
@@ -60,6 +62,7 @@ def test_statements_of_a_file(place: str, tmp_path: Path, capsys: pytest.Capture
     assert capsys.readouterr().out == "a\n1\nb\nx;y\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "said"),
     [
@@ -81,6 +84,7 @@ def test_an_error_in_a_script_has_its_file_and_line(
     assert capsys.readouterr() == ("a\n1\n", f"zenspark sql: {path}{said}\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [[], ["-f", "-"]])
 def test_an_error_on_standard_input_has_its_line(
     place: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: list[str]
@@ -102,6 +106,7 @@ def test_a_parquet_file_has_one_result(
     assert capsys.readouterr() == ("", said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -22,6 +22,7 @@ def session(tmp_path: Path) -> SqlSession:
     return SqlSession(Engine(lake))
 
 
+@pytest.mark.slow
 def test_what_is_complete_runs_and_the_rest_is_returned(
     session: SqlSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -30,6 +31,7 @@ def test_what_is_complete_runs_and_the_rest_is_returned(
     assert session.feed("  ;; -- nothing") == ""
 
 
+@pytest.mark.slow
 def test_tables_and_columns(session: SqlSession, capsys: pytest.CaptureFixture[str]) -> None:
     session.feed("\\d\n")
     lines = capsys.readouterr().out.splitlines()
@@ -41,6 +43,7 @@ def test_tables_and_columns(session: SqlSession, capsys: pytest.CaptureFixture[s
         session.feed("\\d gasp")
 
 
+@pytest.mark.slow
 def test_cards_and_timing(session: SqlSession, capsys: pytest.CaptureFixture[str]) -> None:
     session.feed("\\x\nselect 1 as n;\n\\x off\nselect 1 as n;\n\\x\n\\x auto\n\\timing\nselect 2 as n;")
     lines = capsys.readouterr().out.splitlines()

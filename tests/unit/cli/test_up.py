@@ -30,12 +30,14 @@ def test_without_flags_it_is_a_router_on_the_usual_port() -> None:
     assert meant()["adminspace/enabled"] is True
 
 
+@pytest.mark.slow
 def test_to_connect_is_to_be_a_client_unless_it_listens_or_says_otherwise() -> None:
     assert meant("-e", "tcp/127.0.0.1:1")["mode"] == "client"
     assert meant("-e", "tcp/127.0.0.1:1", "-l", "tcp/127.0.0.1:2")["mode"] == "router"
     assert meant("-e", "tcp/127.0.0.1:1", "-m", "peer")["mode"] == "peer"
 
 
+@pytest.mark.slow
 def test_the_demo_stays_on_loopback_and_takes_another_port_if_it_must(capsys: pytest.CaptureFixture[str]) -> None:
     found = meant("--demo")
     assert found["scouting/multicast/enabled"] is False
@@ -51,6 +53,7 @@ def test_the_demo_stays_on_loopback_and_takes_another_port_if_it_must(capsys: py
     assert up.pick_demo_endpoint(port) == f"tcp/127.0.0.1:{port}"
 
 
+@pytest.mark.slow
 def test_keys_lake_and_journal() -> None:
     given = read("--key", "a/**", "--key", "a/b", "--key", "c", "--lake", "l", "--complete")
     (own,) = up._default_storage(given, has_others=True)
@@ -78,6 +81,7 @@ def test_the_rest_interface_of_zenohds_file_is_used(tmp_path: Path) -> None:
     assert (given.lake, given.http) == ("here", "none")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tests.interop.reference import ours
 from tests.unit.journal.rows import counted
 from tests.unit.spark.pipeline.test_status import ingest_status
-from zenspark.cli.up_run import count_earlier_rows, format_query_hint, status_parts
+from zenspark.cli import up, up_run
+from zenspark.cli.http_flags import parse_http
+from zenspark.cli.ingest_flags import RunTiming
+from zenspark.cli.up_run import RunLoop, count_earlier_rows, format_query_hint, status_parts
 from zenspark.journal import JournalWriter
 from zenspark.spark.ingest.supervision import IngestState
 from zenspark.spark.pipeline.backlog import Backlog
+from zenspark.spark.pipeline.job import Job
 from zenspark.spark.pipeline.status import JobStatus, Losses
+from zenspark.storage.settings import StorageSettings
 
 
 def format_status(status: JobStatus) -> str:
@@ -82,3 +89,15 @@ def test_connections_are_behind_the_problem_and_red_if_one_is_missing() -> None:
     parts = status_parts(JobStatus(ingestions=(failed,)), ("connected 0 of 1", "bold red"))
     assert [part[1] for part in parts[:2]] == ["bold red", "bold red"]
     assert parts[1] == ("connected 0 of 1", "bold red")
+
+
+@pytest.mark.slow
+def test_open_shows_the_page_without_the_demo_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(up_run, "open_page", opened.append)
+    storage = StorageSettings(name="a", key_exprs=("a/**",), journal=tmp_path / "j")
+    args = up.parser().parse_args(["--open", "--http", "127.0.0.1:0", "--quiet"])
+    with closing(Job(ours(mode="peer"), [storage])) as job:
+        loop = RunLoop(job, args, {}, parse_http(args, default=None))
+        assert loop.run(RunTiming(run_seconds=0.0, stop_seconds=0.0)) == 0
+    assert [url.startswith("http://127.0.0.1:") for url in opened] == [True]

@@ -144,6 +144,7 @@ def outcome(read: Callable[[str], Json], text: str) -> str:
         return "refused"
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 def test_the_same_as_by_another_parser(text: str) -> None:
     theirs = outcome(lambda text: json5.loads(text, allow_duplicate_keys=False), text)

@@ -91,6 +91,7 @@ def test_constant_columns_are_run_end_encoded() -> None:
     assert plain(round_trip(found)).equals(rows)
 
 
+@pytest.mark.slow
 def test_few_distinct_keys_are_dictionary_encoded() -> None:
     few = encode_columns(batch(*(row(number, key=f"k/{number % 5}") for number in range(100))))
     assert few.schema.field("key").type == pa.dictionary(pa.int8(), pa.string())
@@ -100,6 +101,7 @@ def test_few_distinct_keys_are_dictionary_encoded() -> None:
     assert later.schema.field("key").type == pa.string()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("keys", "width"), [(100, pa.int8()), (1000, pa.int16()), (40_000, pa.int32())])
 def test_dictionary_index_has_the_narrowest_type(keys: int, width: pa.DataType) -> None:
     numbers = [number % keys for number in range(keys * 8)]

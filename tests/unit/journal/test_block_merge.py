@@ -71,6 +71,7 @@ def drawn_row(random_: random.Random, number: int, keys: int) -> dict[str, Any]:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     sizes=st.lists(st.integers(1, 4) | st.integers(1, 90), min_size=1, max_size=25),
@@ -108,6 +109,7 @@ def test_dictionaries_with_null_values_are_merged(tmp_path: Path) -> None:
     assert as_table(part.batches()).equals(as_table(read_each_block(part, TEXT_TYPE)))
 
 
+@pytest.mark.slow
 def test_blocks_of_one_row_are_read_as_one_batch(tmp_path: Path) -> None:
     journal = write_blocks(tmp_path, [[row(number)] for number in range(300)])
     (found,) = journal.read(10, 290)

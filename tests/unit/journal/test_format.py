@@ -35,6 +35,7 @@ U32, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 BLOCKS = st.builds(BlockHeader, U32, U64, U64, TIMES, TIMES, U32)
 
 
+@pytest.mark.slow
 @given(BLOCKS, U64)
 def test_headers_and_entries_round_trip(block: BlockHeader, position: int) -> None:
     assert len(block.to_bytes()) == HEADER_SIZE == 64

@@ -45,6 +45,7 @@ def test_lock_file_without_pid_is_accepted(path: Path) -> None:
     lock.release()
 
 
+@pytest.mark.slow
 def test_lock_is_released_when_its_process_ends(path: Path) -> None:
     script = "import sys; from pathlib import Path; from zenspark.journal.lock import JournalLock\n"
     script += "lock = JournalLock(Path(sys.argv[1])); lock.lock_manifest(); print('held', flush=True); sys.stdin.read()"

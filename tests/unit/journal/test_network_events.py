@@ -74,6 +74,7 @@ def test_session_closed_before_stop_is_accepted(tmp_path: Path) -> None:
     assert Journal(tmp_path / "j" / "declarations").latest() == 0
 
 
+@pytest.mark.slow
 def test_changed_counters_are_written_periodically_and_at_the_end(
     node: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +95,7 @@ def test_changed_counters_are_written_periodically_and_at_the_end(
         assert set(rows(path / "counters", "recorder")) == {("r",)}
 
 
+@pytest.mark.slow
 def test_discarded_rows_are_counted_by_neighbour(
     node: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -145,6 +145,7 @@ def test_clock_set_back_by_an_hour_hides_no_row(tmp_path: Path) -> None:
     assert journal.offset_at(START + 2) == 5
 
 
+@pytest.mark.slow
 def test_reader_at_the_end_does_not_list_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = written(tmp_path / "j", 5)
     assert journal.latest() == 5

@@ -149,6 +149,7 @@ def test_unexpected_errors_are_in_the_status(
     recorder.stop()
 
 
+@pytest.mark.slow
 def test_recording_pauses_without_space_and_resumes(
     node: Session, publisher: Session, writer: JournalWriter, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -225,6 +226,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     return Disk(monkeypatch)
 
 
+@pytest.mark.slow
 def test_long_outage_discards_rows_and_counts_them_by_neighbour(
     node: Session, tmp_path: Path, disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -286,6 +288,7 @@ def test_stop_while_discarding_retries_the_write(
     assert payloads(Journal(tmp_path / "j")) == [b"1"]
 
 
+@pytest.mark.slow
 def test_low_disk_space_is_in_the_status(node: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: (10**9, 10**9 - 1000, 1000))
     with JournalWriter(tmp_path / "j", QUICK) as writer, Recorder(node, ["a"], writer, observe=False) as recorder:
@@ -313,6 +316,7 @@ def test_rate_is_averaged_over_the_window(
     assert set(rates[15:]) == {0.0}
 
 
+@pytest.mark.slow
 def test_rate_is_0_after_a_window_without_rows(
     node: Session, writer: JournalWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:

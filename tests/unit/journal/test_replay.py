@@ -121,6 +121,7 @@ def test_only_live_files_of_a_delta_table_are_read(table: Path, tmp_path: Path) 
     assert numbers(read_recorded(str(tmp_path / "d"))) == list(range(20))
 
 
+@pytest.mark.slow
 def test_subscriber_receives_recorded_rows(node: Session, tmp_path: Path) -> None:
     stamp = {"timestamp_ntp64": 1_700_000_000 << 32, "timestamp": START, "timestamp_id": "ab"}
     source = {"source_zid": "cd", "source_eid": 1, "source_sn": 2}
@@ -154,6 +155,7 @@ def received(node: Session, replay: Replay, rows: pa.RecordBatch) -> list[dict[s
     return found
 
 
+@pytest.mark.slow
 def test_restamp_drops_timestamps_and_congestion_control_is_block(node: Session) -> None:
     stamp = {"timestamp_ntp64": 1_700_000_000 << 32, "timestamp": START, "timestamp_id": "ab"}
     rows = batch(row(0, **stamp, congestion="DROP"))

@@ -84,6 +84,7 @@ def test_reopened_segment_continues_at_its_end(path: Path) -> None:
     assert list_segments(path) == [0]
 
 
+@pytest.mark.slow
 def test_segment_truncated_at_any_byte_is_recovered(path: Path) -> None:
     """However much a crash left of the last block, all blocks before it are kept, and the rest is truncated."""
     blocks, entries = segment_file(path, 0).read_bytes(), index_file(path, 0).read_bytes()
@@ -103,6 +104,7 @@ def test_segment_truncated_at_any_byte_is_recovered(path: Path) -> None:
             assert index_file(path, 0).read_bytes() == entries[: 2 * ENTRY_SIZE]
 
 
+@pytest.mark.slow
 def test_index_truncated_at_any_byte_is_recovered(path: Path) -> None:
     blocks, entries = segment_file(path, 0).read_bytes(), index_file(path, 0).read_bytes()
     for end in range(len(entries)):

@@ -205,6 +205,7 @@ def test_files_are_not_readable_by_other_users(tmp_path: Path) -> None:
 CALLS = ("open", "write", "fsync", "replace", "mkdir", "scandir")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files cannot be counted")
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
 def test_failed_open_leaves_the_journal_usable(tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,6 +85,7 @@ CROWDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["intersecting", "including", "included"])
 @pytest.mark.parametrize("crowd", CROWDS.values(), ids=CROWDS)
 def test_a_search_takes_few_times_the_steps_of_comparing_all(crowd: tuple[list[str], str], relation: str) -> None:

@@ -119,6 +119,7 @@ def test_removal_leaves_no_nodes() -> None:
     assert count_nodes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", ["a", "*", "a$*", "@a"])
 def test_depth_has_no_limit(chunk: str) -> None:
     deep = "/".join([chunk] * 10_000)

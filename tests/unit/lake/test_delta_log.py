@@ -86,6 +86,7 @@ def test_cleaned_up_log_is_read_from_its_checkpoint(tmp_path: Path, monkeypatch:
         late.commit(Transaction(app_versions={"other": 1}))
 
 
+@pytest.mark.slow
 def test_concurrent_writers_lose_no_commit(tmp_path: Path) -> None:
     samples_at(tmp_path / "t").create()
 

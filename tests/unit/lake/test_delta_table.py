@@ -83,6 +83,7 @@ def test_concurrent_rewrite_of_same_file_conflicts(tmp_path: Path) -> None:
         other.commit(Transaction(add=written(other, "y", [{"key": "a"}]), remove=other.files, is_optimize=True))
 
 
+@pytest.mark.slow
 def test_older_concurrent_compaction_of_another_tool_fails(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     for name in ("a", "b", "c"):
@@ -231,6 +232,7 @@ def test_rows_are_written_without_spark(tmp_path: Path) -> None:
     assert table.to_deltalake().to_pyarrow_dataset().to_table().to_pydict() == {"x": [3, 1]}
 
 
+@pytest.mark.slow
 def test_foreign_changes_lists_removals_by_other_tools(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     table.commit(Transaction(add=written(table, "one", [{"key": "a"}, {"key": "b"}])))

@@ -67,6 +67,7 @@ def _words(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([found.dictionary_encode() if pa.types.is_string(found.type) else found])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_samples_of_two_recorders_are_ingested_once_despite_losses(tmp_path: Path, seed: int) -> None:
     rnd = random.Random(seed)

@@ -120,6 +120,7 @@ def test_row_groups_outside_the_range_are_not_read(table: SortedTable) -> None:
         assert zids(table.read([file], KeyRange("b", "c"), unreduced)) == ["b"]
 
 
+@pytest.mark.slow
 def test_rows_are_reduced_while_reading(table: SortedTable) -> None:
     """The most rows that are there at once depend on what is left of them, not on how many files have them."""
     seen: list[int] = []

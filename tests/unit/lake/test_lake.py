@@ -26,6 +26,7 @@ def test_reading_a_missing_lake_does_not_create_it(tmp_path: Path) -> None:
     assert not (tmp_path / "lake").exists()
 
 
+@pytest.mark.slow
 def test_a_new_lake_has_all_tables_and_no_rows(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     lake.create()
@@ -46,6 +47,7 @@ def test_unknown_table_is_rejected(tmp_path: Path) -> None:
         Lake(tmp_path).table("sample")
 
 
+@pytest.mark.slow
 def test_newest_reads_latest_state_and_pending_samples(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     samples, latest = lake.table("samples"), lake.state_table("latest")

@@ -39,6 +39,7 @@ def test_keys_keep_their_order() -> None:
     assert list(LayeredMapping({2: "a", 1: "b"}).with_changes({1: "c", 3: "d"})) == [2, 1, 3]
 
 
+@pytest.mark.slow
 def test_base_is_copied_once_per_max_changes() -> None:
     base = dict.fromkeys(range(10_000), "x")
     found = LayeredMapping(base)

@@ -17,6 +17,7 @@ def observe(journal: Path, zid: str) -> None:
         writer.append(pa.RecordBatch.from_pylist([row], schema=SCHEMAS[SESSIONS]))
 
 
+@pytest.mark.slow
 def test_each_row_is_imported_once(tmp_path: Path) -> None:
     lake, journal = Lake(tmp_path / "lake"), Journal(tmp_path / "journal")
     lake.create()

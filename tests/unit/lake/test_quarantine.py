@@ -96,6 +96,7 @@ def test_rows_with_damaged_index_entry_are_a_slice_without_entry(
     assert [start for start, _, _ in borders(part)] == [0, 100, 200, 300, 400]
 
 
+@pytest.mark.slow
 def test_failing_blocks_are_quarantined_and_others_written(lake: Lake, tmp_path: Path) -> None:
     path = Path(journal(tmp_path / "j", 500))
     poison(path, 2)
@@ -109,6 +110,7 @@ def test_failing_blocks_are_quarantined_and_others_written(lake: Lake, tmp_path:
     assert lake.quarantine() == [item]
 
 
+@pytest.mark.slow
 def test_quarantined_block_is_ingested_once_when_readable(
     lake: Lake, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -128,6 +130,7 @@ def test_quarantined_block_is_ingested_once_when_readable(
     assert [record.name for record in caplog.records] == ["zenspark.lake"] * 2
 
 
+@pytest.mark.slow
 def test_quarantined_bytes_are_ingested_without_the_journal(lake: Lake, tmp_path: Path) -> None:
     """As after an upgrade to a version that can read them."""
     path = Path(journal(tmp_path / "j", 300))

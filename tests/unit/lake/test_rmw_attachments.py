@@ -64,6 +64,7 @@ numbers = st.integers(0, SEQUENCE_NUMBER_LIMIT - 1)
 attachments = st.builds(current, numbers, st.binary(min_size=16, max_size=16)) | st.builds(older, numbers)
 
 
+@pytest.mark.slow
 @given(attachments, st.integers(0, 76), st.integers(0, 255))
 def test_mutated_attachment_equals_reference_or_is_skipped(attachment: bytes, place: int, value: int) -> None:
     changed = bytearray(attachment)
@@ -76,6 +77,7 @@ def test_mutated_attachment_equals_reference_or_is_skipped(attachment: bytes, pl
     assert found([attachment])
 
 
+@pytest.mark.slow
 @given(st.integers(0, 254).filter(lambda number: number != 16))
 def test_other_gid_length_is_skipped(length: int) -> None:
     changed = bytearray(current(1))

@@ -262,6 +262,7 @@ def test_files_excluded_by_statistics_are_not_opened(tmp_path: Path) -> None:
     assert len(location.opened) == 1
 
 
+@pytest.mark.slow
 def test_large_payloads_of_other_keys_are_not_read(tmp_path: Path) -> None:
     image = bytes(range(256)) * 400
     noise = np.random.default_rng(0)
@@ -336,6 +337,7 @@ def test_row_group_with_only_older_rows_is_skipped(tmp_path: Path) -> None:
     assert found.column("offset").to_pylist() == [11, 12]
 
 
+@pytest.mark.slow
 def test_large_payloads_are_returned_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "MAX_PAYLOAD_READ_BYTES", 100_000)
     noise = np.random.default_rng(0)
@@ -357,6 +359,7 @@ def test_remote_scan_makes_few_requests_and_prefetches_files(tmp_path: Path) -> 
     assert location.requests == len(files)  # files as small as these are read with their footers
 
 
+@pytest.mark.slow
 def test_abandoned_scan_leaves_no_thread(tmp_path: Path) -> None:
     files = [file for at in range(20) for file in write_files(tmp_path, [row("a", at)])]
     batches = Scanner(Counted(tmp_path, local=False)).rows(files, ScanRequest(keys_of("a"), TimePredicate()))

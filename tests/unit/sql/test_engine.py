@@ -117,12 +117,14 @@ def test_nulls_are_ordered_as_in_spark(engine: Engine) -> None:
     assert engine.query(f"select x from {rows} order by x desc")["x"].to_pylist() == [2, 1, None]
 
 
+@pytest.mark.slow
 def test_no_more_rows_than_the_limit(engine: Engine) -> None:
     assert engine.query("select * from range(100000)", limit=5).num_rows == 5
     assert engine.query("select * from range(3)", limit=5).num_rows == 3
     assert engine.query("select * from range(3)", limit=0).num_rows == 0
 
 
+@pytest.mark.slow
 def test_a_long_question_is_interrupted(engine: Engine) -> None:
     with pytest.raises(UsageError, match=r"took longer than 0\.3 s"):
         engine.query(
@@ -135,6 +137,7 @@ def test_a_question_that_needs_too_much_memory_fails(lake: Lake) -> None:
         Engine(lake, memory_limit="20MB").query("select list(range) from range(100000000)")
 
 
+@pytest.mark.slow
 def test_every_question_sees_the_rows_of_its_time(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     put_in(lake, numbered([{"key": "a", "kind": "PUT"}], 0, "r"))

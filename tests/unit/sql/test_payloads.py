@@ -43,6 +43,7 @@ def test_payload_of_an_encoding_without_meaning_is_text_if_it_is_printable(encod
     assert texts(*mixed) == [*texts(*plain), "grün", None, None, None]
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary(max_size=8) | st.text(max_size=8).map(str.encode)))
 def test_column_of_payloads_is_decoded_as_each_of_them(payloads: list[bytes]) -> None:
     assert [decode_payload(payload, "zenoh/bytes") for payload in payloads] == [decode_text(each) for each in payloads]

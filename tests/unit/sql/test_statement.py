@@ -13,7 +13,7 @@ from zenspark.errors import UsageError
 from zenspark.lake.lake import Lake
 from zenspark.sql import Engine
 from zenspark.sql.connection import connect, register_functions, register_tables
-from zenspark.sql.statement import parse_question
+from zenspark.sql.statement import parse_statement
 from zenspark.sql.tables import plan_scan
 
 STATEMENTS = [
@@ -144,6 +144,7 @@ def questioned(engine: Engine) -> Iterator[Engine]:
     assert engine.query("select count(*) as n from samples")["n"].to_pylist() == [30]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_it_is_refused(questioned: Engine, secret: Path, tmp_path: Path, statement: str) -> None:
     text = statement.replace("{secret}", str(secret)).replace("{out}", str(tmp_path / "out"))
@@ -207,11 +208,12 @@ def test_the_connection_refuses_it_even_unchecked(lake: Lake, secret: Path, tmp_
 def test_the_tables_of_a_question(text: str, tables: set[str]) -> None:
     connection = connect()
     try:
-        assert parse_question(connection, text).tables == tables
+        assert parse_statement(connection, text).tables == tables
     finally:
         connection.close()
 
 
+@pytest.mark.slow
 def test_tables_can_be_shown(engine: Engine) -> None:
     assert engine.query("show tables")["name"].to_pylist()[:2] == ["samples", "latest"]
     assert engine.query("describe samples")["column_name"].to_pylist()[:2] == ["key", "kind"]

@@ -24,6 +24,7 @@ def test_files_of_zenspark_are_read_by_the_engine(lake: Lake) -> None:
     assert isinstance(plan_scan(lake, "counters"), ArrowScan)  # it has no file
 
 
+@pytest.mark.slow
 def test_both_ways_of_reading_give_the_same_rows(lake: Lake) -> None:
     scan = plan_arrow_scan(lake, "samples")
     assert isinstance(scan, ArrowScan)
@@ -32,6 +33,7 @@ def test_both_ways_of_reading_give_the_same_rows(lake: Lake) -> None:
     assert scan.rows.to_table(columns).sort_by([("recorder", "ascending"), ("offset", "ascending")]).to_pylist() == read
 
 
+@pytest.mark.slow
 def test_files_of_other_tools_may_lack_columns(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     put_in(lake, numbered([{"key": "a/b", "kind": "PUT"}], 0, "r"))
@@ -50,6 +52,7 @@ def test_files_of_other_tools_may_lack_columns(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_path_with_characters_of_patterns(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake[1]*")
     put_in(lake, numbered([{"key": "a"}], 0, "r"))

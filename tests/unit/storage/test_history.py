@@ -63,6 +63,7 @@ def past(tmp_path: Path) -> Past:
     return Past(tmp_path)
 
 
+@pytest.mark.slow
 def test_ingested_and_journal_rows_are_returned_once_in_order(past: Past) -> None:
     past.record([row("a", b"1", 1), row("a", b"3", 3), row("b", b"2", 2), row("a", b"2", 2)], ingested=2)
     assert past.samples("a") == [("a", b"1"), ("a", b"2"), ("a", b"3")]
@@ -71,6 +72,7 @@ def test_ingested_and_journal_rows_are_returned_once_in_order(past: Past) -> Non
     assert past.samples("a") == [("a", b"1"), ("a", b"2"), ("a", b"3")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ingested", [0, 5])
 def test_time_ranges(past: Past, ingested: int) -> None:
     rows = [row("a", b"%d" % second, second * DAY, received=second * DAY + 1) for second in range(1, 4)]
@@ -90,6 +92,7 @@ def test_wildcard_samples_are_returned_for_matching_keys(past: Past, ingested: i
     assert past.samples("b/*") == [("b/1", b"2"), ("*/1", None)]
 
 
+@pytest.mark.slow
 def test_limit_returns_the_newest_of_each_key(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row(key, b"%d" % second, second) for second in (3, 1, 2) for key in ("a", "b")]
     past.record(rows, ingested=3)
@@ -99,6 +102,7 @@ def test_limit_returns_the_newest_of_each_key(past: Past, monkeypatch: pytest.Mo
     assert past.samples("*", limit=2) == [("a", b"2"), ("b", b"2"), ("a", b"3"), ("b", b"3")]
 
 
+@pytest.mark.slow
 def test_limit_for_single_key_includes_wildcard_samples(past: Past) -> None:
     rows = [row("a/1", b"1", 1), row("a/*", b"2", 2), row("a/2", b"3", 3), row("a/1", b"4", 4), row("**", b"5", 5)]
     past.record(rows, ingested=4)
@@ -110,6 +114,7 @@ def test_limit_for_single_key_includes_wildcard_samples(past: Past) -> None:
     assert past.samples("b", TimeRange(end=3), limit=1) == []
 
 
+@pytest.mark.slow
 def test_a_limit_opens_the_newest_files_only(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     for hour in range(5):
         past.record([row("a", b"%d" % (10 * hour + at), 3600 * hour + at) for at in range(10)], ingested=10)
@@ -129,6 +134,7 @@ def test_a_limit_opens_the_newest_files_only(past: Past, monkeypatch: pytest.Mon
     assert opened == []
 
 
+@pytest.mark.slow
 def test_too_many_samples_are_returned_unsorted(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     past.record([row("a", b"%d" % second, second) for second in (3, 1)], ingested=2)
     past.record([row("a", b"%d" % second, second) for second in (2, 4, 0)])
@@ -152,6 +158,7 @@ def test_sample_is_returned_unchanged(past: Past) -> None:
     assert deleted == Del(attachment=b"y")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ingested", [0, 2])
 def test_with_a_prefix(past: Past, ingested: int) -> None:
     past.record([row("a/1", b"1", 1), row("b", b"2", 2)], ingested)
@@ -175,6 +182,7 @@ def compact(past: Past, rows: list[dict[str, Any]]) -> None:
         table.location.remove(file.path)
 
 
+@pytest.mark.slow
 def test_removed_files_are_retried_with_a_new_snapshot(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row("a", b"%d" % at, at) for at in range(4)]
     past.record(rows[:2], ingested=2)
@@ -240,6 +248,7 @@ def test_trimmed_rows_are_retried_in_the_lake(past: Past, monkeypatch: pytest.Mo
 # --- what other tools leave -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_rows_of_another_tool_without_key_offset_or_times(past: Past) -> None:
     past.record([row("a", b"1", 1)], ingested=1)
     table = past.files.table("samples")

@@ -44,6 +44,7 @@ def test_missing_lake_is_empty_until_created(tmp_path: Path) -> None:
     assert [batch.to_pylist() for batch in sources.snapshot().rows(ALL)] == [[{"key": "a", "payload": b"1"}]]
 
 
+@pytest.mark.slow
 def test_rows_of_lake_tables(tmp_path: Path) -> None:
     lake = FakeLake(tmp_path)
     lake.ingest(recorded([row("a", b"1", 1), row("b", b"2", 1), row("a", b"3", DAY)]))

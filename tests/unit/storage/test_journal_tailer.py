@@ -53,6 +53,7 @@ def test_store_is_loaded_from_lake_and_journal(tmp_path: Path) -> None:
         tailer.stop()
 
 
+@pytest.mark.slow
 def test_new_journal_rows_are_applied(tmp_path: Path) -> None:
     newest, tailer = followed(None, tmp_path / "j")
     tailer.start()

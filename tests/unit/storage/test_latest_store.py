@@ -174,6 +174,7 @@ def test_put_removes_the_tombstone_of_a_key() -> None:
     assert values(newest) == {"a": b"3"}
 
 
+@pytest.mark.slow
 def test_store_grows_beyond_initial_capacity() -> None:
     newest = LatestValueStore()
     for first in range(0, 10_000, 2_500):
@@ -181,6 +182,7 @@ def test_store_grows_beyond_initial_capacity() -> None:
     assert values(newest) == {f"k/{at}": b"%d" % at for at in range(10_000)}
 
 
+@pytest.mark.slow
 def test_dead_bytes_are_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_pages, "MAX_DEAD_BYTES", 0)
     newest = LatestValueStore()
@@ -194,6 +196,7 @@ def test_dead_bytes_are_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert values(newest) == {f"keep/{at}": b"x" * 1000 for at in range(10)} | {f"go/{at}": b"y" for at in range(20)}
 
 
+@pytest.mark.slow
 def test_small_pages_are_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_pages, "MAX_SMALL_PAGES", 8)
     newest = LatestValueStore()

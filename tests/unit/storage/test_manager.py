@@ -30,6 +30,7 @@ def got(session: Session, selector: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_storages_that_share_a_journal_have_one_recorder(session: Session, tmp_path: Path) -> None:
     journal = tmp_path / "j"
     settings = [

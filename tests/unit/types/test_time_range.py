@@ -87,5 +87,9 @@ def test_length_of_a_range_is_part_of_the_parameter(text: str, found: str | None
 def test_length_of_a_range_becomes_its_end(text: str, found: str) -> None:
     assert replace_length(text) == found
     given, made = TimeRange.parse(text, NOW), TimeRange.parse(found, NOW)
-    assert (made.start, made.has_start, made.has_end) == (given.start, given.has_start, given.has_end)
+    assert (made.start, made.includes_start, made.includes_end) == (
+        given.start,
+        given.includes_start,
+        given.includes_end,
+    )
     assert made.end == pytest.approx(given.end) or (made.end > NTP64_MAX_SECONDS and given.end > NTP64_MAX_SECONDS)

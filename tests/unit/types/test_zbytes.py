@@ -116,6 +116,7 @@ def test_it_never_changes() -> None:
     assert payload.as_shm() is None  # type: ignore[func-returns-value]  # that is the point
 
 
+@pytest.mark.slow
 @examples(100)
 @given(st.binary())
 def test_it_survives_pickling(raw: bytes) -> None:
@@ -146,6 +147,7 @@ def test_a_view_keeps_the_memory_alive() -> None:
     assert bytes(view) == bytes(range(256))
 
 
+@pytest.mark.slow
 @needs_buffer
 def test_views_keep_references_even() -> None:
     payload = ZBytes(b"abc")

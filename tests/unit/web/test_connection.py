@@ -81,6 +81,7 @@ def test_too_many_headers(server: HttpServer) -> None:
     assert b"expected at most 32768 bytes of headers" in reply
 
 
+@pytest.mark.slow
 def test_slow_headers(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "HEADER_SECONDS", 0.05)
     for sent in (b"", b"GET /demo HTTP/1.1\r\nHost: loc"):
@@ -114,6 +115,7 @@ def ask_quietly(server: HttpServer) -> int:
         return 0
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not_read_its_response(
     session: Session, server: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

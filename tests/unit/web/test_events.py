@@ -58,6 +58,7 @@ def test_streams_of_a_key_share_a_subscriber(session: Session, server: HttpServe
     assert until(lambda: context_of(server).counts.event_streams == 0)
 
 
+@pytest.mark.slow
 def test_a_client_that_never_reads_is_dropped_and_no_publisher_waits(
     session: Session, server: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,7 @@ def test_large_values_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_monitor_sees_what_others_publish() -> None:
     with pair("router", "client") as (one, other):
         monitor = KeyMonitor(one, "demo/**")
@@ -109,6 +110,7 @@ def test_a_monitor_sees_what_others_publish() -> None:
         monitor.close()
 
 
+@pytest.mark.slow
 def test_monitors_are_shared_and_closed_when_unused() -> None:
     with opened() as session:
         monitors = KeyMonitors(session)

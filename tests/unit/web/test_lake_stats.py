@@ -39,6 +39,7 @@ def test_gaps_and_latencies() -> None:
     assert tables.questions == asked
 
 
+@pytest.mark.slow
 def test_tables_that_are_not_there(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "zenspark.web")
     tables = Tables()

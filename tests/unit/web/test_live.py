@@ -64,6 +64,7 @@ def test_changed_keys(session: Session, server: HttpServer, page: ClientConnecti
     assert receive(page, "keys", lambda keys: keys["total"] == 0)
 
 
+@pytest.mark.slow
 def test_first_batch_has_the_first_keys(
     session: Session, page: ClientConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,6 +76,7 @@ def test_first_batch_has_the_first_keys(
     assert [row["key"] for row in receive(page, "keys")["rows"]] == ["first/a"]
 
 
+@pytest.mark.slow
 def test_followed_samples(session: Session, page: ClientConnection, server: HttpServer) -> None:
     publisher = session.declare_publisher("demo/a", encoding="application/json")
     select_feeds(page, follow="demo/*")
@@ -103,6 +105,7 @@ def test_overview_and_network(session: Session, page: ClientConnection) -> None:
     assert (overview["sessions"], overview["recorded"], overview["problems"]) == (0, None, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sent", "error"),
     [

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.unit.api.sessions import connected
@@ -25,6 +26,7 @@ parse: Callable[[str], Iterable[Any]] = text_string_to_metric_families  # which 
 GAPS = pa.table({"source_zid": ["a", "a", "b"], "kind": ["MISSING", "REPEATED", "MISSING"], "count": [2, 1, 5]})
 
 
+@pytest.mark.slow
 def test_prometheus_can_read_them() -> None:
     with opened() as session, connected("client", session) as other:
         samples = pa.table({"key": ["a"], "timestamp": [None], "received_at": [None]})

@@ -53,6 +53,7 @@ def test_a_router_joins_and_leaves_with_its_client() -> None:
         watch.close()
 
 
+@pytest.mark.slow
 def test_declarations_and_tokens() -> None:
     with opened() as own, connected("client", own) as client:
         watch, anyone = NetworkWatch(own), HttpClient(own, "127.0.0.1")

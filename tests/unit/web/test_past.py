@@ -64,6 +64,7 @@ def test_a_range_newest_last(server: HttpServer) -> None:
     assert ([sample["value"]["json"]["x"] for sample in cut["samples"]], cut["truncated"]) == ([7, 8, 9], True)
 
 
+@pytest.mark.slow
 def test_the_value_at_an_instant(server: HttpServer) -> None:
     found = past_of(server, "past/at", key="demo/json", time=at(4.5)).json
     assert (found["value"]["json"]["x"], found["kind"]) == (4, "PUT")
@@ -74,6 +75,7 @@ def test_the_value_at_an_instant(server: HttpServer) -> None:
     assert (missing.status, missing.error) == (404, "no storage has a value of 'demo/json' up to that time")
 
 
+@pytest.mark.slow
 def test_times_are_those_of_time_queries(server: HttpServer) -> None:
     for time in ("now()", "now(-2m)", "now(-1h)", "2024-07-01T14:00:09+02:00", "2024-07-01T12:00:09.000000001Z"):
         found = past_of(server, "past/at", key="demo/json", time=time)
@@ -99,6 +101,7 @@ DENY_SECRET = {
 }
 
 
+@pytest.mark.slow
 def test_recorded_keys() -> None:
     with opened() as session, serving(session, sql=Tables(latest=LATEST)) as server:
         everything = ["a/first", "a/it's", "b/second", "secret/key"]

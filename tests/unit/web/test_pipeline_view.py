@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.unit.web.lakes import Flow, Tables, status
 from tests.unit.web.served import ask, context_of, opened, serving
 from tests.waiting import until
@@ -31,6 +33,7 @@ def test_batches_are_what_counts_grow_by() -> None:
     assert history.of("elsewhere") == []
 
 
+@pytest.mark.slow
 def test_the_page_is_told() -> None:
     with opened() as session, serving(session, Flow(), Tables()) as server:
         assert until(lambda: context_of(server).overview.status)

@@ -186,6 +186,7 @@ def test_a_stream_ends_with_its_client(session: Session, rest: RestServer) -> No
     assert until(lambda: not publisher.matching_status.matching)
 
 
+@pytest.mark.slow
 def test_a_stream_ends_when_events_stay_unread(
     session: Session, rest: RestServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +242,7 @@ def test_urls() -> None:
     assert url_of(("::", 1)) == "http://[::]:1"
 
 
+@pytest.mark.slow
 def test_access_control_applies_to_clients() -> None:
     """Everything under shut/ is denied as it comes in; replies and publications on half/b as they go out."""
     rules = [
@@ -290,6 +292,7 @@ def test_access_control_applies_to_clients() -> None:
     assert heard == ["PUT open/a", "DELETE open/a", "PUT half/b", "PUT half/c"]
 
 
+@pytest.mark.slow
 def test_https(session: Session, tmp_path: Path) -> None:
     authority = trustme.CA()
     issued = authority.issue_cert("localhost", "127.0.0.1")

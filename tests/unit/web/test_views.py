@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.unit.web.served import ask, opened, serving
 from tests.waiting import until
 
 
+@pytest.mark.slow
 def test_keys_are_collected_from_the_first_request_on() -> None:
     with opened() as session, serving(session) as server:
         assert ask(server, "/_api/keys?key_expr=demo/**").json == {"rows": [], "total": 0, "truncated": False}

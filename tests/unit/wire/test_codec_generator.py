@@ -42,6 +42,7 @@ def field(cls: type[Message], name: str) -> WireField:
 # -- the module ---
 
 
+@pytest.mark.slow
 def test_the_codec_is_what_the_declarations_say() -> None:
     assert Path(codec_generator.__file__).with_name("codec.py").read_text() == formatted(generate())
 

@@ -48,6 +48,7 @@ def check_whole(found: Trace, data: bytes) -> None:
         check_whole(child, data)
 
 
+@pytest.mark.slow
 @given(scouting())
 @examples(40)
 def test_accounts_for_every_byte_of_scouting(message: Message) -> None:
@@ -77,6 +78,7 @@ def test_accounts_for_every_byte_of_network(message: Message) -> None:
     check_whole(found, data)
 
 
+@pytest.mark.slow
 def test_reads_one_message_after_the_other() -> None:
     found, error = trace("network", PUSH + PUSH)
     assert error is None
@@ -108,6 +110,7 @@ def test_no_bytes_are_no_message() -> None:
     assert str(trace("network", b"")[1]) == "expected a byte at byte 0, found the end"
 
 
+@pytest.mark.slow
 @given(link_states())
 @examples(20)
 def test_looks_into_link_states(entries: tuple[LinkState, ...]) -> None:

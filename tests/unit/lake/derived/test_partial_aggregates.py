@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.lake_samples import numbered
 from tests.lake_tables import put_in
 from zenspark.lake.derived.partial_aggregates import iterate_partials
@@ -12,6 +14,7 @@ from zenspark.lake.pending_rows import OffsetRanges
 from zenspark.spark.lake import Lake
 
 
+@pytest.mark.slow
 def test_partial_aggregate_skips_rows_refreshed_before(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     put_in(lake, numbered([{} for _ in range(1000)], 0, "r"))

@@ -42,6 +42,7 @@ def refresh_latest(lake: Lake, end: int) -> None:
     state.commit(Transaction(add=files, app_versions=marks))
 
 
+@pytest.mark.slow
 def test_rows_of_the_state_and_pending_rows_are_merged(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     put_in(lake, numbered([{"key": "a", "kind": "PUT"}, {"key": "b", "kind": "PUT"}], 0, "r"))
@@ -52,6 +53,7 @@ def test_rows_of_the_state_and_pending_rows_are_merged(tmp_path: Path) -> None:
     assert not is_published(lake, "latest")
 
 
+@pytest.mark.slow
 def test_a_row_that_another_tool_deleted_is_gone_and_its_key_falls_back(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     rows = [{"key": "a", "kind": "PUT"}, {"key": "a", "kind": "PUT"}, {"key": "b", "kind": "PUT"}]
@@ -62,6 +64,7 @@ def test_a_row_that_another_tool_deleted_is_gone_and_its_key_falls_back(tmp_path
     assert {key: row["offset"] for key, row in found.items()} == {"a": 0}
 
 
+@pytest.mark.slow
 def test_a_public_table_that_has_every_row_is_published(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     put_in(lake, numbered([{"key": "a", "kind": "PUT"}], 0, "r"))

@@ -152,6 +152,7 @@ def test_keep_alives_hold_a_silent_session_both_ways() -> None:
         assert bob.wait_payloads(1) == [b"alive"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("connects", [True, False])
 def test_silent_peer_is_closed_after_its_lease(connects: bool) -> None:
     left, right = link_pair()
@@ -227,6 +228,7 @@ def test_two_that_close_at_once_do_not_wait_for_each_other() -> None:
         assert time.monotonic() - start < PATIENCE / 2
 
 
+@pytest.mark.slow
 def test_close_ends_in_time_with_a_peer_that_is_stuck() -> None:
     with deaf(IMPATIENT) as (alice, _):
         fill(alice)

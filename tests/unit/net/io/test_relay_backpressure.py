@@ -86,6 +86,7 @@ def test_source_is_paused_while_the_target_is_backlogged(monkeypatch: pytest.Mon
         assert relay.behind._backlog < 2_000_000, "its source was held back"
 
 
+@pytest.mark.slow
 def test_droppable_publications_to_a_backlogged_target_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "BACKLOG_HIGH_WATER_BYTES", 100_000)
     relay = Relay(block=60.0)
@@ -99,6 +100,7 @@ def test_droppable_publications_to_a_backlogged_target_are_dropped(monkeypatch: 
         assert len(relay.target.heard.payloads) <= sum(sent) + 1
 
 
+@pytest.mark.slow
 def test_drops_are_counted_for_the_backlogged_target(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "BACKLOG_HIGH_WATER_BYTES", 100_000)
     relay = Relay(block=60.0)
@@ -209,6 +211,7 @@ def totals(relay: Relay) -> tuple[int, int]:
     return len(relay.target.heard.payloads), counted.dropped.get(DropReason.CONGESTION, 0)
 
 
+@pytest.mark.slow
 def test_unresponsive_target_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "BACKLOG_HIGH_WATER_BYTES", 100_000)
     relay = Relay(block=0.3)

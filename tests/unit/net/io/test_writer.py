@@ -115,6 +115,7 @@ def test_full_batch_already_written_by_the_loop_does_not_hold_back_later_message
         assert bob.wait_payloads(1) == [b"declared"]
 
 
+@pytest.mark.slow
 def test_blocked_publisher_continues_although_the_loop_is_busy() -> None:
     sent = [b"%d" % number + CHUNK for number in range(100)]
     with watched(TALKATIVE) as (alice, bob, _):
@@ -273,6 +274,7 @@ def test_rows_are_written_in_chunks_after_earlier_messages() -> None:
         assert bob.wait_payloads(1001) == [b"before", *MANY[:1000]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "offer", [Capabilities(), Capabilities(compression=True), Capabilities(qos=False), Capabilities(batch_size=512)]
 )
@@ -396,6 +398,7 @@ def test_block_first_waits_once_and_others_are_dropped() -> None:
         assert bob.wait_payloads(count + 2)[-1] == b"fourth"
 
 
+@pytest.mark.slow
 def test_unresponsive_peer_is_disconnected() -> None:
     with deaf(IMPATIENT) as (alice, _):
         fill(alice)
@@ -407,6 +410,7 @@ def test_unresponsive_peer_is_disconnected() -> None:
         assert not alice.driver.wait_until_drained(Congestion.BLOCK)
 
 
+@pytest.mark.slow
 def test_blocked_publisher_is_woken_when_the_session_ends() -> None:
     with deaf(WriterSettings(block_wait=60.0, close_linger=0.1)) as (alice, _):
         fill(alice)
@@ -496,6 +500,7 @@ def counted(alice: End) -> NeighbourCounters:
     return counters
 
 
+@pytest.mark.slow
 def test_drops_are_counted_by_reason() -> None:
     with deaf(IMPATIENT) as (alice, _):
         counters = counted(alice)
@@ -512,6 +517,7 @@ def test_drops_are_counted_by_reason() -> None:
         assert counters.totals.dropped == after_close, "there is no neighbour to count for after the end"
 
 
+@pytest.mark.slow
 def test_rows_that_are_dropped_are_counted() -> None:
     with deaf(QUICK) as (alice, _):
         counters = counted(alice)
@@ -563,6 +569,7 @@ def test_forwarded_rows_arrive_except_too_large_ones(low_latency: bool, caplog: 
         assert len(columns) == 3
 
 
+@pytest.mark.slow
 def test_nothing_is_passed_on_before_or_after_a_session() -> None:
     left, right = link_pair()
     end = End(left, opening())
@@ -614,6 +621,7 @@ def test_backlog_of_forwarded_rows_is_bounded() -> None:
         assert relay.lane >= 0, "the rest was not even written"
 
 
+@pytest.mark.slow
 def test_a_put_that_waits_can_be_interrupted_at_any_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     def contend() -> None:
         while not done.is_set():

@@ -57,6 +57,7 @@ def test_no_time_is_no_attempt(server: socket.socket) -> None:
         connect_socket(at(server), time.monotonic() - 1)
 
 
+@pytest.mark.slow
 def test_an_address_that_swallows_everything_does_not_take_the_time_of_the_next(
     monkeypatch: pytest.MonkeyPatch, server: socket.socket
 ) -> None:

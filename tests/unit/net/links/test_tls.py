@@ -141,6 +141,7 @@ def test_data_arrives_in_both_directions_at_once(server: str, trust: str) -> Non
         assert received() == back
 
 
+@pytest.mark.slow
 def test_a_full_link_goes_on_where_it_stopped(server: str, trust: str) -> None:
     chunk = bytes(range(250)) * 400
     with joined(server, trust) as (left, right):
@@ -231,6 +232,7 @@ def test_the_other_side_leaves_at_once(listener: Listener) -> None:
         link.establish(PATIENCE)
 
 
+@pytest.mark.slow
 def test_silence_is_not_waited_for_longer_than_agreed(listener: Listener) -> None:
     with raw_connection(listener), contextlib.closing(arrived(listener)) as link:
         assert not link.is_established
@@ -240,6 +242,7 @@ def test_silence_is_not_waited_for_longer_than_agreed(listener: Listener) -> Non
         assert time.monotonic() - started < PATIENCE
 
 
+@pytest.mark.slow
 def test_drops_of_bytes_do_not_prolong_it(listener: Listener) -> None:
     """A peer that sends a byte now and then is given no more time than one that sends nothing."""
     hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500)
@@ -371,6 +374,7 @@ def test_bad_certificates_are_named(certificates: Certificates, tmp_path: Path, 
     assert "tls/127.0.0.1:0" in str(refused.value)
 
 
+@pytest.mark.slow
 def test_missing_certificate_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="no connect_certificate"):
         client_context(Endpoint.parse("tls/a:1#enable_mtls=true"))

@@ -247,6 +247,7 @@ def test_garbage_ends_the_link(client: RawClient, link: Link) -> None:
         receive(link)
 
 
+@pytest.mark.slow
 def test_peer_that_pings_and_does_not_read_is_disconnected(client: RawClient, link: Link) -> None:
     fill(link, bytes(60_000))
     client.socket.setblocking(False)
@@ -319,6 +320,7 @@ def test_headers_without_end_are_not_collected(listener: Listener) -> None:
             link.establish(PATIENCE)
 
 
+@pytest.mark.slow
 def test_silence_is_not_waited_for_longer_than_agreed(listener: Listener) -> None:
     with raw_connection(listener) as raw, contextlib.closing(arrived(listener)) as link:
         raw.sendall(REQUEST)

@@ -69,6 +69,7 @@ def test_a_connector_tells_why_there_is_no_session() -> None:
         until(lambda: "refused" in str(connector.problem))
 
 
+@pytest.mark.slow
 def test_the_waits_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     alice = TestNode(A)
     with nodes(alice):

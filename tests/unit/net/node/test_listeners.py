@@ -84,6 +84,7 @@ def test_accept_is_retried_when_out_of_descriptors(monkeypatch: pytest.MonkeyPat
         bob.wait_for(A)
 
 
+@pytest.mark.slow
 def test_connections_wait_while_accepting_is_paused() -> None:
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):

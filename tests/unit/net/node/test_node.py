@@ -65,6 +65,7 @@ def test_connect_to_unreachable_endpoint_raises_link_error() -> None:
             call(alice, Endpoint.parse(f"tcp/127.0.0.1:{port}"))
 
 
+@pytest.mark.slow
 def test_close_returns_although_a_peer_is_stuck() -> None:
     alice, bob = TestNode(A, limits=NodeLimits(writer=QUICK)), TestNode(B)
     with nodes(alice, bob):
@@ -82,6 +83,7 @@ def test_close_returns_although_a_peer_is_stuck() -> None:
         assert time.monotonic() - start < 5.0
 
 
+@pytest.mark.slow
 def test_close_ends_pending_links_of_both_sides() -> None:
     alice = TestNode(A)
     with socket.create_server(("127.0.0.1", 0)) as deaf, raw(alice.place()) as silent:

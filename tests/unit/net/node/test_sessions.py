@@ -212,12 +212,14 @@ def test_own_attempt_is_closed_when_an_inbound_session_opened_meanwhile() -> Non
         alice.wait_for(B)
 
 
+@pytest.mark.slow
 def test_inbound_link_without_data_is_closed_after_accept_timeout() -> None:
     bob = TestNode(B, limits=NodeLimits(accept_timeout=0.1, writer=QUICK))
     with nodes(bob), raw(bob.place()) as silent:
         assert is_at_end(silent)
 
 
+@pytest.mark.slow
 def test_slow_inbound_handshake_does_not_extend_accept_timeout() -> None:
     bob = TestNode(B, limits=NodeLimits(accept_timeout=0.2, writer=QUICK))
     with nodes(bob), raw(bob.place()) as slow:
@@ -267,6 +269,7 @@ def test_pending_limit_of_zero_closes_every_inbound_link() -> None:
         assert is_at_end(first)
 
 
+@pytest.mark.slow
 def test_own_attempt_without_reply_is_closed_after_open_timeout() -> None:
     alice = TestNode(A, limits=NodeLimits(open_timeout=0.2, writer=QUICK))
     with nodes(alice), socket.create_server(("127.0.0.1", 0)) as deaf:

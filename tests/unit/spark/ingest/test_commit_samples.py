@@ -20,7 +20,7 @@ from zenspark.errors import CorruptJournal, LakeError
 from zenspark.journal import Journal, Slice
 from zenspark.lake import quarantine
 from zenspark.lake.parquet_files import DataFile
-from zenspark.lake.quarantine import SalvageResult
+from zenspark.lake.quarantine import SliceResult
 from zenspark.lake.specs import JOURNAL_SCHEMA
 from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.ingest import commit_samples
@@ -52,7 +52,7 @@ def test_an_error_of_a_task_is_its_result(tmp_path: Path) -> None:
     part = Slice("j", "robot", "samples", 0, 1, 0)
 
     def fail(error: Exception) -> TaskFailure:
-        def write(_: Slice) -> SalvageResult:
+        def write(_: Slice) -> SliceResult:
             raise error
 
         found = run_task(write, part)
@@ -65,7 +65,7 @@ def test_an_error_of_a_task_is_its_result(tmp_path: Path) -> None:
     assert fail(CorruptJournal("j", 0, "a block")).is_data
     assert fail(pa.ArrowInvalid("no")).is_data
     assert not fail(MemoryError()).is_data
-    assert run_task(lambda _: SalvageResult([], []), part) == SalvageResult([], [])
+    assert run_task(lambda _: SliceResult([], []), part) == SliceResult([], [])
 
 
 def test_rows_that_another_recorder_has_brought_in_are_left_out(tmp_path: Path) -> None:
@@ -97,6 +97,7 @@ def written(lake: Lake, path: str) -> WrittenFiles:
     return writer_for(lake)._write_slices(NO_SPARK, source.slices(0, source.latest(), 2), 0)
 
 
+@pytest.mark.slow
 def test_poisoned_block_is_quarantined_and_the_rest_is_written(lake: Lake, tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 2000)
     poison(Path(path), 3)
@@ -105,6 +106,7 @@ def test_poisoned_block_is_quarantined_and_the_rest_is_written(lake: Lake, tmp_p
     assert [(item.start, item.end, item.is_damaged) for item in found.quarantined] == [(300, 400, True)]
 
 
+@pytest.mark.slow
 def test_intact_blocks_that_all_fail_are_not_quarantined(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

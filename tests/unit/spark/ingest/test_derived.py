@@ -69,6 +69,7 @@ def test_refresh_counts_every_row_once(lake: Lake, spark: SparkSession) -> None:
     assert lake.state_table("traffic").app_version(SAMPLES_VERSION) == lake.table("samples").version
 
 
+@pytest.mark.slow
 def test_refresh_reads_only_newer_files(lake: Lake, spark: SparkSession) -> None:
     put_in(lake, numbered([{}] * 10, 0, "r"))
     refresh(lake, spark)
@@ -129,6 +130,7 @@ def test_rows_that_leave_quarantine_count_once_and_the_others_too(lake: Lake, sp
     assert_published(lake, rows)
 
 
+@pytest.mark.slow
 def test_rows_that_another_tool_put_together_count_once(lake: Lake, spark: SparkSession) -> None:
     put_in(lake, numbered([{}] * 10, 0, "r") + numbered([{}] * 10, 0, "s"))
     refresh(lake, spark)
@@ -141,6 +143,7 @@ def test_rows_that_another_tool_put_together_count_once(lake: Lake, spark: Spark
     assert messages(lake) == 40
 
 
+@pytest.mark.slow
 def test_rows_that_another_tool_inserted_are_ignored(lake: Lake, spark: SparkSession) -> None:
     put_in(lake, numbered([{}] * 10, 0, "r"))
     foreign: Row = {"key": "fleet/foreign", "received_at": EPOCH, "day": 19675, "prefix": "fleet"}
@@ -152,6 +155,7 @@ def test_rows_that_another_tool_inserted_are_ignored(lake: Lake, spark: SparkSes
     assert_published(lake, numbered([{}] * 10, 0, "r"))
 
 
+@pytest.mark.slow
 def test_a_column_that_another_tool_added_does_no_harm(lake: Lake, spark: SparkSession) -> None:
     put_in(lake, numbered([{}] * 10, 0, "r"))
     lake.refresh(spark)
@@ -193,6 +197,7 @@ def test_unpublished_files_are_not_merged(lake: Lake, spark: SparkSession) -> No
         assert lake.derived("traffic").merge(spark, lake.table("traffic").app_version(STATE_VERSION))
 
 
+@pytest.mark.slow
 def test_a_rebuild_has_what_is_in_samples_now(lake: Lake, spark: SparkSession) -> None:
     rows = numbered([{"key": "a"}, {"key": "b"}], 0, "r")
     put_in(lake, rows[:1])
@@ -210,6 +215,7 @@ def test_a_rebuild_has_what_is_in_samples_now(lake: Lake, spark: SparkSession) -
     assert not refresh(lake, spark)
 
 
+@pytest.mark.slow
 def test_deletes_are_forgotten_a_day_later_by_a_merge_of_everything(lake: Lake, spark: SparkSession) -> None:
     assert TOMBSTONE_TTL.days == 1
 
@@ -228,6 +234,7 @@ def test_deletes_are_forgotten_a_day_later_by_a_merge_of_everything(lake: Lake, 
     assert sorted(key for batch in batches for key in batch["key"].to_pylist()) == ["behind", "late"]
 
 
+@pytest.mark.slow
 def test_marks_of_a_state_are_no_recorders(lake: Lake, spark: SparkSession) -> None:
     put_in(lake, numbered([{}], 0, "r"))
     lake.refresh(spark)
@@ -237,6 +244,7 @@ def test_marks_of_a_state_are_no_recorders(lake: Lake, spark: SparkSession) -> N
     assert lake.state_table("traffic").app_version(ERASED_VERSION) is None
 
 
+@pytest.mark.slow
 def test_newest_candidates_are_readable_without_spark(lake: Lake, spark: SparkSession) -> None:
     put_in(lake, numbered([{"key": "a"}, {"key": "b"}], 0, "r"))
     lake.refresh(spark)

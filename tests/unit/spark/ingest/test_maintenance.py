@@ -87,6 +87,7 @@ def test_when_a_day_is_over_everything_small_in_it_is_put_together() -> None:
     assert compaction_groups([file("alone", 10)], True) == []
 
 
+@pytest.mark.slow
 def test_a_row_is_rewritten_once_per_tier() -> None:
     """Simulated: files of one second each for a day; how often each byte is written again."""
     live: list[DataFile] = []
@@ -180,6 +181,7 @@ def test_bytes_are_kept_file_by_file_the_newest_of_a_day_longest() -> None:
     assert ([each.path for each in whole], partly) == (["at1", "at2"], [])
 
 
+@pytest.mark.slow
 def test_poses_are_kept_for_ever_and_images_for_a_week(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     keys = ["fleet/a/pose", "fleet/a/camera", "fleet/b/log", "fleet/b/camera"]

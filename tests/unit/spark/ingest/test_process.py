@@ -188,7 +188,14 @@ def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
 def test_process_ingests_reports_and_drains(running: Running) -> None:
     running.plan.starts.put("start")
     assert running.report(ProgressReport) == ProgressReport(
-        reached={"robot": 10}, rows=7, bytes=100, batches=2, batch_seconds=0.5, quarantined=1, duplicates=1, lost=1
+        committed_offsets={"robot": 10},
+        rows=7,
+        bytes=100,
+        batches=2,
+        batch_seconds=0.5,
+        quarantined=1,
+        duplicates=1,
+        lost=1,
     )
     running.send(Drain())
     assert running.report() == Drained()

@@ -34,7 +34,7 @@ def test_an_order_is_a_line_and_back(order: Command) -> None:
         Alive(),
         Started("http://127.0.0.1:4040"),
         Waiting("recorder robot is being ingested"),
-        ProgressReport(reached={"robot": 5}, rows=5, batches=1, batch_seconds=0.5, maintenance="two\nlines"),
+        ProgressReport(committed_offsets={"robot": 5}, rows=5, batches=1, batch_seconds=0.5, maintenance="two\nlines"),
         Failed("no space"),
         Drained(),
         SqlResult(1, b"\x00\xff"),

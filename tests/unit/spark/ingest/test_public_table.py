@@ -130,6 +130,7 @@ def test_only_files_whose_keys_changed_are_written_anew(lake: Lake, spark: Spark
         assert_published(lake, [*rows, *numbered([put("k/05$*", 3)], 102, "r")])
 
 
+@pytest.mark.slow
 def test_minutes_that_are_over_stay_in_their_files(lake: Lake, spark: SparkSession) -> None:
     with (
         patch.object(key_ranges, "SORTED_FILE_MEMORY_BYTES", 2000),
@@ -142,6 +143,7 @@ def test_minutes_that_are_over_stay_in_their_files(lake: Lake, spark: SparkSessi
         assert len(before - paths(lake, "traffic")) == 1
 
 
+@pytest.mark.slow
 def test_one_key_is_found_by_statistics(lake: Lake, spark: SparkSession) -> None:
     with patch.object(key_ranges, "SORTED_FILE_MEMORY_BYTES", 2000):
         bring(lake, spark, numbered([put(f"k/{number:03}", 1) for number in range(100)], 0, "r"))
@@ -150,6 +152,7 @@ def test_one_key_is_found_by_statistics(lake: Lake, spark: SparkSession) -> None
     assert all(greatest < least for (_, greatest), (least, _) in pairwise(limits))
 
 
+@pytest.mark.slow
 def test_nothing_is_committed_when_nothing_changed(lake: Lake, spark: SparkSession) -> None:
     assert bring(lake, spark, numbered([put("a", 1)], 0, "r")) > 0
     versions = [lake.table(name).version for name in PUBLIC]
@@ -166,6 +169,7 @@ def test_nothing_is_published_of_a_lake_without_samples(lake: Lake, spark: Spark
     assert [lake.table(name).version for name in PUBLIC] == versions
 
 
+@pytest.mark.slow
 def test_marks_have_the_end_offsets(lake: Lake, spark: SparkSession) -> None:
     bring(lake, spark, numbered([put("a", 1)], 0, "r"))
     put_in(lake, numbered([put("b", 1)], 1, "r"))
@@ -189,6 +193,7 @@ def test_other_tool_reads_and_optimizes_the_table(lake: Lake, spark: SparkSessio
     assert pl.read_delta(lake.table("latest").location.address).height == 101
 
 
+@pytest.mark.slow
 def test_a_public_table_that_was_removed_is_made_again(lake: Lake, spark: SparkSession) -> None:
     rows = numbered([put(f"k/{number}", 1) for number in range(10)], 0, "r")
     bring(lake, spark, rows)
@@ -198,6 +203,7 @@ def test_a_public_table_that_was_removed_is_made_again(lake: Lake, spark: SparkS
     assert_published(again, rows)
 
 
+@pytest.mark.slow
 def test_a_state_that_is_being_made_anew_is_not_published(lake: Lake, spark: SparkSession) -> None:
     rows = numbered([put(f"k/{number}", 1) for number in range(10)], 0, "r")
     bring(lake, spark, rows)
@@ -209,6 +215,7 @@ def test_a_state_that_is_being_made_anew_is_not_published(lake: Lake, spark: Spa
     assert_published(lake, rows)
 
 
+@pytest.mark.slow
 def test_after_a_rebuild_keys_that_are_gone_are_in_no_file(lake: Lake, spark: SparkSession) -> None:
     with (
         patch.object(key_ranges, "SORTED_FILE_MEMORY_BYTES", 2000),
@@ -224,6 +231,7 @@ def test_after_a_rebuild_keys_that_are_gone_are_in_no_file(lake: Lake, spark: Sp
     assert_published(lake, later)
 
 
+@pytest.mark.slow
 def test_times_of_the_log_can_be_compared_with_those_of_rows(lake: Lake, spark: SparkSession) -> None:
     bring(lake, spark, numbered([put("a", 1, received_at=90_000_000)], 0, "r"))
     (file,) = Lake(lake.location.address).table("traffic").files
@@ -231,7 +239,7 @@ def test_times_of_the_log_can_be_compared_with_those_of_rows(lake: Lake, spark: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(4, 12))])
 def test_it_equals_a_model_whatever_happens_before(lake: Lake, spark: SparkSession, seed: int) -> None:
     samples, dice = RandomSamples(seed), random.Random(-seed)
     with (

@@ -147,10 +147,14 @@ def test_the_end_of_a_pipeline_does_not_wait_for_the_next_try() -> None:
 def test_rows_are_counted_over_processes_by_their_offsets() -> None:
     totals = IngestTotals()
     assert (totals.rows, totals.bytes) == (0, 0)
-    totals.add(ProgressReport(reached={"a": 110, "b": 7}, rows=12, bytes=100, quarantined=3, duplicates=4, lost=2))
+    totals.add(
+        ProgressReport(committed_offsets={"a": 110, "b": 7}, rows=12, bytes=100, quarantined=3, duplicates=4, lost=2)
+    )
     assert (totals.rows, totals.bytes, totals.quarantined, totals.duplicates, totals.lost) == (12, 100, 3, 4, 2)
     totals.end_process()
-    totals.add(ProgressReport(reached={"a": 150, "b": 7}, rows=0))  # a batch of 40 rows was committed and not reported
+    totals.add(
+        ProgressReport(committed_offsets={"a": 150, "b": 7}, rows=0)
+    )  # a batch of 40 rows was committed and not reported
     assert (totals.rows, totals.bytes, totals.quarantined, totals.lost) == (52, 100, 3, 2)
-    totals.add(ProgressReport(reached={"a": 160, "b": 7}, rows=10, bytes=50))
+    totals.add(ProgressReport(committed_offsets={"a": 160, "b": 7}, rows=10, bytes=50))
     assert (totals.rows, totals.bytes) == (62, 150)

@@ -32,9 +32,9 @@ def send(**report):
 task = json.loads(sys.stdin.readline())
 print("a stack of Java", file=sys.stderr, flush=True)
 print("a library prints something", flush=True)
-reached = 0
+offset = 0
 def ingest():
-    global reached
+    global offset
     with open(task["journals"][0]) as file:
         words = file.read().split()
     if "java" in words:
@@ -45,15 +45,15 @@ def ingest():
         send(type="failed", cause="the disk is full")
         return
     send(type="started", ui="http://127.0.0.1:4040")
-    reached += 10
-    send(type="progress", reached={"robot": reached}, rows=10, batches=1)
+    offset += 10
+    send(type="progress", committed_offsets={"robot": offset}, rows=10, batches=1)
 ingest()
 for line in sys.stdin:
     order = json.loads(line)
     if order["type"] == "restart":
         ingest()
     elif order["type"] == "drain":
-        send(type="progress", reached={"robot": 100}, rows=100, batches=2)
+        send(type="progress", committed_offsets={"robot": 100}, rows=100, batches=2)
         send(type="drained")
         break
     elif order["query"] == "bad":
@@ -110,7 +110,7 @@ def stop_process(supervisor: IngestSupervisor, monkeypatch: pytest.MonkeyPatch) 
 
 def test_process_output_is_in_the_log(supervisor: IngestSupervisor, tmp_path: Path) -> None:
     status = in_state(supervisor, IngestState.INGESTING)
-    assert (status.rows, status.reached, status.problem, status.ui) == (
+    assert (status.rows, status.committed_offsets, status.problem, status.ui) == (
         10,
         {"robot": 10},
         None,
@@ -164,6 +164,7 @@ def test_drain_ingests_everything_and_ends(supervisor: IngestSupervisor) -> None
     assert supervisor.status().state is IngestState.ENDED
 
 
+@pytest.mark.slow
 def test_draining_gives_up_in_time(supervisor: IngestSupervisor, monkeypatch: pytest.MonkeyPatch) -> None:
     stop_process(supervisor, monkeypatch)
     assert not supervisor.drain(0.2)
@@ -177,6 +178,7 @@ def test_sql_query_returns_its_result_or_error(supervisor: IngestSupervisor) -> 
         supervisor.run_sql("bad")
 
 
+@pytest.mark.slow
 def test_a_query_is_not_waited_for_for_ever(supervisor: IngestSupervisor, monkeypatch: pytest.MonkeyPatch) -> None:
     stop_process(supervisor, monkeypatch)
     with pytest.raises(LakeError, match="no result within"):

@@ -37,7 +37,9 @@ class FakeSupervisor:
     def drain(self, timeout: float) -> bool:
         self.drained += 1
         if self.drains:
-            self.told = msgspec.structs.replace(self.told, reached=dict.fromkeys(self.told.reached, 100))
+            self.told = msgspec.structs.replace(
+                self.told, committed_offsets=dict.fromkeys(self.told.committed_offsets, 100)
+            )
         return self.drains
 
     def stop(self) -> None:
@@ -72,6 +74,7 @@ def test_each_lake_gets_the_journals_that_are_recorded_for_it(job: Job, tmp_path
     assert job._journals() == {str(tmp_path / "lake"): [tmp_path / "j"]}
 
 
+@pytest.mark.slow
 def test_job_records_replies_and_drains(job: Job) -> None:
     recorded(job, 100)
     job.check()
@@ -83,6 +86,7 @@ def test_job_records_replies_and_drains(job: Job) -> None:
         job.check()
 
 
+@pytest.mark.slow
 def test_publishers_that_connect_before_it_records_lose_nothing(tmp_path: Path) -> None:
     endpoint = unused()
     settings = [StorageSettings(name="a", key_exprs=("**",), journal=tmp_path / "j")]
@@ -104,6 +108,7 @@ def publish_ten(opening: Future[zenspark.Session]) -> None:
             session.put(f"a/{number}", str(number))
 
 
+@pytest.mark.slow
 def test_journal_keeps_rows_not_ingested(job: Job, tmp_path: Path) -> None:
     recorded(job, 10)
     reader = reader_name(str(tmp_path / "lake"))
@@ -113,25 +118,27 @@ def test_journal_keeps_rows_not_ingested(job: Job, tmp_path: Path) -> None:
     assert Journal(tmp_path / "j").committed(reader) == 7
 
 
+@pytest.mark.slow
 def test_waiting_and_lag_are_current_whatever_ingestion_does(job: Job, tmp_path: Path) -> None:
     name = recorded(job, 100)
     lake = str(tmp_path / "lake")
-    job.supervisors = {lake: FakeSupervisor(ingest_status(lake=lake, state=IngestState.STARTING, reached={}))}  # type: ignore[dict-item]
+    job.supervisors = {lake: FakeSupervisor(ingest_status(lake=lake, state=IngestState.STARTING, committed_offsets={}))}  # type: ignore[dict-item]
     waiting = job.status().waiting
     assert waiting.rows == 100
     assert eventually(lambda: job.status().waiting.seconds > waiting.seconds)
-    job.supervisors = {lake: FakeSupervisor(ingest_status(lake=lake, reached={name: 60}))}  # type: ignore[dict-item]
+    job.supervisors = {lake: FakeSupervisor(ingest_status(lake=lake, committed_offsets={name: 60}))}  # type: ignore[dict-item]
     assert job.status().waiting.rows == 40
-    job.supervisors = {lake: FakeSupervisor(ingest_status(lake=lake, reached={name: 100}))}  # type: ignore[dict-item]
+    job.supervisors = {lake: FakeSupervisor(ingest_status(lake=lake, committed_offsets={name: 100}))}  # type: ignore[dict-item]
     assert (job.status().waiting.rows, job.status().waiting.seconds) == (0, 0.0)
     assert job.settle(0.0)
 
 
+@pytest.mark.slow
 def test_failed_ingestion_does_not_end_the_job(job: Job, tmp_path: Path) -> None:
     name = recorded(job, 100)
     lake = str(tmp_path / "lake")
     failed = ingest_status(
-        lake=lake, state=IngestState.FAILED, cause="no space", retry_seconds=5.0, reached={name: 60}, lost=3
+        lake=lake, state=IngestState.FAILED, cause="no space", retry_seconds=5.0, committed_offsets={name: 60}, lost=3
     )
     found = FakeSupervisor(failed, drains=False)
     job.supervisors = {lake: found}  # type: ignore[dict-item]
@@ -143,10 +150,11 @@ def test_failed_ingestion_does_not_end_the_job(job: Job, tmp_path: Path) -> None
     assert found.drained == 1
 
 
+@pytest.mark.slow
 def test_drain_ends_when_everything_is_ingested(job: Job, tmp_path: Path) -> None:
     name = recorded(job, 100)
     lake = str(tmp_path / "lake")
-    found = FakeSupervisor(ingest_status(lake=lake, reached={name: 60}))
+    found = FakeSupervisor(ingest_status(lake=lake, committed_offsets={name: 60}))
     job.supervisors = {lake: found}  # type: ignore[dict-item]
     assert job.drain(1.0)
     assert found.drained == 1
@@ -155,7 +163,7 @@ def test_drain_ends_when_everything_is_ingested(job: Job, tmp_path: Path) -> Non
 def test_drain_does_not_wait_for_spark_without_backlog(job: Job, tmp_path: Path) -> None:
     recorded(job, 0)
     lake = str(tmp_path / "lake")
-    found = FakeSupervisor(ingest_status(lake=lake, state=IngestState.STARTING, reached={}))
+    found = FakeSupervisor(ingest_status(lake=lake, state=IngestState.STARTING, committed_offsets={}))
     job.supervisors = {lake: found}  # type: ignore[dict-item]
     assert job.drain(60.0)
     assert found.drained == 0
@@ -168,6 +176,7 @@ def test_ingest_log_is_beside_the_journal(job: Job, tmp_path: Path) -> None:
     assert job._log_file(tmp_path / "j") == tmp_path / "j" / "_logs" / "ingest-2.log"
 
 
+@pytest.mark.slow
 def test_the_status_is_in_the_admin_space(job: Job) -> None:
     recorded(job, 10)
     root = f"@/{job.session.zid()}/peer/zenspark"

@@ -22,7 +22,7 @@ def ingest_status(**given: object) -> IngestStatus:
         bytes=100,
         batch_seconds=0.5,
         running_seconds=None,
-        reached={"robot": 7},
+        committed_offsets={"robot": 7},
         quarantined=0,
         duplicates=0,
         lost=0,

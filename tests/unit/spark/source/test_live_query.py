@@ -112,6 +112,7 @@ def test_error_reply_fails_the_query() -> None:
         rows(endpoint, "a")
 
 
+@pytest.mark.slow
 def test_many_selectors_share_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
     sessions: list[Session] = []
 
@@ -149,6 +150,7 @@ def test_slow_selector_does_not_delay_others() -> None:
         assert sorted(row["key"] for row in rows(endpoint, *wanted)) == sorted(wanted)
 
 
+@pytest.mark.slow
 def test_no_final_reply_in_time_is_not_an_error_of_a_queryable() -> None:
     held: list[Query] = []
 
@@ -184,6 +186,7 @@ def test_timeout_names_session_or_router() -> None:
     assert (row["kind"], row["error"]) == ("TIMEOUT", "timed out: a router received no final reply from ab")
 
 
+@pytest.mark.slow
 def test_task_that_ends_early_releases_pending_replies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_query, "MAX_BACKLOG_REPLIES", 1)
 

@@ -19,6 +19,7 @@ def options(path: Path, **more: str) -> StreamOptions:
     return StreamOptions.of({"journal": str(path), "subscribe": '["a/**", "b"]', **more})
 
 
+@pytest.mark.slow
 def test_publications_are_in_the_journal(tmp_path: Path) -> None:
     endpoint = unused()
     stream = ZenohStreamReader(options(tmp_path / "j", listen=endpoint, reader="me"))
@@ -46,6 +47,7 @@ def test_a_stream_that_cannot_connect_lets_go_of_the_journal(tmp_path: Path) -> 
     JournalWriter(tmp_path / "j").close()
 
 
+@pytest.mark.slow
 def test_the_writer_waits_for_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = JournalWriter(tmp_path / "j")
     threading.Timer(0.2, before.close).start()
