@@ -15,10 +15,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # More processes than cores, because tests beside other nodes mostly wait for them; one that is done takes over tests of another.
 WORKERS := 4
-SUITE := pytest -m "not (spark or browser or soak)"
+SUITE := pytest -m "not (spark or browser or soak or nightly)"
 PYTEST := $(SUITE) -n $(WORKERS) --dist worksteal
-UNIT := pytest -m "not (slow or spark or browser or soak)" -n $(WORKERS) --dist worksteal
-SPARK := pytest -m "spark and not soak"
+# One process per core: unit tests that wait are marked slow. Each process collects all tests, so more would cost more.
+UNIT := pytest -m "not (slow or spark or browser or soak or nightly)" -n 2 --dist worksteal -o faulthandler_timeout=0
+SPARK := pytest -m "spark and not (soak or nightly)"
+# What is too long for every change: more kills, seeds, rows and machines.
+NIGHTLY := pytest -m nightly -n 2 --dist worksteal
 # Two processes have the tests that share a Spark, the third those that start their own; load is measured alone.
 SPARK_TESTS := $(SPARK) -n 3 --dist loadgroup tests/spark tests/world --deselect tests/world/test_soak.py
 LOAD_TEST := $(SPARK) tests/world/test_soak.py
@@ -48,6 +51,7 @@ LINKED := $(VENV)/.linked
 COMPILED := build/.compiled
 PAGE := build/.page
 CLASSES := build/spark-classes.jsa
+REWRITTEN := build/.rewritten
 
 .PHONY: help
 help: ## list the targets (make alone does this)
@@ -65,7 +69,7 @@ run: $(COMPILED) $(PAGE) ## the demo with its page, until Ctrl-C; where the outp
 .PHONY: test
 test: ## all tests that take minutes, compiled, then those of compiled modules again, interpreted
 	@$(MAKE) --no-print-directory --jobs 2 setup chromium
-	@$(MAKE) --no-print-directory $(CLASSES)
+	@$(MAKE) --no-print-directory --jobs 2 $(CLASSES) $(REWRITTEN)
 	$(BIN)/python -m $(PYTEST)
 	$(BIN)/python -m $(SPARK_TESTS)
 	$(BIN)/python -m $(LOAD_TEST)
@@ -144,6 +148,12 @@ classes: $(CLASSES) ## write the archive of Java classes with which the Spark of
 $(CLASSES): requirements-dev.lock | setup
 	@echo "build: archive of Java classes"
 	@$(BIN)/python -m tests.spark.write_class_archive
+
+# Pytest keeps rewritten tests as bytecode: written by one process here, or else by each that runs tests. What fails is left to these.
+$(REWRITTEN): | setup
+	@echo "build: bytecode of the tests"
+	@$(BIN)/python -m pytest --collect-only --quiet tests >/dev/null || true
+	@touch $@
 
 # Chromium of the system's packages, where it is absent and can be installed; the tests say so where it cannot.
 .PHONY: chromium
@@ -230,7 +240,7 @@ mutations: setup ## violate every conformance row, or change code at random: mak
 	  $(if $(SECONDS),--seconds $(SECONDS))
 
 .PHONY: unit
-unit: setup ## the unit tests that take less than a minute together: no other implementation, no Spark
+unit: setup $(REWRITTEN) ## the unit tests that take less than a minute together: no other implementation, no Spark
 	$(BIN)/python -m $(UNIT) tests/unit
 
 .PHONY: test-pure
@@ -242,14 +252,19 @@ spark: setup classes ## only the tests that start Spark
 	$(BIN)/python -m $(SPARK_TESTS)
 	$(BIN)/python -m $(LOAD_TEST)
 
+.PHONY: nightly
+nightly: setup classes ## the tests that are too long for every change: a cluster, S3 that fails, kills, more seeds and rows, two minutes of load
+	$(BIN)/python -m $(NIGHTLY)
+	ZENSPARK_SOAK_SECONDS=120 $(BIN)/python -m $(LOAD_TEST)
+
 .PHONY: crashes
 crashes: setup classes ## kill recorder, driver and executors twenty times each; about a quarter of an hour
-	ZENSPARK_CRASHES=20 $(BIN)/python -m $(SPARK) tests/spark/test_crashes.py
+	ZENSPARK_CRASHES=20 $(BIN)/python -m pytest -m spark tests/spark/test_crashes.py
 
 .PHONY: world
 world: setup classes ## traffic, crashes and foreign tools drawn from seeds, for an hour: make world [SECONDS=3600] [SEED=3]
 	ZENSPARK_WORLD_SECONDS=$(or $(SECONDS),3600) ZENSPARK_WORLD_SEED=$(or $(SEED),3) \
-	  $(BIN)/python -m $(SPARK) -s -o faulthandler_timeout=0 tests/world --deselect tests/world/test_soak.py
+	  $(BIN)/python -m pytest -m "spark and not soak" -s -o faulthandler_timeout=0 tests/world --deselect tests/world/test_soak.py
 
 .PHONY: soak
 soak: soak-network soak-pipeline ## both of these, one after the other

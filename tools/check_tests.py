@@ -3,10 +3,14 @@
 Prints each file that has no partner and exits 1 if there is one. Leading and trailing underscores do not
 count: `__init__.py` belongs to `test_init.py`, `_build.py` to `test_build.py`. A generated file or an
 `__init__.py` that only re-exports names may have a test but needs none.
+
+Tests of one source that would be too long for one file are divided by subject: `test_router_queries.py`, beside
+`test_router.py`, belongs to `router.py` unless there is a `router_queries.py`.
 """
 
 import ast
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -17,7 +21,7 @@ OTHERS = frozenset({"pyspark_zenoh"})
 
 def orphans(sources: Path, tests: Path, apart: frozenset[str] = frozenset()) -> list[str]:
     """Says for every file without a partner what is missing; folders of tests that are `apart` belong elsewhere."""
-    partners = {partner_of(file.relative_to(sources)): file for file in sorted(sources.rglob("*.py"))}
+    partners = partners_in(sources)
     untested = [
         f"{file} has no test {tests / test}"
         for test, file in partners.items()
@@ -26,9 +30,28 @@ def orphans(sources: Path, tests: Path, apart: frozenset[str] = frozenset()) -> 
     homeless = [
         f"{test} tests no file under {sources}"
         for test in sorted(tests.rglob("test_*.py"))
-        if test.relative_to(tests) not in partners and test.relative_to(tests).parts[0] not in apart
+        if source_of(test.relative_to(tests), partners) is None and test.relative_to(tests).parts[0] not in apart
     ]
     return untested + homeless
+
+
+def files_testing(source: Path, sources: Path, tests: Path) -> list[Path]:
+    """Return the test files of a source, without those that belong to another source with a longer name."""
+    partners = partners_in(sources)
+    folder = tests / source.relative_to(sources).parent
+    return [test for test in sorted(folder.glob("test_*.py")) if source_of(test.relative_to(tests), partners) == source]
+
+
+def partners_in(sources: Path) -> dict[Path, Path]:
+    """Map the path that the test of each source has among the tests to that source."""
+    return {partner_of(file.relative_to(sources)): file for file in sorted(sources.rglob("*.py"))}
+
+
+def source_of(test: Path, partners: Mapping[Path, Path]) -> Path | None:
+    """Return the source that a test file is named after, whole or up to a subject; of several the longest name."""
+    words = test.stem.split("_")
+    names = (test.with_name(f"{'_'.join(words[:count])}.py") for count in range(len(words), 1, -1))
+    return next((partners[name] for name in names if name in partners), None)
 
 
 def partner_of(source: Path) -> Path:

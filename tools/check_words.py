@@ -8,7 +8,7 @@ Prints each violation with its place and exits 1 if there is one:
 - a module named by a bare gerund (`speaking.py`), unless it is a term of the field listed in `TERMS`;
 - a string or comment with an actor that is none ("somebody", "whoever"): docstrings, logs and help texts name the
   peer, the caller, the reader;
-- a file of more than `MAX_LINES` lines that is not generated.
+- a file of more than `MAX_LINES` lines that is not generated, also among tests, tools, benchmarks and fuzz targets.
 """
 
 import ast
@@ -23,6 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "zenspark"
 GENERATED = frozenset({"wire/codec.py"})
+BESIDE = ("tests", "tools", "bench", "fuzz")
+"""Folders beside the sources whose files are read by the same people: only their sizes are checked."""
 MAX_LINES = 800
 
 ASYNC_FORM = "the asyncio form of the class of the synchronous API"
@@ -139,6 +141,13 @@ def find_long_files(sources: Path) -> Iterator[str]:
             yield f"{name} has {lines} lines, more than {MAX_LINES}"
 
 
+def find_long_files_beside(root: Path) -> Iterator[str]:
+    """Name every file of tests, tools, benchmarks and fuzz targets that is too long to be read in one go."""
+    for folder in BESIDE:
+        for violation in find_long_files(root / folder):
+            yield f"{folder}/{violation}"
+
+
 def find_violations(sources: Path) -> list[str]:
     """Name everything that the vocabulary forbids."""
     checks = (find_shared_names, find_gerunds, find_vague_actors, find_long_files)
@@ -146,7 +155,7 @@ def find_violations(sources: Path) -> list[str]:
 
 
 def main() -> int:
-    violations = [*find_violations(SOURCES), *find_former_twins(SOURCES)]
+    violations = [*find_violations(SOURCES), *find_former_twins(SOURCES), *find_long_files_beside(ROOT)]
     for violation in violations:
         print(violation)
     return 1 if violations else 0

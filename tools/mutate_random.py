@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tools.check_tests import files_testing
 from tools.conformance import ROOT
 from tools.covering_tests import Coverage, Place, coverage_of, is_below, places
 from tools.mutants import Effort, Mutant, Outcome, Record, digest_of, resumed
@@ -200,13 +201,14 @@ class Choice:
     def stages(self, file: Path, place: Place, layer: Layer) -> tuple[tuple[str, ...], ...]:
         """Tests that run the place; if it runs before any test, also all others. Those of the file come first."""
         covering = self.coverage.of((SOURCES / file).as_posix(), place, layer.tests)
-        own = Path("tests/unit", file.with_name(f"test_{file.stem.strip('_')}.py")).as_posix()
+        files = files_testing(self.root / SOURCES / file, self.root / SOURCES, self.root / "tests/unit")
+        own = tuple(test.relative_to(self.root).as_posix() for test in files)
         found: list[tuple[str, ...]] = []
         if place.in_function:
-            near = [test for test in covering.tests if is_below(test, (own,))]
-            found += [tuple(near), tuple(test for test in covering.tests if not is_below(test, (own,)))]
+            near = [test for test in covering.tests if is_below(test, own)]
+            found += [tuple(near), tuple(test for test in covering.tests if not is_below(test, own))]
         if covering.before or not place.in_function:
-            found += [(own,) if (self.root / own).exists() else (), layer.tests]
+            found += [own, layer.tests]
         return tuple(stage for stage in found if stage)
 
     def with_whole_layer(self, mutant: Mutant) -> Mutant:
