@@ -176,8 +176,7 @@ LOCK = $(BIN)/python -m uv pip compile pyproject.toml --extra demo --group build
   --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet
 
 .PHONY: lock
-lock: | $(CREATED) ## write both lock files anew: the newest versions that pyproject.toml allows
-	@$(PIP) install uv
+lock: | $(INSTALLED) ## write both lock files anew: the newest versions that pyproject.toml allows
 	@$(LOCK) --group dev --output-file requirements-dev.lock --upgrade
 	@$(LOCK) --constraint requirements-dev.lock --output-file requirements.lock --upgrade
 

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tools.install_locked import PIN, main, report_progress
+from tools import install_locked
+from tools.install_locked import PIN, UV_ENTRY, main, report_progress
+
+ROOT = Path(__file__).resolve().parents[2]
 
 LINES = [
     "Collecting anyio==4.16.0 (from -r requirements.lock (line 1))\n",
@@ -33,11 +37,31 @@ def test_pip_that_fails_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "requirement" in capsys.readouterr().err.lower()
 
 
-def test_what_runs_is_installed_in_the_versions_that_are_tested() -> None:
-    root = Path(__file__).resolve().parents[2]
+def test_runtime_lock_is_a_subset_of_the_development_lock() -> None:
     run, tests = (
-        {line.split(" ")[0] for line in (root / name).read_text().splitlines() if PIN.match(line)}
+        {line.split(" ")[0] for line in (ROOT / name).read_text().splitlines() if PIN.match(line)}
         for name in ("requirements.lock", "requirements-dev.lock")
     )
     assert run <= tests
     assert not {"pytest", "mypy", "moto", "eclipse-zenoh"} & {pin.partition("==")[0] for pin in run}
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
+def test_lock_files_name_uv_with_its_hashes(name: str) -> None:
+    entry = UV_ENTRY.search((ROOT / name).read_text())
+    assert entry is not None
+    version, *hashes = entry[0].splitlines()
+    assert re.fullmatch(r"uv==\d+\.\d+\.\d+ \\", version)
+    assert len(hashes) > 5
+    assert all(re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}( \\)?", line) for line in hashes)
+
+
+def test_pip_installs_what_uv_cannot_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lock = tmp_path / "requirements.lock"
+    lock.write_text("# no packages\n")
+    monkeypatch.setattr(install_locked, "is_uv_installed", lambda _: True)
+    monkeypatch.setattr(install_locked, "UV", ["sh", "-c", "echo registry is not reached >&2; exit 1"])
+    assert main([str(lock)]) == 0
+    assert "uv failed, pip installs the packages: registry is not reached" in capsys.readouterr().out
