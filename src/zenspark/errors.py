@@ -27,7 +27,7 @@ class CloseReason(IntEnum):
 
     @property
     def closed_by_peer(self) -> str:
-        """Describe a CLOSE of the peer with this reason; GENERIC, of a normal goodbye, gives none."""
+        """Describe a CLOSE of the peer with this reason; GENERIC, the reason of a normal end, is left out."""
         return "closed by the peer" if self is CloseReason.GENERIC else f"closed by the peer: {self.text}"
 
 
@@ -135,6 +135,10 @@ class LinkError(ZError):
         return f"{self.endpoint}: {self.problem}"
 
 
+class ListenError(LinkError):
+    """This node cannot listen on an endpoint: it is in use, or not an address of this machine."""
+
+
 class EncodeError(UsageError):
     """A message cannot be encoded: message, field, and problem."""
 
@@ -203,7 +207,7 @@ class JournalLocked(JournalError):
 
 
 class JournalFull(JournalError):
-    """No space is left; unwritten rows are kept, and can be written when there is space."""
+    """The disk of a journal is full; unwritten rows are kept, and can be written when there is space."""
 
 
 class CorruptJournal(JournalError):

@@ -28,12 +28,12 @@ class PayloadArena:
         self._offsets, self._data = pa.py_buffer(offsets), pa.py_buffer(data)
         self.rows = 0
 
-    def add(self, spans: BinaryColumn) -> int:
+    def add(self, payloads: BinaryColumn) -> int:
         """Append payloads; returns their bytes, a negative number if they do not fit."""
         offsets, data = self._views
-        size: int = spans.append_to(offsets[self.rows :], data)
+        size: int = payloads.append_to(offsets[self.rows :], data)
         if size >= 0:
-            self.rows += spans.count
+            self.rows += payloads.count
         return size
 
     def payload(self, first: int, count: int) -> pa.Array:
@@ -57,23 +57,23 @@ class ArenaPool:
     def __init__(self) -> None:
         self.arena = PayloadArena(0, 0)
         self._size = MIN_ARENA_BYTES
-        self._begun = 0.0
+        self._begun_at = 0.0
 
-    def add(self, spans: BinaryColumn) -> int:
+    def add(self, payloads: BinaryColumn) -> int:
         """Append payloads, none of them null, to the current arena or to a new one; returns their bytes."""
-        size = self.arena.add(spans)
+        size = self.arena.add(payloads)
         if size < 0:
-            self._begin(spans.count, spans.measure())
-            size = self.arena.add(spans)
+            self._start_arena(payloads.count, payloads.measure())
+            size = self.arena.add(payloads)
         return size
 
-    def _begin(self, rows: int, size: int) -> None:
-        """Allocate an arena for at least so many rows and bytes, with room for more of the same size."""
+    def _start_arena(self, rows: int, size: int) -> None:
+        """Allocate an arena for at least `rows` rows and `size` bytes, with capacity for more of the same size."""
         now = time.monotonic()
-        lasted, self._begun = now - self._begun, now
+        lasted, self._begun_at = now - self._begun_at, now
         if lasted < GROW_BELOW_SECONDS:
             self._size = min(self._size * 2, MAX_ARENA_BYTES)
         elif lasted > SHRINK_ABOVE_SECONDS:
             self._size = max(self._size // 2, MIN_ARENA_BYTES)
-        times = max(self._size // max(size, rows), 1)
-        self.arena = PayloadArena(rows * times, max(size, self._size))
+        factor = max(self._size // max(size, rows), 1)
+        self.arena = PayloadArena(rows * factor, max(size, self._size))

@@ -29,7 +29,7 @@ MAX_CACHED_TEMPLATES = 100_000
 """Keys cached over all templates: more would let a publisher of ever new keys fill the memory."""
 MAX_CACHED_TEXT_CHARACTERS = 64
 """Characters of a text up to which a constant column of it is cached."""
-COLUMN_INDEX = {name: place for place, name in enumerate(SCHEMA.names)}
+COLUMN_INDEX = {name: position for position, name in enumerate(SCHEMA.names)}
 FIELDS = {field.name: field for field in SCHEMA}
 KIND_NAMES = {RowKind.PUT: "PUT", RowKind.DEL: "DELETE"}
 INDEX, NTP64, SN, RUN_END = pa.uint32(), pa.uint64(), pa.uint32(), pa.int32()
@@ -108,7 +108,8 @@ class RowChunk(msgspec.Struct, frozen=True):
 
     def split(self, rows: int) -> tuple[RowChunk, RowChunk]:
         """Return the first `rows` rows, and the others."""
-        return self._with(lambda array: array[:rows], self.arena), self._with(lambda array: array[rows:], self.arena)
+        head = self._map_columns(lambda array: array[:rows], self.arena)
+        return head, self._map_columns(lambda array: array[rows:], self.arena)
 
     def drop_unmatched(self) -> RowChunk:
         """Return only the rows that have a key."""
@@ -116,9 +117,9 @@ class RowChunk(msgspec.Struct, frozen=True):
             return self
         has_key = pa.array([values.key is not None for values in self.shared])
         mask = pa.repeat(has_key[0], self.num_rows) if self.index is None else has_key.take(self.index)
-        return self._with(lambda array: array.filter(mask))
+        return self._map_columns(lambda array: array.filter(mask))
 
-    def _with(self, change: Callable[[pa.Array], pa.Array], arena: PayloadArena | None = None) -> RowChunk:
+    def _map_columns(self, change: Callable[[pa.Array], pa.Array], arena: PayloadArena | None = None) -> RowChunk:
         columns = (self.index, self.payload, self.attachment, self.ntp64, self.sn)
         index, payload, attachment, ntp64, sn = (None if column is None else change(column) for column in columns)
         return RowChunk(self.shared, index, payload, attachment, ntp64, sn, self.received_at, self.size, arena)
@@ -193,21 +194,21 @@ class TemplateCache:
 
 
 def chunk_from_rows(
-    pushes: PushRun, keys: list[str | None], via: str, now_us: int, memory: TemplateCache, pool: ArenaPool | None = None
+    pushes: PushRun, keys: list[str | None], via: str, now_us: int, cache: TemplateCache, pool: ArenaPool | None = None
 ) -> RowChunk:
     """Make a chunk of the rows whose template has a key; payloads are copied unless the run owns its buffer."""
     columns = pushes.columns
-    where = slice(pushes.start, pushes.stop)
-    templates = memory.templates(pushes, via)
+    rows = slice(pushes.start, pushes.stop)
+    templates = cache.templates(pushes, via)
     distinct = set(templates)
     payload, size, arena = _payload_column(pushes, pool, all_put=all(template.is_put for template in distinct))
     chunk = RowChunk(
-        tuple(map(memory.values, templates, keys)),
-        None if len(keys) == 1 else _copy_column(columns.template_index[where], INDEX),
+        tuple(map(cache.values, templates, keys)),
+        None if len(keys) == 1 else _copy_column(columns.template_index[rows], INDEX),
         payload,
-        _pack_binary(columns.attachments(), where) if any(template.has_attachment for template in distinct) else None,
-        _copy_column(columns.timestamp[where], NTP64) if any(template.has_timestamp for template in distinct) else None,
-        _copy_column(columns.source_sns()[where], SN) if any(template.has_source for template in distinct) else None,
+        _pack_binary(columns.attachments(), rows) if any(template.has_attachment for template in distinct) else None,
+        _copy_column(columns.timestamp[rows], NTP64) if any(template.has_timestamp for template in distinct) else None,
+        _copy_column(columns.source_sns()[rows], SN) if any(template.has_source for template in distinct) else None,
         now_us,
         size,
         arena,
@@ -222,13 +223,13 @@ def _payload_column(
     columns = pushes.columns
     if pushes.owns_buffer and all_put:
         return _zero_copy_payload(columns), len(columns.data), None
-    spans = columns.payloads()
+    payloads = columns.payloads()
     if pool is None or not all_put:
-        payload = _pack_binary(spans, slice(pushes.start, pushes.stop))
+        payload = _pack_binary(payloads, slice(pushes.start, pushes.stop))
         return payload, payload.buffers()[2].size, None
-    size = pool.add(spans)
+    size = pool.add(payloads)
     arena = pool.arena
-    return arena.payload(arena.rows - spans.count + pushes.start, pushes.stop - pushes.start), size, arena
+    return arena.payload(arena.rows - payloads.count + pushes.start, pushes.stop - pushes.start), size, arena
 
 
 def _copy_column(view: memoryview, kind: pa.DataType) -> pa.Array:
@@ -242,11 +243,11 @@ def _zero_copy_payload(columns: PushColumns) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), 1, [None, bounds, pa.py_buffer(columns.data)])
 
 
-def _pack_binary(spans: BinaryColumn, where: slice) -> pa.Array:
-    packed = spans.pack()
+def _pack_binary(column: BinaryColumn, rows: slice) -> pa.Array:
+    packed = column.pack()
     validity = None if packed.validity is None else pa.py_buffer(packed.validity)
     buffers = [validity, pa.py_buffer(packed.offsets), pa.py_buffer(packed.data)]
-    return pa.Array.from_buffers(pa.binary(), spans.count, buffers, packed.null_count)[where]
+    return pa.Array.from_buffers(pa.binary(), column.count, buffers, packed.null_count)[rows]
 
 
 # -- to a record batch ---------------------------------------------------------------------------------------------
@@ -274,7 +275,7 @@ class ConcatenatedColumns(msgspec.Struct, frozen=True):
         """The distinct shared values by column."""
         return dict(zip(SharedValues._fields, zip(*self.shared, strict=True), strict=True))
 
-    def where_set(self, name: str, column: pa.Array | None) -> pa.Array | None:
+    def null_where_unset(self, name: str, column: pa.Array | None) -> pa.Array | None:
         """Return a column with null in the rows whose shared value `name` is not set."""
         is_set = [getattr(values, name) is not None for values in self.shared]
         if column is None or all(is_set):
@@ -286,13 +287,13 @@ class ConcatenatedColumns(msgspec.Struct, frozen=True):
 
 def concat_columns(chunks: Sequence[RowChunk]) -> ConcatenatedColumns:
     """Concatenate the columns of chunks, none of them empty."""
-    places: dict[SharedValues, int] = {}
+    positions: dict[SharedValues, int] = {}
     by_id = {id(values): values for chunk in chunks for values in chunk.shared}  # comparing each would take longer
-    numbers = {number: places.setdefault(values, len(places)) for number, values in by_id.items()}
+    numbers = {number: positions.setdefault(values, len(positions)) for number, values in by_id.items()}
     return ConcatenatedColumns(
         sum(chunk.num_rows for chunk in chunks),
-        tuple(places),
-        None if len(places) == 1 else pa.concat_arrays([_index(chunk, numbers) for chunk in chunks]),
+        tuple(positions),
+        None if len(positions) == 1 else pa.concat_arrays([_index(chunk, numbers) for chunk in chunks]),
         _concat_payloads(chunks),
         _concat_optional(chunks, [chunk.attachment for chunk in chunks]),
         _concat_optional(chunks, [chunk.ntp64 for chunk in chunks]),
@@ -315,11 +316,11 @@ def _row_columns(all_rows: ConcatenatedColumns) -> Iterator[tuple[str, pa.Array 
     """Yield the columns with a value per row, None if no row has one."""
     yield "payload", all_rows.payload
     yield "attachment", all_rows.attachment
-    ntp64 = all_rows.where_set("timestamp_id", all_rows.ntp64)
+    ntp64 = all_rows.null_where_unset("timestamp_id", all_rows.ntp64)
     if ntp64 is not None:
         yield "timestamp_ntp64", ntp64.view(pa.int64())
         yield "timestamp", ntp64_to_microseconds(ntp64)
-    sn = all_rows.where_set("source_zid", all_rows.sn)
+    sn = all_rows.null_where_unset("source_zid", all_rows.sn)
     yield "source_sn", None if sn is None else sn.cast(pa.int64())
     yield "received_at", pc.run_end_decode(all_rows.received_at)
 

@@ -47,8 +47,8 @@ def validate_batch(batch: pa.RecordBatch, clock: ZenohId) -> pa.RecordBatch:
 
 def _is_sent_column(name: str) -> bool:
     if name not in SCHEMA.names:
-        near = difflib.get_close_matches(name, SCHEMA.names, 1)
-        hint = f": did you mean {near[0]!r}?" if near else f"; it may have {', '.join(SCHEMA.names)}"
+        matches = difflib.get_close_matches(name, SCHEMA.names, 1)
+        hint = f": did you mean {matches[0]!r}?" if matches else f"; it may have {', '.join(SCHEMA.names)}"
         raise UsageError(f"no sample has a column {name!r}{hint}")
     return name not in RECEIVE_ONLY_COLUMNS
 

@@ -88,13 +88,13 @@ def read(
     failures: list[tuple[int, DecodeError]] = []
     for stream_format in STREAM_FORMATS:
         if framing in (None, stream_format.framing) and compression in (None, stream_format.compression):
-            found = []
+            decoded = []
             try:
                 for batch in batches(data, stream_format):
-                    found.append((batch, batch.messages(stream_format)))
-                return stream_format, found
+                    decoded.append((batch, batch.messages(stream_format)))
+                return stream_format, decoded
             except DecodeError as error:
-                failures.append((len(found), error))
+                failures.append((len(decoded), error))
     if not failures:
         raise UsageError("a session with 4-byte lengths has no compression")
     raise max(failures, key=lambda attempt: attempt[0])[1]
@@ -157,8 +157,8 @@ def stream_to_json_fields(
     data: bytes, framing: LengthPrefix | None = None, compression: bool | None = None
 ) -> json_fields.Fields:
     """Convert a stream to JSON fields."""
-    stream_format, found = read(data, framing, compression)
-    shown = [_batch_fields(batch, messages, stream_format) for batch, messages in found]
+    stream_format, decoded = read(data, framing, compression)
+    shown = [_batch_fields(batch, messages, stream_format) for batch, messages in decoded]
     if len(shown) == 1:
         shown[0].framing = stream_format.framing
         stream = shown[0]
@@ -229,11 +229,11 @@ def _content(fields: StreamFields, framing: LengthPrefix, path: str) -> bytes:
     if fields.messages is None:
         hint = ": push has no sequence number of its frame" if fields.push else ""
         raise UsageError(f"{path}.messages is missing{hint}")
-    found = [
+    messages = [
         json_fields.from_json_fields(_family(message, framing), message, f"{path}.messages[{i}]")
         for i, message in enumerate(fields.messages)
     ]
-    return b"".join(map(encode, found))
+    return b"".join(map(encode, messages))
 
 
 def _family(message: dict[str, Any], framing: LengthPrefix) -> type[Message]:

@@ -4,8 +4,8 @@ Two captured directions have no common clock, so the order of events follows fro
 
 - The order of each direction is kept, always.
 - A message that refers to one of the other side (a key by the other's id, a response to a request, declarations for an
-  interest, each step of the handshake) comes after it, and as soon after it as possible: an answer goes before anything
-  that answers nothing.
+  interest, each step of the handshake) comes after it, and as soon after it as possible: such a message goes before
+  one that refers to nothing.
 - Otherwise the two sides alternate, batch by batch.
 
 If neither side can go on, because the referenced message was never captured, the first in line goes on without it. The
@@ -61,7 +61,7 @@ Reference = tuple[str, int]
 """A message that the other side may refer to: its kind, and its number."""
 
 HANDSHAKE: dict[type[Message], type[Message]] = {InitAck: InitSyn, OpenSyn: InitAck, OpenAck: OpenSyn}
-"""The message that each step of the handshake answers."""
+"""The message that each step of the handshake replies to."""
 
 
 class Ignored(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ class Ignored(msgspec.Struct, frozen=True):
 
 
 class Truncated(msgspec.Struct, frozen=True):
-    """A direction that ends in the middle of a batch: where the batch begins, and how many bytes it lacks."""
+    """A direction that ends in the middle of a batch: position of the batch, and the number of bytes it lacks."""
 
     side: Side
     position: int
@@ -129,11 +129,12 @@ class SideState:
         self.begins_late = False
         """Whether the capture begins after the handshake."""
         self.closed_at: int | None = None
-        self.known: dict[Reference, str] = {}
+        self.reference_keys: dict[Reference, str] = {}
+        """Key expression of each message that the other side may refer to; empty if it has none."""
         self.head: DirectionEvent | None = None
         self.needs: tuple[Reference, ...] = ()
         self._freed: set[int] = set()
-        self._begun = False
+        self._has_begun = False
         self._waits_for_ack = False
         self._last_batch = 0
         self._bound_key = False
@@ -163,36 +164,35 @@ class SideState:
         self._last_batch = self.direction.batch
         self._waits_for_ack = isinstance(message, OpenSyn)
         self._bound_key = isinstance(message, Declare) and isinstance(message.body, DeclareKeyexpr)
-        if message is not None and not self._begun:
-            self._begun = True
+        if message is not None and not self._has_begun:
+            self._has_begun = True
             self.begins_late = not isinstance(message, InitSyn | InitAck)
         return event
 
     def record(self, message: Message, key: str) -> None:
-        """Record what later messages may refer to."""
+        """Record a message of this side that later messages may refer to, with its key expression."""
         match message:
             case Declare(body=DeclareKeyexpr(expr_id=number)):
-                if number in self._freed or ("key", number) not in self.known:  # an id is mapped only once
+                if number in self._freed or ("key", number) not in self.reference_keys:  # an id is mapped only once
                     self._freed.discard(number)
-                    self.known["key", number] = key
+                    self.reference_keys["key", number] = key
             case Declare(body=UndeclareKeyexpr(expr_id=number)):
                 self._freed.add(number)  # the other side may have used it before it received this
             case Declare(body=DeclareSubscriber() | DeclareQueryable() | DeclareToken() as body):
-                self.known[body.NAME[2:], body.id] = key
+                self.reference_keys[body.NAME[2:], body.id] = key
             case Interest(id=number, mode=mode) if mode is not InterestMode.FINAL:
-                self.known["interest", number] = key
+                self.reference_keys["interest", number] = key
             case Request(request_id=number):
-                self.known["request", number] = key
+                self.reference_keys["request", number] = key
             case InitSyn() | InitAck():
                 self.identity = Identity(message.zid, message.whatami)
-                self.known[message.NAME, 0] = key
+                self.reference_keys[message.NAME, 0] = key
             case OpenSyn() | OpenAck():
-                self.known[message.NAME, 0] = key
+                self.reference_keys[message.NAME, 0] = key
 
 
 class Conversation:
-    """Follows two directions at once: `receive_data` for either, `events` for what is decodable, `finish` at the
-    end."""
+    """Follows two directions at once: `receive_data` for either, `events` after it, `finish` at the end."""
 
     def __init__(self) -> None:
         self.sides = {side: SideState(side) for side in Side}
@@ -225,7 +225,7 @@ class Conversation:
 
     def _ending(self, sender: SideState) -> Iterator[Event]:
         direction = sender.direction
-        yield from direction.unfinished()
+        yield from direction.unfinished_messages()
         if sender.closed_at is not None and direction.total > sender.closed_at:
             yield Ignored(sender.side, sender.closed_at, direction.total - sender.closed_at)
         elif direction.waiting and not direction.stopped:
@@ -239,19 +239,19 @@ class Conversation:
         ready = [sender for sender in waiting if self._is_ready(sender)]
         if last in ready and last.continues:
             return last
-        answers = [sender for sender in ready if sender.needs]
-        if answers:
-            return answers[0] if answers[0] is not last else answers[-1]
+        replies = [sender for sender in ready if sender.needs]
+        if replies:
+            return replies[0] if replies[0] is not last else replies[-1]
         if ready:
             return next((sender for sender in ready if sender.side is self._turn), ready[0])
         return waiting[0] if waiting and self._cannot_wait(waiting) else None
 
     def _is_ready(self, sender: SideState) -> bool:
-        known = self.sides[sender.side.other].known
-        return all(need in known for need in sender.needs)
+        recorded = self.sides[sender.side.other].reference_keys
+        return all(reference in recorded for reference in sender.needs)
 
     def _cannot_wait(self, waiting: list[SideState]) -> bool:
-        """Whether no reference still to come can be waited for."""
+        """Whether no side can wait for the message it refers to: it will not come, or too many bytes wait."""
         others = [self.sides[sender.side.other] for sender in waiting]
         return all(other in waiting or other.direction.ended or other.direction.stopped for other in others) or any(
             sender.direction.waiting > MAX_REORDER_BYTES for sender in waiting
@@ -265,9 +265,9 @@ class Conversation:
         key = self._key(sender, message)
         request_key = None
         if isinstance(message, Response | ResponseFinal):
-            request_key = other.known.get(("request", message.request_id))
+            request_key = other.reference_keys.get(("request", message.request_id))
         if isinstance(message, ResponseFinal):
-            other.known.pop(("request", message.request_id), None)
+            other.reference_keys.pop(("request", message.request_id), None)
         sender.record(message, key or "")
         self._follow(sender, captured)
         return msgspec.structs.replace(captured, key=key, request_key=request_key)
@@ -275,27 +275,28 @@ class Conversation:
     def _key(self, sender: SideState, message: Message) -> str | None:
         for expr in expressions(message):
             return self._resolve_key(sender, expr)
-        own, others = sender.known, self.sides[sender.side.other].known
+        sender_keys, receiver_keys = sender.reference_keys, self.sides[sender.side.other].reference_keys
         match message:
             case Interest(id=number):
-                return own.get(("interest", number)) or None
+                return sender_keys.get(("interest", number)) or None
             case ResponseFinal(request_id=number):
-                return others.get(("request", number)) or None
+                return receiver_keys.get(("request", number)) or None
             case Declare(body=DeclareFinal(), interest_id=int(number)):
-                return others.get(("interest", number)) or None
+                return receiver_keys.get(("interest", number)) or None
             case Declare(body=UndeclareKeyexpr(expr_id=number)):
-                return own.get(("key", number))
+                return sender_keys.get(("key", number))
             case Declare(body=UndeclareSubscriber() | UndeclareQueryable() | UndeclareToken() as body):
-                return own.get((body.NAME[2:], body.id))
+                return sender_keys.get((body.NAME[2:], body.id))
         return None
 
     def _resolve_key(self, sender: SideState, expr: WireExpr | BoundExpr) -> str:
         if not expr.scope:
             return expr.suffix
-        own, others = sender.known, self.sides[sender.side.other].known
-        tables = [others, own]  # D_KEYEXPR has no mapping flag: eclipse-zenoh resolves the receiver's ids
+        sender_keys, receiver_keys = sender.reference_keys, self.sides[sender.side.other].reference_keys
+        # D_KEYEXPR has no mapping flag: eclipse-zenoh resolves the receiver's ids
+        tables = [receiver_keys, sender_keys]
         if isinstance(expr, WireExpr):
-            tables = [own if expr.mapping is Mapping.SENDER else others]
+            tables = [sender_keys if expr.mapping is Mapping.SENDER else receiver_keys]
         for table in tables:
             if ("key", expr.scope) in table:
                 return table["key", expr.scope] + expr.suffix

@@ -59,7 +59,7 @@ class CapturedMessage(msgspec.Struct, frozen=True):
     """A message, its byte range in its direction, and its resolved key expression.
 
     `key` is None where there is none; one with an unknown key id is formatted as `#id+suffix`. `request_key` is the key
-    of the request that a response answers.
+    of the request that a response replies to.
     """
 
     side: Side
@@ -71,18 +71,18 @@ class CapturedMessage(msgspec.Struct, frozen=True):
     request_key: str | None = None
 
     @property
-    def resolved(self) -> bool:
+    def is_resolved(self) -> bool:
         """Whether the key is known; no key may begin with a `#`."""
         return self.key is None or not self.key.startswith("#")
 
 
 class LostMessage(msgspec.Struct, frozen=True):
-    """Something the receiver drops: an incomplete fragmented message, or a sequence number that is not newer."""
+    """A message that the receiver drops: its fragments are incomplete, or its sequence number is not newer."""
 
     side: Side
     start: int
     end: int
-    why: str
+    text: str
 
 
 class InvalidBytes(msgspec.Struct, frozen=True):
@@ -91,7 +91,7 @@ class InvalidBytes(msgspec.Struct, frozen=True):
     side: Side
     start: int
     end: int
-    why: str
+    text: str
 
 
 DirectionEvent = CapturedMessage | LostMessage | InvalidBytes
@@ -130,13 +130,14 @@ class Direction:
         self.followed = 0
         """Position up to which the direction is decoded."""
         self.batch = 0
-        """Number of the batch that holds the last event of `next()`."""
+        """Number of the batch that has the last event of `next()`."""
         self._parameters = DirectionParameters()
         self._next_parameters: DirectionParameters | None = None
         self._deframer = Deframer()
         self._events: Iterator[DirectionEvent] = iter(())
         self._lanes: dict[tuple[Priority, bool], ReceivingLane] = {}
-        self._begun: dict[tuple[Priority, bool], int] = {}
+        self._fragment_starts: dict[tuple[Priority, bool], int] = {}
+        """Position of the first fragment of each lane's unfinished message."""
 
     @property
     def total(self) -> int:
@@ -164,7 +165,7 @@ class Direction:
     def _apply(self, parameters: DirectionParameters) -> None:
         self._parameters = self._next_parameters = parameters
         self._lanes.clear()
-        self._begun.clear()
+        self._fragment_starts.clear()
         self._deframer.switch(parameters.stream_format.framing, MAX_BATCH_BYTES)
 
     def next(self) -> DirectionEvent | None:
@@ -205,9 +206,9 @@ class Direction:
         except DecodeError:
             return False
 
-    def unfinished(self) -> Iterator[LostMessage]:
+    def unfinished_messages(self) -> Iterator[LostMessage]:
         """Messages whose last fragments were never received."""
-        for lane, start in self._begun.items():
+        for lane, start in self._fragment_starts.items():
             fragments = self._lanes[lane].defragmenter.pending
             yield LostMessage(
                 self.side, start, self.followed, f"unfinished message: only {fragments} fragments received"
@@ -246,13 +247,13 @@ class Direction:
         while reader.left():
             begin = reader.pos
             try:
-                message = self._read_one(reader)
+                message = self._read_message(reader)
             except DecodeError as error:
                 yield from self._salvage(batch, begin, reader.marks)
                 raise batch.locate_error(error) from None
             yield from self._receive(message, batch, begin, reader)
 
-    def _read_one(self, reader: MarkingReader) -> Message:
+    def _read_message(self, reader: MarkingReader) -> Message:
         bare = self._parameters.stream_format.framing is LengthPrefix.U32 and reader.peek() & 0x1F > MAX_TRANSPORT_ID
         reader.marks.clear()
         return read_network_message(reader) if bare else read_transport_message(reader)
@@ -274,42 +275,45 @@ class Direction:
             raise DecodeError(f"a sequence number up to {error.limit}", start, str(error.size)) from None
         if isinstance(message, Frame) and not received:
             yield CapturedMessage(self.side, start, end, message)  # valid, and empty
-        places = (batch.stream_range(*marks) for marks in pairwise([*reader.marks, reader.pos]))
-        yield from self._lane_events(message, received, (start, end), places)
+        ranges = (batch.stream_range(*marks) for marks in pairwise([*reader.marks, reader.pos]))
+        yield from self._lane_events(message, received, (start, end), ranges)
 
     def _lane_events(
         self,
         message: Frame | Fragment,
         received: list[LaneEvent],
-        whole: tuple[int, int],
-        places: Iterator[tuple[int, int]],
+        stream_range: tuple[int, int],
+        ranges: Iterator[tuple[int, int]],
     ) -> Iterator[DirectionEvent]:
         """Events of a lane for a frame or fragment, with the byte ranges of its network messages."""
         key = (message.priority, message.reliable)
-        start, end = whole
-        begun = self._begun.pop(key, start)
+        start, end = stream_range
+        first = self._fragment_starts.pop(key, start)
         for event in received:
             match event:
                 case Reassembled():
-                    yield self._decode_reassembled(event, message, begun, end)
+                    yield self._decode_reassembled(event, message, first, end)
                 case ReassemblyAborted():
-                    yield LostMessage(self.side, begun, end, _format_aborted(event))
-                    begun = start
+                    yield LostMessage(self.side, first, end, _format_aborted(event))
+                    first = start
                 case OutOfOrder():
                     yield LostMessage(self.side, start, end, _format_out_of_order(event, message))
                 case _:
                     yield CapturedMessage(
-                        self.side, *next(places), event, Carrier(message.reliable, message.priority, message.sn)
+                        self.side, *next(ranges), event, Carrier(message.reliable, message.priority, message.sn)
                     )
         if self._lanes[key].defragmenter.pending:
-            self._begun[key] = begun
+            self._fragment_starts[key] = first
 
-    def _decode_reassembled(self, joined: Reassembled, last: Frame | Fragment, start: int, end: int) -> DirectionEvent:
-        carrier = Carrier(last.reliable, last.priority, last.sn, joined.fragments)
+    def _decode_reassembled(
+        self, reassembled: Reassembled, last: Frame | Fragment, start: int, end: int
+    ) -> DirectionEvent:
+        carrier = Carrier(last.reliable, last.priority, last.sn, reassembled.fragments)
         try:
-            return CapturedMessage(self.side, start, end, decode_network(joined.data), carrier)
+            return CapturedMessage(self.side, start, end, decode_network(reassembled.data), carrier)
         except DecodeError as error:
-            return InvalidBytes(self.side, start, end, f"{error} of a message joined from {joined.fragments} fragments")
+            text = f"{error} of a message joined from {reassembled.fragments} fragments"
+            return InvalidBytes(self.side, start, end, text)
 
     def _lane(self, message: Frame | Fragment) -> ReceivingLane:
         key = (message.priority, message.reliable)
@@ -323,16 +327,16 @@ class Direction:
 
 
 def _format_aborted(event: ReassemblyAborted) -> str:
-    return f"{_pluralize(event.fragments, 'fragment')} of a message, {_pluralize(event.size, 'byte')}: {event.why}"
+    return f"{_pluralize(event.fragments, 'fragment')} of a message, {_pluralize(event.size, 'byte')}: {event.text}"
 
 
 def _format_out_of_order(event: OutOfOrder, message: Frame | Fragment) -> str:
-    what = (
+    dropped = (
         f"{message.NAME} with {_pluralize(len(message.msgs), 'message')}"
         if isinstance(message, Frame)
         else message.NAME
     )
-    return f"{what} dropped: sequence number {event.sn} is not newer than {event.last}"
+    return f"{dropped} dropped: sequence number {event.sn} is not newer than {event.last}"
 
 
 def _pluralize(count: int, noun: str) -> str:

@@ -19,8 +19,8 @@ LITERAL_TAIL = 6
 """Bytes at the end of the input that no match covers: LZ4 requires 5, lz4_flex leaves one more."""
 SKIP_TRIGGER = 5
 """After 2^5 positions without a match every second position is tried, after as many again every third, and so forth."""
-MULTIPLIER = 2654435761
-MIN_TABLE, MAX_TABLE = 128, 8192
+HASH_MULTIPLIER = 2654435761
+MIN_TABLE_SLOTS, MAX_TABLE_SLOTS = 128, 8192
 
 
 def compress(data: bytes) -> bytes:
@@ -40,8 +40,8 @@ def _matches(data: bytes) -> Iterator[tuple[int, int, int]]:
     table = [0] * _table_size(len(data))
     shift = 32 - (len(table).bit_length() - 1)
     literal_start, pos = 0, 1
-    while (found := _search(data, table, shift, pos, last)) is not None:
-        start, source = found
+    while (match := _search(data, table, shift, pos, last)) is not None:
+        start, source = match
         while start > literal_start and source and data[start - 1] == data[source - 1]:
             start, source = start - 1, source - 1
         length = _match_length(data, start, source)
@@ -73,18 +73,18 @@ def _match_length(data: bytes, start: int, source: int) -> int:
 
 
 def _table_size(size: int) -> int:
-    """Half the next power of two: a small input does not pay for clearing a large table."""
-    return min(max(1 << max(size - 1, 0).bit_length() >> 1, MIN_TABLE), MAX_TABLE)
+    """Slots of the hash table, half the next power of two: a small input does not pay for clearing a large table."""
+    return min(max(1 << max(size - 1, 0).bit_length() >> 1, MIN_TABLE_SLOTS), MAX_TABLE_SLOTS)
 
 
 def _hash(data: bytes, pos: int, shift: int) -> int:
     number = int.from_bytes(data[pos : pos + MIN_MATCH], "little")
-    return (number * MULTIPLIER & 0xFFFF_FFFF) >> shift
+    return (number * HASH_MULTIPLIER & 0xFFFF_FFFF) >> shift
 
 
-def _sequence(literals: bytes, match: int) -> bytes:
+def _sequence(literals: bytes, match_length: int) -> bytes:
     """Token with both lengths as far as they fit, the rest of the literal length, and the literals."""
-    return bytes([min(len(literals), 15) << 4 | min(match, 15)]) + _length_bytes(len(literals)) + literals
+    return bytes([min(len(literals), 15) << 4 | min(match_length, 15)]) + _length_bytes(len(literals)) + literals
 
 
 def _length_bytes(length: int) -> bytes:

@@ -20,7 +20,7 @@ __all__ = ["KeyExpr", "SetIntersectionLevel", "canonise"]
 _LITERAL = r"[^/*$?#\ud800-\udfff]"
 _CHUNK = rf"(?:\*\*(?!/\*)|\*|(?:\$\*)?{_LITERAL}++(?:\$\*{_LITERAL}++)*(?:\$\*)?)"
 _CANONICAL = re.compile(rf"{_CHUNK}(?:/{_CHUNK})*")
-_LAWFUL = re.compile(rf"(?:{_LITERAL}++|\$\*)+")
+_VALID_PREFIX = re.compile(rf"(?:{_LITERAL}++|\$\*)+")
 _REPEATED_STAR = re.compile(r"(?:\$\*)+")
 _WILD_CHUNK = re.compile(r"(?:^|/)(?!@)[^/*]*\*")
 
@@ -235,8 +235,8 @@ def canonise(text: str) -> str:
 def _canonise_chunk(text: str, start: int, chunk: str) -> str:
     if chunk in ("*", "**"):
         return chunk
-    lawful = _LAWFUL.match(chunk)
-    end = lawful.end() if lawful else 0
+    valid = _VALID_PREFIX.match(chunk)
+    end = valid.end() if valid else 0
     if end == 0 or end < len(chunk):
         _fail(text, start + end, _expected_instead_of(text, start + end, chunk[end : end + 1]))
     chunk = _REPEATED_STAR.sub("$*", chunk)
@@ -244,7 +244,7 @@ def _canonise_chunk(text: str, start: int, chunk: str) -> str:
 
 
 def _expected_instead_of(text: str, position: int, character: str) -> str:
-    expected = _EXPECTED_INSTEAD_OF.get(character, "text that UTF-8 can spell")
+    expected = _EXPECTED_INSTEAD_OF.get(character, "text that UTF-8 can encode")
     if not character and position == 0 and text.strip("/"):
         return f"{expected} (keys do not begin with /: did you mean {text.strip('/')!r}?)"
     return expected
@@ -253,8 +253,8 @@ def _expected_instead_of(text: str, position: int, character: str) -> str:
 def _refuse(text: str) -> NoReturn:
     """Raises the error for a text that is not canonical."""
     canonical = canonise(text)
-    same = (at for at, (ours, theirs) in enumerate(zip(text, canonical, strict=False)) if ours != theirs)
-    _fail(text, next(same, len(canonical)), f"the canonical form {canonical!r}")
+    differences = (at for at, (given, expected) in enumerate(zip(text, canonical, strict=False)) if given != expected)
+    _fail(text, next(differences, len(canonical)), f"the canonical form {canonical!r}")
 
 
 def _fail(text: str, position: int, expected: str) -> NoReturn:

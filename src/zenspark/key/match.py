@@ -86,8 +86,8 @@ def _cover(
     """Whether part `a` matches all chunks of part `b`, one by one, or several by a `**`."""
     i_end: cython.Py_ssize_t
     j_end: cython.Py_ssize_t
-    after_star: cython.Py_ssize_t = -1  # where a goes on behind its latest `**`
-    taken: cython.Py_ssize_t = 0  # how far into b that `**` reaches
+    after_star: cython.Py_ssize_t = -1  # position in a behind its latest `**`
+    taken: cython.Py_ssize_t = 0  # position in b up to which that `**` matches
     while j < b_end:
         if i < a_end:
             i_end = _chunk_end(a, i, a_end)
@@ -293,19 +293,19 @@ def _search(
     j: cython.Py_ssize_t,
     j_end: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Where part `a` first occurs in part `b`, -1 if nowhere: two-way search, linear in both lengths.
+    """Position of the first occurrence of part `a` in part `b`, -1 if there is none: two-way search, linear in both.
 
     `a` is cut where the periods to the left and right of the cut are longest. The right side is compared first: after
     a mismatch there nothing up to it can match. If the whole of `a` repeats with a period, what matched before a shift
     by that period is not compared again.
     """
     size: cython.Py_ssize_t = i_end - i
-    one: cython.Py_ssize_t = _greatest_suffix(a, i, i_end, False)
-    other: cython.Py_ssize_t = _greatest_suffix(a, i, i_end, True)
-    cut: cython.Py_ssize_t = max(one, other) // (size + 1)
-    period: cython.Py_ssize_t = max(one, other) % (size + 1)
+    forward: cython.Py_ssize_t = _greatest_suffix(a, i, i_end, False)
+    reverse: cython.Py_ssize_t = _greatest_suffix(a, i, i_end, True)
+    cut: cython.Py_ssize_t = max(forward, reverse) // (size + 1)
+    period: cython.Py_ssize_t = max(forward, reverse) % (size + 1)
     repeats: cython.bint
-    matched: cython.Py_ssize_t = 0  # how much of the left side is known to match
+    matched: cython.Py_ssize_t = 0  # bytes of the left side that are known to match
     at: cython.Py_ssize_t
     repeats = _is_same(a, i, i + cut, a, i + period, i + period + cut)
     if not repeats:

@@ -12,8 +12,8 @@ A walk takes the chunks of the looked-up expression one by one and keeps the bra
 * `loops`, those behind a stored `**`. They stay for as long as the `**` may match what follows, and a chunk can lead to
   one that is there already; therefore a dictionary by identity.
 
-What a chunk leads to is section 12.2 seen from the tree, for each of the three relations an expression in the tree can
-have to the one looked up.
+The branches a chunk leads to follow from section 12.2, for each of the three relations that an expression in the tree
+can have to the one looked up.
 
 With wildcards on both sides, or many of them, a walk can visit far more nodes than there are entries, once for each
 chunk. It is abandoned then, and all entries are matched one by one: a lookup never takes much longer than that.
@@ -93,7 +93,7 @@ class KeyTree(Generic[V]):
         text = str(key)
         entry = (text, value)
         self._entries[text] = entry
-        _put(self._wild if "*" in text else self._plain, text.split("/"), entry)
+        _insert_entry(self._wild if "*" in text else self._plain, text.split("/"), entry)
 
     def remove(self, key: KeyExpr | str) -> V | None:
         """Removes and returns the value stored under exactly this expression."""
@@ -101,7 +101,7 @@ class KeyTree(Generic[V]):
         entry = self._entries.pop(text, None)
         if entry is None:
             return None
-        _take(self._wild if "*" in text else self._plain, text.split("/"))
+        _remove_entry(self._wild if "*" in text else self._plain, text.split("/"))
         return entry[1]
 
     def intersecting(self, key: KeyExpr | str) -> list[tuple[str, V]]:
@@ -109,10 +109,10 @@ class KeyTree(Generic[V]):
         text = str(key)
         if "*" not in text:
             return self._matching(text)
-        found: list[tuple[str, V]] = []
-        walk: _TreeWalk = _walk(len(self._entries), found)
-        if walk.through(self._wild, text, INTERSECTING) and walk.through(self._plain, text, INTERSECTING):
-            return found
+        matches: list[tuple[str, V]] = []
+        walk: _TreeWalk = _new_walk(len(self._entries), matches)
+        if walk.collect(self._wild, text, INTERSECTING) and walk.collect(self._plain, text, INTERSECTING):
+            return matches
         return [entry for entry in self._entries.values() if intersects(entry[0], text)]
 
     def including(self, key: KeyExpr | str) -> list[tuple[str, V]]:
@@ -120,9 +120,9 @@ class KeyTree(Generic[V]):
         text = str(key)
         if "*" not in text:
             return self._matching(text)
-        found: list[tuple[str, V]] = []
-        if _walk(len(self._entries), found).through(self._wild, text, INCLUDING):
-            return found
+        matches: list[tuple[str, V]] = []
+        if _new_walk(len(self._entries), matches).collect(self._wild, text, INCLUDING):
+            return matches
         return [entry for entry in self._entries.values() if includes(entry[0], text)]
 
     def included(self, key: KeyExpr | str) -> list[tuple[str, V]]:
@@ -130,19 +130,19 @@ class KeyTree(Generic[V]):
         text = str(key)
         if "*" not in text:
             return self._equal(text)
-        found: list[tuple[str, V]] = []
-        walk: _TreeWalk = _walk(len(self._entries), found)
-        if walk.through(self._wild, text, INCLUDED) and walk.through(self._plain, text, INCLUDED):
-            return found
+        matches: list[tuple[str, V]] = []
+        walk: _TreeWalk = _new_walk(len(self._entries), matches)
+        if walk.collect(self._wild, text, INCLUDED) and walk.collect(self._plain, text, INCLUDED):
+            return matches
         return [entry for entry in self._entries.values() if includes(text, entry[0])]
 
     def _matching(self, text: str) -> list[tuple[str, V]]:
-        found = self._equal(text)
+        matches = self._equal(text)
         wild: _Node = self._wild
         if wild.is_childless():
-            return found
-        if _walk(len(self._entries), found).through(self._wild, text, INCLUDING):
-            return found
+            return matches
+        if _new_walk(len(self._entries), matches).collect(self._wild, text, INCLUDING):
+            return matches
         return [entry for entry in self._entries.values() if includes(entry[0], text)]
 
     def _equal(self, text: str) -> list[tuple[str, V]]:
@@ -158,7 +158,7 @@ class KeyTree(Generic[V]):
 @cython.trashcan(True)  # freeing a long chain of nodes must not exhaust the C stack
 @cython.cclass
 class _Node:
-    """What follows after some chunks, each kind in its own place, and the entry that ends there."""
+    """Node of a tree of chunks: its children by the kind of their chunk, and the entry that ends at it."""
 
     __slots__ = ("entry", "globs", "literals", "star", "star_star")
 
@@ -253,7 +253,7 @@ def _with_child(children: Children, chunk: str, child: Branch | None) -> Childre
 
 
 @cython.cfunc
-def _put(root: _Node, chunks: list[str], entry: tuple[str, Any]) -> None:
+def _insert_entry(root: _Node, chunks: list[str], entry: tuple[str, Any]) -> None:
     """Places an entry at the end of its chunks, with nodes on the way to it."""
     node: _Node = root
     below: _Node
@@ -277,8 +277,8 @@ def _put(root: _Node, chunks: list[str], entry: tuple[str, Any]) -> None:
 
 
 @cython.cfunc
-def _take(root: _Node, chunks: list[str]) -> None:
-    """Takes the entry at the end of the chunks out, and the nodes that were there only for it."""
+def _remove_entry(root: _Node, chunks: list[str]) -> None:
+    """Removes the entry at the end of the chunks, and the nodes that only led to it."""
     node: _Node = root
     path: list[_Node] = []
     chunk: str
@@ -313,13 +313,13 @@ MIN_WALK_STEPS = cython.declare(cython.Py_ssize_t, 1000)
 class _TreeWalk:
     """One lookup: collects matches, and is abandoned when it takes longer than matching all entries would."""
 
-    __slots__ = ("found", "left")
+    __slots__ = ("matches", "steps_left")
 
-    found: list[tuple[str, Any]]
-    left: cython.Py_ssize_t
+    matches: list[tuple[str, Any]]
+    steps_left: cython.Py_ssize_t
 
     @cython.cfunc
-    def through(self, root: _Node, text: str, relation: cython.int) -> cython.bint:
+    def collect(self, root: _Node, text: str, relation: cython.int) -> cython.bint:
         """Adds the entries of one tree that are in the relation to the expression; False if abandoned."""
         node: _Node
         chunk: str
@@ -336,18 +336,18 @@ class _TreeWalk:
                 fresh = []
             else:
                 fresh = self.descend(fresh, loops, relation)
-            if self.left < 0:
+            if self.steps_left < 0:
                 return False
             if not fresh and not loops:
                 return True
         fresh.extend(loops.values())
         for branch in fresh:
             if not isinstance(branch, _Node):
-                self.found.append(branch)
+                self.matches.append(branch)
                 continue
             node = branch
             if node.entry is not None:
-                self.found.append(node.entry)
+                self.matches.append(node.entry)
         return True
 
     @cython.cfunc
@@ -356,14 +356,14 @@ class _TreeWalk:
     ) -> list[Branch]:
         """Takes one chunk that is not `**`: returns the new fresh branches and brings the loops up to date."""
         reached: list[Branch] = []
-        self.left -= len(fresh) + len(loops)
+        self.steps_left -= len(fresh) + len(loops)
         for branch in fresh:
-            if self.left < 0:
+            if self.steps_left < 0:
                 return reached
             if isinstance(branch, _Node):
                 self.follow(branch, chunk, kind, relation, reached)
         for branch in loops.values():
-            if self.left < 0:
+            if self.steps_left < 0:
                 return reached
             if isinstance(branch, _Node):
                 self.follow(branch, chunk, kind, relation, reached)
@@ -392,7 +392,7 @@ class _TreeWalk:
     def add_related(
         self, children: Children, chunk: str, kind: cython.int, relation: cython.int, reached: list[Branch]
     ) -> None:
-        """Adds the children whose own chunk stands in the relation to this one."""
+        """Adds the children whose chunk is in the relation to the chunk looked up."""
         at: cython.Py_ssize_t
         many: dict[str, Branch]
         few: tuple[Any, ...]
@@ -400,7 +400,7 @@ class _TreeWalk:
             return
         if isinstance(children, dict):
             many = children
-            self.left -= len(many)
+            self.steps_left -= len(many)
             for stored, child in many.items():
                 if _is_related(stored, chunk, kind, relation):
                     reached.append(child)
@@ -419,8 +419,8 @@ class _TreeWalk:
         queue: list[Branch] = [*fresh, *loops.values()]
         starts: set[int] = {id(branch) for branch in queue}  # one of them may stand below another
         for branch in queue:  # grows on the way
-            self.left -= 1
-            if self.left < 0:
+            self.steps_left -= 1
+            if self.steps_left < 0:
                 return reached
             if not isinstance(branch, _Node):
                 continue
@@ -442,11 +442,11 @@ class _TreeWalk:
 
 
 @cython.cfunc
-def _walk(entries: cython.Py_ssize_t, found: list[tuple[str, Any]]) -> _TreeWalk:
-    """A walk that adds to a list, in a tree of so many entries; made without the detour of a constructor."""
+def _new_walk(entries: cython.Py_ssize_t, matches: list[tuple[str, Any]]) -> _TreeWalk:
+    """Makes a walk that adds to a list, in a tree with this number of entries; without the cost of a constructor."""
     walk: _TreeWalk = _TreeWalk.__new__(_TreeWalk)
-    walk.found = found
-    walk.left = MIN_WALK_STEPS + STEPS_PER_ENTRY * entries
+    walk.matches = matches
+    walk.steps_left = MIN_WALK_STEPS + STEPS_PER_ENTRY * entries
     return walk
 
 

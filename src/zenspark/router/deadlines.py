@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-MIN_COMPACTION = 1000
-"""Entries from which on closed ones are removed, each time the number of entries has doubled."""
+MIN_COMPACTION_ENTRIES = 1000
+"""Number of entries from which on closed ones are removed, each time the number has doubled."""
 
 
 class Deadlines(Generic[T]):
@@ -20,7 +20,7 @@ class Deadlines(Generic[T]):
         self._is_open = is_open
         self._heap: list[tuple[float, int, T]] = []
         self._sequence = count()
-        self._compact_at = MIN_COMPACTION
+        self._compact_at = MIN_COMPACTION_ENTRIES
 
     def add(self, item: T, when: float) -> None:
         """Add an item that is due at a time."""
@@ -32,7 +32,7 @@ class Deadlines(Generic[T]):
         """Remove closed items: fast replies to queries with a long timeout must not fill the memory."""
         self._heap = [entry for entry in self._heap if self._is_open(entry[2], entry[0])]
         heapify(self._heap)
-        self._compact_at = max(MIN_COMPACTION, 2 * len(self._heap))
+        self._compact_at = max(MIN_COMPACTION_ENTRIES, 2 * len(self._heap))
 
     def next(self) -> float | None:
         """Time of the first open item; None if there is none."""
@@ -40,7 +40,7 @@ class Deadlines(Generic[T]):
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
-    def due(self, now: float) -> list[T]:
+    def pop_due(self, now: float) -> list[T]:
         """Remove and return the items that are due, the earliest first."""
         items = []
         while (when := self.next()) is not None and when <= now:

@@ -71,7 +71,7 @@ REGIONS = {
 class DeclarationKind(Enum):
     """Kinds of declarations."""
 
-    __hash__ = object.__hash__  # as above: every declaration looks up a dozen tables by it
+    __hash__ = object.__hash__  # Enum.__hash__ is too slow: every declaration looks up a dozen tables by it
 
     SUBSCRIBER = auto()
     QUERYABLE = auto()
@@ -112,6 +112,11 @@ class Interceptor(Protocol):
 
     def intercept(self, message: M, reliable: bool, now: float) -> M | None:
         """The message to forward, possibly modified; None to drop it."""
+
+
+def describe_neighbour(whatami: WhatAmI, zid: ZenohId, address: str = "") -> str:
+    """Return role, zid and address, as every log line names a neighbour; without address for groups."""
+    return f"{whatami.text} {zid} ({address})" if address else f"{whatami.text} {zid}"
 
 
 class DeclarationOwner:
@@ -171,7 +176,7 @@ class Face(DeclarationOwner):
         """Number of mapped keys of each length: only prefixes of these lengths are looked up."""
         self.usage = Usage()
         self.direct_queries = 0
-        """Queries of this neighbour in flight that the local session answers without the router."""
+        """Queries of this neighbour in flight that the local session replies to without the router."""
         self.key_mapping_version = 0
         """Incremented whenever the meaning of a wire expression from this face may have changed."""
 
@@ -180,12 +185,11 @@ class Face(DeclarationOwner):
 
     def __str__(self) -> str:
         """Return role, zid and address, as log lines name a neighbour."""
-        neighbour = f"{self.whatami.text} {self.zid}"
-        return f"{neighbour} ({self.address})" if self.address else neighbour
+        return describe_neighbour(self.whatami, self.zid, self.address)
 
     @property
     def has_fellow_members(self) -> bool:
-        """Whether there are other members in the group of this member, who may reply to its messages, too."""
+        """Whether there are other members in the group of this member, which may reply to its messages, too."""
         return self.group is not None and len(self.group.members) > 1
 
     def next_id(self) -> int:
@@ -195,21 +199,21 @@ class Face(DeclarationOwner):
     def next_request_id(self) -> int | None:
         """New id for a request of this node on this face: within the RID resolution of the session (0 to 2^RID_bits -
         1), and not in flight. None if all of them are in flight."""
-        number = (self._request_id + 1) & self._request_mask
+        request_id = (self._request_id + 1) & self._request_mask
         for requests in self.in_flight:
-            if number in requests:
-                return self._next_free_request_id(number)
-        self._request_id = number
-        return number
+            if request_id in requests:
+                return self._next_free_request_id(request_id)
+        self._request_id = request_id
+        return request_id
 
-    def _next_free_request_id(self, number: int) -> int | None:
+    def _next_free_request_id(self, request_id: int) -> int | None:
         """The next id after one that is in flight; None if all are in flight."""
         if sum(map(len, self.in_flight)) > self._request_mask:
             return None
-        while any(number in requests for requests in self.in_flight):
-            number = (number + 1) & self._request_mask
-        self._request_id = number
-        return number
+        while any(request_id in requests for requests in self.in_flight):
+            request_id = (request_id + 1) & self._request_mask
+        self._request_id = request_id
+        return request_id
 
     # -- key mapping
 
@@ -231,9 +235,9 @@ class Face(DeclarationOwner):
         """Shortest wire expression of a key for this face: the longest mapped prefix, then the suffix."""
         end = len(key) if self._key_ids else 0
         while end > 0:
-            key_id = self._key_ids.get(key[:end]) if end in self._key_lengths else None
-            if key_id is not None:
-                return WireExpr(key_id[0], key[end:], key_id[1])
+            mapped = self._key_ids.get(key[:end]) if end in self._key_lengths else None
+            if mapped is not None:
+                return WireExpr(mapped[0], key[end:], mapped[1])
             end = key.rfind("/", 0, end)
         return WireExpr(0, key)
 
@@ -247,34 +251,34 @@ class Face(DeclarationOwner):
         """Handle D_KEYEXPR. An id once mapped keeps its meaning."""
         if declaration.wire_expr.scope:
             return  # ignored: the scope would have to be resolved with ids of this node
-        number, key = declaration.expr_id, declaration.wire_expr.suffix
-        bound = self._peer_keys.get(number)
+        key_id, key = declaration.expr_id, declaration.wire_expr.suffix
+        bound = self._peer_keys.get(key_id)
         if bound is None:
             self.usage.key_numbers += 1
-            bound = self._peer_keys[number] = key
+            bound = self._peer_keys[key_id] = key
             self.usage.key_number_bytes += len(key)
         self.key_mapping_version += 1
-        self._add_key_id(bound, number, Mapping.RECEIVER)
+        self._add_key_id(bound, key_id, Mapping.RECEIVER)
 
-    def remove_key_mapping(self, number: int) -> None:
+    def remove_key_mapping(self, key_id: int) -> None:
         """Handle U_KEYEXPR."""
         self.key_mapping_version += 1
-        key = self._peer_keys.pop(number, None)
+        key = self._peer_keys.pop(key_id, None)
         if key is None:
             return
         self.usage.key_numbers -= 1
         self.usage.key_number_bytes -= len(key)
-        if self._key_ids.get(key) == (number, Mapping.RECEIVER):
+        if self._key_ids.get(key) == (key_id, Mapping.RECEIVER):
             del self._key_ids[key]
             self._key_lengths[len(key)] -= 1
             if not self._key_lengths[len(key)]:
                 del self._key_lengths[len(key)]
 
-    def _add_key_id(self, key: str, number: int, mapping: Mapping) -> None:
+    def _add_key_id(self, key: str, key_id: int, mapping: Mapping) -> None:
         """Note that a key has an id usable in messages to this face."""
         if key not in self._key_ids:
             self._key_lengths[len(key)] = self._key_lengths.get(len(key), 0) + 1
-        self._key_ids[key] = (number, mapping)
+        self._key_ids[key] = (key_id, mapping)
 
     def bind(self, key: str) -> DeclareKeyexpr | None:
         """Map a key to a new id of this node; None if it has one, or if no id is left.
@@ -283,16 +287,16 @@ class Face(DeclarationOwner):
         """
         if key in self._key_ids or self.region is Region.GROUP:
             return None
-        number = self._next_key_id
-        while number in self._peer_keys:  # a key id has one meaning on a session, whichever side bound it
-            number += 1
-        if number > MAX_KEY_ID:
+        key_id = self._next_key_id
+        while key_id in self._peer_keys:  # a key id has one meaning on a session, whichever side bound it
+            key_id += 1
+        if key_id > MAX_KEY_ID:
             return None
         self.key_mapping_version += 1
-        self._next_key_id = number + 1
-        self._own_keys[number] = key
-        self._add_key_id(key, number, Mapping.SENDER)
-        return DeclareKeyexpr(expr_id=number, wire_expr=BoundExpr(0, key))
+        self._next_key_id = key_id + 1
+        self._own_keys[key_id] = key
+        self._add_key_id(key, key_id, Mapping.SENDER)
+        return DeclareKeyexpr(expr_id=key_id, wire_expr=BoundExpr(0, key))
 
     def bind_prefix(self, key: str) -> DeclareKeyexpr | None:
         """Map the part of a key before its first wildcard to an id."""

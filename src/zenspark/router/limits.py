@@ -142,23 +142,24 @@ class Refusals:
 
 
 class Admission:
-    """Checks requests of a neighbour against the limits, and counts refusals."""
+    """Admits what a neighbour requests within the limits, and counts what it refuses."""
 
     def __init__(self, limits: RouterLimits, refusals: Refusals) -> None:
         self.limits = limits
         self.refusals = refusals
         self._always_within = limits.key.always_within
 
-    def key(self, who: object, key: str) -> bool:
-        """Whether a text from the wire is a canonical key expression and within the limits."""
-        return (len(key) <= self._always_within or self._is_within(who, key)) and is_key_expression(key)
+    def admit_key(self, who: object, key: str) -> bool:
+        """Admit a key that is a canonical key expression and within the limits; False if not, and one over a limit is
+        counted as refused."""
+        return (len(key) <= self._always_within or self._admit_key_size(who, key)) and is_key_expression(key)
 
-    def _is_within(self, who: object, key: str) -> bool:
+    def _admit_key_size(self, who: object, key: str) -> bool:
         excess = self.limits.key.excess(key)
         return excess is None or self._refuse(Limit(f"key_{excess.limit}"), who)
 
-    def declaration(self, who: object, usage: Usage, key: str, for_network: bool) -> bool:
-        """Whether a neighbour may make one more declaration on a key; if so, its usage is counted."""
+    def admit_declaration(self, who: object, usage: Usage, key: str, for_network: bool) -> bool:
+        """Admit one more declaration on a key, which adds to the usage of its neighbour; False if it is refused."""
         limits = self.limits
         if usage.declarations >= (limits.network_declarations if for_network else limits.declarations):
             return self._refuse(Limit.DECLARATIONS, who)
@@ -170,8 +171,8 @@ class Admission:
         usage.declarations += 1
         return True
 
-    def interest(self, who: object, usage: Usage, key: str | None) -> bool:
-        """Whether a neighbour may send one more interest in a key; if so, its usage is counted."""
+    def admit_interest(self, who: object, usage: Usage, key: str | None) -> bool:
+        """Admit one more interest in a key, which adds to the usage of its neighbour; False if it is refused."""
         if usage.interests >= self.limits.interests:
             return self._refuse(Limit.INTERESTS, who)
         usage.add_key(key)
@@ -191,9 +192,9 @@ class Admission:
             return Limit.DECLARED_CHUNKS
         return Limit.WILD_CHUNKS if usage.wild_chunks > limits.wild_chunks else None
 
-    def key_number(self, who: object, usage: Usage, key: str) -> bool:
-        """Whether a neighbour may map one more key to an id."""
-        if not self._is_within(who, key):
+    def admit_key_mapping(self, who: object, usage: Usage, key: str) -> bool:
+        """Admit the mapping of one more key to an id, which `Face.add_key_mapping` counts; False if it is refused."""
+        if not self._admit_key_size(who, key):
             return False
         if usage.key_numbers >= self.limits.key_numbers:
             return self._refuse(Limit.KEY_NUMBERS, who)
@@ -201,8 +202,8 @@ class Admission:
             return self._refuse(Limit.KEY_NUMBER_BYTES, who)
         return True
 
-    def query(self, who: object, in_flight: int) -> bool:
-        """Whether a neighbour with `in_flight` pending queries may send one more."""
+    def admit_query(self, who: object, in_flight: int) -> bool:
+        """Admit one more query of a neighbour with `in_flight` pending ones; False if it is refused."""
         return in_flight < self.limits.queries or self._refuse(Limit.QUERIES, who)
 
     def _refuse(self, limit: Limit, who: object) -> bool:

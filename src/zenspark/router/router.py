@@ -1,7 +1,7 @@
 """Router: messages from faces in, messages to faces out.
 
 Invariants: a PUSH reaches every face with a matching subscriber, once, and never goes back to its source; a REQUEST
-reaches the queryables its target selects and ends in exactly one RESPONSE_FINAL; an INTEREST is answered with the
+reaches the queryables its target selects and ends in exactly one RESPONSE_FINAL; the reply to an INTEREST is the
 current declarations and then D_FINAL. Roles differ only in the table of `routing/routes.py`; a router also belongs to a
 network of routers (`linkstate/network.py`), where declarations belong to routers instead of neighbours
 (`linkstate/sourced_declarations.py`). A peer that relays belongs to it like a router (docs/routing.md).
@@ -73,7 +73,7 @@ class RouterPolicy(msgspec.Struct, frozen=True, eq=False):
     max_query_timeout: float = MAX_QUERY_SECONDS
     """Maximum seconds until a request of a neighbour expires, whatever timeout it carries."""
     interest_timeout: float = INTEREST_TIMEOUT_SECONDS
-    """Seconds to wait for upstream nodes to answer a forwarded interest."""
+    """Seconds to wait for upstream nodes to reply to a forwarded interest."""
     trusts_complete_flag: bool = False
     """Whether AllComplete selects all queryables declared complete, not only those whose key includes that of the
     query."""
@@ -167,8 +167,8 @@ class Router:
         region = Region.ROUTER if relays else REGIONS[self.whatami, whatami]
         face = self._add(zid, whatami, region, request_bits, relays)
         if self._sources is not None and face.region is Region.ROUTER:
-            self._sources.opened(face)
-            self._out += self._sources.network.opened(face, locators, now)
+            self._sources.add_neighbour(face)
+            self._out += self._sources.network.add_neighbour(face, locators, now)
         self._interest_handler.add(face, now)
         self._declarations.add(face)
         self._announce_served_peer(face, True, now)
@@ -231,8 +231,8 @@ class Router:
             self._remove_peer(face, now)
         if self._sources is not None and face.region is Region.ROUTER:
             self._initialized_relays.discard(face)
-            self._sources.closed(face, now)
-            self._out += self._sources.network.closed(face, now)
+            self._sources.remove_neighbour(face, now)
+            self._out += self._sources.network.remove_neighbour(face, now)
         if face.group is not None:
             face.group.members.discard(face.zid)
         self._update_duplicate_members()
@@ -258,13 +258,17 @@ class Router:
             self._HANDLERS[type(message)](self, face, message, now)
         return self._flush()
 
-    def reject(self, face: Face, message: NetworkMessage, why: str) -> Outgoing:
-        """Answer a query or interest that must not be processed with its final; a querier also gets the reason."""
+    def reject(self, face: Face, message: NetworkMessage, text: str) -> Outgoing:
+        """Reply to a query or interest that must not be processed with its final; a querier also gets an error with the
+        text."""
         final = make_final(message)
         if final is None or face.region is Region.MEMBER:
             return []
         if isinstance(message, Request):
-            return [(face, make_error_response(message.request_id, message.qos, self.zid, why.encode())), (face, final)]
+            return [
+                (face, make_error_response(message.request_id, message.qos, self.zid, text.encode())),
+                (face, final),
+            ]
         return [(face, final)]
 
     def _on_declare(self, face: Face, message: Declare, now: float) -> None:
@@ -286,7 +290,7 @@ class Router:
 
     def _on_declare_keyexpr(self, face: Face, body: DeclareKeyexpr) -> None:
         key = face.new_key_mapping(body)
-        if key is None or self._admission.key_number(face, face.usage, key):
+        if key is None or self._admission.admit_key_mapping(face, face.usage, key):
             face.add_key_mapping(body)
 
     def _on_declaration(
@@ -324,7 +328,7 @@ class Router:
 
     def _valid_key(self, face: Face, expr: WireExpr) -> str | None:
         key = face.resolve(expr)
-        return key if key is not None and self._admission.key(face, key) else None
+        return key if key is not None and self._admission.admit_key(face, key) else None
 
     def is_within_limits(self, key: str) -> bool:
         """Whether a key is within this node's limits."""
@@ -335,15 +339,15 @@ class Router:
 
     @property
     def faces_awaiting_declarations(self) -> list[Face]:
-        """Faces whose interests are not answered completely."""
+        """Faces to whose interests the reply is not complete."""
         return self._interest_handler.awaiting_faces
 
     def is_awaiting_declarations(self, face: Face) -> bool:
-        """Whether the interests of a face are not answered completely."""
+        """Whether the reply to the interests of a face is not complete."""
         return self._interest_handler.is_awaiting_declarations(face)
 
-    def send_next_declarations(self, face: Face) -> Outgoing:
-        """The next portion of declarations that answers a face's interests."""
+    def send_next_portion(self, face: Face) -> Outgoing:
+        """The next portion of the declarations in reply to a face's interests."""
         self._interest_handler.send_next_portion(face)
         return self._flush()
 
@@ -360,7 +364,7 @@ class Router:
             return True
         if any(subject.matches(peer) for subject in self.policy.routers):
             return True
-        self.refusals.count(Limit.ROUTERS, peer)
+        self.refusals.count(Limit.ROUTERS, f"{whatami.text} {peer}")
         return False
 
     @property

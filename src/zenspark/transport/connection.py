@@ -19,7 +19,15 @@ import msgspec
 from zenspark.errors import CloseReason, DecodeError, LimitExceeded, ProtocolError
 from zenspark.transport.counters import ReceiveCounters
 from zenspark.transport.framing import compress, decompress
-from zenspark.transport.handshake import Acceptor, HandshakeRefused, Initiator, Opened, SessionParameters, make_refusal
+from zenspark.transport.handshake import (
+    Acceptor,
+    HandshakeRefused,
+    Identity,
+    Initiator,
+    Opened,
+    SessionParameters,
+    make_refusal,
+)
 from zenspark.transport.lease import KEEP_ALIVES_PER_LEASE, KeepAliveTimer, PeerLease
 from zenspark.transport.outbox import Outbox
 from zenspark.transport.reassembly import ReassemblyPool
@@ -108,10 +116,16 @@ class Connection:
         self.outbox: Outbox | None = None
 
     @property
+    def dialed_peer(self) -> Identity | None:
+        """The node this end dialed, once it sent INIT(ACK); None on the accepting side."""
+        parameters = self._role.parameters if isinstance(self._role, Initiator) else None
+        return None if parameters is None else parameters.peer
+
+    @property
     def dialed_zid(self) -> ZenohId | None:
         """Zid of the node this end dialed, once it sent INIT(ACK); None on the accepting side."""
-        parameters = self._role.parameters if isinstance(self._role, Initiator) else None
-        return None if parameters is None else parameters.peer.zid
+        peer = self.dialed_peer
+        return None if peer is None else peer.zid
 
     # -- sending
 
@@ -168,9 +182,9 @@ class Connection:
             consumed = 0
             while consumed < self._filled and self.state is not ConnectionState.CLOSED:
                 if self._is_uncompressed:  # decode the whole buffer at once
-                    cursor = self._cursor(consumed)
-                    yield from self._receive_events(cursor)
-                    consumed = cursor.pos
+                    decoder = self._make_decoder(consumed)
+                    yield from self._receive_events(decoder)
+                    consumed = decoder.pos
                     break
                 step = yield from self._step(consumed)
                 if not step:
@@ -186,8 +200,8 @@ class Connection:
         """Move the unconsumed bytes, an incomplete batch, to the front of the buffer."""
         left = self._filled - consumed
         if consumed and left:
-            whole = memoryview(self._buffer)
-            whole[:left] = whole[consumed : self._filled]
+            view = memoryview(self._buffer)
+            view[:left] = view[consumed : self._filled]
         self._filled = left
 
     def _step(self, start: int) -> Step:
@@ -285,9 +299,9 @@ class Connection:
 
     # -- the session
 
-    def _cursor(self, start: int) -> BatchDecoder:
-        goes_on = self._prefix > 0
-        return BatchDecoder(self._buffer, self._framing, self._limit, start, self._filled, is_partial_buffer=goes_on)
+    def _make_decoder(self, start: int) -> BatchDecoder:
+        is_stream = self._prefix > 0
+        return BatchDecoder(self._buffer, self._framing, self._limit, start, self._filled, is_partial_buffer=is_stream)
 
     def _decompress_batch(self, start: int) -> Step:
         assert self.parameters is not None
@@ -298,10 +312,10 @@ class Connection:
             yield from self._receive_events(BatchDecoder(decompress(batch, self.parameters.batch_size), Framing.BATCH))
         return 2 + len(batch)
 
-    def _receive_events(self, cursor: BatchDecoder) -> Iterator[Event]:
-        """Events of a cursor, in order, until the session closes."""
+    def _receive_events(self, decoder: BatchDecoder) -> Iterator[Event]:
+        """Events of the batches of a decoder, in order, until the session closes."""
         assert self._receiver is not None
-        for event in self._receiver.events(cursor):
+        for event in self._receiver.events(decoder):
             if isinstance(event, Join):  # only meaningful in multicast groups
                 continue
             if isinstance(event, Closed):

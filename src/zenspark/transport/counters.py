@@ -46,7 +46,7 @@ KINDS: dict[type[NetworkMessage], MessageKind] = {
 
 
 class LossReason(StrEnum):
-    """Why a message was not delivered. All but SEQUENCE_GAP count messages."""
+    """Reason why a message was not delivered. All but SEQUENCE_GAP count messages."""
 
     INTERRUPTED = "interrupted"
     """A new message or a frame began before the last fragment: eclipse-zenoh does so under congestion."""
@@ -55,7 +55,7 @@ class LossReason(StrEnum):
     FRAGMENT_MISSING = "fragment_missing"
     """A fragment in the middle was not received."""
     STOPPED_BY_SENDER = "stopped_by_sender"
-    """The sender aborted the message half way, and marked it as dropped."""
+    """The sender stopped before the last fragment, and marked the message as dropped."""
     TOO_LARGE = "too_large"
     """The fragments add up to more than the limit for one message."""
     MEMORY = "memory"
@@ -89,16 +89,16 @@ class ReceiveCounters:
     def received_by_kind(self) -> dict[MessageKind, int]:
         """Messages delivered, by kind; kinds that were not received are absent."""
         decoded = dict(self.decoded)
-        found = {KINDS[each]: count for each, count in decoded.items()}
+        counts = {KINDS[cls]: count for cls, count in decoded.items()}
         in_columns = max(self.received - sum(decoded.values()), 0)
         if in_columns:
-            found[MessageKind.PUSH] = found.get(MessageKind.PUSH, 0) + in_columns
-        return found
+            counts[MessageKind.PUSH] = counts.get(MessageKind.PUSH, 0) + in_columns
+        return counts
 
     def add(self, other: ReceiveCounters) -> None:
         """Add the counters of another link."""
         self.received += other.received
-        for each, count in dict(other.decoded).items():
-            self.decoded[each] += count
+        for cls, count in dict(other.decoded).items():
+            self.decoded[cls] += count
         for reason, count in dict(other.lost).items():
             self.count_lost(reason, count)

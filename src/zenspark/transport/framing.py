@@ -3,8 +3,8 @@
 A stream link carries batches, each behind its length (protocol.md, section 3). Three things vary:
 
 - the length has 2 bytes, or 4 in a low-latency session once it is open;
-- in a session with compression, once it is open, the first byte of a batch says whether the rest is an LZ4 block;
-- a length may be 0: such a batch holds no messages, and is how eclipse-zenoh abandons a fragmented message.
+- in a session with compression, once it is open, the first byte of a batch is 1 if the rest is an LZ4 block;
+- a length may be 0: such a batch has no messages; eclipse-zenoh sends one when it abandons a fragmented message.
 
 `Deframer` is the receiving half. Bytes arrive in chunks of any size and it returns complete batches, one at a time, so
 that its owner can `switch` to the other length between two of them. It rejects a length as soon as it is read: a peer
@@ -108,13 +108,13 @@ class Deframer:
             raise LimitExceeded(length, self.limit, "length of a batch")
         if self.available < width + length:
             return None
-        return self._take(width + length)[width:]
+        return self._consume(width + length)[width:]
 
     def _length(self) -> int:
         return int.from_bytes(self.peek(self.framing.width), "little")
 
-    def _take(self, count: int) -> Bytes:
-        taken = self.peek(count)
+    def _consume(self, count: int) -> Bytes:
+        data = self.peek(count)
         self.position += count
         self.available -= count
         while count:
@@ -122,7 +122,7 @@ class Deframer:
             if len(chunk) > count:
                 self._chunks.appendleft(chunk[count:])
             count -= min(count, len(chunk))
-        return taken
+        return data
 
 
 def compress(batch: Bytes) -> bytes:

@@ -11,8 +11,8 @@ is in the cookie, authenticated with a key only it has, so that a peer cannot op
 not negotiated, and half-open sessions cost nothing. Failures end in `HandshakeRefused`, with the CLOSE to send.
 
 Supported extensions: QoS (and QoSLink, which is treated as QoS), LowLatency, Compression, Patch, and inside Auth the
-user/password method. Shm, MultiLink, pubkey and RegionName are optional offers that are not taken up. One extension is
-specific to this implementation (RELAYS): both nodes forward messages for others, see docs/routing.md; eclipse-zenoh
+user/password method. Shm, MultiLink, pubkey and RegionName are optional, and offers of them are ignored. One extension
+is specific to this implementation (RELAYS): both nodes forward messages for others, see docs/routing.md; eclipse-zenoh
 ignores it.
 """
 
@@ -142,9 +142,9 @@ class HandshakeRefused(msgspec.Struct, frozen=True):
 Outcome = TransportMessage | Opened | HandshakeRefused
 
 
-def initial_sn(own: ZenohId, other: ZenohId, mask: int) -> int:
-    """Initial sequence number towards a node: the same on every link between the two."""
-    digest = hashlib.shake_128(own.to_bytes() + other.to_bytes()).digest(4)
+def initial_sn(sender: ZenohId, receiver: ZenohId, mask: int) -> int:
+    """Initial sequence number of one node towards another: the same on every link between the two."""
+    digest = hashlib.shake_128(sender.to_bytes() + receiver.to_bytes()).digest(4)
     return int.from_bytes(digest, "little") & mask
 
 
@@ -201,10 +201,10 @@ def _encode_auth(header: int, value: int | bytes | None = None) -> bytes:
 
 def _read_auth(chain: bytes | None, header: int) -> int | bytes | None:
     """Value of the user/password extension in a chain; HandshakeError if absent."""
-    found = {extension.header: extension.value for extension in read_extensions(Reader(chain))} if chain else {}
-    if header not in found:
+    values = {extension.header: extension.value for extension in read_extensions(Reader(chain))} if chain else {}
+    if header not in values:
         raise HandshakeError("user and password required", CloseReason.GENERIC)
-    return found[header]
+    return values[header]
 
 
 def _password_hmac(nonce: int, password: bytes) -> bytes:
@@ -239,7 +239,7 @@ class _HandshakeRole(ABC):
     def receive(self, message: TransportMessage) -> Outcome:
         """Handle the peer's next message."""
         if isinstance(message, Close):
-            return HandshakeRefused(message.why, message.why.closed_by_peer)
+            return HandshakeRefused(message.close_reason, message.close_reason.closed_by_peer)
         try:
             return self._handler_for(type(message))(message)
         except HandshakeError as error:
@@ -297,13 +297,13 @@ class Initiator(_HandshakeRole):
     def on_init_ack(self, ack: InitAck) -> OpenSyn:
         parameters = negotiate(self.capabilities, ack)
         self._check_init_ack(ack, parameters)
-        own_sn = initial_sn(self.identity.zid, ack.zid, parameters.sn_mask)
+        first_sn = initial_sn(self.identity.zid, ack.zid, parameters.sn_mask)
         self.parameters = msgspec.structs.replace(
-            parameters, lease=self.capabilities.lease_ms / 1000, initial_sn=own_sn
+            parameters, lease=self.capabilities.lease_ms / 1000, initial_sn=first_sn
         )
         self.state = self.HandshakeState.AWAIT_OPEN_ACK
         lease, unit = encode_lease(self.capabilities.lease_ms)
-        return OpenSyn(lease=lease, unit=unit, initial_sn=own_sn, cookie=ack.cookie, auth=self._authenticate(ack))
+        return OpenSyn(lease=lease, unit=unit, initial_sn=first_sn, cookie=ack.cookie, auth=self._authenticate(ack))
 
     def _check_init_ack(self, ack: InitAck, parameters: SessionParameters) -> None:
         acked_resolution = DEFAULT_RESOLUTION if ack.resolution is None else ack.resolution & 0x0F

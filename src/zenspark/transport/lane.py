@@ -2,7 +2,7 @@
 
 Frames and fragments of a lane share one sequence (protocol.md, section 7.1). Sequence numbers may be skipped, even on
 reliable lanes: there is no retransmission. A number that is not newer than the last is a repetition and is dropped.
-Failures of fragmented messages (7.6): a fragment is missing, another message interrupts, the sender aborts half way.
+Failures of fragmented messages (7.6): a fragment is missing, another message interrupts, the sender stops half way.
 Then that message is lost, and only that one; `ReassemblyAborted` reports it.
 
 Every loss is counted once in `ReceiveCounters`. Numbers missing before a continuing fragment belong to the message that
@@ -33,7 +33,7 @@ class ReassemblyAborted(msgspec.Struct, frozen=True):
 
     fragments: int
     size: int
-    why: str
+    text: str
 
 
 class Reassembled(msgspec.Struct, frozen=True):
@@ -71,10 +71,10 @@ class Defragmenter:
         mask: int,
         patch: int,
         limit: int = MAX_MESSAGE_BYTES,
-        arrivals: ReceiveCounters | None = None,
+        counters: ReceiveCounters | None = None,
         share: ReassemblyShare | None = None,
     ) -> None:
-        self.receive_counters = ReceiveCounters() if arrivals is None else arrivals
+        self.receive_counters = ReceiveCounters() if counters is None else counters
         self._share = ReassemblyPool().new_share() if share is None else share
         self.mask = mask
         self.has_first_markers = patch >= 1
@@ -110,7 +110,7 @@ class Defragmenter:
             self._clear()
         return events
 
-    def join(self, cursor: BatchDecoder, columns: PushColumns, sn: int) -> ReassembledMessage | None:
+    def join(self, decoder: BatchDecoder, columns: PushColumns, sn: int) -> ReassembledMessage | None:
         """Join the messages that begin with this sequence number and are complete in a buffer, without decoding each
         fragment; None if there is none.
 
@@ -118,19 +118,19 @@ class Defragmenter:
         """
         if self._fragments:
             return None
-        whole: ReassembledMessage | None = join_fragments(
-            cursor, columns, sn, self.mask, self.has_first_markers, self.limit
+        reassembled: ReassembledMessage | None = join_fragments(
+            decoder, columns, sn, self.mask, self.has_first_markers, self.limit
         )
-        if whole is not None:
+        if reassembled is not None:
             self._is_loss_reported = False
-        return whole
+        return reassembled
 
     def _problem(self, fragment: Fragment) -> tuple[LossReason, str] | None:
         """Reason a fragment cannot be appended to those before it; None if it can."""
         if self.has_first_markers and not fragment.first and not self._fragments:
             return LossReason.FIRST_FRAGMENT_MISSING, "first fragment missing"
         if self.has_first_markers and fragment.drop:
-            return LossReason.STOPPED_BY_SENDER, "aborted by the sender"
+            return LossReason.STOPPED_BY_SENDER, "stopped by the sender"
         if self._fragments and fragment.sn != self._expected:
             text = f"fragment missing: expected sequence number {self._expected}, found {fragment.sn}"
             return LossReason.FRAGMENT_MISSING, text
@@ -138,20 +138,20 @@ class Defragmenter:
             return LossReason.TOO_LARGE, f"larger than {self.limit} bytes"
         return None
 
-    def _refuse(self, fragment: Fragment, reason: LossReason, why: str) -> list[Reassembled | ReassemblyAborted]:
-        lost = self.abandon(reason, why)
+    def _refuse(self, fragment: Fragment, reason: LossReason, text: str) -> list[Reassembled | ReassemblyAborted]:
+        lost = self.abandon(reason, text)
         if not lost and not self._is_loss_reported:
             self.receive_counters.count_lost(reason)
-            lost = [ReassemblyAborted(1, len(fragment.payload), why)]
+            lost = [ReassemblyAborted(1, len(fragment.payload), text)]
         self._is_loss_reported = fragment.more
         return lost
 
-    def abandon(self, reason: LossReason, why: str) -> list[Reassembled | ReassemblyAborted]:
+    def abandon(self, reason: LossReason, text: str) -> list[Reassembled | ReassemblyAborted]:
         """Discard the unfinished message and count it; the event that reports it, if there was one."""
         if not self._fragments:
             return []
         self.receive_counters.count_lost(reason)
-        lost = ReassemblyAborted(self._fragments, len(self._data), why)
+        lost = ReassemblyAborted(self._fragments, len(self._data), text)
         self._clear()
         return [lost]
 
@@ -203,15 +203,15 @@ class ReceivingLane:
             self._abort_reassembly()
         return True
 
-    def join(self, cursor: BatchDecoder, columns: PushColumns) -> ReassembledMessage | None:
+    def join(self, decoder: BatchDecoder, columns: PushColumns) -> ReassembledMessage | None:
         """Join the messages that are complete in a buffer, from a fragment of this lane on; None if there is none."""
         if self.last is None:
             return None
-        whole = self.defragmenter.join(cursor, columns, next_sn(self.last, self.mask))
-        if whole is not None:
-            self.last = whole.sn
+        reassembled = self.defragmenter.join(decoder, columns, next_sn(self.last, self.mask))
+        if reassembled is not None:
+            self.last = reassembled.sn
             self._is_after_fragment = True
-        return whole
+        return reassembled
 
     def receive_fragment(self, fragment: Fragment) -> list[Reassembled | ReassemblyAborted] | None:
         """Handle the next fragment of this lane; None if its number is not newer."""
@@ -235,7 +235,7 @@ class ReceivingLane:
     def _accept(self, sn: int, begins: bool = True) -> bool:
         """Whether a frame or fragment with this number is new; if so, it becomes the last number.
 
-        `begins` says that it is a frame or the first fragment of a message: numbers missing before it are a gap.
+        `begins` is True for a frame and the first fragment of a message: numbers missing before it are a gap.
         """
         if sn > self.mask:
             raise LimitExceeded(sn, self.mask, "sequence number")

@@ -11,7 +11,7 @@ KEEP_ALIVES_PER_LEASE = 4
 
 
 class PeerLease:
-    """The lease of a peer: renewed by every byte received from it, expired after so many seconds of silence."""
+    """The lease of a peer: renewed by every byte received from it, expired after `seconds` of silence."""
 
     def __init__(self, now: float, seconds: float = float("inf")) -> None:
         self.seconds = seconds

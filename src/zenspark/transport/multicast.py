@@ -37,7 +37,7 @@ from zenspark.wire.values import PROTOCOL_VERSION, NextSns, Priority, Resolution
 DEFAULT_BATCH_SIZE = 8192
 """Bytes of a batch in a group if JOIN carries no sizes, and the most that eclipse-zenoh announces."""
 MIN_JOIN_REPLY_SECONDS = 0.1
-"""Minimum seconds between two JOINs sent in reply to new members: the first is answered at once, a burst of them with
+"""Minimum seconds between two JOINs sent in reply to new members: the first gets one at once, a burst of them
 one more JOIN."""
 MAX_REFUSED_SENDERS = 1000
 """Refused senders remembered, to report each only once: forged addresses must not fill the memory."""
@@ -102,7 +102,7 @@ class MemberRefused(msgspec.Struct, frozen=True):
     """A sender in this group was refused, with the reason; reported once per sender and reason."""
 
     sender: str
-    why: str
+    text: str
 
 
 GroupEvent = Send | JoinDue | MemberJoined | MemberLeft | MemberEvent | MemberRefused
@@ -148,7 +148,7 @@ class GroupSession:
         """Whether this group uses priorities."""
         return self._settings.qos
 
-    # -- out
+    # -- sending
 
     def _batch(self, message: TransportMessage) -> bytes:
         """Encode a transport message as a batch of its own, length-prefixed like all batches of an outbox."""
@@ -186,11 +186,11 @@ class GroupSession:
 
     def close(self, reason: CloseReason = CloseReason.GENERIC, text: str = "closed by this node") -> Closed:
         """Leave the group."""
-        farewell = b"" if self.is_over else self._batch(Close(session=False, reason=reason))
+        close_batch = b"" if self.is_over else self._batch(Close(session=False, reason=reason))
         self.is_over = True
-        return Closed(reason, text, by_peer=False, close_batch=farewell)
+        return Closed(reason, text, by_peer=False, close_batch=close_batch)
 
-    # -- in
+    # -- receiving
 
     def buffer(self) -> memoryview:
         """Buffer for the next datagram."""
@@ -203,44 +203,44 @@ class GroupSession:
         """
         member = self._members.get(sender)
         try:
-            cursor = self._cursor(count)
+            decoder = self._make_decoder(count)
             if member is None:
-                join = self._find_join(cursor)
+                join = self._find_join(decoder)
                 if join is None:
                     return
                 yield from self._on_join(sender, join, now)
                 member = self._members.get(sender)
             if member is not None:
                 member.lease.renewed_at = now
-                yield from self._receive_from(member, cursor, now)
+                yield from self._receive_from(member, decoder, now)
         except ProtocolError as error:
             if self._members.get(sender) is not None:
                 yield self._drop(self._members[sender], Closed(error.reason, str(error), by_peer=False))
             else:
                 yield from self._refuse(sender, str(error))
 
-    def _cursor(self, count: int) -> BatchDecoder:
+    def _make_decoder(self, count: int) -> BatchDecoder:
         if self._settings.compression:
             return BatchDecoder(decompress(self.buffer()[:count]), Framing.BATCH)
         return BatchDecoder(self._buffer, Framing.BATCH, pos=0, end=count)
 
-    def _find_join(self, cursor: BatchDecoder) -> Join | None:
+    def _find_join(self, decoder: BatchDecoder) -> Join | None:
         """First JOIN in a datagram of an unknown sender; messages before it cannot be decoded."""
         columns = self._columns
         while True:
             columns.clear()
-            outcome = cursor.decode(columns)
+            outcome = decoder.decode(columns)
             if outcome is StopReason.END:
                 columns.clear()
                 return None
             if outcome is StopReason.MESSAGE:
-                message = cursor.message()
+                message = decoder.message()
                 if isinstance(message, Join):
                     columns.clear()
                     return message
 
-    def _receive_from(self, member: Member, cursor: BatchDecoder, now: float) -> Iterator[GroupEvent]:
-        for event in member.receiver.events(cursor):
+    def _receive_from(self, member: Member, decoder: BatchDecoder, now: float) -> Iterator[GroupEvent]:
+        for event in member.receiver.events(decoder):
             match event:
                 case Join():
                     yield from self._on_join(member.sender, event, now)
@@ -327,13 +327,13 @@ class GroupSession:
         member.receiver.end()
         return MemberLeft(member, closed)
 
-    def _refuse(self, sender: str, why: str) -> Iterator[MemberRefused]:
-        if self._refused.get(sender) == why:
+    def _refuse(self, sender: str, text: str) -> Iterator[MemberRefused]:
+        if self._refused.get(sender) == text:
             return
         if len(self._refused) >= MAX_REFUSED_SENDERS:
             self._refused.clear()
-        self._refused[sender] = why
-        yield MemberRefused(sender, why)
+        self._refused[sender] = text
+        yield MemberRefused(sender, text)
 
     # -- time
 
@@ -346,8 +346,8 @@ class GroupSession:
         """Time at which `handle_timeout` must be called."""
         if self.is_over:
             return float("inf")
-        ends = [member.lease.expires_at for member in self._members.values()]
-        return min(self._join_due_at, self._keep_alive.due_at, *ends)
+        expiries = [member.lease.expires_at for member in self._members.values()]
+        return min(self._join_due_at, self._keep_alive.due_at, *expiries)
 
     def handle_timeout(self, now: float) -> list[GroupEvent]:
         """Drop members whose lease expired; send JOIN or KEEP_ALIVE when due."""

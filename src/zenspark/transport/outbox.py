@@ -8,7 +8,7 @@ dropped: the owner limits the backlog.
 
 Compiled, because every `put()` passes here: two appends to a bytearray and a few comparisons. Compiled, each of these
 methods is also atomic under the GIL. So during bulk sending publishers append without the owner's lock
-(`try_append_lockfree`); the owner says when that is allowed.
+(`try_append_lockfree`) while the owner allows it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ DEFAULT_PRIORITY: cython.int = 5
 """The priority (DATA) whose frames carry no QoS extension; without QoS, the only one there is."""
 GIL_ATOMIC = cython.compiled and getattr(sys, "_is_gil_enabled", lambda: True)()
 """Whether a method here is atomic for all other threads."""
-REFUSED, DONE, FULL = 0, 1, 2
+APPEND_REFUSED, APPENDED, BATCH_FULL = 0, 1, 2
 """Results of `try_append_lockfree`."""
 FRAME_HEADER_RESERVE: cython.Py_ssize_t = 16
 """Bytes reserved for a length prefix, a compression byte, and a header with sequence number and extensions."""
@@ -154,11 +154,11 @@ class Outbox:
     def try_append_lockfree(
         self, priority: cython.int, reliable: cython.bint, head: bytes, payload: Payload
     ) -> cython.int:
-        """Append a message if `lockfree_append_allowed`: DONE, or FULL if a batch is full and must be written; else
-        REFUSED."""
+        """Append a message if `lockfree_append_allowed`: APPENDED, or BATCH_FULL if a full batch must be written; else
+        APPEND_REFUSED."""
         if not self.lockfree_append_allowed:
-            return REFUSED
-        return FULL if self._append(priority, reliable, head, payload) else DONE
+            return APPEND_REFUSED
+        return BATCH_FULL if self._append(priority, reliable, head, payload) else APPENDED
 
     def append(
         self, priority: cython.int, reliable: cython.bint, head: bytes, payload: Payload | None = None
@@ -231,7 +231,7 @@ class Outbox:
     ) -> None:
         """Encode rows, from `rows.row` on, as batches of their own, at least one.
 
-        In `buffer` they lie contiguously, as many as fit, for one write to a stream; it is in use until that write is
+        In `buffer` they are contiguous, as many as fit, for one write to a stream; it is in use until that write is
         done. Without it, for a link that carries batches one by one, they are separate.
         """
         self.lockfree_append_allowed = False  # not atomic
@@ -241,8 +241,8 @@ class Outbox:
         lanes: PriorityLanes = self._priorities[priority if self._qos else DEFAULT_PRIORITY]
         self._close(lanes)
         limit: cython.Py_ssize_t = self._batch_size - (3 if self._compression else 2)
-        parted: cython.bint = buffer is None or self._compression
-        out = buffer if buffer is not None and not parted else bytearray(limit + 2)
+        separate: cython.bint = buffer is None or self._compression
+        out = buffer if buffer is not None and not separate else bytearray(limit + 2)
         encoder = BatchEncoder(
             Framing.STREAM,
             limit,
@@ -257,7 +257,7 @@ class Outbox:
             outcome = encoder.encode(rows, memoryview(out)[at:])
             lanes.sn[reliable] = encoder.sn
             at += encoder.written
-            if outcome is not StopReason.MESSAGE or (at and parted):
+            if outcome is not StopReason.MESSAGE or (at and separate):
                 break
             stop: cython.Py_ssize_t = self._append_large_row(lanes, reliable, rows, out, at)
             encoder.sn = lanes.sn[reliable]
@@ -340,20 +340,20 @@ class Outbox:
         full: cython.bint = self._close(lanes)
         batch: bytearray = lanes.batch
         batch += b"\0\0"
-        self._header(batch, FRAME | (RELIABLE if reliable else 0), lanes, reliable, False)
+        self._append_header(batch, FRAME | (RELIABLE if reliable else 0), lanes, reliable, False)
         lanes.open_frame_reliability = reliable
         return full
 
     @cython.cfunc
-    def _header(
+    def _append_header(
         self, out: bytearray, header: cython.int, lanes: PriorityLanes, reliable: cython.bint, first: cython.bint
     ) -> cython.void:
         sn: cython.ulonglong = lanes.sn[reliable]
         lanes.sn[reliable] = (sn + 1) & self._mask
-        named: cython.bint = self._qos and lanes.priority != DEFAULT_PRIORITY
-        out.append(cython.cast(cython.uchar, header | (Z if named or first else 0)))
+        has_priority: cython.bint = self._qos and lanes.priority != DEFAULT_PRIORITY
+        out.append(cython.cast(cython.uchar, header | (Z if has_priority or first else 0)))
         append_vle(out, sn)
-        if named:
+        if has_priority:
             out.append(cython.cast(cython.uchar, QOS_EXT | (Z if first else 0)))
             out.append(cython.cast(cython.uchar, lanes.priority))
         if first:
@@ -395,22 +395,22 @@ class Outbox:
         """Write the fragments of a message, each behind its length, from position `at`; returns where they end."""
         first = head if payload is None else head + encode_vle(len(payload))
         rest = memoryview(b"" if payload is None else payload).cast("B")
-        before: cython.Py_ssize_t = len(first)
-        size: cython.Py_ssize_t = before + len(rest)
+        first_size: cython.Py_ssize_t = len(first)
+        size: cython.Py_ssize_t = first_size + len(rest)
         pos: cython.Py_ssize_t = 0
         view = memoryview(out)
         while pos < size:
             stop: cython.Py_ssize_t = min(pos + self._capacity, size)
             start = bytearray(b"\0\0")
             header: cython.int = FRAGMENT | (RELIABLE if reliable else 0) | (MORE if stop < size else 0)
-            self._header(start, header, lanes, reliable, pos == 0)
+            self._append_header(start, header, lanes, reliable, pos == 0)
             start += first[pos:stop]
-            piece = rest[max(pos - before, 0) : max(stop - before, 0)]
-            start[:2] = (len(start) + len(piece) - 2).to_bytes(2, "little")
+            chunk = rest[max(pos - first_size, 0) : max(stop - first_size, 0)]
+            start[:2] = (len(start) + len(chunk) - 2).to_bytes(2, "little")
             view[at : at + len(start)] = start
             at += len(start)
-            view[at : at + len(piece)] = piece
-            at += len(piece)
+            view[at : at + len(chunk)] = chunk
+            at += len(chunk)
             pos = stop
         return at
 
@@ -443,6 +443,19 @@ class Outbox:
     def pop_full_batches(self) -> list[Batch]:
         """Remove and return the full batches."""
         return self._pop_ready()
+
+    def count_batches(self, buffer: Batch, sent: cython.Py_ssize_t = 0) -> cython.Py_ssize_t:
+        """Count the batches in a buffer of `pop_all` that are not within its first `sent` bytes."""
+        if not self._streamed:
+            return 1
+        width: cython.Py_ssize_t = 4 if self._low_latency else 2
+        count: cython.Py_ssize_t = 0
+        at: cython.Py_ssize_t = 0
+        while at < len(buffer):
+            at += width + int.from_bytes(buffer[at : at + width], "little")
+            if at > sent:
+                count += 1
+        return count
 
     @cython.cfunc
     def _pop_ready(self) -> list[Batch]:

@@ -53,7 +53,7 @@ class MessageRejected(msgspec.Struct, frozen=True):
 
 
 class Closed(msgspec.Struct, frozen=True):
-    """The session ended: by which side and why, and the bytes still to be written, if any."""
+    """The session ended: the reason, the end that closed it, and the CLOSE still to be written, if any."""
 
     reason: CloseReason
     text: str
@@ -71,7 +71,7 @@ class LaneParameters(msgspec.Struct, frozen=True):
     qos: bool
     sn_mask: int
     patch: int
-    first: NextSns
+    initial_sns: NextSns
     message_limit: int
     """Maximum bytes of a fragmented message."""
 
@@ -83,10 +83,10 @@ class FrameReceiver:
         self,
         lanes: LaneParameters,
         columns: PushColumns,
-        arrivals: ReceiveCounters | None = None,
+        counters: ReceiveCounters | None = None,
         share: ReassemblyShare | None = None,
     ) -> None:
-        self.receive_counters = ReceiveCounters() if arrivals is None else arrivals
+        self.receive_counters = ReceiveCounters() if counters is None else counters
         self._share = ReassemblyPool(lanes.message_limit).new_share() if share is None else share
         self._parameters = lanes
         self._columns = columns
@@ -100,15 +100,15 @@ class FrameReceiver:
         """Discard unfinished fragmented messages: the session has closed."""
         self._share.end()
 
-    def events(self, cursor: BatchDecoder) -> Iterator[ReceiverEvent]:
-        """Decode a cursor's batches into events, in order. Each event must be handled before the next.
+    def events(self, decoder: BatchDecoder) -> Iterator[ReceiverEvent]:
+        """Events of the batches of a decoder, in order. Each event must be handled before the next.
 
         The caller may use the columns otherwise after a `MessageReceived`, and continue later.
         """
         columns = self._columns
         columns.clear()  # an earlier caller may have stopped iterating
         while True:
-            outcome = cursor.decode(columns)
+            outcome = decoder.decode(columns)
             if columns.frame_count == 1:  # the common case in request/reply traffic: lowest latency
                 self._accept_frame(columns.frame_lane[0], columns.frame_sn[0])
                 if self._frame_accepted and columns.row_count:
@@ -122,29 +122,29 @@ class FrameReceiver:
             if outcome is StopReason.END:
                 return
             if outcome is StopReason.OVERSIZED:
-                raise LimitExceeded(_length_at(cursor), cursor.limit, "length of a batch")
+                raise LimitExceeded(_length_at(decoder), decoder.limit, "length of a batch")
             if outcome is StopReason.MESSAGE:
-                yield from self._receive_message(cursor)
-                if cursor.needs_more_data:
+                yield from self._receive_message(decoder)
+                if decoder.needs_more_data:
                     return
                 columns.clear()  # the caller may have interrupted the iteration, and another receiver used them
 
-    def _receive_message(self, cursor: BatchDecoder) -> Iterator[ReceiverEvent]:
+    def _receive_message(self, decoder: BatchDecoder) -> Iterator[ReceiverEvent]:
         """Events of a message that is no row, or of fragments."""
-        number = fragment_lane(cursor)
-        if number >= 0:
-            whole = self._lane_by_bits(number).join(cursor, self._columns)
-            if whole is not None:
-                yield from self._reassembled_events(whole, bool(number & LANE_RELIABLE))
+        lane_bits = fragment_lane(decoder)
+        if lane_bits >= 0:
+            reassembled = self._lane_by_bits(lane_bits).join(decoder, self._columns)
+            if reassembled is not None:
+                yield from self._reassembled_events(reassembled, bool(lane_bits & LANE_RELIABLE))
                 return
             self._columns.clear()
-            if cursor.needs_more_data:
+            if decoder.needs_more_data:
                 return
-        reliable, is_accepted = cursor.reliable, self._frame_accepted or not cursor.in_frame
+        reliable, is_accepted = decoder.reliable, self._frame_accepted or not decoder.in_frame
         try:
-            message = self._template_decoder.read(cursor)
+            message = self._template_decoder.read(decoder)
         except UnknownExtension as error:
-            yield from self._reject_unknown_extension(cursor, is_accepted, error)
+            yield from self._reject_unknown_extension(decoder, is_accepted, error)
             return
         if not isinstance(message, NetworkMessage):
             yield from self._on_message(message)
@@ -152,10 +152,10 @@ class FrameReceiver:
             yield self._accept(message, reliable)
 
     def _reject_unknown_extension(
-        self, cursor: BatchDecoder, is_accepted: bool, error: UnknownExtension
+        self, decoder: BatchDecoder, is_accepted: bool, error: UnknownExtension
     ) -> Iterator[ReceiverEvent]:
         """Reject a network message with an unknown mandatory extension; in a transport message it ends the session."""
-        message = cursor.read_message_leniently()
+        message = decoder.read_message_leniently()
         if isinstance(message, NetworkMessage):
             if is_accepted:
                 yield self._reject(message, LossReason.UNKNOWN_EXTENSION)
@@ -188,12 +188,12 @@ class FrameReceiver:
         if not lane & LANE_CONTINUED:
             self._frame_accepted = self._lane_by_bits(lane).accept_frame(sn)
 
-    def _lane_by_bits(self, number: int) -> ReceivingLane:
+    def _lane_by_bits(self, lane_bits: int) -> ReceivingLane:
         """Lane by its bits in the columns."""
-        lane = self._lanes_by_bits.get(number)
+        lane = self._lanes_by_bits.get(lane_bits)
         if lane is None:
-            lane = self._lanes_by_bits[number] = self._lane(
-                Priority(number & LANE_PRIORITY), bool(number & LANE_RELIABLE)
+            lane = self._lanes_by_bits[lane_bits] = self._lane(
+                Priority(lane_bits & LANE_PRIORITY), bool(lane_bits & LANE_RELIABLE)
             )
         return lane
 
@@ -203,11 +203,11 @@ class FrameReceiver:
             parameters = self._parameters
             if priority is not Priority.DATA and not parameters.qos:
                 raise ProtocolError(f"priority {priority.text} on a session without QoS")
-            pieces = Defragmenter(
+            defragmenter = Defragmenter(
                 parameters.sn_mask, parameters.patch, parameters.message_limit, self.receive_counters, self._share
             )
-            first = parameters.first.pairs[priority][0 if reliable else 1]
-            lane = self._lanes[priority, reliable] = ReceivingLane.beginning(first, pieces)
+            first = parameters.initial_sns.pairs[priority][0 if reliable else 1]
+            lane = self._lanes[priority, reliable] = ReceivingLane.beginning(first, defragmenter)
         return lane
 
     def _on_message(self, message: Message) -> Iterator[ReceiverEvent]:
@@ -222,20 +222,20 @@ class FrameReceiver:
                         else:
                             yield self._accept(inner, message.reliable)
             case Close():
-                yield Closed(message.why, message.why.closed_by_peer, by_peer=True)
+                yield Closed(message.close_reason, message.close_reason.closed_by_peer, by_peer=True)
             case Join():
                 yield message
 
     def _reassembled_events(
-        self, whole: ReassembledMessage, reliable: bool
+        self, reassembled: ReassembledMessage, reliable: bool
     ) -> Iterator[MessageReceived | MessageRejected | PushRun]:
         """Events of messages whose fragments were joined in the buffer."""
         columns = self._columns
         if columns.row_count:
             yield self._make_push_run(0, columns.row_count)
         columns.clear()
-        if whole.message is not None:
-            yield self._decode_message(whole.message, reliable)
+        if reassembled.message is not None:
+            yield self._decode_message(reassembled.message, reliable)
 
     def _on_fragment(self, fragment: Fragment) -> Iterator[MessageReceived | MessageRejected | PushRun]:
         for event in self._lane(fragment.priority, fragment.reliable).receive_fragment(fragment) or ():
@@ -248,8 +248,8 @@ class FrameReceiver:
     ) -> MessageReceived | MessageRejected | PushRun:
         """Event of one reassembled message: a row if it is a plain publication."""
         columns = self._columns
-        cursor = BatchDecoder(data, Framing.MESSAGE, reliable=last.reliable, priority=last.priority)
-        if cursor.decode(columns) is StopReason.END and len(columns) == 1:
+        decoder = BatchDecoder(data, Framing.MESSAGE, reliable=last.reliable, priority=last.priority)
+        if decoder.decode(columns) is StopReason.END and len(columns) == 1:
             self.receive_counters.received += 1
             return PushRun(columns, 0, 1, owns_buffer=True)
         return self._decode_message(data, last.reliable)
@@ -288,7 +288,7 @@ def _has_unknown_extension(message: Message) -> bool:
     return isinstance(body, Message) and _has_unknown_extension(body)
 
 
-def _length_at(cursor: BatchDecoder) -> int:
-    """Length prefix of the batch at which a cursor stopped."""
-    width = 4 if cursor.framing is Framing.BARE else 2
-    return int.from_bytes(cursor.data[cursor.pos : cursor.pos + width], "little")
+def _length_at(decoder: BatchDecoder) -> int:
+    """Length in bytes that the batch announces at which a decoder stopped."""
+    width = 4 if decoder.framing is Framing.BARE else 2
+    return int.from_bytes(decoder.data[decoder.pos : decoder.pos + width], "little")

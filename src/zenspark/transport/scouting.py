@@ -35,7 +35,7 @@ class ScoutClient:
         self.zid = zid
         self.scout = encode(Scout(version=PROTOCOL_VERSION, what=what, zid=zid))
         """The encoded SCOUT."""
-        self._found: dict[ZenohId, Hello] = {}
+        self._hellos: dict[ZenohId, Hello] = {}
         self._period = FIRST_PERIOD_SECONDS
         self._due: float | None = None
 
@@ -62,20 +62,20 @@ class ScoutClient:
         hello = _decode(datagram)
         if not isinstance(hello, Hello) or hello.zid == self.zid or not self.what & hello.whatami.bit:
             return None
-        known = self._found.get(hello.zid)
-        if known == hello or (known is None and len(self._found) >= MAX_KNOWN_NODES):
+        previous = self._hellos.get(hello.zid)
+        if previous == hello or (previous is None and len(self._hellos) >= MAX_KNOWN_NODES):
             return None
-        self._found[hello.zid] = hello
+        self._hellos[hello.zid] = hello
         return hello
 
     @property
-    def found(self) -> tuple[Hello, ...]:
-        """HELLO of every node found so far."""
-        return tuple(self._found.values())
+    def hellos(self) -> tuple[Hello, ...]:
+        """Latest HELLO of every node found so far."""
+        return tuple(self._hellos.values())
 
     def forget(self, zid: ZenohId) -> None:
         """Report a node again on its next HELLO: its session was lost."""
-        self._found.pop(zid, None)
+        self._hellos.pop(zid, None)
 
 
 class ScoutResponder:

@@ -16,8 +16,8 @@ if not cython.compiled:
     from zenspark.wire._bytes import append_vle, read_vle64, vle_size_at
 
 
-def _short(wanted: str, position: int, found: int) -> DecodeError:
-    return DecodeError(wanted, position, f"{found} before the end" if found else "the end")
+def _short(expected: str, position: int, left: int) -> DecodeError:
+    return DecodeError(expected, position, f"{left} before the end" if left else "the end")
 
 
 @cython.cclass
@@ -106,7 +106,7 @@ class Reader:
         """Reject an unknown mandatory extension: its message must not be processed."""
         raise UnknownExtension(number, position)
 
-    def _decoded(self, raw: bytes, start: int) -> str:
+    def _decode_text(self, raw: bytes, start: int) -> str:
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
@@ -115,12 +115,12 @@ class Reader:
     def text(self, bits: cython.int) -> str:
         """Read a length, then that many bytes of UTF-8."""
         raw = self.take(self.z(bits))
-        return self._decoded(raw, self.pos - len(raw))
+        return self._decode_text(raw, self.pos - len(raw))
 
     def rest_text(self) -> str:
         """Read all remaining bytes as UTF-8."""
         start = self.pos
-        return self._decoded(self.take(self.end - self.pos), start)
+        return self._decode_text(self.take(self.end - self.pos), start)
 
     def enter(self) -> cython.Py_ssize_t:
         """Read a length and move the end there; pass the result to `leave`."""

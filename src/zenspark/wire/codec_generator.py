@@ -181,8 +181,8 @@ def snake_case(cls: type) -> str:
 
 def collect_messages() -> list[type[Message]]:
     """Every message with a header, in declaration order."""
-    found = [value for value in vars(messages).values() if isinstance(value, type) and issubclass(value, Message)]
-    return [cls for cls in found if cls.HEADER is not None]
+    classes = [value for value in vars(messages).values() if isinstance(value, type) and issubclass(value, Message)]
+    return [cls for cls in classes if cls.HEADER is not None]
 
 
 def default_text(value: object) -> str:
@@ -223,11 +223,11 @@ class MessageSource:
 
     def rivals(self) -> dict[str, dict[str, int]]:
         """Mutually exclusive fields, selected by the bits of one flag: by flag, their values."""
-        found: dict[str, dict[str, int]] = {}
+        rivals: dict[str, dict[str, int]] = {}
         for field in self.fields:
             if field.when and field.when.equals is not None:
-                found.setdefault(field.when.flag, {})[field.name] = field.when.equals
-        return found
+                rivals.setdefault(field.when.flag, {})[field.name] = field.when.equals
+        return rivals
 
     # reading
 

@@ -45,7 +45,7 @@ class FieldCodec(ABC):
 
 
 class IntCodec(FieldCodec):
-    """Unsigned integer of so many bits: fixed width (`u`) or variable length (`z`)."""
+    """Unsigned integer of at most `bits` bits: fixed width (`u`) or variable length (`z`)."""
 
     def __init__(self, form: str, bits: int) -> None:
         self.form = form
@@ -61,7 +61,7 @@ class IntCodec(FieldCodec):
 
 
 class PrefixedCodec(FieldCodec):
-    """Length of at most so many bits, then bytes (`blob`) or UTF-8 (`text`)."""
+    """Length of at most `bits` bits, then bytes (`blob`) or UTF-8 (`text`)."""
 
     def __init__(self, form: str, bits: int) -> None:
         self.form = form
@@ -372,10 +372,10 @@ _FIELDS: dict[type, tuple[WireField, ...]] = {}
 
 def fields_of(cls: type[Message]) -> tuple[WireField, ...]:
     """Fields of a declaration in wire order."""
-    found = _FIELDS.get(cls)
-    if found is None:
-        found = _FIELDS[cls] = _collect(cls)
-    return found
+    fields = _FIELDS.get(cls)
+    if fields is None:
+        fields = _FIELDS[cls] = _collect(cls)
+    return fields
 
 
 def _collect(cls: type[Message]) -> tuple[WireField, ...]:

@@ -222,17 +222,17 @@ def _names(family: type[Message]) -> dict[str, type[Message]]:
     return {cls.NAME: cls for cls in family.__subclasses__()}
 
 
-def _expect(holds: bool, path: str, expected: str, found: Plain) -> None:
+def _expect(holds: bool, path: str, expected: str, value: Plain) -> None:
     if not holds:
-        raise UsageError(f"{path}: expected {expected}, got {_shorten(found)}")
+        raise UsageError(f"{path}: expected {expected}, got {_shorten(value)}")
 
 
-def _shorten(found: Plain) -> str:
+def _shorten(value: Plain) -> str:
     """First characters of a value as JSON, or as Python's repr if JSON cannot represent it."""
     try:
-        return msgspec.json.encode(found).decode()[:80]
+        return msgspec.json.encode(value).decode()[:80]
     except (UnicodeEncodeError, RecursionError):
-        return reprlib.repr(found)
+        return reprlib.repr(value)
 
 
 def _interest_fields(fields: Fields, path: str) -> Fields:
@@ -257,34 +257,34 @@ def _value(field: WireField, fields: Fields, path: str) -> Plain:
         if field.required:
             raise UsageError(f"{path} is missing")
         return field.default
-    found = fields[field.name]
-    if found is None and field.optional:
+    value = fields[field.name]
+    if value is None and field.optional:
         return None
     if field.bodies:
-        return from_json_fields(_family(field.bodies), found, path)
+        return from_json_fields(_family(field.bodies), value, path)
     if field.name == "msgs":
-        _expect(isinstance(found, list), path, "a list", found)
-        return tuple(from_json_fields(messages.NetworkMessage, item, f"{path}[{i}]") for i, item in enumerate(found))
-    return _part(field.type, found, path)
+        _expect(isinstance(value, list), path, "a list", value)
+        return tuple(from_json_fields(messages.NetworkMessage, item, f"{path}[{i}]") for i, item in enumerate(value))
+    return _part(field.type, value, path)
 
 
 def _family(bodies: tuple[type[Message], ...]) -> type[Message]:
     return bodies[0].__mro__[1]
 
 
-def _part(kind: Plain, found: Plain, path: str) -> Plain:
+def _part(kind: Plain, value: Plain, path: str) -> Plain:
     """Value of a type from its JSON form."""
     reader = _READ.get(kind)
     if reader is not None:
-        return reader(found, path)
+        return reader(value, path)
     if origin(kind) is tuple:
-        _expect(isinstance(found, list), path, "a list", found)
-        return tuple(_part(_bare(get_args(kind)[0]), item, f"{path}[{i}]") for i, item in enumerate(found))
+        _expect(isinstance(value, list), path, "a list", value)
+        return tuple(_part(_bare(get_args(kind)[0]), item, f"{path}[{i}]") for i, item in enumerate(value))
     if issubclass(kind, Enum):
-        return _enum(kind, found, path)
+        return _enum(kind, value, path)
     if issubclass(kind, int):
-        return kind(_integer(found, path))
-    return _struct(kind, found, path)
+        return kind(_integer(value, path))
+    return _struct(kind, value, path)
 
 
 def _bare(hint: Plain) -> Plain:
@@ -300,15 +300,15 @@ def _members(kind: Plain) -> dict[str | int, Plain]:
     return {int(member) if kind.__name__ == "Priority" else member.text: member for member in kind}
 
 
-def _enum(kind: Plain, found: Plain, path: str) -> Plain:
+def _enum(kind: Plain, value: Plain, path: str) -> Plain:
     by_text = _members(kind)
     _expect(
-        isinstance(found, (str, int)) and not isinstance(found, bool) and found in by_text,
+        isinstance(value, (str, int)) and not isinstance(value, bool) and value in by_text,
         path,
         f"one of {', '.join(map(str, by_text))}",
-        found,
+        value,
     )
-    return by_text[found]
+    return by_text[value]
 
 
 @cache
@@ -322,61 +322,61 @@ def _required_fields(kind: Plain) -> tuple[str, ...]:
     return tuple(info.name for info in msgspec.structs.fields(kind) if info.required)
 
 
-def _struct(kind: Plain, found: Plain, path: str) -> Plain:
-    _expect(isinstance(found, dict), path, "an object", found)
+def _struct(kind: Plain, value: Plain, path: str) -> Plain:
+    _expect(isinstance(value, dict), path, "an object", value)
     hints = _hints(kind)
-    for name in set(found) - set(hints):
+    for name in set(value) - set(hints):
         _refuse_unknown(name, list(hints), path)
-    parts = {name: _part(hints[name], part, f"{path}.{name}") for name, part in found.items() if part is not None}
+    parts = {name: _part(hints[name], part, f"{path}.{name}") for name, part in value.items() if part is not None}
     for name in _required_fields(kind):
         if name not in parts:
             raise UsageError(f"{path}.{name} is missing")
     return kind(**parts)
 
 
-def _integer(found: Plain, path: str) -> int:
-    _expect(isinstance(found, int) and not isinstance(found, bool), path, "an integer", found)
-    return found  # type: ignore[no-any-return]
+def _integer(value: Plain, path: str) -> int:
+    _expect(isinstance(value, int) and not isinstance(value, bool), path, "an integer", value)
+    return value  # type: ignore[no-any-return]
 
 
-def _boolean(found: Plain, path: str) -> bool:
-    _expect(isinstance(found, bool), path, "true or false", found)
-    return found  # type: ignore[no-any-return]
+def _boolean(value: Plain, path: str) -> bool:
+    _expect(isinstance(value, bool), path, "true or false", value)
+    return value  # type: ignore[no-any-return]
 
 
-def _text(found: Plain, path: str) -> str:
-    _expect(isinstance(found, str), path, "text", found)
-    return found  # type: ignore[no-any-return]
+def _text(value: Plain, path: str) -> str:
+    _expect(isinstance(value, str), path, "text", value)
+    return value  # type: ignore[no-any-return]
 
 
-def _hex(found: Plain, path: str) -> bytes:
+def _hex(value: Plain, path: str) -> bytes:
     try:
-        return bytes.fromhex(_text(found, path))
+        return bytes.fromhex(_text(value, path))
     except ValueError:
-        raise UsageError(f"{path}: expected hexadecimal text with two digits a byte, got {found[:80]!r}") from None
+        raise UsageError(f"{path}: expected hexadecimal text with two digits a byte, got {value[:80]!r}") from None
 
 
-def _zid(found: Plain, path: str) -> ZenohId:
+def _zid(value: Plain, path: str) -> ZenohId:
     try:
-        return ZenohId.parse(_text(found, path))
+        return ZenohId.parse(_text(value, path))
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
 
 
-def _extension(found: Plain, path: str) -> Extension:
-    _expect(isinstance(found, dict), path, "an object", found)
-    for name in set(found) - {"id", "enc", "mandatory", "value"}:
+def _extension(value: Plain, path: str) -> Extension:
+    _expect(isinstance(value, dict), path, "an object", value)
+    for name in set(value) - {"id", "enc", "mandatory", "value"}:
         _refuse_unknown(name, ["id", "enc", "mandatory", "value"], path)
-    number = _integer(found.get("id"), f"{path}.id")
+    number = _integer(value.get("id"), f"{path}.id")
     _expect(0 <= number < 16, f"{path}.id", "0 to 15", number)
-    enc = found.get("enc")
+    enc = value.get("enc")
     _expect(enc in Extension.ENCODINGS, f"{path}.enc", "unit, z64 or zbuf", enc)
-    mandatory = _boolean(found.get("mandatory", False), f"{path}.mandatory")
+    mandatory = _boolean(value.get("mandatory", False), f"{path}.mandatory")
     header = Extension.ENCODINGS.index(enc) << 5 | mandatory << 4 | number
     if enc == "unit":
-        _expect(found.get("value") is None, f"{path}.value", "nothing", found.get("value"))
+        _expect(value.get("value") is None, f"{path}.value", "nothing", value.get("value"))
         return Extension(header)
-    return Extension(header, (_integer if enc == "z64" else _hex)(found.get("value"), f"{path}.value"))
+    return Extension(header, (_integer if enc == "z64" else _hex)(value.get("value"), f"{path}.value"))
 
 
 _READ: dict[Plain, Callable[[Plain, str], Plain]] = {
@@ -385,18 +385,18 @@ _READ: dict[Plain, Callable[[Plain, str], Plain]] = {
     str: _text,
     bytes: _hex,
     ZenohId: _zid,
-    Locator: lambda found, path: Locator(_text(found, path)),
+    Locator: lambda value, path: Locator(_text(value, path)),
     Extension: _extension,
 }
 
 
-def _listed_values(cls: type[Message], found: Plain, path: str) -> Fields:
+def _listed_values(cls: type[Message], value: Plain, path: str) -> Fields:
     """Field values of extensions given as a list: known ones by name, the others as they are."""
-    _expect(isinstance(found, list), path, "a list", found)
+    _expect(isinstance(value, list), path, "a list", value)
     by_header = {field.ext_header: field for field in fields_of(cls) if field.ext}
     values: Fields = {}
     unknown = []
-    for index, item in enumerate(found):
+    for index, item in enumerate(value):
         extension = _extension(item, f"{path}[{index}]")
         field = by_header.get(extension.header)
         if field is None:

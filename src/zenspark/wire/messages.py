@@ -92,7 +92,7 @@ class Hello(ScoutingMessage, header="Z|_|L|0x02"):
 
 
 MAX_TRANSPORT_ID = 0x07
-"""Largest id of a transport message; network messages have larger ones, so that both can be told apart in a batch."""
+"""Largest id of a transport message; network messages have larger ones, which distinguishes them in a batch."""
 
 
 class TransportMessage(Message):
@@ -193,7 +193,7 @@ class Close(TransportMessage, header="Z|_|S|0x03"):
     exts: Extensions = ()
 
     @property
-    def why(self) -> CloseReason:
+    def close_reason(self) -> CloseReason:
         """The reason as an enumeration member; unknown numbers are GENERIC."""
         return CloseReason(self.reason) if self.reason in set(CloseReason) else CloseReason.GENERIC
 
@@ -278,7 +278,7 @@ class Del(DataMessage, header="Z|_|T|0x02"):
 
 
 class Query(DataMessage, header="Z|P|C|0x03"):
-    """QUERY: parameters, an optional value, and how replies are consolidated."""
+    """QUERY: parameters, an optional value, and the consolidation of replies."""
 
     consolidation: Annotated[Consolidation, When("C")] = Consolidation.AUTO
     parameters: Annotated[LongText, When("P")] = ""
@@ -348,7 +348,7 @@ class UndeclareSubscriber(Declaration, header="Z|_:2|0x03"):
 
 
 class DeclareQueryable(Declaration, header="Z|M|N|0x04"):
-    """D_QUERYABLE: the sender answers queries that match a key expression."""
+    """D_QUERYABLE: the sender replies to queries that match a key expression."""
 
     id: z32
     wire_expr: WireExpr
@@ -474,7 +474,7 @@ class Push(NetworkMessage, header="Z|M|N|0x1D"):
 
 
 class Declare(NetworkMessage, header="Z|_|I|0x1E"):
-    """DECLARE: one declaration; with an interest id if it answers the current part of that interest."""
+    """DECLARE: one declaration; with an interest id if it is part of the reply to a current interest."""
 
     interest_id: Annotated[z32 | None, When("I")] = None
     qos: Annotated[QoS, Ext(0x1)] = QoS.DEFAULT

@@ -47,13 +47,13 @@ class TracingReader(Reader):
 
     def __init__(self, data: bytes | bytearray | memoryview, pos: int = 0, end: int = -1) -> None:
         super().__init__(data, pos, end)
-        self.found: list[Trace] = []
+        self.traces: list[Trace] = []
         self._open: list[Trace] = []
 
     def begin(self, cls: type[Message]) -> None:
         """Note that the header of a message was read."""
         trace = Trace(cls, self.pos - 1)
-        (self._open[-1].children if self._open else self.found).append(trace)
+        (self._open[-1].children if self._open else self.traces).append(trace)
         self._open.append(trace)
 
     def note(self, name: str, start: int, value: object) -> None:
@@ -69,7 +69,7 @@ class TracingReader(Reader):
         trace.message = message
         if isinstance(message, NetworkOam) and message.id == message.LINK_STATE and message.zbuf:
             with suppress(DecodeError):  # the body is opaque to the codec and may hold anything
-                trace.children = link_states(self.data, self.pos - len(message.zbuf), self.pos)
+                trace.children = trace_link_states(self.data, self.pos - len(message.zbuf), self.pos)
         return message
 
     def stop(self) -> None:
@@ -94,34 +94,34 @@ def trace(
     """
     reader = TracingReader(data, start, end)
     try:
-        _read_one(layer, reader)
+        _read_message(layer, reader)
         while reader.left():
-            _read_one(layer, reader)
+            _read_message(layer, reader)
     except DecodeError as error:
         reader.stop()
-        return reader.found, error
-    return reader.found, None
+        return reader.traces, error
+    return reader.traces, None
 
 
-def _read_one(layer: str, reader: TracingReader) -> None:
+def _read_message(layer: str, reader: TracingReader) -> None:
     if layer == "bare":
         layer = "network" if reader.peek() & 0x1F > MAX_TRANSPORT_ID else "transport"
     _codec()[f"read_{layer}_message"](reader)
 
 
-def link_states(data: bytes | bytearray | memoryview, start: int, end: int) -> list[Trace]:
+def trace_link_states(data: bytes | bytearray | memoryview, start: int, end: int) -> list[Trace]:
     """Traces of the entries of a link-state OAM body."""
     reader = TracingReader(data, start, end)
     for _ in range(reader.z(64)):
         _codec()["read_link_state"](reader, reader.u8())
     if reader.left():
         raise DecodeError("the end of the link states", reader.pos, f"{reader.left()} bytes more")
-    return reader.found
+    return reader.traces
 
 
 # -- the box -----------------------------------------------------------------------------------------------------
 
-WIDTH = 15
+BOX_WIDTH = 15
 """Characters between the two sides of a box: eight bits and seven separators."""
 
 
@@ -145,16 +145,16 @@ def draw_box(trace: Trace, data: bytes | bytearray | memoryview) -> Iterator[Box
     assert trace.cls.HEADER is not None
     yield BoxLine(" 7 6 5 4 3 2 1 0")
     yield BoxLine("+-" * 8 + "+")
-    yield from _flags_rows(trace, trace.cls.HEADER, trace.start, data)
+    yield from _flags_lines(trace, trace.cls.HEADER, trace.start, data)
     for span in trace.spans:
         if span.field.flags:
-            yield from _flags_rows(trace, span.field.flags, span.start, data)
+            yield from _flags_lines(trace, span.field.flags, span.start, data)
         elif not span.field.bits:
             yield BoxLine(_sides(span), span.start, span.end, span.value)
-            yield BoxLine(f"+{'-' * WIDTH}+")
+            yield BoxLine(f"+{'-' * BOX_WIDTH}+")
 
 
-def _flags_rows(trace: Trace, flags: Flags, at: int, data: bytes | bytearray | memoryview) -> Iterator[BoxLine]:
+def _flags_lines(trace: Trace, flags: Flags, at: int, data: bytes | bytearray | memoryview) -> Iterator[BoxLine]:
     cells = [(name, width) for name, width in flags_cells(flags)]
     byte = data[at]
     meaning = {span.field.bits.flag: span for span in trace.spans if span.field.bits and span.start == at}
@@ -198,4 +198,4 @@ def _sides(span: FieldSpan) -> str:
         name = f"ext 0x{span.value.id:x}"
     if field.ext or field.name == "exts":
         name, side = f"[{name}]", "|" if span.end - span.start == 1 else "~"
-    return f"{side}{name[:WIDTH].center(WIDTH)}{side}"
+    return f"{side}{name[:BOX_WIDTH].center(BOX_WIDTH)}{side}"

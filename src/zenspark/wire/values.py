@@ -76,7 +76,7 @@ class Priority(WireEnum):
 
 
 class Congestion(WireEnum):
-    """Congestion control: what to do with a message when the send buffer is full."""
+    """Congestion control: whether a message is dropped or blocks its sender while the send buffer is full."""
 
     DROP = 0
     BLOCK = 1
@@ -108,7 +108,7 @@ class QueryTarget(NamedEnum):
 
 
 class Consolidation(NamedEnum):
-    """How the querier consolidates replies on one key."""
+    """Consolidation of the replies on one key, by the querier."""
 
     AUTO = 0
     NONE = 1
@@ -121,7 +121,7 @@ class Consolidation(NamedEnum):
 
 
 class Mapping(WireEnum):
-    """Whose key ids a wire expression uses."""
+    """The end of the link whose key ids a wire expression uses."""
 
     RECEIVER = 0
     SENDER = 1
@@ -185,7 +185,7 @@ class Extension(Value, frozen=True):
         at: int = out.extension(previous, self.header)
         match self.header >> 5:
             case 0 if self.value is not None:
-                raise EncodeError(f"extension 0x{self.id:x} has no room for a value", "exts")
+                raise EncodeError(f"extension 0x{self.id:x} cannot carry a value", "exts")
             case 1:
                 out.z(self.value, 64, "exts")
             case 2:
@@ -198,13 +198,13 @@ Extensions = tuple[Extension, ...]
 
 def read_extensions(reader: Reader) -> Extensions:
     """Read a whole chain of extensions up to the end, as authentication nests one inside an extension."""
-    found = []
+    extensions = []
     more = 0x80
     while more:
         header = reader.u8()
         more = header & 0x80
-        found.append(Extension.read(reader, header & 0x7F, False))
-    return tuple(found)
+        extensions.append(Extension.read(reader, header & 0x7F, False))
+    return tuple(extensions)
 
 
 def read_payload(reader: Reader, shm: bool) -> bytes:
@@ -457,14 +457,14 @@ class QoS(Value, frozen=True):
         congestion = (0, 0x08, 0x20)[self.congestion]
         return self.priority | congestion | (0x10 if self.express else 0)
 
-    def of_response(self, own: QoS | None) -> QoS:
-        """QoS of a response to a request with this one: its own, or that of the request where it carries none."""
-        return self if own is None else own
+    def of_response(self, extension: QoS | None) -> QoS:
+        """QoS of a response to a request with this QoS: that of its extension, or of the request if it has none."""
+        return self if extension is None else extension
 
-    def response_extension(self, own: QoS) -> QoS | None:
-        """QoS that a response to a request with this one carries: none where both are the default, as eclipse-zenoh
-        sends it. Elsewhere the default, too, is sent: Drop may be what the queryable wants."""
-        return None if own == QoS.DEFAULT and self == QoS.DEFAULT else own
+    def response_extension(self, response: QoS) -> QoS | None:
+        """QoS extension of a response with QoS `response` to a request with this QoS: None if both are the default, as
+        eclipse-zenoh sends it. Otherwise the default, too, is sent: the queryable may have chosen Drop."""
+        return None if response == QoS.DEFAULT and self == QoS.DEFAULT else response
 
     def not_before(self, other: QoS) -> QoS:
         """QoS of a message that must not overtake one with another QoS."""

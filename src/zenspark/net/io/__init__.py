@@ -1,3 +1,4 @@
-"""Bytes between a link and its session: `driver.py` reads and keeps the timers, `writer.py` sends, `congestion.py`
-blocks or drops publications, `relay_backpressure.py` pauses sources of backlogged targets and closes slow consumers.
+"""Bytes between a link and its session: `driver.py` reads, keeps the timers and closes slow consumers, `writer.py`
+sends, `congestion.py` blocks or drops publications and detects a stalled link, `forwarding_backpressure.py` does so for
+forwarded messages, whose sources it pauses.
 """

@@ -1,11 +1,13 @@
-"""Congestion control of one link: how long a message waits while the link has unsent bytes, by its QoS.
+"""Congestion control of one link: while the link has unsent bytes, a message waits or is dropped, by its QoS.
 
-- Block: as long as the peer takes any bytes; after `block_wait` seconds without progress the peer is closed as a
-  slow consumer.
+- Block: it waits as long as the peer takes any bytes; after `block_wait` seconds without progress the peer is closed
+  as a slow consumer.
 - BlockFirst: one message waits like Block, and the others are dropped meanwhile.
-- Drop: `drop_wait` seconds, once; until the link has drained, the following messages are dropped without waiting.
+- Drop: it waits `drop_wait` seconds, once; until the link has drained, the following messages are dropped without
+  waiting.
 
-The policy does no I/O: it reads the state of the link through `CongestedLink`, and waits on its `Waiters`.
+The policy reads the state of the link through `CongestedLink`, and waits on its `Waiters`. A thread that waits offers
+the unsent bytes to the link again from time to time, since the loop may be busy.
 """
 
 from __future__ import annotations
@@ -34,26 +36,26 @@ class WriterSettings(msgspec.Struct, frozen=True):
     """Waits of a link's writer in seconds, and the limit of its backlog; protocol.md section 7.4."""
 
     drop_wait: float = 0.001
-    """How long a message with Drop waits for a link with unsent bytes."""
+    """Seconds a message with Drop waits for a link with unsent bytes."""
     block_wait: float = 5.0
-    """How long a peer may take no bytes at all while a message with Block waits, before it is closed."""
+    """Seconds a peer may take no bytes at all while a message with Block waits, before it is closed."""
     idle_before_direct_write: float = 50e-6
-    """How long nothing was written before a message is worth a write of its own."""
+    """Seconds without a write after which the next message is written at once, by the thread that sends it."""
     batch_fill_wait: float = 0.001
-    """How long a batch may fill up while a publisher fills one batch after the other."""
+    """Seconds a batch may fill up while a publisher fills one batch after the other."""
     close_linger: float = 1.0
-    """How long the peer may take no bytes after the session has ended, before the link is closed."""
+    """Seconds the peer may take no bytes after the session has ended, before the link is closed."""
     max_backlog: int = MAX_BACKLOG_BYTES
     """Unsent bytes of a link beyond which the session is closed."""
 
 
 def describe_stall(seconds: float) -> str:
-    """Say why a session is closed whose peer took no bytes for so long."""
+    """Describe why a session is closed whose peer took no bytes for `seconds`."""
     return f"slow consumer: took no bytes for {seconds:g} s ({BLOCK_WAIT_SETTING})"
 
 
 def describe_backlog(size: int) -> str:
-    """Say why a session is closed whose link has so many unsent bytes."""
+    """Describe why a session is closed whose link has `size` unsent bytes."""
     return f"slow consumer: backlog of {size} bytes ({MAX_BACKLOG_SETTING})"
 
 
@@ -61,7 +63,7 @@ class CongestedLink(Protocol):
     """The state of a link's writer that congestion control depends on."""
 
     @property
-    def is_closed(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the session has ended."""
 
     @property
@@ -72,14 +74,14 @@ class CongestedLink(Protocol):
     def bytes_sent(self) -> int:
         """Bytes the link has taken so far."""
 
-    def retry_send(self) -> bool:
-        """Offer the unsent bytes to the link again; whether it took all."""
+    def retry_from_thread(self) -> bool:
+        """Offer the unsent bytes to the link again, in a thread that waits; whether the link took all."""
 
     def on_waiting(self, is_waiting: bool) -> None:
         """A thread starts (True) or stops (False) to wait for progress of the peer."""
 
     def on_slow_consumer(self, seconds: float) -> None:
-        """The peer has taken no bytes for so many seconds while a message waited."""
+        """The peer has taken no bytes for `seconds` while a message waited."""
 
 
 class CongestionPolicy:
@@ -135,11 +137,11 @@ class CongestionPolicy:
 
     def is_drained(self) -> bool:
         """Return whether no thread has to wait any longer: no byte is unsent, or the session has ended."""
-        return not self._link.has_unsent or self._link.is_closed
+        return not self._link.has_unsent or self._link.has_ended
 
     @property
     def _has_space(self) -> bool:
-        return not self._link.has_unsent and not self._link.is_closed
+        return not self._link.has_unsent and not self._link.has_ended
 
     def _block(self) -> bool:
         self._link.on_waiting(True)
@@ -155,7 +157,7 @@ class CongestionPolicy:
         bytes_sent, deadline = link.bytes_sent, self._clock() + seconds
         while not self.is_drained():
             self._waiters.wait_for(self.is_drained, min(RECHECK_SECONDS, seconds))
-            if self.is_drained() or link.retry_send():
+            if self.is_drained() or link.retry_from_thread():
                 break
             now = self._clock()
             if link.bytes_sent != bytes_sent:
@@ -163,4 +165,4 @@ class CongestionPolicy:
             elif now >= deadline:
                 link.on_slow_consumer(seconds)
                 return False
-        return not link.is_closed
+        return not link.has_ended

@@ -27,15 +27,15 @@ MAX_NEIGHBOURS = 1000
 
 
 class DropReason(StrEnum):
-    """Why a message was not sent to a neighbour."""
+    """Reason why messages were not sent to a neighbour. They are counted, for UNRESPONSIVE in batches."""
 
     CONGESTION = "congestion"
-    """The link was congested, and the message may be dropped."""
+    """The link had unsent bytes or was backlogged, and the message may be dropped."""
     BLOCKED = "blocked"
     """The message waited for the link until the session ended, or the neighbour was closed as a slow consumer."""
     UNRESPONSIVE = "unresponsive"
-    """The message was in an unsent batch when the neighbour was closed as a slow consumer, with the protocol's reason
-    UNRESPONSIVE; counted once per batch."""
+    """The link had not taken the batch when the neighbour was closed as a slow consumer, with the protocol's reason
+    UNRESPONSIVE."""
     TOO_LARGE = "too_large"
     """The message does not fit a batch of a session without fragments."""
     BACKLOG = "backlog"
@@ -49,18 +49,19 @@ LOSS_TEXTS = {
     LossReason.STOPPED_BY_SENDER: ("fragmented messages", "the sender stopped before the last fragment"),
     LossReason.TOO_LARGE: ("fragmented messages", "larger than transport/link/rx/max_message_size"),
     LossReason.MEMORY: ("fragmented messages", "more bytes in unfinished messages than limits/reassembly allows"),
-    LossReason.SHARED_MEMORY: ("messages", "the payload is in shared memory, which was not agreed on"),
+    LossReason.SHARED_MEMORY: ("messages", "the payload is in shared memory, which was not negotiated"),
     LossReason.UNKNOWN_EXTENSION: ("messages", "a mandatory extension is unknown here"),
     LossReason.SEQUENCE_GAP: ("frames", "sequence numbers were skipped"),
 }
-"""What is counted, and the reason, as logged."""
+"""Unit that is counted, and the reason, as logged, for each loss."""
 DROP_TEXTS = {
-    DropReason.CONGESTION: "the link was full",
-    DropReason.BLOCKED: "the session ended, or the link took no bytes for too long, while they waited",
-    DropReason.UNRESPONSIVE: "in unsent batches, counted once each, when the neighbour was closed as a slow consumer",
-    DropReason.TOO_LARGE: "too large for a session without fragments",
-    DropReason.BACKLOG: "the backlog of the link exceeded transport/link/tx/queue/max_backlog",
+    DropReason.CONGESTION: ("messages", "the link had unsent bytes or was backlogged"),
+    DropReason.BLOCKED: ("messages", "the session ended, or the link took no bytes for too long, while they waited"),
+    DropReason.UNRESPONSIVE: ("unsent batches", "the neighbour was closed as a slow consumer"),
+    DropReason.TOO_LARGE: ("messages", "too large for a session without fragments"),
+    DropReason.BACKLOG: ("messages", "the backlog of the link exceeded transport/link/tx/queue/max_backlog"),
 }
+"""Unit that is counted, and the reason, as logged, for each drop."""
 
 R = TypeVar("R", LossReason, DropReason)
 C = TypeVar("C", LossReason, DropReason, MessageKind)
@@ -116,7 +117,7 @@ class NeighbourCounters:
 
     def __init__(self, zid: ZenohId) -> None:
         self.zid = zid
-        self._address = ""
+        self._name = str(zid)
         self._past = ReceiveCounters()
         self._open: list[ReceiveCounters] = []
         self._dropped: dict[DropReason, int] = {}
@@ -126,17 +127,17 @@ class NeighbourCounters:
         """The counts in the last report."""
 
     def __str__(self) -> str:
-        """Return zid and address, as log lines name a neighbour."""
-        return f"{self.zid} ({self._address})"
+        """Return role, zid and address of the neighbour, as its latest link was opened with."""
+        return self._name
 
     @property
     def is_open(self) -> bool:
         """Whether the neighbour has a link."""
         return bool(self._open)
 
-    def open(self, address: str, link_counters: ReceiveCounters) -> None:
-        """Add the counters of a new link."""
-        self._address = address
+    def open(self, name: str, link_counters: ReceiveCounters) -> None:
+        """Add the counters of a new link; `name` is the neighbour with its role, zid and address (`Face.__str__`)."""
+        self._name = name
         self._open.append(link_counters)
 
     def close(self, link_counters: ReceiveCounters) -> None:
@@ -145,7 +146,7 @@ class NeighbourCounters:
         self._past.add(link_counters)
 
     def drop(self, reason: DropReason, count: int) -> None:
-        """Count messages that were not sent to the neighbour; from any thread."""
+        """Count messages, or batches, that were not sent to the neighbour; from any thread."""
         with self._lock:
             self._dropped[reason] = self._dropped.get(reason, 0) + count
 
@@ -163,16 +164,16 @@ class NeighbourCounters:
         totals = self.totals
         neighbour = f"{self} in the last {REPORT_SECONDS:g} s"
         for loss, count in _increases(totals.lost, self._lost_before):
-            what, why = LOSS_TEXTS[loss]
-            logger.warning("lost %d %s from %s: %s; %d in all", count, what, neighbour, why, totals.lost[loss])
+            unit, reason = LOSS_TEXTS[loss]
+            logger.warning("lost %d %s from %s: %s; %d in all", count, unit, neighbour, reason, totals.lost[loss])
         for drop, count in _increases(totals.dropped, self._dropped_before):
-            in_all = totals.dropped[drop]
-            logger.warning("dropped %d messages to %s: %s; %d in all", count, neighbour, DROP_TEXTS[drop], in_all)
+            unit, reason = DROP_TEXTS[drop]
+            logger.warning("dropped %d %s to %s: %s; %d in all", count, unit, neighbour, reason, totals.dropped[drop])
         self._lost_before, self._dropped_before = totals.lost, totals.dropped
 
 
 def _increases(now: Mapping[R, int], before: Mapping[R, int]) -> list[tuple[R, int]]:
-    """Return by how much each count has grown, without those that have not."""
+    """Return the increase of each count that has grown."""
     return [(reason, count - before.get(reason, 0)) for reason, count in now.items() if count > before.get(reason, 0)]
 
 
@@ -211,17 +212,17 @@ class CounterRegistry:
     @property
     def message_totals(self) -> MessageTotals:
         """The counters of all neighbours, those that were removed included, so that none decreases; from any thread."""
-        found = MessageTotals()
+        total = MessageTotals()
         with self._lock:
-            found.add(self._forgotten)
+            total.add(self._forgotten)
             for counters in self._neighbours.values():
-                found.add(counters.totals)
-        return found
+                total.add(counters.totals)
+        return total
 
-    def open(self, zid: ZenohId, address: str, link_counters: ReceiveCounters) -> NeighbourCounters:
-        """Return the counters of a neighbour, with those of a new link added."""
+    def open(self, zid: ZenohId, name: str, link_counters: ReceiveCounters) -> NeighbourCounters:
+        """Return the counters of a neighbour, with those of a new link added; log lines name it `name`."""
         counters = self._latest(zid)
-        counters.open(address, link_counters)
+        counters.open(name, link_counters)
         self._forget_oldest()
         if not self._is_due:
             self._report_later()

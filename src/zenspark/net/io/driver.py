@@ -1,13 +1,13 @@
-"""Drivers: run the session of one link. The only place where bytes are read from or written to a link.
+"""Drivers: run the session of one link. They read from the link, in the loop, and keep the timers of the session.
 
-The loop reads. Any thread writes: that half is the `LinkWriter`. `LinkDriver` adds reading, timers and closing, for
+Any thread writes: that half is the `LinkWriter` (`writer.py`). `LinkDriver` adds reading, timers and closing, for
 sessions with one peer (`ConnectionDriver`) and with a multicast group (`GroupDriver`).
 
-Closing has two steps. First the session ends: its owner is notified, and nothing more can be sent. Then the link
-lingers, so that the messages sent before and the CLOSE arrive: they are written, and the link is half-closed, so that
-two nodes that close at once do not wait for each other. Bytes that still arrive are read and discarded until the peer
-has closed too, because closing a socket with unread bytes resets the connection and loses what was written. Then the
-link is closed.
+Closing has two steps. First the session ends (`end_session`): its owner is notified, and nothing more can be sent.
+Then the link lingers, so that the messages sent before and the CLOSE arrive: they are written, and the link is
+half-closed, so that two nodes that close at once do not wait for each other. Bytes that still arrive are read and
+discarded until the peer has closed too, because closing a socket with unread bytes resets the connection and loses
+what was written. Then the link is closed (`close_link`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ logger = logging.getLogger("zenspark.net")
 MAX_REPLY_BYTES = 1024
 """Bytes of a read up to which it may be a reply, whose receiver sends its next request at once."""
 MAX_LINGER_EXTENSIONS = 10
-"""How often the linger time is extended because the peer took bytes: one that reads byte by byte must not keep the
+"""Maximum extensions of the linger time because the peer took bytes: one that reads byte by byte must not keep the
 unsent bytes in memory for ever."""
 MAX_READS_PER_TURN = 16
 """Reads of one link with buffered data before other links get their turn."""
@@ -57,7 +57,7 @@ class TransportMachine(HasOutbox, Protocol):
         """Renew the lease of each peer without a message: this node did not read, so silence proves nothing."""
 
     def next_timeout(self) -> float:
-        """Return when it has a timeout to handle."""
+        """Return the time of its next timeout."""
 
 
 class LinkDriver(LinkWriter):
@@ -74,7 +74,7 @@ class LinkDriver(LinkWriter):
         observer: LinkObserver | None = None,
     ) -> None:
         super().__init__(loop, link, connection, settings, observer or IgnoredLinkEvents())
-        self.is_released = False
+        self.is_link_closed = False
         """Whether the link is closed."""
         self.received = 0
         """Bytes read so far."""
@@ -104,27 +104,27 @@ class LinkDriver(LinkWriter):
 
     # -- in the loop
 
-    def close(self, reason: CloseReason = CloseReason.GENERIC, text: str = "closed by this node") -> None:
+    def end_session(self, reason: CloseReason = CloseReason.GENERIC, text: str = "closed by this node") -> None:
         """End the session."""
-        if not self._closed:
+        if not self._has_ended:
             self._end(self.connection.close(reason, text))
 
     def _on_readable(self) -> None:
         try:
             for _ in range(MAX_READS_PER_TURN):
-                if self._closed or self._paused or not self._read() or not self.link.has_buffered:
+                if self._has_ended or self._paused or not self._read() or not self.link.has_buffered:
                     return
         except LinkError as error:
             self._end(self._link_lost(error))
         except BaseException:  # a bug triggered by this peer's data must not affect other peers
             logger.exception("internal error while handling data from %s, closing its session", self.neighbour)
-            self.close(text="internal error")
+            self.end_session(text="internal error")
         else:
             self.loop.call_soon(self._on_readable)  # the descriptor does not report bytes that the link has buffered
 
     def _arm(self) -> None:
         """Schedule the next timeout of the session."""
-        if not self._closed:
+        if not self._has_ended:
             self._set_timer(self.connection.next_timeout(), self._on_timeout)
 
     def _set_timer(self, when: float, task: Callable[[], None]) -> None:
@@ -135,7 +135,7 @@ class LinkDriver(LinkWriter):
 
     def _on_timeout(self) -> None:
         self._read_before_timeout()
-        if self._closed:
+        if self._has_ended:
             return
         self._on_timer(self.loop.now())
         self._arm()
@@ -157,17 +157,17 @@ class LinkDriver(LinkWriter):
 
     def _end(self, closed: Closed) -> None:
         """End the session, and linger unless the link is lost."""
-        if self._closed:
+        if self._has_ended:
             return
         with self._lock:
-            self._closed = True
+            self._has_ended = True
             self._disable_lockfree_append()
             if self._timer is not None:
                 self._timer.cancel()
             is_lost = closed.by_peer or closed.reason is CloseReason.UNRESPONSIVE
             if is_lost:
                 if not closed.by_peer:
-                    self.drop(DropReason.UNRESPONSIVE, len(self._unsent))
+                    self.drop(DropReason.UNRESPONSIVE, self._count_unsent_batches())
                 self._discard_unsent()
             else:
                 outbox = self.connection.outbox
@@ -175,26 +175,26 @@ class LinkDriver(LinkWriter):
             self._waiters.notify_all()
         self._on_ended(closed)
         if is_lost:
-            self._release()
+            self.close_link()
         else:
             self._extend_linger(MAX_LINGER_EXTENSIONS)
             self._linger()
 
     def _extend_linger(self, times: int) -> None:
-        """Keep the link for `close_linger` seconds, and again while the peer takes bytes, at most so many times."""
+        """Keep the link for `close_linger` seconds, and again while the peer takes bytes, at most `times` times."""
         bytes_sent = self._bytes_sent
 
-        def extend_or_release() -> None:
+        def extend_or_close() -> None:
             if times > 1 and self._unsent and self._bytes_sent != bytes_sent:
                 self._extend_linger(times - 1)
             else:
-                self._release()
+                self.close_link()
 
-        self._set_timer(self.loop.now() + self._settings.close_linger, extend_or_release)
+        self._set_timer(self.loop.now() + self._settings.close_linger, extend_or_close)
 
     def _linger(self) -> None:
         """Write the unsent bytes, half-close the link, then wait for the peer to close."""
-        if self.is_released:
+        if self.is_link_closed:
             return
         is_drained = False
         try:
@@ -202,11 +202,11 @@ class LinkDriver(LinkWriter):
                 is_drained = self._send_unsent()
             if is_drained:
                 self.link.half_close()
-            has_ended = is_drained and (not self.link.is_reliable or self._discard_received())
+            is_finished = is_drained and (not self.link.is_reliable or self._discard_received())
         except LinkError:
-            has_ended = True
-        if has_ended:
-            self._release()
+            is_finished = True
+        if is_finished:
+            self.close_link()
         else:
             self.loop.watch(self.link, self._linger if is_drained else None, None if is_drained else self._linger)
 
@@ -219,26 +219,22 @@ class LinkDriver(LinkWriter):
                 return count == 0
         return False
 
-    def _release(self) -> None:
-        """Close the link."""
-        if not self.is_released:
-            self.is_released = True
-            if self._timer is not None:
-                self._timer.cancel()
-            self._discard_unsent()
-            self.loop.watch(self.link, None)
-            self.link.close()
-            self._observer.on_released(self)
-
-    def release(self) -> None:
-        """Close the link at once, and discard unsent bytes."""
-        self._closed = True
+    def close_link(self) -> None:
+        """Close the link at once, and discard unsent bytes; a session that has not ended gets no CLOSE."""
+        if self.is_link_closed:
+            return
+        self._has_ended = self.is_link_closed = True
         self._disable_lockfree_append()
-        self._release()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._discard_unsent()
+        self.loop.watch(self.link, None)
+        self.link.close()
+        self._observer.on_link_closed(self)
 
     def detach_after_fork(self) -> None:
         """Write nothing more in a forked child, which has only a copy of the link."""
-        self._closed = self.is_released = True
+        self._has_ended = self.is_link_closed = True
         self._disable_lockfree_append()
         self._lock = threading.Lock()
         self._waiters = Waiters()
@@ -247,16 +243,16 @@ class LinkDriver(LinkWriter):
 
     # -- from any thread: pausing
 
-    def pause(self, by: object = None) -> None:
+    def pause(self, receiver: object = None) -> None:
         """Stop reading until every receiver that paused resumes. The peer is slowed down, and nothing is lost."""
-        if by not in self._paused:
-            self._paused.add(by)
+        if receiver not in self._paused:
+            self._paused.add(receiver)
             self.loop.call_soon(self._watch)
 
-    def resume(self, by: object = None) -> None:
+    def resume(self, receiver: object = None) -> None:
         """Withdraw the pause of one receiver."""
-        if by in self._paused:
-            self._paused.discard(by)
+        if receiver in self._paused:
+            self._paused.discard(receiver)
             self.loop.call_soon(self._resume)
 
     def _resume(self) -> None:
@@ -264,7 +260,7 @@ class LinkDriver(LinkWriter):
         self._on_readable()  # the descriptor does not report bytes that the link has buffered
 
     def _watch(self) -> None:
-        if not self._closed:
+        if not self._has_ended:
             on_readable = None if self._paused else self._on_readable
             self.loop.watch(self.link, on_readable, self._on_writable if self._unsent else None)
             if self._unsent:
@@ -272,8 +268,8 @@ class LinkDriver(LinkWriter):
 
     # -- called by the writer, in the loop
 
-    def _close_slow_consumer(self, why: str) -> None:
-        self.close(CloseReason.UNRESPONSIVE, why)
+    def _close_slow_consumer(self, text: str) -> None:
+        self.end_session(CloseReason.UNRESPONSIVE, text)
 
     def _fail(self, error: LinkError) -> None:
         """End the session because the link failed, after reading it: the peer's CLOSE may have the reason."""
@@ -282,14 +278,14 @@ class LinkDriver(LinkWriter):
         def read_and_end() -> None:
             self._paused.clear()
             self._on_readable()
-            while self._unhandled is not None and not self._closed:
+            while self._unhandled is not None and not self._has_ended:
                 self._on_readable()
             self._end(self._link_lost(error))
 
         self.loop.call_soon(read_and_end)
 
     def _on_writable(self) -> None:
-        if self._closed:
+        if self._has_ended:
             return
         with self._lock:
             try:
@@ -327,7 +323,7 @@ class ConnectionDriver(LinkDriver):
     @property
     def is_open(self) -> bool:
         """Whether the session is open."""
-        return not self._closed and self.connection.state is ConnectionState.OPEN
+        return not self._has_ended and self.connection.state is ConnectionState.OPEN
 
     # -- in the loop
 
@@ -341,7 +337,7 @@ class ConnectionDriver(LinkDriver):
     def _on_open_timeout(self, timeout: float) -> None:
         self._read_before_timeout()
         if not self.is_open:
-            self.close(CloseReason.GENERIC, f"no session after {timeout:g} s")
+            self.end_session(CloseReason.GENERIC, f"no session after {timeout:g} s")
 
     def accept(self) -> None:
         """Accept the session of a `SessionRequested` event."""

@@ -35,8 +35,8 @@ class GroupDriver(LinkDriver):
     ) -> None:
         super().__init__(loop, link, group, settings, observer)
         self._owner = owner
-        self._due = float("inf")
-        """When the armed timer is due."""
+        self._timer_due = float("inf")
+        """Time at which the armed timer is due."""
 
     def start(self) -> None:
         """Send the first JOIN, and start reading; in the loop."""
@@ -51,12 +51,12 @@ class GroupDriver(LinkDriver):
         self.received += size
         for event in self.connection.receive(sender, size, self.loop.now()):
             self._handle(event)
-        if self.connection.next_timeout() < self._due:  # a new member waits for the JOIN of this node
+        if self.connection.next_timeout() < self._timer_due:  # a new member waits for the JOIN of this node
             self._arm()
         return True
 
     def _arm(self) -> None:
-        self._due = self.connection.next_timeout()
+        self._timer_due = self.connection.next_timeout()
         super()._arm()
 
     def _on_timer(self, now: float) -> None:
@@ -79,7 +79,7 @@ class GroupDriver(LinkDriver):
                 self._owner(event)
 
     def _watch(self) -> None:
-        if not self._closed:
+        if not self._has_ended:
             self.loop.watch(self.link, None if self._paused else self._on_readable)
             if self._unsent:
                 self.loop.call_at(self.loop.now() + WRITE_RETRY_SECONDS, self._on_writable)

@@ -23,7 +23,7 @@ class LinkObserver(Protocol):
         """The link has taken all bytes that waited for it."""
         return
 
-    def on_released(self, driver: LinkDriver) -> None:
+    def on_link_closed(self, driver: LinkDriver) -> None:
         """The link is closed, after its session has ended."""
         return
 

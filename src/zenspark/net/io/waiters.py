@@ -52,7 +52,7 @@ class Waiters:
                     self._waiting.remove(woken)
 
     def notify_all(self) -> None:
-        """Wake every thread that waits now, to look at its predicate."""
+        """Wake every thread that waits now, to evaluate its predicate."""
         for _ in range(len(self._waiting)):
             try:
                 woken = self._waiting.popleft()

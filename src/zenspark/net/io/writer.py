@@ -1,6 +1,6 @@
 """LinkWriter: the send half of a driver. Thread-safe; coalesces writes, and applies congestion control.
 
-A message is appended to the outbox of the session, with the lock held. When it is written:
+A message is appended to the outbox of the session, with the lock held. It is written
 
 - after some idle time, at once, by the thread that sends it; an express message always, in a batch of its own;
 - in bulk (one batch filled after the other), a full batch by the thread that filled it, and the rest by the loop a
@@ -9,8 +9,9 @@ A message is appended to the outbox of the session, with the lock held. When it 
 Bytes that the link does not take stay in `_unsent` until the loop finds the link writable. Until then publishers wait
 or drop their messages (`congestion.py`).
 
-The loop never waits. It pauses reading from the sources of messages for a backlogged link (`relay_backpressure.py`).
-What it sends nevertheless has a limit, `max_backlog`, beyond which the session is closed.
+The loop never waits. It pauses reading from the sources of messages for a backlogged link
+(`forwarding_backpressure.py`). The backlog of its messages has a limit, `max_backlog`, beyond which the session is
+closed.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain, repeat
 from typing import Protocol
 
 from zenspark.errors import LinkError, ZError
@@ -70,10 +72,10 @@ class HasOutbox(Protocol):
 
     @property
     def outbox(self) -> Outbox | None:
-        """Where messages are appended; None while no session is open."""
+        """The outbox that messages are appended to; None while no session is open."""
 
     def note_sent(self, now: float) -> None:
-        """Bytes were written."""
+        """Note that bytes were written."""
 
 
 class LinkWriter(ABC):
@@ -95,7 +97,9 @@ class LinkWriter(ABC):
         self.congestion = CongestionPolicy(self, self._waiters, settings)
         self._unsent: deque[memoryview] = deque()
         self._backlog = 0
-        """Bytes in `_unsent`."""
+        """Unsent bytes: those in `_unsent` without `_first_sent`."""
+        self._first_sent = 0
+        """Bytes that the link has taken of the first buffer in `_unsent`, which may hold many batches."""
         self._chunk: bytearray | None = None
         self._bytes_sent = 0
         self._is_over_backlog = False
@@ -111,7 +115,7 @@ class LinkWriter(ABC):
         self._has_unflushed = False
         """Whether the outbox has messages of `send_message` and the like, which do not schedule a write."""
         self._last_write = 0.0
-        self._closed = False
+        self._has_ended = False
 
     @abstractmethod
     def _watch(self) -> None:
@@ -126,17 +130,17 @@ class LinkWriter(ABC):
         """End the session because the link failed."""
 
     @abstractmethod
-    def _close_slow_consumer(self, why: str) -> None:
+    def _close_slow_consumer(self, text: str) -> None:
         """Close the session with a slow consumer; in the loop."""
 
     @property
-    def is_closed(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the session has ended."""
-        return self._closed
+        return self._has_ended
 
     @property
     def neighbour(self) -> str:
-        """Zid and address of the receivers, as log lines name them; the address alone before the session is open."""
+        """Role, zid and address of the receivers, as log lines name them; before the session is open, the address."""
         return ", ".join(map(str, self.neighbour_counters)) or self.link.dst
 
     @property
@@ -175,7 +179,7 @@ class LinkWriter(ABC):
             self._drop_too_large(error)
 
     def drop(self, reason: DropReason, count: int = 1) -> None:
-        """Count messages that are not sent on this link."""
+        """Count messages, or batches, that are not sent on this link."""
         for counters in self.neighbour_counters:
             counters.drop(reason, count)
 
@@ -189,7 +193,7 @@ class LinkWriter(ABC):
         if outbox is None:
             return
         with self._lock:
-            if self._closed:
+            if self._has_ended:
                 return
             if self._backlog > self._settings.max_backlog:
                 self._reject_over_backlog()
@@ -222,7 +226,7 @@ class LinkWriter(ABC):
             return
         with self._lock:
             batches = 0
-            while rows.lane >= 0 and not self._closed:
+            while rows.lane >= 0 and not self._has_ended:
                 is_express = rows.lane & LANE_EXPRESS
                 if is_express:
                     self._write(outbox.pop_all())
@@ -244,7 +248,7 @@ class LinkWriter(ABC):
     def flush(self) -> None:
         """Write the messages of `send_message` that are not written yet; during bulk `_flush` writes them."""
         with self._lock:
-            if self._has_unflushed and not (self._closed or self._is_bulk):
+            if self._has_unflushed and not (self._has_ended or self._is_bulk):
                 outbox = self.connection.outbox
                 assert outbox is not None, "there are unflushed messages"
                 self._has_unflushed = False
@@ -259,11 +263,11 @@ class LinkWriter(ABC):
         if self._unsent and not self._wait_or_count_drop(qos.congestion, 1):
             return False
         with self._lock:
-            if self._closed:
+            if self._has_ended:
                 return False
             if self._has_unflushed or qos.express:
-                # the key may be a number that a message waiting in another lane declares; and an express message
-                # has a batch of its own
+                # the key id may be declared by a message that waits in another lane; and an express message has a batch
+                # of its own
                 self._has_unflushed = outbox.lockfree_append_allowed = False
                 self._write(outbox.pop_all())
             is_full = outbox.append(qos.priority, reliable, head, payload)
@@ -292,7 +296,7 @@ class LinkWriter(ABC):
     def _update_lockfree_append(self, outbox: Outbox) -> None:
         """Allow appending without the lock if `_flush` will write the outbox anyway."""
         outbox.lockfree_append_allowed = (
-            GIL_ATOMIC and self._flush_due and not (self._unsent or self._has_unflushed or self._closed)
+            GIL_ATOMIC and self._flush_due and not (self._unsent or self._has_unflushed or self._has_ended)
         )
 
     def publish_rows(self, rows: OutgoingRows, qos: QoS, reliable: bool) -> bool:
@@ -307,7 +311,7 @@ class LinkWriter(ABC):
             if self._unsent and not self._wait_or_count_drop(qos.congestion, rows.count - rows.row):
                 return False
             with self._lock:  # once per chunk, so that other threads can send in between
-                if self._closed:
+                if self._has_ended:
                     return False
                 self._has_unflushed = False
                 self._write(outbox.pop_all())
@@ -332,20 +336,20 @@ class LinkWriter(ABC):
 
     def wait_until_drained(self, congestion: Congestion) -> bool:
         """Wait until the link has taken the unsent bytes, as long as `congestion` allows; whether it has."""
-        return not self._closed and (not self._unsent or self._wait_until_drained(congestion))
+        return not self._has_ended and (not self._unsent or self._wait_until_drained(congestion))
 
     def would_block(self, congestion: Congestion) -> bool:
         """Return whether `publish` would wait now; this call does not."""
         if not self._unsent:
             return False
         with self._lock:
-            if self._closed or not self.congestion.may_wait(congestion):
+            if self._has_ended or not self.congestion.may_wait(congestion):
                 return False
-            return not self.congestion.is_drained() and not self._retry_send_locked()
+            return not self.congestion.is_drained() and not self._retry_locked()
 
     def _wait_or_count_drop(self, congestion: Congestion, count: int) -> bool:
         """Wait for the link; False if the messages are dropped, which counts them."""
-        if self._closed:
+        if self._has_ended:
             return False
         if self._wait_until_drained(congestion):
             return True
@@ -356,19 +360,20 @@ class LinkWriter(ABC):
         """Wait for the link without holding the lock, which a KeyboardInterrupt could leave unlocked."""
         if self.loop.is_loop_internal:
             return True  # the loop never waits: what it sends is bounded by what it receives
-        if self.retry_send():
+        if self.retry_from_thread():
             return True
         if nonblocking.on:
             return congestion is Congestion.BLOCK
         return self.congestion.wait(congestion)
 
-    def retry_send(self) -> bool:
-        """Offer the unsent bytes to the link again, since the loop may be busy; whether it took all."""
+    def retry_from_thread(self) -> bool:
+        """Offer the unsent bytes to the link again, in a thread that waits, since the loop may be busy; whether the
+        link took all."""
         with self._lock:
-            return not self._closed and self._retry_send_locked()
+            return not self._has_ended and self._retry_locked()
 
-    def _retry_send_locked(self) -> bool:
-        """Implement `retry_send`, with the lock held."""
+    def _retry_locked(self) -> bool:
+        """Implement `retry_from_thread`, with the lock held."""
         try:
             is_drained = self._send_unsent()
         except LinkError as error:
@@ -379,9 +384,10 @@ class LinkWriter(ABC):
             self.loop.call_soon(self._on_writable)
         return is_drained
 
-    def retry_write(self) -> None:
-        """Offer the unsent bytes to the link again, in the loop: it may have space that was not reported yet."""
-        if self._unsent and not self._closed:
+    def retry_from_loop(self) -> None:
+        """Offer the unsent bytes to the link again, in the loop: the link may have space that the poller has not
+        reported yet."""
+        if self._unsent and not self._has_ended:
             self._on_writable()
 
     def on_waiting(self, is_waiting: bool) -> None:
@@ -397,7 +403,7 @@ class LinkWriter(ABC):
     def flush_and_wait(self) -> None:
         """Write all messages sent so far, and wait until the link has taken them or the session is closed."""
         with self._lock:
-            if not self._closed and self.connection.outbox is not None:
+            if not self._has_ended and self.connection.outbox is not None:
                 self._write(self.connection.outbox.pop_all())
         if self._unsent:
             self._wait_until_drained(Congestion.BLOCK)
@@ -412,14 +418,14 @@ class LinkWriter(ABC):
     def _flush(self) -> None:
         """Write the outbox, in the loop; during bulk `batch_fill_wait` later, so that batches fill up."""
         with self._lock:
-            if self._is_bulk and not self._closed:
+            if self._is_bulk and not self._has_ended:
                 self._is_bulk = False
                 self.loop.call_at(time.monotonic() + self._settings.batch_fill_wait, self._flush)
                 return
             self._flush_due = False
             self._has_unflushed = False
             outbox = self.connection.outbox
-            if not self._closed and outbox is not None:
+            if not self._has_ended and outbox is not None:
                 outbox.lockfree_append_allowed = False
                 self._write(outbox.pop_all())
                 self._last_write = time.monotonic()
@@ -433,11 +439,19 @@ class LinkWriter(ABC):
 
     def _discard_unsent(self) -> None:
         self._unsent.clear()
-        self._backlog = 0
+        self._backlog = self._first_sent = 0
+
+    def _count_unsent_batches(self) -> int:
+        """Return the number of batches that the link has not taken completely, with those of the outbox."""
+        outbox = self.connection.outbox
+        if outbox is None:
+            return 0
+        self._enqueue(outbox.pop_all())
+        return sum(map(outbox.count_batches, self._unsent, chain((self._first_sent,), repeat(0))))
 
     def _write(self, batches: Sequence[bytes | bytearray | memoryview]) -> None:
         """Offer batches to the link, behind the unsent bytes."""
-        if not batches or self._closed:
+        if not batches or self._has_ended:
             return
         has_unsent = bool(self._unsent)
         self._enqueue(batches)
@@ -458,12 +472,15 @@ class LinkWriter(ABC):
         """Write as many unsent bytes as the link takes; whether it took all."""
         while self._unsent:
             view = self._unsent[0]
+            if self._first_sent:
+                view = view[self._first_sent :]
             count = self.link.send(view)
             self._bytes_sent += count
             self._backlog -= count
             if count < len(view):
-                self._unsent[0] = view[count:]
+                self._first_sent += count
                 return False
             self._unsent.popleft()
+            self._first_sent = 0
         self.congestion.is_congested = False
         return True

@@ -1,8 +1,8 @@
 """Link and listener interfaces, and their implementation on stream and datagram sockets.
 
-A link carries bytes to and from one other node, and does not wait unless its methods say so. One thread, the loop,
-reads all links: it watches `fileno()` and calls `recv_into`. Any thread may write, one at a time per link: it calls
-`send`, and `wait_writable` if nothing was taken. There are two kinds:
+A link carries bytes to and from one other node, and does not wait, except in `wait_writable` and `establish`. One
+thread, the loop, reads all links: it watches `fileno()` and calls `recv_into`. Any thread may write, one at a time per
+link: it calls `send`, and `wait_writable` if nothing was taken. There are two kinds:
 
 - *streamed* links (tcp, tls, unixsock-stream) carry bytes; each batch has its length in front;
 - the others (udp, ws) carry whole batches: one `recv_into` returns one, one `send` takes one or nothing.
@@ -75,7 +75,7 @@ class Link(ABC):
     auth_identifier: str | None = None
     """The common name in the peer's verified certificate."""
     expires_at: float | None = None
-    """When the peer's certificate expires and the link is closed, in seconds since 1970; None if it stays open."""
+    """Expiry of the peer's certificate, at which the link is closed, in seconds since 1970; None if it stays open."""
     is_established: bool = True
     """Whether its handshake is done; if not, `establish` has to be called first."""
 
@@ -102,7 +102,7 @@ class Link(ABC):
 
     @abstractmethod
     def send(self, data: Buffer) -> int:
-        """Send without waiting; returns how many bytes were taken. The rest must be offered again, before others."""
+        """Send without waiting; returns the number of bytes taken. The rest must be offered again, before others."""
 
     @abstractmethod
     def wait_writable(self, timeout: float) -> bool:

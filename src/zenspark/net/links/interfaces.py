@@ -66,44 +66,44 @@ def parse_address(address: str) -> IPAddress:
     return parsed
 
 
-def find_interface(name: str, among: Iterable[Interface] | None = None) -> Interface:
+def find_interface(name: str, candidates: Iterable[Interface] | None = None) -> Interface:
     """Return the interface with a name or an address; raises UsageError if there is none."""
-    known = list(interfaces() if among is None else among)
-    for interface in known:
+    available = list(interfaces() if candidates is None else candidates)
+    for interface in available:
         if name == interface.name or name in map(str, interface.addresses):
             return interface
-    raise UsageError(f"there is no network interface {name!r}; there are {', '.join(i.name for i in known)}")
+    raise UsageError(f"there is no network interface {name!r}; there are {', '.join(i.name for i in available)}")
 
 
 def interface_names_with(address: str) -> tuple[str, ...]:
     """Return the names of the interfaces with a local address."""
-    wanted = parse_address(address)
-    return tuple(interface.name for interface in interfaces() if wanted in interface.addresses)
+    local_address = parse_address(address)
+    return tuple(interface.name for interface in interfaces() if local_address in interface.addresses)
 
 
-def multicast_interfaces(setting: str = AUTO, among: Iterable[Interface] | None = None) -> list[Interface]:
+def multicast_interfaces(setting: str = AUTO, candidates: Iterable[Interface] | None = None) -> list[Interface]:
     """Return the interfaces of a setting: names separated by commas, or `auto`.
 
     `auto` is every interface that is up, has an IPv4 address and supports multicast; loopback only if there is no
     other, so that nodes on a machine without network discover each other.
     """
-    known = list(interfaces() if among is None else among)
+    available = list(interfaces() if candidates is None else candidates)
     if setting.strip() not in ("", AUTO):
-        return [find_interface(name.strip(), known) for name in setting.split(",") if name.strip()]
-    ready = [interface for interface in known if interface.is_up and interface.ipv4]
+        return [find_interface(name.strip(), available) for name in setting.split(",") if name.strip()]
+    ready = [interface for interface in available if interface.is_up and interface.ipv4]
     outer = [interface for interface in ready if interface.can_multicast and not interface.is_loopback]
     return outer or [interface for interface in ready if interface.is_loopback]
 
 
 def reachable_addresses(
-    wildcard: IPAddress, only: str | None = None, among: Iterable[Interface] | None = None
+    wildcard: IPAddress, interface_name: str | None = None, candidates: Iterable[Interface] | None = None
 ) -> list[IPAddress]:
     """Return the addresses that a wildcard address includes, those of loopback first.
 
-    `0.0.0.0` includes IPv4 addresses, `::` those of both families. `only` is the name of one interface.
+    `0.0.0.0` includes IPv4 addresses, `::` those of both families. `interface_name` selects one interface.
     """
-    known = list(interfaces() if among is None else among)
-    chosen = known if only is None else [find_interface(only, known)]
+    available = list(interfaces() if candidates is None else candidates)
+    chosen = available if interface_name is None else [find_interface(interface_name, available)]
     addresses = [
         address
         for interface in chosen

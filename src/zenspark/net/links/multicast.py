@@ -60,7 +60,7 @@ class MulticastLink(Link):
             self._sender = open_sender(endpoint, interface, ttl)
         self._receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
         self._local_address = self._sender.getsockname()[:2]
-        self._credit, self._credited = float(MAX_BURST_BYTES), time.monotonic()
+        self._credit_bytes, self._credit_updated_at = float(MAX_BURST_BYTES), time.monotonic()
         self.src = endpoint.locator_at(format_address(self._sender.getsockname())).text
         self.dst = endpoint.locator.text
         self._recv_lock = threading.Lock()
@@ -105,11 +105,13 @@ class MulticastLink(Link):
     def _may_send(self, size: int) -> bool:
         """Return whether the rate limit allows a datagram; if so, it is counted."""
         now = time.monotonic()
-        self._credit = min(MAX_BURST_BYTES, self._credit + (now - self._credited) * MAX_BYTES_PER_SECOND)
-        self._credited = now
-        if self._credit < min(size, MAX_BURST_BYTES):
+        self._credit_bytes = min(
+            MAX_BURST_BYTES, self._credit_bytes + (now - self._credit_updated_at) * MAX_BYTES_PER_SECOND
+        )
+        self._credit_updated_at = now
+        if self._credit_bytes < min(size, MAX_BURST_BYTES):
             return False
-        self._credit -= size
+        self._credit_bytes -= size
         return True
 
     def wait_writable(self, timeout: float) -> bool:
@@ -152,7 +154,7 @@ def group_address(endpoint: Endpoint, interface: Interface) -> SocketAddress:
 
 
 def open_receiver(endpoint: Endpoint, interface: Interface) -> socket.socket:
-    """A socket that receives what is sent to a group on one interface."""
+    """Open a socket that receives the datagrams sent to a group on one interface."""
     group = _group(endpoint)
     receiver = socket.socket(_family(group), socket.SOCK_DGRAM)
     with close_on_error(receiver, endpoint):

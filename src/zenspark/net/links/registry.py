@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 
+from zenspark.net.backoff import RETRY_OPTIONS
 from zenspark.net.links import multicast
 from zenspark.net.links.base import Link, Listener
 from zenspark.net.links.endpoint import TLS_OPTIONS, Endpoint
-from zenspark.net.node.backoff import RETRY_OPTIONS
 
 logger = logging.getLogger("zenspark.net")
 
@@ -80,6 +80,6 @@ def _check_options(endpoint: Endpoint, used: frozenset[str]) -> None:
     unused = sorted({name for name, _ in endpoint.config} - used)
     tls_only = [name for name in unused if name in TLS_OPTIONS]
     if tls_only:
-        raise endpoint.error(f"is not a TLS link, which its options ask for: {', '.join(tls_only)}")
+        raise endpoint.error(f"is not a TLS link, which its options require: {', '.join(tls_only)}")
     if unused:
         logger.warning("endpoint %s has options that are not used: %s", endpoint.locator, ", ".join(unused))

@@ -12,7 +12,7 @@ import socket
 import time
 from collections.abc import Iterator
 
-from zenspark.errors import LinkError
+from zenspark.errors import LinkError, ListenError
 from zenspark.net.links.base import SocketAddress, error_reason, format_address
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.links.interfaces import find_interface, reachable_addresses
@@ -72,7 +72,7 @@ def bind_socket(endpoint: Endpoint, kind: socket.SocketKind = STREAM) -> socket.
             return _configure_and_bind(socket.socket(family, kind), address, endpoint)
         except OSError as error:
             first_error = first_error or error
-    raise LinkError(endpoint.locator.text, f"cannot listen: {error_reason(first_error)}") from first_error
+    raise ListenError(endpoint.locator.text, f"cannot listen: {error_reason(first_error)}") from first_error
 
 
 def _bind_candidates(endpoint: Endpoint, kind: socket.SocketKind) -> Iterator[ResolvedAddress]:

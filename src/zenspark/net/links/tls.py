@@ -66,9 +66,9 @@ class TlsLink(TcpLink):
 
     def establish(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
-        while (awaited := self._handshake_step()) is not None:
+        while (event := self._handshake_step()) is not None:
             left = deadline - time.monotonic()
-            if left <= 0 or not self._wait(awaited, left):
+            if left <= 0 or not self._wait(event, left):
                 raise self.make_error(None, f"no TLS handshake within {timeout:g} s")
         self.is_established = True
 
@@ -299,11 +299,11 @@ def _configured_path(endpoint: Endpoint, name: str) -> Path | None:
 def _pem(endpoint: Endpoint, name: str) -> str | None:
     """Return the PEM text of a certificate or key; None if it is not configured."""
     raw = endpoint.option(f"{name}_raw")
-    coded = endpoint.option(f"{name}_base64")
+    encoded = endpoint.option(f"{name}_base64")
     path = _configured_path(endpoint, name)
     try:
-        if coded and not raw:
-            return base64.b64decode(coded, validate=True).decode("ascii")
+        if encoded and not raw:
+            return base64.b64decode(encoded, validate=True).decode("ascii")
         return raw or (path.read_text(encoding="ascii") if path else None)
     except binascii.Error:
         raise endpoint.error(f"has a {name}_base64 that is not base64") from None
@@ -321,7 +321,7 @@ def common_name(certificate: Mapping[str, object] | None) -> str | None:
 
 
 def expiration(certificate: Mapping[str, object] | None) -> float | None:
-    """Return when a verified certificate expires, in seconds since 1970."""
+    """Return the time at which a verified certificate expires, in seconds since 1970."""
     end = (certificate or {}).get("notAfter")
     return None if end is None else float(ssl.cert_time_to_seconds(str(end)))
 

@@ -84,7 +84,7 @@ class UdpListener(Listener):
             except BlockingIOError:
                 return None
             except ConnectionError:
-                continue  # an ICMP error for a datagram sent before: it does not tell which peer is gone
+                continue  # an ICMP error for a datagram sent before: it does not identify the peer that is gone
             except OSError as error:
                 raise LinkError(self.locator.text, error_reason(error)) from error
             link = self._deliver(address, bytes(self._buffer[:size]))
@@ -94,16 +94,16 @@ class UdpListener(Listener):
 
     def _deliver(self, address: SocketAddress, datagram: bytes) -> Link | None:
         with self._lock:
-            known = self._links.get(address)
-            if known is None and datagram and len(self._links) < MAX_LINKS_PER_LISTENER:
+            link = self._links.get(address)
+            if link is None and datagram and len(self._links) < MAX_LINKS_PER_LISTENER:
                 try:
-                    fresh = self._links[address] = AcceptedUdpLink(self, address)
+                    new_link = self._links[address] = AcceptedUdpLink(self, address)
                 except OSError as error:
                     raise LinkError(self.locator.text, error_reason(error)) from error
-                fresh.feed(datagram)
-                return fresh
-        if known is not None and datagram:
-            known.feed(datagram)
+                new_link.feed(datagram)
+                return new_link
+        if link is not None and datagram:
+            link.feed(datagram)
         return None
 
     def locators(self, loopback: bool) -> tuple[Locator, ...]:

@@ -15,7 +15,7 @@ import stat
 import sys
 import uuid
 
-from zenspark.errors import LinkError
+from zenspark.errors import ListenError
 from zenspark.net.links.base import Link, SocketAddress, SocketLink, SocketListener, close_on_error, error_reason
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.links.sockets import LISTEN_BACKLOG
@@ -74,7 +74,7 @@ def _listen_on(endpoint: Endpoint) -> tuple[socket.socket, int | None]:
     listening = _new_socket(endpoint)
     lock = None
     with close_on_error(listening, endpoint):
-        lock = _take_lock(endpoint)
+        lock = _acquire_lock(endpoint)
         try:
             _remove_stale(endpoint)
             listening.bind(path)
@@ -94,8 +94,8 @@ def _new_socket(endpoint: Endpoint) -> socket.socket:
     return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 
 
-def _take_lock(endpoint: Endpoint) -> int:
-    """Lock the lock file, and return its descriptor; raises LinkError if another process holds it."""
+def _acquire_lock(endpoint: Endpoint) -> int:
+    """Lock the lock file, and return its descriptor; raises ListenError if another process holds it."""
     path = f"{endpoint.address}.lock"
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -103,22 +103,22 @@ def _take_lock(endpoint: Endpoint) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(descriptor)
-            raise LinkError(endpoint.locator.text, "cannot listen: in use") from error
-        held = os.fstat(descriptor)
-        if (held.st_dev, held.st_ino) == _file_identity(path):
+            raise ListenError(endpoint.locator.text, "cannot listen: in use") from error
+        status = os.fstat(descriptor)
+        if (status.st_dev, status.st_ino) == _file_identity(path):
             return descriptor
         os.close(descriptor)  # its last owner removed it between open and flock: lock the new one
 
 
 def _remove_stale(endpoint: Endpoint) -> None:
-    """Remove a socket file whose listener is gone; raises LinkError for any other file."""
+    """Remove a socket file whose listener is gone; raises ListenError for any other file."""
     path = endpoint.address
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise LinkError(endpoint.locator.text, "cannot listen: there is a file of this name that is not a socket")
+        raise ListenError(endpoint.locator.text, "cannot listen: there is a file of this name that is not a socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         try:
@@ -127,8 +127,8 @@ def _remove_stale(endpoint: Endpoint) -> None:
             os.unlink(path)
             return
         except OSError as error:  # a full backlog, or no permission: there is a listener
-            raise LinkError(endpoint.locator.text, f"cannot listen: in use ({error_reason(error)})") from error
-    raise LinkError(endpoint.locator.text, "cannot listen: in use")
+            raise ListenError(endpoint.locator.text, f"cannot listen: in use ({error_reason(error)})") from error
+    raise ListenError(endpoint.locator.text, "cannot listen: in use")
 
 
 def _file_identity(path: str) -> tuple[int, int] | None:

@@ -68,7 +68,7 @@ class WebSocketLink(TcpLink):
         self._messages: deque[bytes] = deque()
         self._fragments: list[bytes] = []
         self._unsent = memoryview(b"")
-        self._framed = False
+        self._is_framed = False
         """Whether the batch that is being sent is already a frame in `_unsent`."""
         self._error: LinkError | None = None
         self._ended = False
@@ -90,14 +90,14 @@ class WebSocketLink(TcpLink):
         self.is_established = True
 
     def _handshake_step(self) -> int:
-        """Write and read what is possible; returns how many bytes were read."""
+        """Write and read what is possible; returns the number of bytes read."""
         with self._recv_lock, self._send_lock, self._protocol_lock:
             self._flush()
             count = self._fill(MAX_HANDSHAKE_BYTES)
             self._flush()
-            refused = self._protocol.handshake_exc
-            if refused is not None:
-                raise self.make_error(refused, f"WebSocket handshake: {_error_text(refused)}")
+            handshake_error = self._protocol.handshake_exc
+            if handshake_error is not None:
+                raise self.make_error(handshake_error, f"WebSocket handshake: {_error_text(handshake_error)}")
             return count
 
     # -- batches ---------------------------------------------------------------------------------------------
@@ -120,23 +120,23 @@ class WebSocketLink(TcpLink):
 
     def send(self, data: Buffer) -> int:
         with self._send_lock, self._protocol_lock:
-            if not self._framed:
+            if not self._is_framed:
                 try:
                     self._protocol.send_binary(data)
                 except WebSocketException as error:
                     raise self.make_error(error, f"WebSocket: {_error_text(error)}") from error
                 self._collect()
-                self._framed = True
+                self._is_framed = True
             self._flush()
             if self._unsent:
                 return 0
-            self._framed = False
+            self._is_framed = False
             return len(data)
 
     # -- between the socket and the protocol ------------------------------------------------------------------
 
     def _fill(self, limit: int) -> int:
-        """Read once, and pass the bytes to the protocol; returns how many they were."""
+        """Read once, and pass the bytes to the protocol; returns their number."""
         try:
             data = self._socket.recv(limit)
         except BlockingIOError:
@@ -150,9 +150,9 @@ class WebSocketLink(TcpLink):
             self._protocol.receive_eof()
         for event in self._protocol.events_received():
             self._on_event(event)
-        broken = self._protocol.parser_exc
-        if broken is not None and not isinstance(broken, EOFError):
-            self._error = self.make_error(broken, f"WebSocket: {_error_text(broken)}")
+        parser_error = self._protocol.parser_exc
+        if parser_error is not None and not isinstance(parser_error, EOFError):
+            self._error = self.make_error(parser_error, f"WebSocket: {_error_text(parser_error)}")
         elif self._protocol.close_rcvd is not None:
             self._ended = True
         if self._collect():
@@ -178,12 +178,12 @@ class WebSocketLink(TcpLink):
 
     def _collect(self) -> bool:
         """Append the bytes that the protocol has to send; returns whether there were any."""
-        fresh = b"".join(self._protocol.data_to_send())
-        if len(self._unsent) + len(fresh) > MAX_UNSENT_BYTES:
+        data = b"".join(self._protocol.data_to_send())
+        if len(self._unsent) + len(data) > MAX_UNSENT_BYTES:
             raise self.make_error(None, "WebSocket: the peer sends pings and does not read the pongs")
-        if fresh:
-            self._unsent = memoryview(bytes(self._unsent) + fresh if self._unsent else fresh)
-        return bool(fresh)
+        if data:
+            self._unsent = memoryview(bytes(self._unsent) + data if self._unsent else data)
+        return bool(data)
 
     def _flush(self) -> None:
         self._collect()

@@ -15,12 +15,12 @@ cdef extern from *:
     static int busy_poll_until(int descriptor, double seconds) {
         struct epoll_event event;
         double until = seconds_now() + seconds;
-        int found = 0;
-        while (found == 0 && seconds_now() < until) {
+        int events = 0;
+        while (events == 0 && seconds_now() < until) {
             sched_yield();
-            found = epoll_wait(descriptor, &event, 1, 0);
+            events = epoll_wait(descriptor, &event, 1, 0);
         }
-        return found > 0;
+        return events > 0;
     }
     #else
     static int busy_poll_until(int descriptor, double seconds) {

@@ -16,15 +16,15 @@ if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
     from cython.cimports.zenspark.net.loop.busy_poll import busy_poll_until
 
 MAX_BUSY_POLL_SECONDS = 250e-6
-"""How long to poll: longer than a reply takes if both processors have to wake up, so that exchanges get faster."""
+"""Longest busy poll: longer than a reply takes if both processors have to wake up, so that exchanges get faster."""
 MISSES_BEFORE_DISABLE = 8
-"""Maximum of the success counter: so many polls without result more than successful ones disable polling."""
+"""Maximum of the success counter: this many more misses than hits disable polling."""
 PROBE_INTERVAL_EXCHANGES = 32
 """Replies after which a disabled poller polls once, to see whether it succeeds again."""
 
 
 def poll_for(descriptor: cython.int, seconds: cython.double) -> bool:
-    """Return whether an epoll descriptor has an event within so many seconds.
+    """Return whether an epoll descriptor has an event within `seconds`.
 
     Interpreted it returns False at once: polling would keep the GIL from the threads it waits for.
     """

@@ -107,7 +107,7 @@ class EventLoop(LeaderFollower):
         """Approximate number of cancelled timers in the heap."""
         self._awake = True
         self._sleep_until = 0.0
-        """When the poll ends."""
+        """Time at which the poll ends."""
         self.busy_poller = BusyPoller()
         self._delays_next_read = False
         """Whether to sleep for READ_DELAY_SECONDS before the next poll."""
@@ -240,16 +240,16 @@ class EventLoop(LeaderFollower):
 
     def _run_as_leader(self) -> bool:
         """Run turns until the loop ends or another thread leads; returns whether the loop continues."""
-        me = threading.get_ident()
-        _leader_threads[me] = self
-        while self._thread == me and not self._stopping:
+        ident = threading.get_ident()
+        _leader_threads[ident] = self
+        while self._thread == ident and not self._stopping:
             try:
-                self._turn(me)
+                self._turn(ident)
                 self._failed_turns = 0
             except BaseException:  # a bug of the loop itself: all links depend on the next turn
                 self._on_failed_turn()
-        del _leader_threads[me]
-        if self._thread == me:
+        del _leader_threads[ident]
+        if self._thread == ident:
             self._end()
         return not self._stopping
 
@@ -282,7 +282,7 @@ class EventLoop(LeaderFollower):
         self._wakeup_reader.close()
         self._wakeup_writer.close()
 
-    def _turn(self, me: int) -> None:
+    def _turn(self, ident: int) -> None:
         self._sleep_until = self._next_timer()
         self._awake = False
         timeout = 0.0 if self._tasks or self._end_of_turn_tasks or self._new_timers else self._sleep_until - self.now()
@@ -297,7 +297,7 @@ class EventLoop(LeaderFollower):
             if not self._tasks:
                 break
             self._run_logged(self._tasks.popleft())
-            if self._thread != me:
+            if self._thread != ident:
                 return
         for _ in range(len(self._end_of_turn_tasks)):
             self._run_logged(self._end_of_turn_tasks.popleft())
@@ -311,7 +311,7 @@ class EventLoop(LeaderFollower):
                 self._run_logged(on_writable)
 
     def _before_sleep(self, timeout: float) -> float:
-        """Delay the next read or busy-poll, if that is due; returns how long to sleep afterwards."""
+        """Delay the next read or busy-poll, if that is due; returns the seconds to sleep afterwards."""
         is_delayed, self._delays_next_read = self._delays_next_read, False
         if timeout and is_delayed:
             time.sleep(READ_DELAY_SECONDS)
@@ -355,6 +355,6 @@ def detach_after_fork(item: HasFileno) -> None:
     """
     descriptor = item.fileno()
     if descriptor >= 0:
-        nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        os.dup2(nowhere, descriptor, inheritable=False)
-        os.close(nowhere)
+        null_descriptor = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        os.dup2(null_descriptor, descriptor, inheritable=False)
+        os.close(null_descriptor)

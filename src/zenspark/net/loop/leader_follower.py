@@ -39,7 +39,8 @@ class LeaderFollower(ABC):
     """The threads of one loop: the leader, the follower, and those whose callbacks take longer.
 
     An event loop derives from it: `_thread_main` calls what the leader does and, while that returns True,
-    `_wait_as_follower`. A base class and not a part, because the loop asks for its leader at every task.
+    `_wait_as_follower`. A base class and not a part, because the loop compares its leader with the calling thread at
+    every task.
 
     `name` is that of the threads.
     """
@@ -52,7 +53,7 @@ class LeaderFollower(ABC):
         self._leader_lock = threading.Lock()
         """Guards the change of the leader."""
         self._callback_since = 0.0
-        """When the running callback started; 0 if none runs."""
+        """Monotonic time at which the running callback started; 0 if none runs."""
         self._callbacks_run = 0
         self._followers = 0
         self._follower_signal = threading.Lock()
@@ -82,8 +83,8 @@ class LeaderFollower(ABC):
 
     def _run_callback(self, task: Callable[[], object]) -> None:
         """Run a callback, in the loop; afterwards this thread may no longer be the leader."""
-        me = threading.get_ident()
-        _callback_threads[me] = self
+        ident = threading.get_ident()
+        _callback_threads[ident] = self
         self._callbacks_run += 1
         self._callback_since = time.monotonic()
         if self._follower_waits_for_signal:
@@ -93,9 +94,9 @@ class LeaderFollower(ABC):
         try:
             task()
         finally:
-            del _callback_threads[me]
+            del _callback_threads[ident]
             with self._leader_lock:
-                if self._thread == me:
+                if self._thread == ident:
                     self._callback_since = 0.0
 
     def _yield_leadership(self) -> None:
@@ -117,13 +118,13 @@ class LeaderFollower(ABC):
                 return False
             self._followers = 1
         try:
-            seen = -1
+            previous = -1
             while not self._promote():
                 if self._stopping:
                     return False
                 callbacks_run = self._callbacks_run
-                self._follower_wait(callbacks_run == seen)
-                seen = callbacks_run
+                self._follower_wait(callbacks_run == previous)
+                previous = callbacks_run
             return True
         finally:
             self._followers = 0

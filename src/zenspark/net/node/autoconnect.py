@@ -1,4 +1,4 @@
-"""Discovery: replies to SCOUT messages, scouts for other nodes, and connects to those it discovers.
+"""Autoconnect: replies to SCOUT messages, scouts for other nodes, and connects to those it discovers.
 
 Nodes are discovered by scouting in a multicast group and by the gossip of neighbours. A peer connects to every node its
 policy allows; a client to the first one that replies, and to no other while that session is open. A node that could not
@@ -18,17 +18,18 @@ from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.node.connector import ConnectAttempt
 from zenspark.net.node.node import Node
 from zenspark.net.node.scouting import Responder, Scouter, ScoutingSettings, open_responders
+from zenspark.router.face import describe_neighbour
 from zenspark.router.linkstate.gossip import DiscoveredNode
 from zenspark.wire.values import Roles, WhatAmI, ZenohId
 
 logger = logging.getLogger("zenspark.net")
 
 MAX_CONCURRENT_ATTEMPTS = 16
-"""Nodes that are connected to at the same time: a flood of forged ones must not become a flood of threads."""
+"""Maximum of discovered nodes to connect to at a time: a flood of forged ones must not become a flood of threads."""
 
 
 class AutoconnectPolicy(msgspec.Struct, frozen=True):
-    """Which discovered nodes to connect to: those of `roles`, and of `only_smaller` only those with a smaller id.
+    """Selects the discovered nodes to connect to: those of `roles`, and of `only_smaller` only those with a smaller id.
 
     Two nodes that discover each other would both connect; with the second rule only one does.
     """
@@ -42,8 +43,8 @@ class AutoconnectPolicy(msgspec.Struct, frozen=True):
         return bool(self.roles & bit) and not (self.only_smaller & bit and zid < discovered.zid)
 
 
-class Discovery:
-    """Discovers other nodes for one node. `endpoint_of` adds the configured options to a locator.
+class Autoconnector:
+    """Connects one node to those it discovers. `endpoint_of` adds the configured options to a locator.
 
     `is_single` is for clients, which have one session at a time.
     """
@@ -97,7 +98,7 @@ class Discovery:
         self._consider(discovered, self._gossip_policy)
 
     def on_session_lost(self, zid: ZenohId) -> None:
-        """Report a node again when it replies to the next SCOUT."""
+        """Have the next HELLO of a node whose session was lost reported again, so that it is connected to once more."""
         self._forget(zid)
 
     # -- in the loop: scouting
@@ -156,16 +157,15 @@ class Discovery:
             for locator in discovered.locators:
                 if node.is_closed:
                     return
+                neighbour = describe_neighbour(discovered.whatami, discovered.zid, locator.text)
                 try:
                     attempt = ConnectAttempt(node, self._endpoint_of(locator.text), discovered.zid)
                 except UsageError as error:
-                    logger.debug("ignored locator %s of %s: %s", locator.text, discovered.zid, error)
+                    logger.debug("ignored locator of discovered %s: %s", neighbour, error)
                     continue
                 if attempt.run():
                     break
-                logger.debug(
-                    "connecting to discovered %s %s failed: %s", discovered.whatami.text, discovered.zid, attempt.error
-                )
+                logger.debug("connecting to discovered %s failed: %s", neighbour, attempt.error)
         finally:
             with self._lock:
                 self._connecting.discard(discovered.zid)

@@ -11,9 +11,9 @@ import threading
 from collections.abc import Sequence
 
 from zenspark.errors import CloseReason, LinkError, ZError
+from zenspark.net.backoff import Backoff, RetryPolicy
 from zenspark.net.io.driver import ConnectionDriver
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.node.backoff import Backoff, RetryPolicy
 from zenspark.net.node.node import Node
 from zenspark.transport.connection import Event
 from zenspark.transport.handshake import Opened
@@ -51,8 +51,8 @@ class ConnectAttempt:
 
     def _watch(self, driver: ConnectionDriver, event: Event) -> None:
         match event:
-            case Opened(terms):
-                self.zid = terms.peer.zid
+            case Opened(parameters):
+                self.zid = parameters.peer.zid
             case Closed(reason, text):
                 if not self._is_settled and reason is CloseReason.MAX_LINKS:
                     self.zid = driver.connection.dialed_zid
@@ -82,7 +82,7 @@ class Connector:
         self._current: ConnectAttempt | None = None
         self._is_over = False
         self.error: ZError | None = None
-        """Why the last attempt failed."""
+        """Error of the last attempt that failed; None if none has failed."""
         self._thread = threading.Thread(target=self._run, name="zenspark-connect", daemon=True)
 
     @property
@@ -102,7 +102,7 @@ class Connector:
 
     @property
     def problem(self) -> ZError | None:
-        """Why there is no session: the last attempt failed, or the session was closed; None if there is one."""
+        """Error of the failed attempt or closed session because of which there is no session; None if there is one."""
         if self.is_open:
             return None
         failed = self._current is not None and self._current is not self._attempt and self._current.error
@@ -141,11 +141,11 @@ class Connector:
                 # A session that was open is reconnected without time limit.
                 backoff = Backoff(RetryPolicy(*self._periods), self._node.loop.now())
                 self._node.wait(lambda: self.is_over or not self.is_open)
-            again = backoff.next_attempt(self._node.loop.now())
-            if again is None:
+            retry_at = backoff.next_attempt(self._node.loop.now())
+            if retry_at is None:
                 self._is_over = True
             else:
-                self._node.wait(lambda: self.is_over, again - self._node.loop.now())
+                self._node.wait(lambda: self.is_over, retry_at - self._node.loop.now())
         self._node.wake()
 
     @property

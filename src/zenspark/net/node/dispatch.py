@@ -14,16 +14,16 @@ import msgspec
 
 from zenspark.net.io.counters import LOSS_TEXTS
 from zenspark.net.io.driver import LinkDriver
-from zenspark.net.io.relay_backpressure import RelayBackpressure
+from zenspark.net.io.forwarding_backpressure import ForwardingBackpressure
 from zenspark.net.loop.event_loop import EventLoop, Timer
 from zenspark.net.node import event_log
 from zenspark.net.node.faces import FaceTable
 from zenspark.net.node.observer import IgnoredNodeEvents, LocalSession, NodeObserver
 from zenspark.router.face import Face, Outgoing, Region
+from zenspark.router.forwarding.plans import ForwardingPlan, ForwardingPlanner, plans_by_neighbour
 from zenspark.router.interceptors.pipeline import InterceptorPipeline
 from zenspark.router.linkstate.gossip import GossipProtocol
 from zenspark.router.router import Router
-from zenspark.router.routing.forwarding import ForwardingPlan, ForwardingPlanner, plans_by_neighbour
 from zenspark.transport.receiver import MessageReceived, MessageRejected
 from zenspark.wire.columns import PushRun, RowForwarder
 from zenspark.wire.declare import replace
@@ -52,7 +52,7 @@ class Dispatcher:
         self,
         router: Router,
         loop: EventLoop,
-        backpressure: RelayBackpressure,
+        backpressure: ForwardingBackpressure,
         gossip: GossipProtocol | None = None,
         interceptors: InterceptorPipeline | None = None,
     ) -> None:
@@ -72,7 +72,7 @@ class Dispatcher:
         self._forwarding = ForwardingPlanner(router, self.local_face)
         self._zid = router.zid.to_bytes()
         self._awaiting: set[Face] = set()
-        """Faces that get the next part of their declarations at the end of this turn."""
+        """Faces that get the next portion of their declarations at the end of this turn."""
         self._timer: Timer | None = None
         """Calls the router at its next timeout."""
 
@@ -95,8 +95,8 @@ class Dispatcher:
         keys = [plan.local_key for plan in plans]
         if self.session is not None and any(keys):
             timestamped_by = None if self.router.timestamping is None else self.router.zid
-            pushes_here = msgspec.structs.replace(pushes, timestamped_by=timestamped_by)
-            self.session.receive_push_run(source, pushes_here, keys)
+            local_pushes = msgspec.structs.replace(pushes, timestamped_by=timestamped_by)
+            self.session.receive_push_run(source, local_pushes, keys)
         self._forward(source, pushes, plans)
 
     def _route_individually(self, source: Face, pushes: PushRun) -> None:
@@ -115,8 +115,8 @@ class Dispatcher:
 
     def reject(self, source: Face, rejected: MessageRejected) -> None:
         """Reply to a message that must not be processed, so that its sender does not wait for a reply."""
-        _, why = LOSS_TEXTS[rejected.reason]
-        self._send(self.router.reject(source, rejected.message, why))
+        _, text = LOSS_TEXTS[rejected.reason]
+        self._send(self.router.reject(source, rejected.message, text))
 
     # -- routing
 
@@ -133,7 +133,7 @@ class Dispatcher:
             self._receive_gossip(source, message)
         drivers = self._send(self.router.receive(source, message, self.loop.now()), source, reliable)
         if self.router.is_awaiting_declarations(source):
-            self._send_declarations_soon(source)
+            self._send_portion_soon(source)
         if not isinstance(message, NEVER_CHANGE_DEADLINES):
             self._arm()
         if isinstance(message, Declare) and isinstance(message.body, DeclareFinal):
@@ -169,7 +169,7 @@ class Dispatcher:
             driver = self.faces.driver(face)
             if driver is None:
                 continue
-            if not driver.is_backlogged or self.backpressure.may_forward(source_driver, driver, message):
+            if not driver.is_backlogged or self.backpressure.pause_source_or_drop(source_driver, driver, message):
                 if is_logged:
                     event_log.log_sent(face, message)
                 driver.send_message(message, qos_of(message), reliable)
@@ -178,33 +178,33 @@ class Dispatcher:
 
     # -- declarations sent in reply to interests
 
-    def _send_declarations_soon(self, face: Face) -> None:
-        """Send a face the declarations of its interests, one part per turn, and none while its link is backlogged."""
+    def _send_portion_soon(self, face: Face) -> None:
+        """Send a face the declarations of its interests: one portion per turn, none while its link is backlogged."""
         driver = self.faces.driver(face)
         if driver is None:  # the local session receives all at once
             while self.router.is_awaiting_declarations(face):
-                self._send(self.router.send_next_declarations(face))
+                self._send(self.router.send_next_portion(face))
         elif driver.is_backlogged:
             self.backpressure.pause_source(driver, driver)
         elif face not in self._awaiting:
             self._awaiting.add(face)
-            self.loop.call_at_end_of_turn(lambda: self._send_declarations(face))
+            self.loop.call_at_end_of_turn(lambda: self._send_portion(face))
 
-    def _send_declarations(self, face: Face) -> None:
+    def _send_portion(self, face: Face) -> None:
         with self.lock:
             self._awaiting.discard(face)
             if self.router.is_awaiting_declarations(face):
-                self._send(self.router.send_next_declarations(face))
+                self._send(self.router.send_next_portion(face))
             if self.router.is_awaiting_declarations(face):
-                self._send_declarations_soon(face)
+                self._send_portion_soon(face)
 
     def on_drained(self, driver: LinkDriver) -> None:
         """Resume the sources paused for a link that has drained, and send it further declarations; takes the lock."""
-        self.backpressure.release_sources(driver)
+        self.backpressure.resume_sources(driver)
         with self.lock:
             for face in self.router.faces_awaiting_declarations:
                 if self.faces.driver(face) is driver:
-                    self._send_declarations_soon(face)
+                    self._send_portion_soon(face)
 
     # -- timeouts of the router
 

@@ -38,9 +38,9 @@ def format_message(message: NetworkMessage, resolve: Callable[[WireExpr], str | 
     """Format a message as one line: its type, id, and key."""
     part = message.body if isinstance(message, Declare) else message
     words = [type(part).__name__]
-    number = getattr(part, "request_id", None) or getattr(part, "id", None)
-    if number is not None:
-        words.append(f"id={number}")
+    message_id = getattr(part, "request_id", None) or getattr(part, "id", None)
+    if message_id is not None:
+        words.append(f"id={message_id}")
     expr = getattr(part, "wire_expr", None) or getattr(part, "ext_wire_expr", None)
     if isinstance(expr, WireExpr):
         key = resolve(expr)

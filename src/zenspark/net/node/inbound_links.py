@@ -21,7 +21,7 @@ from zenspark.net.links.interfaces import parse_address
 from zenspark.router.limits import Limit, Refusals
 
 IPV6_PREFIX = 64
-"""Bits of an IPv6 address that name a network: a host with one address of it can have all."""
+"""Bits of an IPv6 address that identify a network: a host with one address of it can have all."""
 
 
 class InboundLimits(msgspec.Struct, frozen=True):
@@ -79,8 +79,8 @@ class InboundLinks:
     def _find_evicted(self, origin: str | None) -> Link | None:
         """Return the link to close when another one comes from an address; None if the limits are kept."""
         if origin is not None and self._pending_of.get(origin, 0) >= self._limits.pending_per_address:
-            same = [link for link, place in self._pending.items() if place == origin]
-            return self._oldest(same, Limit.PENDING_PER_ADDRESS)
+            candidates = [link for link, link_origin in self._pending.items() if link_origin == origin]
+            return self._oldest(candidates, Limit.PENDING_PER_ADDRESS)
         if len(self._pending) >= self._limits.pending:
             return self._oldest(list(self._pending), Limit.PENDING)
         return None
@@ -92,8 +92,8 @@ class InboundLinks:
         self._refusals.count(limit, evicted.dst)
         return evicted
 
-    def may_open(self, link: Link) -> str | None:
-        """Return why a pending link cannot have a session; None if it can."""
+    def session_refusal(self, link: Link) -> str | None:
+        """Return the reason to refuse a session on a pending link; None if the limits allow it."""
         limits, origin = self._limits, self._pending.get(link)
         if len(self._sessions) >= limits.sessions:
             self._refusals.count(Limit.SESSIONS, link.dst)

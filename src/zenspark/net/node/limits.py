@@ -14,11 +14,11 @@ class NodeLimits(msgspec.Struct, frozen=True):
     """Resource limits and timeouts of a node; times are in seconds."""
 
     open_timeout: float = 10.0
-    """For a session that this node opens: from the first byte to OPEN(ACK)."""
+    """Timeout of the handshake of a session that this node opens: from the first byte to OPEN(ACK)."""
     accept_timeout: float = 10.0
-    """For a session that a peer opens."""
+    """Timeout of the handshake of a session that a peer opens."""
     close_timeout: float = 10.0
-    """For the last messages to be written when the node closes: peers may take them slowly."""
+    """Timeout for the last messages to be written when the node closes: peers may take them slowly."""
     inbound: InboundLimits = InboundLimits()
     message_size: int = 1 << 30
     """Bytes of the largest message received."""
@@ -27,5 +27,5 @@ class NodeLimits(msgspec.Struct, frozen=True):
     total_reassembly: int = MAX_TOTAL_BYTES
     """Bytes of incomplete fragmented messages of all neighbours."""
     keep_alives: int = KEEP_ALIVES_PER_LEASE
-    """How many KEEP_ALIVE messages are sent within a lease."""
+    """KEEP_ALIVE messages sent within a lease."""
     writer: WriterSettings = WriterSettings()

@@ -13,18 +13,19 @@ from zenspark.net.node.dispatch import Dispatcher
 
 
 class LinkEvents(LinkObserver):
-    """Passes link events to the dispatcher and the node's observer. `on_all_released` is called in the loop."""
+    """Passes link events to the dispatcher and the node's observer. `on_all_links_closed` is called in the
+    loop, when the last closing link is closed."""
 
-    def __init__(self, dispatcher: Dispatcher, on_all_released: Callable[[], None]) -> None:
+    def __init__(self, dispatcher: Dispatcher, on_all_links_closed: Callable[[], None]) -> None:
         self._dispatcher = dispatcher
-        self._on_all_released = on_all_released
+        self._on_all_links_closed = on_all_links_closed
         self.closing: set[LinkDriver] = set()
         """Links whose session has ended and that are not closed yet."""
         self._lock = threading.Lock()
         self._past = LinkTraffic()
-        """Traffic of the links that are closed,"""
-        self._released: WeakSet[LinkDriver] = WeakSet()
-        """which are these, as far as they are in memory."""
+        """Traffic of the links that are closed, those that are no longer in memory included."""
+        self._closed: WeakSet[LinkDriver] = WeakSet()
+        """The drivers in memory whose link is closed: `traffic` must not count them a second time."""
 
     def traffic(self) -> LinkTraffic:
         """Return the traffic of all links, those that are closed included; from any thread.
@@ -33,12 +34,12 @@ class LinkEvents(LinkObserver):
         """
         drivers = self._dispatcher.faces.link_drivers
         drivers |= self.closing
-        found = LinkTraffic()
+        total = LinkTraffic()
         with self._lock:
-            found.add(self._past)
-            for driver in drivers - set(self._released):
-                found.add(driver.traffic)
-        return found
+            total.add(self._past)
+            for driver in drivers - set(self._closed):
+                total.add(driver.traffic)
+        return total
 
     def add_closing(self, driver: LinkDriver) -> None:
         """Keep a link whose session has ended until it is closed."""
@@ -54,10 +55,10 @@ class LinkEvents(LinkObserver):
     def on_drained(self, driver: LinkDriver) -> None:
         self._dispatcher.on_drained(driver)
 
-    def on_released(self, driver: LinkDriver) -> None:
+    def on_link_closed(self, driver: LinkDriver) -> None:
         with self._lock:
             self._past.add(driver.traffic)
-            self._released.add(driver)
+            self._closed.add(driver)
         self.closing.discard(driver)
         if not self.closing:
-            self._on_all_released()
+            self._on_all_links_closed()

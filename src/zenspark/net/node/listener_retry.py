@@ -1,4 +1,4 @@
-"""ListenerRetry: binds a listener, and retries while its address is in use."""
+"""ListenerRetry: binds a listener or joins a multicast group, and retries while that fails."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import logging
 import threading
 
 from zenspark.errors import LinkError, SessionClosed
+from zenspark.net.backoff import Backoff, RetryPolicy
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.node.backoff import Backoff, RetryPolicy
 from zenspark.net.node.node import Node
 
 logger = logging.getLogger("zenspark.net")
@@ -20,6 +20,7 @@ class ListenerRetry:
         self._node = node
         self._endpoint = endpoint
         self.policy = retry.of(endpoint)
+        self._action = "joining a multicast group" if endpoint.is_group else "listening"
 
     def run(self) -> None:
         """Try until it succeeds or the node is closed; raises the last LinkError when the time limit is over."""
@@ -31,11 +32,12 @@ class ListenerRetry:
             except SessionClosed:
                 return
             except LinkError as error:
-                again = backoff.next_attempt(self._node.loop.now())
-                if again is None:
+                retry_at = backoff.next_attempt(self._node.loop.now())
+                if retry_at is None:
                     raise
-                logger.debug("listening failed, retrying in %g s: %s", again - self._node.loop.now(), error)
-            self._node.wait(lambda: self._node.is_closed, again - self._node.loop.now())
+                delay = retry_at - self._node.loop.now()
+                logger.debug("%s failed, retrying in %g s: %s", self._action, delay, error)
+            self._node.wait(lambda: self._node.is_closed, retry_at - self._node.loop.now())
 
     def start(self) -> None:
         """Try in a thread, and log a warning if it fails."""
@@ -45,4 +47,8 @@ class ListenerRetry:
         try:
             self.run()
         except LinkError as error:
-            logger.warning("listening failed, no further attempt: %s", error)
+            self.log_failure(error)
+
+    def log_failure(self, error: LinkError) -> None:
+        """Log that the last attempt has failed."""
+        logger.warning("%s failed, no further attempt: %s", self._action, error)

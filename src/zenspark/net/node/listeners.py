@@ -53,11 +53,11 @@ class ListenerSet:
         return listener
 
     def pause_accepting(self) -> None:
-        """Accept nothing for now: connections wait in the backlog of the kernel."""
+        """Accept no links for now: connections wait in the backlog of the kernel."""
         self._is_accepting = False
 
     def resume_accepting(self) -> None:
-        """Accept what has waited, and all that comes."""
+        """Accept the links that have waited, and all that come."""
         self._is_accepting = True
         self._loop.call_soon(self._watch_all)
 
@@ -101,7 +101,7 @@ class ListenerSet:
         try:
             link.establish(self._handshake_timeout)
         except LinkError as error:
-            logger.debug("handshake with %s failed: %s", link.dst, error.problem)
+            logger.debug("%s handshake with %s failed: %s", link.endpoint.protocol, link.dst, error.problem)
             with self._dispatcher.lock:
                 self._dispatcher.router.refusals.count(Limit.HANDSHAKES, error)
             link.close()

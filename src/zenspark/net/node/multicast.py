@@ -19,7 +19,7 @@ from zenspark.net.node.dispatch import Dispatcher
 from zenspark.net.node.link_events import LinkEvents
 from zenspark.net.node.observer import GroupMemberInfo
 from zenspark.net.node.transport_factory import TransportFactory
-from zenspark.router.face import Face
+from zenspark.router.face import Face, describe_neighbour
 from zenspark.transport.connection import MIN_BATCH_BYTES
 from zenspark.transport.handshake import PATCH
 from zenspark.transport.multicast import GroupEvent, Member, MemberEvent, MemberJoined, MemberLeft, MemberRefused
@@ -77,9 +77,9 @@ class MulticastGroups:
         dispatcher = self.dispatcher
         dispatcher.faces.add_group_face(face, driver, member)
         if member is not None:
-            driver.neighbour_counters += (self._counters.open(face.zid, member.dst, member.receive_counters),)
+            driver.neighbour_counters += (self._counters.open(face.zid, str(face), member.receive_counters),)
             if dispatcher.session is not None:
-                dispatcher.session.opened(face, member)
+                dispatcher.session.on_neighbour_joined(face, member)
         dispatcher.changed.notify_all()
 
     def remove_face(self, face: Face) -> None:
@@ -92,7 +92,7 @@ class MulticastGroups:
             driver.neighbour_counters = others
             self._counters.close(face.zid, member.receive_counters)
             if dispatcher.session is not None:
-                dispatcher.session.closed(face, member)
+                dispatcher.session.on_neighbour_left(face, member)
         dispatcher.changed.notify_all()
 
 
@@ -101,7 +101,7 @@ class MulticastSession:
 
     def __init__(self, groups: MulticastGroups, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self.is_left = False
+        self.has_left = False
         """Whether this node has left the group on purpose."""
         self._groups = groups
         self._dispatcher = groups.dispatcher
@@ -125,8 +125,8 @@ class MulticastSession:
 
     def leave(self) -> None:
         """Send CLOSE, and do not join again; in the loop."""
-        self.is_left = True
-        self.driver.close()
+        self.has_left = True
+        self.driver.end_session()
 
     # -- events of the group
 
@@ -139,8 +139,8 @@ class MulticastSession:
                 self._on_member_joined(member)
             case MemberLeft(member, closed):
                 self._on_member_left(member, closed)
-            case MemberRefused(sender, why):
-                logger.warning("rejected member %s of group %s: %s", sender, self.endpoint.locator.text, why)
+            case MemberRefused(sender, text):
+                logger.warning("refused member %s of group %s: %s", sender, self.endpoint.locator.text, text)
             case Closed():
                 self._on_closed(event)
 
@@ -156,7 +156,7 @@ class MulticastSession:
 
     def _on_member_joined(self, member: Member) -> None:
         link, identity = self.driver.link, member.identity
-        logger.info("%s %s (%s) joined group %s", identity.whatami.text, identity.zid, member.sender, link.dst)
+        logger.info("%s joined group %s", _describe(member), link.dst)
         is_qos, counters = self.driver.connection.qos, member.receiver.receive_counters
         info = GroupMemberInfo(link.src, member.sender, link.dst, link.mtu, is_qos, counters)
         with self._dispatcher.lock:
@@ -168,8 +168,7 @@ class MulticastSession:
             self._groups.add_face(face, self.driver, info)
 
     def _on_member_left(self, member: Member, closed: Closed) -> None:
-        role, zid, group = member.identity.whatami.text, member.identity.zid, self.driver.link.dst
-        logger.info("%s %s (%s) left group %s: %s", role, zid, member.sender, group, closed.text)
+        logger.info("%s left group %s: %s", _describe(member), self.driver.link.dst, closed.text)
         with self._dispatcher.lock:
             face = self._faces.pop(member)
             self._set_patch()
@@ -189,7 +188,7 @@ class MulticastSession:
             for face in [*self._faces.values(), self._face]:
                 self._groups.remove_face(face)
             self._faces.clear()
-        if not self.is_left:
+        if not self.has_left:
             group = self.endpoint.locator.text
             logger.warning("lost group %s, rejoining in %g s: %s", group, REJOIN_SECONDS, closed.text)
             self._rejoin_later()
@@ -198,7 +197,7 @@ class MulticastSession:
         self._loop.call_at(self._loop.now() + REJOIN_SECONDS, self._rejoin)
 
     def _rejoin(self) -> None:
-        if self.is_left:
+        if self.has_left:
             return
         try:
             self.driver = self._make_driver(registry.join(self.endpoint))
@@ -207,3 +206,7 @@ class MulticastSession:
             self._rejoin_later()
         else:
             self.start()
+
+
+def _describe(member: Member) -> str:
+    return describe_neighbour(member.identity.whatami, member.identity.zid, member.sender)

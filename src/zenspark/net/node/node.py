@@ -24,7 +24,7 @@ from zenspark.clock import HybridClock
 from zenspark.errors import SessionClosed
 from zenspark.net.io.counters import CounterRegistry, LinkTraffic
 from zenspark.net.io.driver import ConnectionDriver, LinkDriver
-from zenspark.net.io.relay_backpressure import RelayBackpressure
+from zenspark.net.io.forwarding_backpressure import ForwardingBackpressure
 from zenspark.net.links import registry
 from zenspark.net.links.base import Listener
 from zenspark.net.links.endpoint import Endpoint
@@ -71,7 +71,7 @@ class Node:
         self.clock = HybridClock() if policy.timestamping is None else policy.timestamping.clock
         self.loop = EventLoop(f"zenspark-{identity.zid}", self._on_loop_failed)
         self._interceptors = None if interceptors is None else InterceptorPipeline(self.router, interceptors)
-        backpressure = RelayBackpressure(self.loop, limits.writer)
+        backpressure = ForwardingBackpressure(self.loop, limits.writer)
         self.dispatcher = Dispatcher(self.router, self.loop, backpressure, gossip, self._interceptors)
         self.lock = self.dispatcher.lock
         self.local_face = self.dispatcher.local_face
@@ -79,7 +79,7 @@ class Node:
         """Messages received, lost and dropped, by neighbour."""
         RefusalLog(self.router.refusals, self.loop, self.lock)
         self._faces = self.dispatcher.faces
-        self._links = LinkEvents(self.dispatcher, self._on_all_released)
+        self._links = LinkEvents(self.dispatcher, self._on_all_links_closed)
         self._factory = TransportFactory(identity, capabilities, limits, groups, self.router)
         self.sessions = SessionTable(self._factory, self.dispatcher, self._links, self.counters, self.locators)
         self.multicast = MulticastGroups(self._factory, self.dispatcher, self._links, self.counters)
@@ -254,7 +254,7 @@ class Node:
         else:
             self._finish()
 
-    def _on_all_released(self) -> None:
+    def _on_all_links_closed(self) -> None:
         if self._is_closing:
             self._finish()
 
@@ -266,7 +266,7 @@ class Node:
             self.dispatcher.observer.on_failed()
         finally:
             drivers = {*self.sessions.pending, *self.link_drivers, *self._links.closing}
-            for step in [*(driver.close for driver in drivers), self._listeners.abort_handshakes, self._finish]:
+            for step in [*(driver.end_session for driver in drivers), self._listeners.abort_handshakes, self._finish]:
                 with contextlib.suppress(Exception):  # the bug that ended the loop may show here as well
                     step()
             self.wake()
@@ -276,7 +276,7 @@ class Node:
             return
         self._is_done.set()
         for driver in list(self._links.closing):
-            driver.release()
+            driver.close_link()
         self._listeners.close()
         self.loop.stop()
 

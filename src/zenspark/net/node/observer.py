@@ -21,7 +21,7 @@ SessionWatcher = Callable[[ConnectionDriver, Event], None]
 
 
 class GroupMemberInfo(msgspec.Struct, frozen=True):
-    """What is known of a member of a multicast group; a neighbour with a session has a driver and a link instead."""
+    """Addresses and counters of a member of a multicast group; a neighbour with a session has a driver instead."""
 
     src: str
     dst: str
@@ -32,7 +32,7 @@ class GroupMemberInfo(msgspec.Struct, frozen=True):
 
 
 Neighbour = ConnectionDriver | GroupMemberInfo
-"""How a neighbour is reached: by a session of its own, or as a member of a group."""
+"""A neighbour by its link: the driver of its session, or its membership of a group."""
 
 
 class LocalSession(Protocol):
@@ -50,10 +50,10 @@ class LocalSession(Protocol):
     def receive_push_run(self, face: Face, pushes: PushRun, keys: list[str | None]) -> None:
         """Receive publications of a neighbour, valid during the call; `keys` are those of the templates to deliver."""
 
-    def opened(self, face: Face, neighbour: Neighbour) -> None:
+    def on_neighbour_joined(self, face: Face, neighbour: Neighbour) -> None:
         """A neighbour has joined: by a session, or as a member of a group."""
 
-    def closed(self, face: Face, neighbour: Neighbour) -> None:
+    def on_neighbour_left(self, face: Face, neighbour: Neighbour) -> None:
         """A neighbour has left."""
 
 

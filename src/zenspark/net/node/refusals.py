@@ -38,7 +38,7 @@ REFUSAL_TEXTS = {
     Limit.ACCESS_INGRESS: ("messages", "denied by access_control"),
     Limit.ACCESS_EGRESS: ("messages", "denied by access_control"),
 }
-"""What is counted, and the reason with its configuration key, as logged."""
+"""Unit that is counted, and the reason with its configuration key, as logged, for each limit."""
 UNLOGGED = frozenset({Limit.ACCESS_EGRESS})
 """Refusals that are counted but not logged: that access control keeps samples from a subscriber is normal."""
 
@@ -75,9 +75,9 @@ class RefusalLog:
             new = count - self._logged.get(limit, 0)
             if new and limit not in UNLOGGED:
                 latest = self._refusals.latest[limit]
-                what, why = REFUSAL_TEXTS[limit]
+                unit, reason = REFUSAL_TEXTS[limit]
                 logger.warning(
-                    "refused %d %s (%s): %s; %d in all, the latest from %s", new, what, limit, why, count, latest
+                    "refused %d %s (%s): %s; %d in all, the latest from %s", new, unit, limit, reason, count, latest
                 )
         self._logged = dict(self._refusals.counts)
         self._loop.call_at(self._loop.now() + REPORT_SECONDS, self._on_time)

@@ -120,7 +120,7 @@ class Scouter:
             with _log_link_errors(interface):
                 group = group_address(settings.endpoint, interface)
                 self._senders.append((open_sender(settings.endpoint, interface, settings.ttl), group))
-        self._waker, self._wake = socket.socketpair()
+        self._wakeup_reader, self._wakeup_writer = socket.socketpair()
         self._lock = threading.Lock()
         self._closed = False
 
@@ -129,7 +129,7 @@ class Scouter:
         return [sender.fileno() for sender, _ in self._senders]
 
     def next_timeout(self) -> float | None:
-        """Return when `handle` has to send the next SCOUT."""
+        """Return the time at which `handle` has to send the next SCOUT; None before the first."""
         return self.client.next_timeout()
 
     def handle(self, now: float) -> list[Hello]:
@@ -156,7 +156,7 @@ class Scouter:
         with self._lock, selectors.DefaultSelector() as selector:
             if self._closed:
                 return []
-            selector.register(self._waker, selectors.EVENT_READ)
+            selector.register(self._wakeup_reader, selectors.EVENT_READ)
             for sender, _ in self._senders:
                 selector.register(sender, selectors.EVENT_READ)
             while True:
@@ -170,9 +170,9 @@ class Scouter:
     def close(self) -> None:
         """Stop scouting; a second call does nothing."""
         self._closed = True
-        self._wake.close()  # wakes `wait`, which releases the lock
+        self._wakeup_writer.close()  # wakes `wait`, which releases the lock
         with self._lock:
-            self._waker.close()
+            self._wakeup_reader.close()
             for sender, _ in self._senders:
                 sender.close()
 

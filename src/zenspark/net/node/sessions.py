@@ -17,13 +17,14 @@ from zenspark.errors import CloseReason, UsageError
 from zenspark.net.io.counters import CounterRegistry
 from zenspark.net.io.driver import ConnectionDriver
 from zenspark.net.links.base import Link
-from zenspark.net.links.certificate_expiration import ExpirationTimers
 from zenspark.net.links.endpoint import Endpoint
+from zenspark.net.node.certificate_expiration import ExpirationTimers
 from zenspark.net.node.dispatch import Dispatcher
 from zenspark.net.node.inbound_links import InboundLinks
 from zenspark.net.node.link_events import LinkEvents
 from zenspark.net.node.observer import SessionWatcher
 from zenspark.net.node.transport_factory import TransportFactory
+from zenspark.router.face import describe_neighbour
 from zenspark.router.interceptors.rules import PeerAttributes
 from zenspark.transport.connection import Event, PeerIdentified, SessionRequested
 from zenspark.transport.handshake import Acceptor, Initiator, Opened, SessionParameters
@@ -127,7 +128,7 @@ class SessionTable:
             return
         self._pending.pop(driver, None)
         self._simultaneous_opens.pop(driver, None)
-        driver.release()
+        driver.close_link()
 
     # -- events of drivers
 
@@ -161,14 +162,14 @@ class SessionTable:
             peer = _peer_attributes(driver.link, parameters)
             is_accepted = self._dispatcher.router.accepts(parameters.peer.whatami, peer)
         if not is_accepted:
-            driver.close(CloseReason.INVALID, "not accepted as a router here")
+            driver.end_session(CloseReason.INVALID, "not accepted as a router here")
         return is_accepted
 
     def _on_session_requested(self, driver: ConnectionDriver, zid: ZenohId) -> None:
         with self._dispatcher.lock:
-            refusal = self._inbound.may_open(driver.link)
+            refusal = self._inbound.session_refusal(driver.link)
         if refusal is not None:
-            driver.close(CloseReason.INVALID, refusal)
+            driver.end_session(CloseReason.INVALID, refusal)
         elif self._faces.has_session(zid):
             self._reject_duplicate(driver, zid)
         elif all(pending.connection.dialed_zid != zid for pending in self._pending):
@@ -179,7 +180,7 @@ class SessionTable:
             self._simultaneous_opens[driver] = zid
 
     def _reject_duplicate(self, driver: ConnectionDriver, zid: ZenohId) -> None:
-        driver.close(CloseReason.MAX_LINKS, f"there is a link to {zid} already")
+        driver.end_session(CloseReason.MAX_LINKS, f"there is a link to {zid} already")
 
     def _resolve_simultaneous_opens(self, zid: ZenohId | None) -> None:
         """Accept or reject the inbound sessions of a node, after this node's own attempt has ended."""
@@ -189,7 +190,8 @@ class SessionTable:
                 self._on_session_requested(driver, peer_zid)
 
     def _on_opened(self, driver: ConnectionDriver, opened: Opened) -> None:
-        zid = opened.parameters.peer.zid
+        peer = opened.parameters.peer
+        zid = peer.zid
         watcher = self._pending.pop(driver, None)
         if self._faces.has_session(zid):
             self._pending[driver] = watcher
@@ -197,7 +199,7 @@ class SessionTable:
             return
         self._inbound_drivers.pop(driver.link, None)
         self._inbound.open(driver.link)
-        logger.info("session with %s %s (%s) opened", opened.parameters.peer.whatami.text, zid, driver.link.dst)
+        logger.info("session with %s opened", describe_neighbour(peer.whatami, zid, driver.link.dst))
         with self._dispatcher.lock:
             self._add_face(driver, opened.parameters)
             if watcher is not None:
@@ -216,14 +218,14 @@ class SessionTable:
         face.address = link.dst
         face.patch = driver.patch = parameters.patch
         self._faces.add_session(face, driver)
-        driver.neighbour_counters = (self._counters.open(face.zid, link.dst, driver.connection.receive_counters),)
+        driver.neighbour_counters = (self._counters.open(face.zid, str(face), driver.connection.receive_counters),)
         if dispatcher.interceptors is not None:
             dispatcher.interceptors.attach(face, _peer_attributes(link, parameters))
         if dispatcher.gossip is not None:
-            out += dispatcher.gossip.opened(face, locators)
+            out += dispatcher.gossip.add_neighbour(face, locators)
         dispatcher.emit(out)
         if dispatcher.session is not None:
-            dispatcher.session.opened(face, driver)
+            dispatcher.session.on_neighbour_joined(face, driver)
 
     # -- closing
 
@@ -250,24 +252,24 @@ class SessionTable:
         face = self._faces.remove_session(driver)
         if face is None:
             level = logging.INFO if is_initiated else logging.DEBUG  # any host can connect, as often as it likes
-            zid = driver.connection.dialed_zid
-            peer = link.dst if zid is None else f"{zid} ({link.dst})"
-            logger.log(level, "handshake with %s failed: %s", peer, closed.text)
+            peer = driver.connection.dialed_peer
+            neighbour = link.dst if peer is None else describe_neighbour(peer.whatami, peer.zid, link.dst)
+            logger.log(level, "handshake with %s failed: %s", neighbour, closed.text)
             return None
         level = logging.WARNING if closed.reason is CloseReason.UNRESPONSIVE else logging.INFO  # a slow consumer
         logger.log(level, "session with %s closed: %s", face, closed.text)
         self._counters.close(face.zid, driver.connection.receive_counters)
         if dispatcher.gossip is not None:
-            dispatcher.emit(dispatcher.gossip.closed(face))
+            dispatcher.emit(dispatcher.gossip.remove_neighbour(face))
         dispatcher.emit(dispatcher.router.remove_face(face, dispatcher.loop.now()))
         if dispatcher.session is not None:
-            dispatcher.session.closed(face, driver)
+            dispatcher.session.on_neighbour_left(face, driver)
         return face.zid
 
     def close(self) -> None:
         """Close all pending links and open sessions."""
         for driver in [*self._pending, *self._faces.drivers.values()]:
-            driver.close()
+            driver.end_session()
 
 
 def _is_loopback(link: Link) -> bool:

@@ -41,7 +41,7 @@ class TransportFactory:
         return Acceptor(self.identity, self._capabilities_on(link), self._cookie_key, secrets.randbits(64))
 
     def _capabilities_on(self, link: Link) -> Capabilities:
-        """Return what this node offers on a link: its batches fit the link, and it relays if the network allows."""
+        """Return the capabilities offered on a link: batches fit the link; the node relays if the network allows."""
         batch_size = min(self.capabilities.batch_size, link.mtu)
         relays = self.capabilities.relays and self._router.may_relay
         return msgspec.structs.replace(self.capabilities, batch_size=batch_size, relays=relays)

@@ -24,29 +24,31 @@ from zenspark.wire.values import Mapping, QoS, QueryableInfo, WireExpr
 NULL_EXPR = WireExpr(0, "", Mapping.RECEIVER)
 
 
-def make_declare_body(kind: DeclarationKind, number: int, expr: WireExpr, info: QueryableInfo) -> AnyDeclaration:
+def make_declare_body(
+    kind: DeclarationKind, declaration_id: int, expr: WireExpr, info: QueryableInfo
+) -> AnyDeclaration:
     """Body of DECLARE for a declaration."""
     match kind:
         case DeclarationKind.SUBSCRIBER:
-            return DeclareSubscriber(id=number, wire_expr=expr)
+            return DeclareSubscriber(id=declaration_id, wire_expr=expr)
         case DeclarationKind.QUERYABLE:
-            return DeclareQueryable(id=number, wire_expr=expr, info=info)
+            return DeclareQueryable(id=declaration_id, wire_expr=expr, info=info)
         case DeclarationKind.TOKEN:
-            return DeclareToken(id=number, wire_expr=expr)
+            return DeclareToken(id=declaration_id, wire_expr=expr)
         case _:
             assert_never(kind)
 
 
-def make_undeclare_body(kind: DeclarationKind, number: int, expr: WireExpr | None = None) -> AnyDeclaration:
+def make_undeclare_body(kind: DeclarationKind, declaration_id: int, expr: WireExpr | None = None) -> AnyDeclaration:
     """Body of DECLARE that ends a declaration. Queryables and tokens carry an expression, if only the null one, as
     eclipse-zenoh encodes them."""
     match kind:
         case DeclarationKind.SUBSCRIBER:
-            return UndeclareSubscriber(id=number, ext_wire_expr=expr)
+            return UndeclareSubscriber(id=declaration_id, ext_wire_expr=expr)
         case DeclarationKind.QUERYABLE:
-            return UndeclareQueryable(id=number, ext_wire_expr=expr or NULL_EXPR)
+            return UndeclareQueryable(id=declaration_id, ext_wire_expr=expr or NULL_EXPR)
         case DeclarationKind.TOKEN:
-            return UndeclareToken(id=number, ext_wire_expr=expr or NULL_EXPR)
+            return UndeclareToken(id=declaration_id, ext_wire_expr=expr or NULL_EXPR)
         case _:
             assert_never(kind)
 

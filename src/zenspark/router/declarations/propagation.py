@@ -44,7 +44,7 @@ class Declarations:
     # -- faces
 
     def add(self, face: Face) -> None:
-        """Add a neighbour, and announce what it gets without an interest."""
+        """Add a neighbour, and announce the declarations that it gets without an interest."""
         self.routes.add(face)
         if face.region in ANNOUNCED_WITHOUT_INTEREST:
             self._announced_faces[face] = None
@@ -58,44 +58,44 @@ class Declarations:
         self.announcements.remove_face(face)
         self.routes.remove(face)
         for kind in DeclarationKind:
-            for number in list(face.declared[kind]):
-                self.undeclare(face, kind, number)
+            for declaration_id in list(face.declared[kind]):
+                self.undeclare(face, kind, declaration_id)
 
     # -- changes
 
-    def declare(self, face: Face, kind: DeclarationKind, number: int, declared: FaceDeclaration) -> None:
+    def declare(self, face: Face, kind: DeclarationKind, declaration_id: int, declared: FaceDeclaration) -> None:
         """Handle a declaration of a face; with a known id it is an update. An upstream node declares a key under one id
         at a time: a second one replaces the first, which eclipse-zenoh's routers may never undeclare."""
-        previous = face.declared[kind].get(number)
+        previous = face.declared[kind].get(declaration_id)
         if previous == declared:
             return
         if previous is not None and previous.key != declared.key:
-            self.undeclare(face, kind, number)
+            self.undeclare(face, kind, declaration_id)
             previous = None
-        if previous is None and not self._is_within_limits(face, declared.key):
+        if previous is None and not self._admit(face, declared.key):
             return
-        face.declared[kind][number] = declared
-        entry = self.tables[kind].add(declared.key, face, number, declared.info)
+        face.declared[kind][declaration_id] = declared
+        entry = self.tables[kind].add(declared.key, face, declaration_id, declared.info)
         self._propagate(kind, declared.key)
         if previous is None and face.region is Region.UPSTREAM and kind is not DeclarationKind.TOKEN:
-            for stale in [other for other in entry.owners[face] if other != number]:
+            for stale in [other for other in entry.owners[face] if other != declaration_id]:
                 self.undeclare(face, kind, stale)
 
-    def _is_within_limits(self, face: Face, key: str) -> bool:
-        """Whether the limits allow a face one more declaration; the local session has none."""
+    def _admit(self, face: Face, key: str) -> bool:
+        """Admit one more declaration of a face, if its limits allow it; the local session has none."""
         region = face.region
         if region is Region.LOCAL:
             return True
-        return self._admission.declaration(face, face.usage, key, region is Region.UPSTREAM)
+        return self._admission.admit_declaration(face, face.usage, key, region is Region.UPSTREAM)
 
-    def undeclare(self, face: Face, kind: DeclarationKind, number: int) -> None:
+    def undeclare(self, face: Face, kind: DeclarationKind, declaration_id: int) -> None:
         """Remove a declaration of a face."""
-        declared = face.declared[kind].pop(number, None)
+        declared = face.declared[kind].pop(declaration_id, None)
         if declared is not None:
             if face.region is not Region.LOCAL:
                 face.usage.declarations -= 1
                 face.usage.remove_key(declared.key)
-            self.tables[kind].discard(declared.key, face, number)
+            self.tables[kind].discard(declared.key, face, declaration_id)
             self._propagate(kind, declared.key)
 
     def _change_source(self, source: SourceRouter, kind: DeclarationKind, key: str, info: QueryableInfo | None) -> None:
@@ -141,7 +141,7 @@ class Declarations:
         for interest in self._interests.matching_future(kind, key):
             self.update_announcement(interest.target, kind, interest.announced_key(kind, key))
         if self.sources is not None:
-            self.sources.declare_own(kind, key, self._local_info(kind, key))
+            self.sources.declare_local(kind, key, self._local_info(kind, key))
 
     def _update_face(self, face: Face, kind: DeclarationKind, key: str) -> None:
         """Update the announcement of a key to one face, if it has an interest in it."""

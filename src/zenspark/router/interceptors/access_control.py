@@ -1,4 +1,4 @@
-"""Access control: which peers may send or receive which messages on which keys.
+"""Access control: rules that allow or deny peers to send or receive messages on keys.
 
 A subject of the configuration expands to matchers, each of which names one interface, one user and so on, or leaves
 that open. Rules belong to matchers. A peer may match several: an action is allowed if one of them allows it. Within one

@@ -72,8 +72,8 @@ def get_declared_ref(message: NetworkMessage) -> DeclarationRef | None:
     match message:
         case Declare(body=DeclareSubscriber() | DeclareQueryable() | DeclareToken() as body) if body.id:
             return DECLARE[type(body)], body.id
-        case Interest(mode=mode, id=number) if mode is not InterestMode.FINAL:
-            return None, number
+        case Interest(mode=mode, id=interest_id) if mode is not InterestMode.FINAL:
+            return None, interest_id
     return None
 
 
@@ -82,8 +82,8 @@ def get_undeclared_ref(message: NetworkMessage) -> DeclarationRef | None:
     match message:
         case Declare(body=UndeclareSubscriber() | UndeclareQueryable() | UndeclareToken() as body):
             return UNDECLARE[type(body)], body.id
-        case Interest(mode=InterestMode.FINAL, id=number):
-            return None, number
+        case Interest(mode=InterestMode.FINAL, id=interest_id):
+            return None, interest_id
     return None
 
 
@@ -91,10 +91,10 @@ def make_final(message: NetworkMessage) -> NetworkMessage | None:
     """Final message for a query or interest that is not forwarded, so that its sender does not wait; None for other
     messages."""
     match message:
-        case Request(request_id=number, qos=qos):
-            return ResponseFinal(request_id=number, qos=qos)
-        case Interest(mode=mode, id=number) if mode is not InterestMode.FINAL:
-            return Declare(interest_id=number, qos=QoS.DECLARE, body=DeclareFinal())
+        case Request(request_id=request_id, qos=qos):
+            return ResponseFinal(request_id=request_id, qos=qos)
+        case Interest(mode=mode, id=interest_id) if mode is not InterestMode.FINAL:
+            return Declare(interest_id=interest_id, qos=QoS.DECLARE, body=DeclareFinal())
     return None
 
 

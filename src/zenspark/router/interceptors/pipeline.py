@@ -1,6 +1,6 @@
 """Interceptor pipeline between the router and the links: applies a chain to each direction of each face.
 
-A query or interest that is dropped is answered with its final message, so that its sender does not wait.
+The reply to a query or interest that is dropped is its final message, so that its sender does not wait.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Handling of INTEREST: answer, forward upstream, and end interests.
+"""Handling of INTEREST: reply, forward upstream, and end interests.
 
-An interest in current declarations is answered with them and then D_FINAL, at the latest when the upstream nodes should
-have answered. Later declarations follow as they are made (`declarations/propagation.py`). Many declarations are sent in
+The reply to an interest in current declarations is these and then D_FINAL, at the latest when the upstream nodes should
+have replied. Later declarations follow as they are made (`declarations/propagation.py`). Many declarations are sent in
 portions, one interest of a face after the other: the owner requests the next portion when the face has taken the last.
 
-The interest of a group member is answered in the group, where all members receive the answer. Queryables are left out:
+The reply to an interest of a group member is sent to the group, where all members receive it. Queryables are left out:
 a query of eclipse-zenoh waits for its timeout where a member has declared one. Every declaration is undeclared in the
 group when it ends, since members may have stored it.
 """
@@ -25,13 +25,13 @@ from zenspark.wire.messages import DeclareFinal, Interest
 from zenspark.wire.values import InterestMode, QoS, QueryableInfo
 
 MAX_DECLARATIONS_PER_PORTION = 256
-"""Maximum current declarations in one portion: a short message may ask for all there are."""
+"""Maximum current declarations in one portion: a short message may request all there are."""
 INITIAL_INTEREST = 0
 """Id of the implicit interest of two peers in each other's declarations."""
 
 
 class InterestHandler:
-    """Handles interests of one router. `timeout` is for the answers of upstream nodes."""
+    """Handles interests of one router. `timeout` is the time in seconds for upstream nodes to reply."""
 
     def __init__(
         self,
@@ -49,8 +49,8 @@ class InterestHandler:
         self._admission = admission
         self._timeout = timeout
         self._upstream_faces: dict[Face, None] = {}
-        self._unanswered: dict[Face, deque[LiveInterest]] = {}
-        """Interests of each face that are not answered completely, in order."""
+        self._pending_interests: dict[Face, deque[LiveInterest]] = {}
+        """Interests of each face to which the reply is not complete, in order."""
 
     # -- faces
 
@@ -67,9 +67,9 @@ class InterestHandler:
                 self._propagate(interest, upstream, now)
 
     def remove_face(self, face: Face) -> None:
-        """Remove a neighbour: its interests end, and its answers are not awaited any longer."""
+        """Remove a neighbour: its interests end, and its replies are not awaited any longer."""
         self._upstream_faces.pop(face, None)
-        self._unanswered.pop(face, None)
+        self._pending_interests.pop(face, None)
         for interest in self._interests.by_face(face):
             self._end_interest(face, interest.id)
         for interest in self._interests.remove_upstream(face):
@@ -85,25 +85,25 @@ class InterestHandler:
         if interest.mode is InterestMode.FINAL:
             return
         key = None if interest.wire_expr is None else face.resolve(interest.wire_expr)
-        if not self._is_within_limits(face, interest, key):
+        if not self._admit(face, interest, key):
             emit_declare(self._out, face, DeclareFinal(), interest.id)
             return
         aggregate = interest.aggregate and face.region not in (Region.SOUTH_PEER, Region.MEMBER)
-        live = LiveInterest(face, interest.id, interest.mode, _answered_kinds(face, interest), key, aggregate)
+        live = LiveInterest(face, interest.id, interest.mode, _announced_kinds(face, interest), key, aggregate)
         self._interests.add(live)
         for upstream in self._upstream_faces:
             self._propagate(live, upstream, now)
         if live.is_current:
             live.remaining = self._current_declarations(live)
-            self._unanswered.setdefault(face, deque()).append(live)
-            if len(self._unanswered[face]) == 1:
+            self._pending_interests.setdefault(face, deque()).append(live)
+            if len(self._pending_interests[face]) == 1:
                 self.send_next_portion(face)
 
-    def _is_within_limits(self, face: Face, interest: Interest, key: str | None) -> bool:
-        """Whether an interest has a valid key, or none, and the limits allow one more."""
-        if interest.wire_expr is not None and (key is None or not self._admission.key(face, key)):
+    def _admit(self, face: Face, interest: Interest, key: str | None) -> bool:
+        """Admit an interest that has a valid key, or none, if the limits allow one more."""
+        if interest.wire_expr is not None and (key is None or not self._admission.admit_key(face, key)):
             return False
-        return face.region is Region.LOCAL or self._admission.interest(face, face.usage, key)
+        return face.region is Region.LOCAL or self._admission.admit_interest(face, face.usage, key)
 
     def _current_declarations(self, interest: LiveInterest) -> Iterator[tuple[DeclarationKind, str]]:
         """Current declarations that match an interest."""
@@ -114,22 +114,22 @@ class InterestHandler:
 
     @property
     def awaiting_faces(self) -> list[Face]:
-        """Faces whose interests are not answered completely."""
-        return list(self._unanswered)
+        """Faces to whose interests the reply is not complete."""
+        return list(self._pending_interests)
 
     def is_awaiting_declarations(self, face: Face) -> bool:
         """Whether there are more declarations to send to a face."""
-        return face in self._unanswered
+        return face in self._pending_interests
 
     def send_next_portion(self, face: Face) -> None:
         """Send the next portion of declarations to a face."""
-        left, queue = MAX_DECLARATIONS_PER_PORTION, self._unanswered[face]
+        left, queue = MAX_DECLARATIONS_PER_PORTION, self._pending_interests[face]
         while queue and left:
             left = self._send_declarations(queue[0], left)
             if queue[0].remaining is None:
                 queue.popleft()
         if not queue:
-            del self._unanswered[face]
+            del self._pending_interests[face]
 
     def _send_declarations(self, interest: LiveInterest, limit: int) -> int:
         """Send up to `limit` declarations of an interest; returns how many more may follow."""
@@ -160,12 +160,12 @@ class InterestHandler:
     def _propagate(self, interest: LiveInterest, upstream: Face, now: float) -> None:
         if not self._reachability(interest.face, upstream):
             return
-        number = upstream.next_id()
-        self._interests.record_propagation(interest, upstream, number, now + self._timeout)
+        upstream_id = upstream.next_id()
+        self._interests.record_propagation(interest, upstream, upstream_id, now + self._timeout)
         if interest.key is not None:
             emit_key_binding(self._out, upstream, interest.key)
         message = Interest(
-            id=number,
+            id=upstream_id,
             mode=interest.mode,
             keyexprs=True,
             subscribers=DeclarationKind.SUBSCRIBER in interest.kinds,
@@ -178,24 +178,26 @@ class InterestHandler:
 
     # -- declarations from upstream
 
-    def on_interest_reply(self, face: Face, number: int, kind: DeclarationKind, key: str, info: QueryableInfo) -> bool:
+    def on_interest_reply(
+        self, face: Face, interest_id: int, kind: DeclarationKind, key: str, info: QueryableInfo
+    ) -> bool:
         """Handle a declaration of an upstream node for an interest; whether it must be stored."""
-        interest = self._interests.find_propagated(face, number)
+        interest = self._interests.find_propagated(face, interest_id)
         if interest is None:
             return True
-        if not interest.is_future:  # not stored: it answers one interest, once
+        if not interest.is_future:  # not stored: it replies to one interest, once
             self._send_declaration(interest, kind, interest.announced_key(kind, key), info)
             return False
         if not interest.aggregate:  # new to this face, but maybe known to others
             self._send_declaration(interest, kind, key, info)
         return True
 
-    def on_final(self, face: Face, number: int) -> None:
+    def on_final(self, face: Face, interest_id: int) -> None:
         """Handle D_FINAL of an upstream node, or of a peer after its initial declarations."""
-        if number == INITIAL_INTEREST and face.initial_declarations_pending:
+        if interest_id == INITIAL_INTEREST and face.initial_declarations_pending:
             face.initial_declarations_pending = False
             self._declarations.routes.clear()
-        interest = self._interests.find_propagated(face, number)
+        interest = self._interests.find_propagated(face, interest_id)
         if interest is not None:
             self._on_upstream_done(interest, face)
 
@@ -216,8 +218,8 @@ class InterestHandler:
 
     # -- the end
 
-    def _end_interest(self, face: Face, number: int) -> None:
-        interest = self._interests.remove(face, number)
+    def _end_interest(self, face: Face, interest_id: int) -> None:
+        interest = self._interests.remove(face, interest_id)
         if interest is None:
             return
         interest.remaining = None
@@ -238,23 +240,23 @@ class InterestHandler:
             for entry in self._declarations.tables[kind].matching(interest.key):
                 left = self._interests.matching_future(kind, entry.key)
                 if upstream in entry.owners and not any(upstream in other.upstream_ids for other in left):
-                    for number in list(entry.owners[upstream]):
-                        self._declarations.undeclare(upstream, kind, number)
+                    for declaration_id in list(entry.owners[upstream]):
+                        self._declarations.undeclare(upstream, kind, declaration_id)
 
     # -- timers
 
     def next_timeout(self) -> float | None:
-        """Time of the first deadline of an upstream answer."""
+        """Time of the first deadline of an upstream reply."""
         return self._interests.next_deadline()
 
     def handle_timeout(self, now: float) -> None:
-        """Stop waiting for overdue answers."""
-        for interest in self._interests.expired(now):
+        """Stop waiting for overdue replies."""
+        for interest in self._interests.pop_expired(now):
             for face in list(interest.waiting):
                 self._on_upstream_done(interest, face)
 
 
-def _answered_kinds(face: Face, interest: Interest) -> frozenset[DeclarationKind]:
-    """Kinds of declarations an INTEREST is answered with: in a group no queryables."""
+def _announced_kinds(face: Face, interest: Interest) -> frozenset[DeclarationKind]:
+    """Kinds of declarations announced in reply to an INTEREST: in a group no queryables."""
     kinds = requested_kinds(interest)
     return kinds - {DeclarationKind.QUERYABLE} if face.region is Region.MEMBER else kinds

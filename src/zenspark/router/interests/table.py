@@ -1,7 +1,7 @@
 """Live interests of neighbours: in current declarations, future ones, or both.
 
 An interest of a downstream node is forwarded to every upstream node, because only those know the declarations beyond
-them; its sender gets D_FINAL when all of them have answered, or are gone, or the timeout has passed.
+them; its sender gets D_FINAL when all of them have replied, or are gone, or the timeout has passed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zenspark.wire.messages import Interest
 from zenspark.wire.values import InterestMode
 
 INTEREST_TIMEOUT_SECONDS = 10.0
-"""Seconds to wait for upstream nodes: one that never answers must not hold back the others."""
+"""Seconds to wait for upstream nodes: one that never replies must not delay D_FINAL forever."""
 
 
 class LiveInterest(msgspec.Struct, eq=False):
@@ -43,18 +43,17 @@ class LiveInterest(msgspec.Struct, eq=False):
 
     @property
     def target(self) -> Face:
-        """Face that declarations are sent to. What is sent to one member of a group all members receive, so it is
-        announced to the group."""
+        """Face that declarations are sent to: for a member its group, as all members receive what is sent to one."""
         return self.face.group or self.face
 
     @property
     def is_current(self) -> bool:
-        """Whether it asks for current declarations."""
+        """Whether it requests current declarations."""
         return self.mode in (InterestMode.CURRENT, InterestMode.CURRENT_FUTURE)
 
     @property
     def is_future(self) -> bool:
-        """Whether it asks for future declarations."""
+        """Whether it requests future declarations."""
         return self.mode in (InterestMode.FUTURE, InterestMode.CURRENT_FUTURE)
 
     def announced_key(self, kind: DeclarationKind, key: str) -> str:
@@ -63,7 +62,7 @@ class LiveInterest(msgspec.Struct, eq=False):
 
 
 def requested_kinds(interest: Interest) -> frozenset[DeclarationKind]:
-    """Kinds of declarations an INTEREST asks for."""
+    """Kinds of declarations an INTEREST requests."""
     requested = {
         DeclarationKind.SUBSCRIBER: interest.subscribers,
         DeclarationKind.QUERYABLE: interest.queryables,
@@ -99,9 +98,9 @@ class InterestTable:
             self._by_key.insert(interest.key, matches)
         return matches
 
-    def remove(self, face: Face, number: int) -> LiveInterest | None:
+    def remove(self, face: Face, interest_id: int) -> LiveInterest | None:
         """Remove an interest; None if there is none with this id."""
-        interest = self._by_face.get(face, {}).pop(number, None)
+        interest = self._by_face.get(face, {}).pop(interest_id, None)
         if interest is None:
             return None
         if face.region is not Region.LOCAL:  # not counted for the local session
@@ -118,14 +117,14 @@ class InterestTable:
             self._by_key.remove(interest.key)
         return interest
 
-    def record_propagation(self, interest: LiveInterest, face: Face, number: int, deadline: float) -> None:
-        """Note that an interest was forwarded to an upstream node, which must answer by a deadline."""
-        interest.upstream_ids[face] = number
+    def record_propagation(self, interest: LiveInterest, face: Face, upstream_id: int, deadline: float) -> None:
+        """Note that an interest was forwarded to an upstream node, which must reply by a deadline."""
+        interest.upstream_ids[face] = upstream_id
         interest.deadline = deadline
         if interest.is_current:
             interest.waiting.add(face)
             self._deadlines.add(interest, deadline)
-        self._by_upstream.setdefault(face, {})[number] = interest
+        self._by_upstream.setdefault(face, {})[upstream_id] = interest
 
     def remove_upstream(self, face: Face) -> list[LiveInterest]:
         """Remove an upstream node; returns the interests that had been forwarded to it."""
@@ -134,9 +133,9 @@ class InterestTable:
             del interest.upstream_ids[face]
         return matches
 
-    def find_propagated(self, face: Face, number: int) -> LiveInterest | None:
+    def find_propagated(self, face: Face, upstream_id: int) -> LiveInterest | None:
         """The interest that has this id at an upstream node."""
-        return self._by_upstream.get(face, {}).get(number)
+        return self._by_upstream.get(face, {}).get(upstream_id)
 
     def by_face(self, face: Face) -> list[LiveInterest]:
         """The live interests of one face."""
@@ -176,9 +175,9 @@ class InterestTable:
         )
 
     def next_deadline(self) -> float | None:
-        """Time of the first deadline of an upstream answer."""
+        """Time of the first deadline of an upstream reply."""
         return self._deadlines.next()
 
-    def expired(self, now: float) -> list[LiveInterest]:
-        """Interests whose upstream answers are overdue."""
-        return self._deadlines.due(now)
+    def pop_expired(self, now: float) -> list[LiveInterest]:
+        """Remove the deadlines that have passed, and return their interests: upstream replies are overdue."""
+        return self._deadlines.pop_due(now)

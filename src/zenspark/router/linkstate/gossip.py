@@ -65,7 +65,7 @@ class GossipProtocol:
         self._sn = 0
         """Version of this node's own entry."""
 
-    def opened(self, face: Face, locators: Sequence[Locator]) -> Outgoing:
+    def add_neighbour(self, face: Face, locators: Sequence[Locator]) -> Outgoing:
         """Add a neighbour; `locators` are this node's addresses as reachable by it and its neighbours."""
         node = self._find_or_add_node(face.zid, face.whatami)
         if node is None:
@@ -78,12 +78,14 @@ class GossipProtocol:
         if not self._is_target(face):
             return out
         others = [
-            self._entry(zid, known) for zid, known in self._nodes.items() if self._is_announced_to(face, zid, known)
+            self._entry(zid, other_node)
+            for zid, other_node in self._nodes.items()
+            if self._is_announced_to(face, zid, other_node)
         ]
         gateway = replace(other, gateway=_receives_links(face))
         return [*out, (face, _oam([self._own_state(face, is_first=True), gateway, *others]))]
 
-    def closed(self, face: Face) -> Outgoing:
+    def remove_neighbour(self, face: Face) -> Outgoing:
         """Remove a neighbour; its locators are not announced any more."""
         if self._faces.pop(face, None) is None:
             return []

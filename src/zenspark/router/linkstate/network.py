@@ -41,7 +41,7 @@ MAX_RELAY_FILL = 0.9
 MAX_PSID = 0xFFFF
 """Largest psid: NodeId has 16 bits."""
 MAX_ADOPTED_SN = 1 << 63
-"""Versions from here on are not outdone: a forged one near the end of 64 bits would leave no higher one."""
+"""Version from which on this node does not raise its own above it: a forged one near 2^64 would leave no higher one."""
 
 
 class _NetworkNode(msgspec.Struct, eq=False):
@@ -54,7 +54,7 @@ class _NetworkNode(msgspec.Struct, eq=False):
     locators: tuple[Locator, ...] = ()
     unreachable_since: float | None = None
     """Time since which it is unreachable; None if reachable."""
-    was_drawn_at_once: bool = False
+    was_included_at_once: bool = False
     """Whether trees were recomputed at once for it: once only, or a node that comes and goes would cause constant
     recomputation."""
     may_restart: bool = False
@@ -122,9 +122,9 @@ class RouterNetwork:
         """Face of a neighbouring router."""
         return self._by_zid.get(zid)
 
-    def source(self, face: Face, number: int) -> ZenohId | None:
+    def source(self, face: Face, psid: int) -> ZenohId | None:
         """Router a neighbour means by a NodeId; None if it never announced that psid."""
-        return self._neighbours[face].psids.get(number)
+        return self._neighbours[face].psids.get(psid)
 
     def psid(self, zid: ZenohId) -> int | None:
         """Psid of a router."""
@@ -192,7 +192,7 @@ class RouterNetwork:
     @property
     def nodes(self) -> dict[int, ZenohId]:
         """Reachable routers, by psid."""
-        return {number: zid for number, zid in self._psids.items() if zid in self._reachable}
+        return {psid: zid for psid, zid in self._psids.items() if zid in self._reachable}
 
     @property
     def edges(self) -> list[tuple[ZenohId, ZenohId, float]]:
@@ -212,7 +212,7 @@ class RouterNetwork:
 
     # -- changes
 
-    def opened(self, face: Face, locators: Sequence[Locator], now: float) -> Outgoing:
+    def add_neighbour(self, face: Face, locators: Sequence[Locator], now: float) -> Outgoing:
         """Add a neighbouring router: it gets all link states, the others get the new link."""
         neighbour = self._neighbours[face] = _Neighbour(RELAY_STATE_OAM_ID if face.relays else NetworkOam.LINK_STATE)
         self._by_zid[face.zid] = face
@@ -232,7 +232,7 @@ class RouterNetwork:
         out = [(face, self._oam(neighbour, all_nodes))]
         return out + self._flood([self._own_node], excluded=face)
 
-    def closed(self, face: Face, now: float) -> Outgoing:
+    def remove_neighbour(self, face: Face, now: float) -> Outgoing:
         """Remove a neighbouring router."""
         del self._neighbours[face]
         if self._by_zid.get(face.zid) is not face:
@@ -276,7 +276,7 @@ class RouterNetwork:
         self, face: Face, zid: ZenohId, entry: LinkState, psids: Mapping[int, ZenohId], now: float
     ) -> list[_NetworkNode]:
         if zid == self.zid:
-            return self._outdate_older_state(entry)
+            return self._raise_own_version(entry)
         node = self._find_or_add_node(zid, face)
         if (
             node is None
@@ -286,7 +286,7 @@ class RouterNetwork:
             return []
         node.may_restart = False
         weights = entry.weights or (0,) * len(entry.links)
-        named = [(psids.get(number), weight) for number, weight in zip(entry.links, weights, strict=True)]
+        named = [(psids.get(psid), weight) for psid, weight in zip(entry.links, weights, strict=True)]
         links = {
             other: weight
             for other, weight in named
@@ -301,8 +301,8 @@ class RouterNetwork:
             node.locators = entry.locators
         return [node]
 
-    def _outdate_older_state(self, entry: LinkState) -> list[_NetworkNode]:
-        """Raise this node's version above one that others know from before its restart, so that the current state
+    def _raise_own_version(self, entry: LinkState) -> list[_NetworkNode]:
+        """Raise the version of this node above one that it announced before its restart, so that the current state
         counts as newer."""
         if not self._own_node.sn < entry.sn < MAX_ADOPTED_SN:
             return []
@@ -342,8 +342,8 @@ class RouterNetwork:
         long. Where there are relays a new node is included at once, for every program that opens a session is one, and
         may publish next."""
         self._changed.add(node.zid)
-        is_new_relay = self._has_relays and not node.was_drawn_at_once and node.zid not in self._reachable
-        node.was_drawn_at_once |= is_new_relay
+        is_new_relay = self._has_relays and not node.was_included_at_once and node.zid not in self._reachable
+        node.was_included_at_once |= is_new_relay
         due = max(
             now + TREES_DELAY_SECONDS * (not is_new_relay),
             self._computed_at + self._tree_seconds() / MAX_TREE_CPU_SHARE,
@@ -371,11 +371,11 @@ class RouterNetwork:
         claimed = {other for zid in self._reachable for other in self._nodes[zid].links}
         self.reached_via_network = self._reachable | claimed
         for node in list(self._nodes.values()):
-            self._update_node_state_entry(node, node.zid in self._reachable, node.zid in claimed, now)
+            self._update_reachability(node, node.zid in self._reachable, node.zid in claimed, now)
         attached = [self._nodes[zid] for zid in sorted(change.appeared)]
         return change, self._flood(attached)  # some neighbours did not get their states while they were unreachable
 
-    def _update_node_state_entry(self, node: _NetworkNode, is_reachable: bool, is_claimed: bool, now: float) -> None:
+    def _update_reachability(self, node: _NetworkNode, is_reachable: bool, is_claimed: bool, now: float) -> None:
         if is_reachable:
             node.unreachable_since, node.may_restart = None, False
         elif node.unreachable_since is None:

@@ -8,7 +8,7 @@ from zenspark.wire.messages import NetworkOam
 from zenspark.wire.values import ZenohId
 
 MAX_PSIDS_PER_PEER = 10_000
-"""Psids remembered of one peer: invented ones must not fill the memory."""
+"""Psids remembered of one peer: forged ones must not fill the memory."""
 
 
 class PeerLinks:
@@ -18,16 +18,16 @@ class PeerLinks:
         self._psids: dict[Face, dict[int, ZenohId]] = {}
 
     def receive(self, face: Face, message: NetworkOam) -> frozenset[ZenohId] | None:
-        """Zids a peer announces links to; None if the message says nothing about its links."""
+        """Zids a peer announces links to; None if the message has no link state of the peer."""
         entries = decode_states(message)
         psids = self._psids.setdefault(face, {})
         for entry in entries:
             if entry.zid is not None and (entry.psid in psids or len(psids) < MAX_PSIDS_PER_PEER):
                 psids[entry.psid] = entry.zid
-        own_states = [entry for entry in entries if psids.get(entry.psid) == face.zid]
-        if not own_states:
+        peer_states = [entry for entry in entries if psids.get(entry.psid) == face.zid]
+        if not peer_states:
             return None
-        return frozenset(psids[psid] for psid in own_states[-1].links if psid in psids)
+        return frozenset(psids[psid] for psid in peer_states[-1].links if psid in psids)
 
     def remove(self, face: Face) -> None:
         """Remove a peer."""

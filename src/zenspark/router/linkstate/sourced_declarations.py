@@ -8,7 +8,7 @@ flight:
 * a neighbour that becomes a child in the tree of a source is sent all declarations of that source;
 * a neighbour that was sent a declaration is also sent its end, even if it is not a child any more;
 * declarations of the parent in the tree count. Others are accepted for UNCONFIRMED_TTL_SECONDS only, for the parent
-  will send them if they are valid: otherwise two neighbours could keep confirming to each other what is long gone;
+  will send them if they are valid: otherwise two neighbours could keep confirming to each other what was undeclared;
 * an unreachable source has no declarations, but if it soon becomes reachable again they count again: neighbours that
   have not noticed will not repeat them.
 """
@@ -32,7 +32,7 @@ from zenspark.router.linkstate.network import ReachabilityChange, RouterNetwork
 from zenspark.wire.values import QueryableInfo, ZenohId
 
 UNCONFIRMED_TTL_SECONDS = 3.0
-"""Seconds for which declarations outlive the path they came by; longer than link states and trees take to follow."""
+"""Seconds for which declarations outlive the path they came by; longer than link states and trees take to update."""
 
 DeclarationsByKind = dict[DeclarationKind, dict[str, QueryableInfo]]
 """Declarations of one source, by kind and key."""
@@ -94,9 +94,9 @@ class SourcedDeclarations:
         self._trees_changed_at = float("-inf")
         """Time of the last tree change."""
 
-    # -- own declarations
+    # -- declarations of this router
 
-    def declare_own(self, kind: DeclarationKind, key: str, info: QueryableInfo | None) -> None:
+    def declare_local(self, kind: DeclarationKind, key: str, info: QueryableInfo | None) -> None:
         """Update a declaration of this router; None if the key is not declared any more."""
         if info is None:
             if key in self._local.keys[kind]:
@@ -115,7 +115,7 @@ class SourcedDeclarations:
             return
         received = self._neighbours[face].received.get(zid)
         is_new = received is None or key not in received[kind]
-        if is_new and not self._admission.declaration(face, face.usage, key, for_network=True):
+        if is_new and not self._admission.admit_declaration(face, face.usage, key, for_network=True):
             return
         source = self._sources.get(zid) or self._add_source(zid, now)
         self._neighbours[face].received.setdefault(zid, _no_declarations())[kind][key] = info
@@ -184,19 +184,19 @@ class SourcedDeclarations:
         source.unconfirmed.pop((kind, key), None)
         if source is not self._local and source.unreachable_since is None:
             self._change(source, kind, key, None)
-        number = self.network.psid(source.zid)
+        psid = self.network.psid(source.zid)
         for face, neighbour in self._neighbours.items():
             sent = neighbour.sent.get(source.zid)
-            if sent is not None and sent[kind].pop(key, None) is not None and number is not None:
-                emit_declare(self._out, face, make_undeclare_body(kind, 0, face.to_wire_expr(key)), None, number)
+            if sent is not None and sent[kind].pop(key, None) is not None and psid is not None:
+                emit_declare(self._out, face, make_undeclare_body(kind, 0, face.to_wire_expr(key)), None, psid)
 
     # -- neighbours
 
-    def opened(self, face: Face) -> None:
+    def add_neighbour(self, face: Face) -> None:
         """Add a neighbouring router."""
         self._neighbours[face] = _NeighbourState()
 
-    def closed(self, face: Face, now: float) -> None:
+    def remove_neighbour(self, face: Face, now: float) -> None:
         """Remove a neighbouring router; declarations only it has sent need confirmation."""
         neighbour = self._neighbours.pop(face)
         for zid in neighbour.received:
@@ -220,11 +220,11 @@ class SourcedDeclarations:
                 self._send(face, source.zid, kind, key, info)
 
     def _send(self, face: Face, zid: ZenohId, kind: DeclarationKind, key: str, info: QueryableInfo) -> None:
-        number = self.network.psid(zid)
-        assert number is not None, "a source with children is in the graph"
+        psid = self.network.psid(zid)
+        assert psid is not None, "a source with children is in the graph"
         self._neighbours[face].sent.setdefault(zid, _no_declarations())[kind][key] = info
         emit_key_binding(self._out, face, key)
-        emit_declare(self._out, face, make_declare_body(kind, 0, face.to_wire_expr(key), info), None, number)
+        emit_declare(self._out, face, make_declare_body(kind, 0, face.to_wire_expr(key), info), None, psid)
 
     # -- trees
 
@@ -282,7 +282,7 @@ class SourcedDeclarations:
 
     def handle_timeout(self, now: float) -> None:
         """Remove declarations that were not confirmed in time."""
-        for check in self._pending_checks.due(now):
+        for check in self._pending_checks.pop_due(now):
             source = check.source
             for kind, key in check.keys:
                 if source.unconfirmed.get((kind, key), now + 1) <= now:

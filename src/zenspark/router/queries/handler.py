@@ -31,7 +31,7 @@ class QueryRouter:
     """Handles queries of one router.
 
     `timeout` is for requests that carry none, `max_timeout` the longest that a neighbour may request. The local session
-    may use any timeout: it is its own memory that is used.
+    may use any timeout: it uses its own memory.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class QueryRouter:
         pending = PendingQuery(
             face, request.request_id, request.qos, request.qos, now + timeout, request.budget, key or ""
         )
-        if targets and not self._is_within_limits(face):
+        if targets and not self._admit(face):
             self._out.append(
                 (face, make_error_response(request.request_id, request.qos, face.zid, TOO_MANY_QUERIES_TEXT, key or ""))
             )
@@ -73,10 +73,10 @@ class QueryRouter:
                 self._send_final(pending)
             return
         self._pending_queries.add(pending)
-        for target, number in branches:
+        for target, request_id in branches:
             node_id = (tree or SELF) if target.region is Region.ROUTER else SELF
             expr = target.to_wire_expr(key or "")
-            self._out.append((target, replace(request, request_id=number, wire_expr=expr, node_id=node_id)))
+            self._out.append((target, replace(request, request_id=request_id, wire_expr=expr, node_id=node_id)))
 
     def _timeout_for(self, face: Face, request: Request) -> float:
         """Timeout of a request: any for the local session, also infinite; bounded for a neighbour."""
@@ -88,20 +88,20 @@ class QueryRouter:
         """Branches of a query with their request ids; the querier gets an error for a target that has no id left."""
         branches = []
         for target in targets:
-            number = target.next_request_id()
-            if number is None:
+            request_id = target.next_request_id()
+            if request_id is None:
                 refused = make_error_response(
                     pending.origin_id, pending.qos, target.zid, TOO_MANY_QUERIES_TEXT, pending.key
                 )
                 self._out.append((pending.origin, refused))
             else:
-                branches.append((target, number))
+                branches.append((target, request_id))
         return branches
 
-    def _is_within_limits(self, face: Face) -> bool:
-        """Whether the limits allow a face one more pending query; counted as refused if they do not."""
+    def _admit(self, face: Face) -> bool:
+        """Admit one more pending query of a face; counted as refused if the limits do not allow it."""
         in_flight = self._pending_queries.count(face) + face.direct_queries
-        return face.region is Region.LOCAL or self._admission.query(face, in_flight)
+        return face.region is Region.LOCAL or self._admission.admit_query(face, in_flight)
 
     def on_response(self, face: Face, response: Response) -> None:
         """Forward a response to the querier; a REPLY on an invalid key is dropped, and does not use up the budget."""
@@ -111,8 +111,8 @@ class QueryRouter:
             return
         qos = pending.qos.of_response(response.qos)
         pending.final_qos = pending.final_qos.not_before(qos)
-        carried = pending.qos.response_extension(qos)
-        forwarded = replace(response, request_id=pending.origin_id, wire_expr=WireExpr(0, key), qos=carried)
+        extension = pending.qos.response_extension(qos)
+        forwarded = replace(response, request_id=pending.origin_id, wire_expr=WireExpr(0, key), qos=extension)
         self._out.append((pending.origin, forwarded))
         if pending.budget:
             pending.budget -= 1
@@ -129,9 +129,9 @@ class QueryRouter:
             self._last_valid_key = key
         return is_valid
 
-    def on_response_final(self, face: Face, number: int) -> None:
+    def on_response_final(self, face: Face, request_id: int) -> None:
         """Handle RESPONSE_FINAL: end a branch."""
-        pending = self._pending_queries.end_branch(face, number)
+        pending = self._pending_queries.end_branch(face, request_id)
         if pending is not None:
             self._send_final(pending)
 
@@ -139,11 +139,11 @@ class QueryRouter:
         self._out.append((pending.origin, ResponseFinal(request_id=pending.origin_id, qos=pending.final_qos)))
 
     def remove_face(self, face: Face) -> None:
-        """Remove a face: drop its queries, and end the branches it has not answered."""
+        """Remove a face: drop its queries, and end the branches it has not ended."""
         for pending in self._pending_queries.by_origin(face):
             self._pending_queries.drop(pending)
-        for number in self._pending_queries.by_target(face):
-            self.on_response_final(face, number)
+        for request_id in self._pending_queries.by_target(face):
+            self.on_response_final(face, request_id)
         self._pending_queries.remove_face(face)
 
     def next_timeout(self) -> float | None:
@@ -152,7 +152,7 @@ class QueryRouter:
 
     def handle_timeout(self, now: float) -> None:
         """End expired queries: an error for each branch that has not ended, then RESPONSE_FINAL."""
-        for pending in self._pending_queries.expired(now):
+        for pending in self._pending_queries.pop_expired(now):
             for target, _ in sorted(pending.branches, key=lambda branch: branch[0].number):
                 timeout = make_timeout_response(pending.origin_id, pending.qos, target.zid, pending.key)
                 self._out.append((pending.origin, timeout))
@@ -160,15 +160,15 @@ class QueryRouter:
             self._send_final(pending)
 
 
-def make_timeout_response(number: int, qos: QoS, target: ZenohId, key: str = "") -> Response:
-    """Error response in place of a neighbour that did not answer in time."""
-    return make_error_response(number, qos, target, b"Timeout", key)
+def make_timeout_response(request_id: int, qos: QoS, target: ZenohId, key: str = "") -> Response:
+    """Error response in place of a neighbour that did not reply in time."""
+    return make_error_response(request_id, qos, target, b"Timeout", key)
 
 
-def make_error_response(number: int, qos: QoS, responder: ZenohId, text: bytes, key: str = "") -> Response:
+def make_error_response(request_id: int, qos: QoS, responder: ZenohId, text: bytes, key: str = "") -> Response:
     """Error response to a query, on the key of the query; eclipse-zenoh 1.10.2 leaves the key empty."""
     return Response(
-        request_id=number,
+        request_id=request_id,
         wire_expr=WireExpr(0, key),
         qos=qos.response_extension(qos),
         responder=EntityId(responder, 0),

@@ -37,8 +37,8 @@ class PendingQueries:
 
     def add(self, pending: PendingQuery) -> None:
         """Add a query and its branches."""
-        for face, number in pending.branches:
-            self._branches_of(face)[number] = pending
+        for face, request_id in pending.branches:
+            self._branches_of(face)[request_id] = pending
         self._by_origin.setdefault(pending.origin, {})[pending] = None
         if pending.deadline < INFINITE:
             self._deadlines.add(pending, pending.deadline)
@@ -50,16 +50,16 @@ class PendingQueries:
             face.in_flight.append(branches)
         return branches
 
-    def find(self, face: Face, number: int) -> PendingQuery | None:
+    def find(self, face: Face, request_id: int) -> PendingQuery | None:
         """The query a branch belongs to."""
-        return self._branches.get(face, {}).get(number)
+        return self._branches.get(face, {}).get(request_id)
 
-    def end_branch(self, face: Face, number: int) -> PendingQuery | None:
+    def end_branch(self, face: Face, request_id: int) -> PendingQuery | None:
         """End a branch; returns the query if that was its last one."""
-        pending = self._branches.get(face, {}).pop(number, None)
+        pending = self._branches.get(face, {}).pop(request_id, None)
         if pending is None:
             return None
-        pending.branches.discard((face, number))
+        pending.branches.discard((face, request_id))
         if pending.branches:
             return None
         self._remove(pending)
@@ -67,8 +67,8 @@ class PendingQueries:
 
     def drop(self, pending: PendingQuery) -> None:
         """Remove a query with all its branches."""
-        for face, number in pending.branches:
-            del self._branches[face][number]
+        for face, request_id in pending.branches:
+            del self._branches[face][request_id]
         pending.branches.clear()
         self._remove(pending)
 
@@ -96,6 +96,6 @@ class PendingQueries:
         """Time at which the first query expires."""
         return self._deadlines.next()
 
-    def expired(self, now: float) -> list[PendingQuery]:
-        """Queries that have expired."""
-        return self._deadlines.due(now)
+    def pop_expired(self, now: float) -> list[PendingQuery]:
+        """Remove the deadlines that have passed, and return their queries."""
+        return self._deadlines.pop_due(now)

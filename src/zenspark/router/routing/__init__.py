@@ -1,1 +1,1 @@
-"""Next hops: tables of declared keys, routes per key, and forwarding plans for runs of publications."""
+"""Next hops: tables of declared keys, and the routes of each key."""

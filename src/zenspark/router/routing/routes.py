@@ -1,4 +1,4 @@
-"""Routes: which regions may reach each other, and the faces a key expression leads to.
+"""Routes: reachability between regions, and the faces a key expression leads to.
 
 Regions decide reachability; declarations decide interest. Neighbours that do not declare everything (an upstream node,
 a peer that has not finished its initial declarations) also get messages that match none of their declarations. A
@@ -64,7 +64,7 @@ MAX_WILDCARD_ROUTES = 1000
 
 
 class ReachabilityPolicy:
-    """Which faces may reach each other. A broker also forwards messages between its peers that have no link to each
+    """Reachability between faces. A broker also forwards messages between its peers that have no link to each
     other.
 
     Upstream nodes and peers of a relay that are reached through its network (`reached_via_network`) are not reached by
@@ -115,8 +115,8 @@ class ReachabilityPolicy:
         """Whether two peers have announced their links and have none to each other. A link counts only if both announce
         it, for a peer that has not noticed it yet does not use it. Peers that announce none (without gossip) may have
         one: messages forwarded between them could arrive twice."""
-        ours, theirs = self._peer_links.get(peer), self._peer_links.get(other)
-        return ours is not None and theirs is not None and not (other in ours and peer in theirs)
+        links, other_links = self._peer_links.get(peer), self._peer_links.get(other)
+        return links is not None and other_links is not None and not (other in links and peer in other_links)
 
 
 class _QueryableCandidate(msgspec.Struct, frozen=True):
@@ -219,7 +219,7 @@ class Routes:
         cache_key = (source.number, tree, key)
         route = self._pushes.get(cache_key)
         if route is None:
-            if not self._admission.key(source, key):
+            if not self._admission.admit_key(source, key):
                 return ()
             route = self._find_push_targets(source, key, tree)
             if hash(cache_key) in self._looked_up_once:
@@ -288,7 +288,7 @@ class Routes:
             if len(self._requests) >= MAX_ROUTES or self._request_bytes >= MAX_ROUTE_BYTES:
                 self._requests.clear()
                 self._request_bytes = 0
-            if not self._admission.key(source, key):
+            if not self._admission.admit_key(source, key):
                 return ()
             route = self._requests[cache_key] = self._find_request_targets(source, key, target, tree)
             self._request_bytes += len(key)
@@ -337,8 +337,8 @@ def _nearest_complete(candidates: list[_QueryableCandidate]) -> list[_QueryableC
     """In each region the nearest complete candidate, or all candidates where none is complete."""
     chosen = []
     for region in dict.fromkeys(candidate.region for candidate in candidates):
-        here = [candidate for candidate in candidates if candidate.region is region]
-        complete = [candidate for candidate in here if candidate.is_complete]
+        in_region = [candidate for candidate in candidates if candidate.region is region]
+        complete = [candidate for candidate in in_region if candidate.is_complete]
         nearest = min(complete, key=lambda candidate: (candidate.distance, candidate.face.number), default=None)
-        chosen += here if nearest is None else [nearest]
+        chosen += in_region if nearest is None else [nearest]
     return chosen

@@ -38,21 +38,21 @@ class DeclarationTable:
     def __init__(self) -> None:
         self._tree: KeyTree[DeclaredKey] = KeyTree()
 
-    def add(self, key: str, owner: DeclarationOwner, number: int, info: QueryableInfo) -> DeclaredKey:
+    def add(self, key: str, owner: DeclarationOwner, declaration_id: int, info: QueryableInfo) -> DeclaredKey:
         """Add a declaration of an owner; with a known id it is an update."""
         entry = self._tree.get(key)
         if entry is None:
             entry = DeclaredKey(key)
             self._tree.insert(key, entry)
-        entry.owners.setdefault(owner, {})[number] = info
+        entry.owners.setdefault(owner, {})[declaration_id] = info
         return entry
 
-    def discard(self, key: str, owner: DeclarationOwner, number: int) -> None:
+    def discard(self, key: str, owner: DeclarationOwner, declaration_id: int) -> None:
         """Remove a declaration of an owner."""
         entry = self._tree.get(key)
-        if entry is None or number not in entry.owners.get(owner, {}):
+        if entry is None or declaration_id not in entry.owners.get(owner, {}):
             return
-        del entry.owners[owner][number]
+        del entry.owners[owner][declaration_id]
         if not entry.owners[owner]:
             del entry.owners[owner]
         if not entry.owners:

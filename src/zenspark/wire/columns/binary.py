@@ -90,8 +90,8 @@ class BinaryColumn:
 
     def value(self, row: cython.Py_ssize_t) -> bytes | None:
         """Copy the value of a row; None if it is null."""
-        piece = self.view(row)
-        return None if piece is None else bytes(piece)
+        view = self.view(row)
+        return None if view is None else bytes(view)
 
     def view(self, row: cython.Py_ssize_t) -> memoryview | None:
         """Return the value of a row without copying it; None if it is null."""
@@ -101,8 +101,8 @@ class BinaryColumn:
         if size < -1:
             raise UsageError(f"row {row} points outside of {self._size} bytes")
         start: cython.Py_ssize_t = value_start(self, row)
-        piece: memoryview | None = None if size < 0 else self.data[start : start + size]
-        return piece
+        value: memoryview | None = None if size < 0 else self.data[start : start + size]
+        return value
 
     def pack(self) -> PackedBinary:
         """Copy the values one behind the other into new memory."""
@@ -117,7 +117,7 @@ class BinaryColumn:
         return PackedBinary(offsets, data, validity if nulls else None, nulls)
 
     def append_to(self, offsets: Numbers, data: memoryview) -> int:
-        """Copy the values to where the first offset says in `data`, and fill in the offsets behind it.
+        """Copy the values to `data`, from the position in the first offset on, and fill in the offsets behind it.
 
         Returns the number of bytes copied. Returns -1, and copies nothing, if a value is null or the memory is too
         small for all values.

@@ -151,7 +151,7 @@ class BatchDecoder:
         return Priority(self._lane & LANE_PRIORITY)
 
     def decode(self, columns: PushColumns) -> StopReason:
-        """Append rows to the columns until something stops it, with the GIL released; returns what did."""
+        """Append rows to the columns, with the GIL released; returns the reason why it stopped."""
         reason: cython.int
         begin_decoding(self, columns)
         with cython.nogil:
@@ -347,7 +347,7 @@ def decode_rows(decoder: BatchDecoder, columns: PushColumns) -> cython.int:
     row: cython.Py_ssize_t = columns.row_count
     record: cython.p_uint = record_at(columns._templates, max(columns._current, 0))
     known: cython.bint = columns._current >= 0 and record[META] & LANE_BITS == decoder._lane
-    before: cython.Py_ssize_t
+    previous: cython.Py_ssize_t
     head: cython.Py_ssize_t
     start: cython.Py_ssize_t
     stop: cython.Py_ssize_t
@@ -358,12 +358,12 @@ def decode_rows(decoder: BatchDecoder, columns: PushColumns) -> cython.int:
     while pos < end and row < columns.row_limit:
         head = _match(columns, pos, end, record, row) if known else 0
         if head == 0:
-            before = columns._current
+            previous = columns._current
             head = _find_template(columns, pos, end, decoder._lane, row)
             if head == 0:
                 break
             record = record_at(columns._templates, columns._current)
-            known = columns._current == before  # a comparison before the lookup pays only in a run of one template
+            known = columns._current == previous  # a comparison before the lookup pays only in a run of one template
         start = head
         stop = head
         if record[META] & META_DEL == 0:
@@ -381,14 +381,14 @@ def decode_rows(decoder: BatchDecoder, columns: PushColumns) -> cython.int:
         pos = stop
     columns.row_count = row
     decoder.pos = pos
-    return _why_stopped(decoder, columns)
+    return _stop_reason(decoder, columns)
 
 
 @cython.cfunc
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _why_stopped(decoder: BatchDecoder, columns: PushColumns) -> cython.int:
+def _stop_reason(decoder: BatchDecoder, columns: PushColumns) -> cython.int:
     if decoder.pos == decoder.batch_end:
         return STOP_CONTINUE
     if decoder._data[decoder.pos] & 0x1F != PUSH_ID:

@@ -178,7 +178,7 @@ class OutgoingRows:
         return head, None if self._kinds[row * self._kind_step] else self._payload.view(row)
 
     def push(self, row: cython.Py_ssize_t) -> Push:
-        """Make the message object of a row; the object codec encodes it, or raises what is wrong with it."""
+        """Make the message object of a row; the object codec encodes it, or raises the error."""
         if not 0 <= row < self.count:
             raise IndexError(f"row {row} of {self.count}")
         timestamp = None
@@ -255,10 +255,10 @@ class BatchEncoder:
         mask: cython.uint = 0x0FFFFFFF,
     ) -> None:
         if framing == Framing.MESSAGE:
-            raise UsageError("nothing is written as a message alone")
-        most = 0xFFFF if framing == Framing.STREAM else 0x7FFFFFFF
-        if not 16 <= limit <= most:  # less is too small for the header of a frame and a message
-            raise UsageError(f"a batch can have 16 to {most} bytes, not {limit}")
+            raise UsageError("an encoder writes batches, not Framing.MESSAGE")
+        max_limit = 0xFFFF if framing == Framing.STREAM else 0x7FFFFFFF
+        if not 16 <= limit <= max_limit:  # less is too small for the header of a frame and a message
+            raise UsageError(f"a batch can have 16 to {max_limit} bytes, not {limit}")
         self.framing = framing
         self.limit = limit
         self.mask = mask
@@ -276,10 +276,10 @@ class BatchEncoder:
         """
         check_idle(self._busy or rows._busy)
         if len(out) < self._prefix + self.limit:
-            raise UsageError(f"{len(out)} bytes have no room for a batch of {self._prefix + self.limit}")
-        held = view_as("B", out)  # keeps `out` from being resized
-        target: cython.p_uchar = pointer8(held)
-        size: cython.Py_ssize_t = len(held)
+            raise UsageError(f"{len(out)} bytes are too few for a batch of {self._prefix + self.limit}")
+        view = view_as("B", out)  # keeps `out` from being resized
+        target: cython.p_uchar = pointer8(view)
+        size: cython.Py_ssize_t = len(view)
         reason: cython.int
         self._busy = True
         rows._busy = True

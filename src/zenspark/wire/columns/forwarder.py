@@ -100,7 +100,7 @@ class RowForwarder:
         for row in range(self._row, self._until):
             if self._lanes[self._columns._row_templates[row]] != NO_LANE:
                 if at < 0 or self._size_of(self._columns, row) > end - at:
-                    raise UsageError(f"no room in {end} bytes for what was measured")
+                    raise UsageError(f"{end} bytes are too few for the measured rows")
                 at = self._write(self._columns, row, target, at)
         self._move_to(self._until)
 

@@ -64,13 +64,13 @@ def join_fragments(
         return None
     begin_decoding(decoder, columns)
     out: cython.p_uchar = pointer8(decoder._view)
-    before: cython.Py_ssize_t = decoder.pos
+    start: cython.Py_ssize_t = decoder.pos
     reason: cython.int
     with cython.nogil:
         reason = _join_messages(decoder, columns, out, sn, mask, marked, limit)
     decoder._busy = False
     columns._busy = False
-    if decoder.pos == before:
+    if decoder.pos == start:
         decoder.needs_more_data = (
             decoder._is_partial_buffer and reason == STOP_END and decoder._end - decoder.pos < _MAX_AWAITED_BYTES
         )
@@ -201,7 +201,7 @@ def _move_payloads(
 def _append_row(decoder: BatchDecoder, columns: PushColumns, lane: cython.uint) -> cython.bint:
     """Append the reassembled message as a row; returns False, and appends nothing, if it is not exactly one PUSH."""
     row: cython.Py_ssize_t = columns.row_count
-    behind: cython.Py_ssize_t = decoder.pos
+    end: cython.Py_ssize_t = decoder.pos
     is_row: cython.bint
     decoder.pos = decoder._message_start
     decoder.batch_end = decoder._message_stop
@@ -211,8 +211,8 @@ def _append_row(decoder: BatchDecoder, columns: PushColumns, lane: cython.uint) 
     is_row = columns.row_count == row + 1 and decoder.pos == decoder.batch_end
     if not is_row:
         columns.row_count = row
-    decoder.pos = behind
-    decoder.batch_end = behind
+    decoder.pos = end
+    decoder.batch_end = end
     return is_row
 
 

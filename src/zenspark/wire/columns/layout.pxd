@@ -47,7 +47,7 @@ cdef enum:  # of messages
     DEFAULT_QOS = 0x05
     DATA_PRIORITY = 0x05
 
-cdef enum:  # why a loop stopped; the first is for loops inside others
+cdef enum:  # reasons why a loop stopped; the first is for loops inside others
     STOP_CONTINUE = -1
     STOP_END = 0
     STOP_FULL = 1

@@ -1,4 +1,4 @@
-"""Layout of rows, templates and lanes: what the modules of this package, and their users, agree on.
+"""Layout of rows, templates and lanes, for the modules of this package and those that use it.
 
 A template record is 16 unsigned 32-bit words. A word named POS is a position in the first message of the template; what
 stands behind the timestamp and differs by row is found from the end of the head, DISTANCE bytes back. Sizes are in
@@ -16,7 +16,7 @@ from zenspark.wire.values import Encoding, EntityId, Priority, QoS, WireExpr, Ze
 
 
 class Framing(IntEnum):
-    """How batches follow each other in a buffer."""
+    """Arrangement of batches in a buffer."""
 
     STREAM = 0
     """Each batch behind its length in 16 bits; a batch contains frames."""
@@ -29,7 +29,7 @@ class Framing(IntEnum):
 
 
 class StopReason(IntEnum):
-    """Why a decoder or an encoder stopped."""
+    """Reason why a decoder or an encoder stopped."""
 
     END = 0
     """The input is used up; a decoder may leave an unfinished batch."""

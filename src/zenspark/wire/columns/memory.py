@@ -81,5 +81,5 @@ def uninitialized_bytes(size: cython.Py_ssize_t) -> bytearray:
 def check_idle(busy: cython.bint) -> cython.int:
     """Raise UsageError if another thread works on an object without the GIL: it must keep its memory."""
     if busy:
-        raise UsageError("another thread is at work on this")
+        raise UsageError("another thread is using this object")
     return 0

@@ -71,9 +71,9 @@ _ATTACHMENTS = cython.declare(cython.const_int, 2)
 class PushColumns:
     """Decoded PUSH messages of one buffer; allocated once, filled by a `BatchDecoder`, used again after `clear`.
 
-    `row_count`, `template_count` and `frame_count` say how many entries there are, `row_limit`, `template_limit` and
-    `frame_limit` how many there may be; `data` is the buffer the rows were decoded from. All views of the arrays are
-    valid until `clear`. The fields are declared in `table.pxd`.
+    `row_count`, `template_count` and `frame_count` are the numbers of entries, `row_limit`, `template_limit` and
+    `frame_limit` their maxima; `data` is the buffer the rows were decoded from. All views of the arrays are valid until
+    `clear`. The fields are declared in `table.pxd`.
     """
 
     def __init__(
@@ -84,7 +84,8 @@ class PushColumns:
         self.template_limit = templates or rows
         self.frame_limit = frames or rows
         if min(rows, self.template_limit, self.frame_limit) < 1:
-            raise UsageError(f"no room for {rows} rows, {self.template_limit} templates and {self.frame_limit} frames")
+            limits = f"{rows} rows, {self.template_limit} templates and {self.frame_limit} frames"
+            raise UsageError(f"{limits} were requested: each must be at least 1")
         self._memory = (
             zeros("I", rows),
             zeros("I", rows),
@@ -257,15 +258,15 @@ class PushColumns:
         self._busy = False
         return numbers
 
-    def timestamp_summary(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, wanted: bytes) -> tuple[int, int]:
+    def timestamp_summary(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, selected: bytes) -> tuple[int, int]:
         """Return the newest timestamp of rows `start` to `stop`, 0 if none has one, and the number of rows without.
 
-        Counts only PUT rows, and of them those whose template has a nonzero byte in `wanted`.
+        Counts only PUT rows, and of them those whose template has a nonzero byte in `selected`.
         """
-        check_rows(self, start, stop, wanted)
+        check_rows(self, start, stop, selected)
         newest: cython.ulonglong = 0
         missing: cython.Py_ssize_t = 0
-        marks: cython.p_const_uchar = const_pointer8(memoryview(wanted))
+        marks: cython.p_const_uchar = const_pointer8(memoryview(selected))
         row: cython.Py_ssize_t
         for row in range(start, stop):
             if _lacks_timestamp(self, row, marks):
@@ -275,14 +276,14 @@ class PushColumns:
         return newest, missing
 
     def assign_timestamps(
-        self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, wanted: bytes, first: cython.ulonglong
+        self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, selected: bytes, first: cython.ulonglong
     ) -> None:
         """Give the rows that `timestamp_summary` counted as without a timestamp `first`, `first + 1` and so on.
 
         A `RowForwarder` writes these timestamps into the messages.
         """
-        check_rows(self, start, stop, wanted)
-        marks: cython.p_const_uchar = const_pointer8(memoryview(wanted))
+        check_rows(self, start, stop, selected)
+        marks: cython.p_const_uchar = const_pointer8(memoryview(selected))
         row: cython.Py_ssize_t
         for row in range(start, stop):
             if _lacks_timestamp(self, row, marks):
@@ -374,14 +375,14 @@ def _source_sn(columns: PushColumns, row: cython.Py_ssize_t, record: cython.p_ui
 
 
 @cython.cfunc
-def _binary_column(columns: PushColumns, what: cython.int) -> object:
+def _binary_column(columns: PushColumns, column: cython.int) -> object:
     starts = zeros("I", columns.row_count)
     stops = zeros("I", columns.row_count)
     first: cython.p_uint = pointer32(starts)
     behind: cython.p_uint = pointer32(stops)
     begin_work(columns)
     with cython.nogil:
-        _fill_positions(columns, what, first, behind)
+        _fill_positions(columns, column, first, behind)
     columns._busy = False
     return BinaryColumn(columns._view, starts, stops)
 
@@ -389,19 +390,21 @@ def _binary_column(columns: PushColumns, what: cython.int) -> object:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def _fill_positions(columns: PushColumns, what: cython.int, starts: cython.p_uint, stops: cython.p_uint) -> cython.void:
+def _fill_positions(
+    columns: PushColumns, column: cython.int, starts: cython.p_uint, stops: cython.p_uint
+) -> cython.void:
     row: cython.Py_ssize_t
     record: cython.p_uint
     for row in range(columns.row_count):
         record = template_of(columns, row)
         starts[row] = ABSENT
-        if what == _SUFFIXES:
+        if column == _SUFFIXES:
             starts[row] = record[SUFFIX_POS]
             stops[row] = record[SUFFIX_POS] + record[SUFFIX_SIZE]
-        elif what == _PAYLOADS and record[META] & META_DEL == 0:
+        elif column == _PAYLOADS and record[META] & META_DEL == 0:
             starts[row] = columns._starts[row]
             stops[row] = columns._stops[row]
-        elif what == _ATTACHMENTS and record[META] & META_ATTACHED:
+        elif column == _ATTACHMENTS and record[META] & META_ATTACHED:
             starts[row] = head_end(columns, row, record) - record[ATTACHMENT_DISTANCE]
             stops[row] = starts[row] + record[ATTACHMENT_SIZE]
 

@@ -1,10 +1,10 @@
-"""Relay backpressure: drops or slows down messages that are forwarded to a backlogged link.
+"""Forwarding back-pressure: drops or slows down messages that are forwarded to a backlogged link.
 
 The loop cannot wait, so forwarded messages would pile up. While the link to a target is backlogged, publications that
-may be dropped are dropped and counted, and so are responses whose QoS says so; one without a QoS is not. For everything
-else (other publications, requests, responses, declarations, link states) reading from the source is paused until the
-link has drained, which slows the source down in turn. Of the publications of a source with BlockFirst one is forwarded
-in this way, and the others are dropped until the link has drained.
+may be dropped are dropped and counted, and so are responses with Drop; one without a QoS is not. For everything else
+(other publications, requests, responses, declarations, link states) reading from the source is paused until the link
+has drained, which slows the source down in turn. Of the publications of a source with BlockFirst one is forwarded in
+this way, and the others are dropped until the link has drained.
 
 A target that takes no bytes for `block_wait` seconds is closed, if sources are paused for it or its backlog is large.
 Before that, at half of the time, the target itself is read again if it was paused: two neighbours may each wait for
@@ -22,7 +22,7 @@ from zenspark.net.io.counters import DropReason
 from zenspark.net.io.driver import LinkDriver
 from zenspark.net.io.writer import BACKLOG_HIGH_WATER_BYTES
 from zenspark.net.loop.event_loop import EventLoop, Timer
-from zenspark.router.routing.forwarding import NeighbourPlan
+from zenspark.router.forwarding.plans import NeighbourPlan
 from zenspark.wire.columns import NO_LANE, PushRun
 from zenspark.wire.messages import NetworkMessage, Push, Response
 from zenspark.wire.values import Congestion
@@ -31,14 +31,14 @@ MAX_STALLED_BACKLOG_BYTES = 2 * BACKLOG_HIGH_WATER_BYTES
 """Unsent bytes of a link that takes nothing, beyond which it is closed although no source is paused for it. A little
 more than what droppable publications fill it with: a subscriber that pauses loses those, and keeps its session."""
 MAX_TOTAL_BACKLOG_BYTES = 1 << 28
-"""Unsent bytes of all such links together, beyond which each link that takes nothing is closed."""
+"""Unsent bytes of all links with a stall timer together, beyond which each link that takes nothing is closed."""
 
 
 RowRange = tuple[int, int, bytes]
 """Rows `start` to `stop`, and the lane of each of their templates."""
 
 
-class RelayBackpressure:
+class ForwardingBackpressure:
     """The backlogged links of a node, and the sources that are paused for each."""
 
     def __init__(self, loop: EventLoop, settings: WriterSettings) -> None:
@@ -53,28 +53,31 @@ class RelayBackpressure:
         self._exempt: set[LinkDriver] = set()
         """Links that are not paused: they take nothing, perhaps because they are waiting to be read."""
 
-    def may_forward(self, source: LinkDriver | None, target: LinkDriver, message: NetworkMessage) -> bool:
-        """Return whether a message is sent to a backlogged link; if so, its source is paused. There is none for a
-        message of the local session, which has waited itself."""
+    def pause_source_or_drop(self, source: LinkDriver | None, target: LinkDriver, message: NetworkMessage) -> bool:
+        """Pause the source of a message for a backlogged link, or drop the message, which counts it; whether it is to
+        be sent. A message of the local session, which has waited itself, has no source."""
         if isinstance(message, Response) and message.qos is not None and message.qos.congestion is Congestion.DROP:
             target.drop(DropReason.CONGESTION)
             return False
         if source is None:
             return True
-        if isinstance(message, Push) and self._may_drop(source, target, message.qos.congestion):
+        congestion = message.qos.congestion if isinstance(message, Push) else Congestion.BLOCK
+        if congestion is Congestion.DROP or (
+            congestion is Congestion.BLOCK_FIRST and not self._claim_block_first(source, target)
+        ):
             target.drop(DropReason.CONGESTION)
             return False
         self.pause_source(source, target)
         return True
 
-    def _may_drop(self, source: LinkDriver, target: LinkDriver, congestion: Congestion) -> bool:
-        """Return whether a publication for a backlogged link is dropped; the first one with BlockFirst is not."""
-        if congestion is not Congestion.BLOCK_FIRST:
-            return congestion is Congestion.DROP
+    def _claim_block_first(self, source: LinkDriver, target: LinkDriver) -> bool:
+        """Claim the one publication with BlockFirst of a source that is forwarded until a target has drained; False if
+        it is claimed already."""
         sources = self._block_first_sources.setdefault(target, set())
-        is_second = source in sources
+        if source in sources:
+            return False
         sources.add(source)
-        return is_second
+        return True
 
     def select_rows(
         self, source: LinkDriver, target: LinkDriver, plan: NeighbourPlan, pushes: PushRun
@@ -82,7 +85,7 @@ class RelayBackpressure:
         """Return the rows of a run that are forwarded to a target now."""
         if not target.is_backlogged:
             return ((pushes.start, pushes.stop, bytes(plan.lanes)),)
-        first = self._find_block_first_row(source, target, plan, pushes)
+        first = self._claim_block_first_row(source, target, plan, pushes)
         dropped = _count_droppable(plan, pushes) - (first is not None)
         if dropped:
             target.drop(DropReason.CONGESTION, dropped)
@@ -94,16 +97,14 @@ class RelayBackpressure:
         lanes = bytes(plan.lanes[index] if index in plan.block_first else lane for index, lane in enumerate(blocking))
         return ((pushes.start, first + 1, lanes), (first + 1, pushes.stop, blocking))
 
-    def _find_block_first_row(
+    def _claim_block_first_row(
         self, source: LinkDriver, target: LinkDriver, plan: NeighbourPlan, pushes: PushRun
     ) -> int | None:
-        """Return the first row with BlockFirst, unless one of this source was forwarded already."""
+        """Claim and return the first row with BlockFirst; None if one of this source was forwarded already."""
         template_index = pushes.columns.template_index
         rows = range(pushes.start, pushes.stop) if plan.block_first else ()
         first = next((row for row in rows if template_index[row] in plan.block_first), None)
-        if first is None or self._may_drop(source, target, Congestion.BLOCK_FIRST):
-            return None
-        return first
+        return first if first is not None and self._claim_block_first(source, target) else None
 
     def pause_source(self, source: LinkDriver, target: LinkDriver) -> None:
         """Pause reading from a source until a target has drained or is closed."""
@@ -113,7 +114,7 @@ class RelayBackpressure:
             sources.add(source)
             source.pause(target)
 
-    def release_sources(self, target: LinkDriver) -> None:
+    def resume_sources(self, target: LinkDriver) -> None:
         """Resume the sources that were paused for a link that has drained."""
         for source in self._paused_sources.pop(target, ()):
             source.resume(target)
@@ -122,7 +123,7 @@ class RelayBackpressure:
 
     def remove(self, driver: LinkDriver) -> None:
         """Remove a link that has ended, as target and as source."""
-        self.release_sources(driver)
+        self.resume_sources(driver)
         timer = self._stall_timers.pop(driver, None)
         if timer is not None:
             timer.cancel()
@@ -135,13 +136,13 @@ class RelayBackpressure:
             self._check_stalled_later(target, halves=0)
 
     def _check_stalled_later(self, target: LinkDriver, halves: int) -> None:
-        """Check a link after half of `block_wait`; it has taken nothing for so many halves before."""
+        """Check a link after half of `block_wait`; it has taken nothing for `halves` halves before."""
         check = partial(self._check_stalled, target, target.bytes_sent, halves + 1)
         self._stall_timers[target] = self._loop.call_at(self._loop.now() + self._settings.block_wait / 2, check)
 
     def _check_stalled(self, target: LinkDriver, bytes_sent: int, halves: int) -> None:
         del self._stall_timers[target]
-        target.retry_write()
+        target.retry_from_loop()
         if not target.backlog:
             return
         if target.bytes_sent != bytes_sent:
@@ -150,7 +151,7 @@ class RelayBackpressure:
         elif halves == 1:
             self._resume_reading(target)
         elif self._must_close(target):
-            target.close(CloseReason.UNRESPONSIVE, describe_stall(self._settings.block_wait))
+            target.end_session(CloseReason.UNRESPONSIVE, describe_stall(self._settings.block_wait))
             return
         self._check_stalled_later(target, halves)
 
@@ -172,7 +173,7 @@ class RelayBackpressure:
 
 
 def _count_droppable(plan: NeighbourPlan, pushes: PushRun) -> int:
-    """Return how many rows of a run may be dropped."""
+    """Return the number of rows of a run that may be dropped."""
     droppable = {index for index, lane in enumerate(plan.lanes) if lane != plan.blocking[index]}
     if len(droppable) == len(plan.lanes):
         return pushes.stop - pushes.start

@@ -56,14 +56,14 @@ class Backoff:
         self._since = now
 
     def next_attempt(self, now: float) -> float | None:
-        """Return when to try again after a failure; None if that would be after the time limit."""
+        """Return the time of the next attempt after a failure; None if it would be after the time limit."""
         wait = self._wait()
         self.attempts += 1
         if self.policy.timeout_ms == RETRY_FOREVER or now + wait < self._since + self.policy.timeout_ms / 1000:
             return now + wait
         return None
 
-    def succeeded(self, now: float) -> None:
+    def reset(self, now: float) -> None:
         """Reset waits and time limit after a success."""
         self.attempts = 0
         self._since = now

@@ -1,7 +1,12 @@
 """Forwarding plans: next hops and the re-encoded PUSH header for each, computed once per row template.
 
-The result equals `Router.receive` with each publication. Where the template does not determine it, because an
-interceptor inspects every message, the plan is None: the rows must be received one by one.
+The result equals `Router.receive` with each publication. Where templates do not determine it, `plans` returns None,
+and the rows must be received one by one:
+
+- the source has an interceptor, or is a group member whose messages are also received on another face;
+- a template has the plan `PER_MESSAGE`: its tree is unknown, its key exceeds the limits, or a target has an
+  interceptor;
+- no timestamps can be added, because that of a row is too far ahead of the clock.
 """
 
 from __future__ import annotations
@@ -11,16 +16,16 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from zenspark.router.face import Face, Region
+from zenspark.router.forwarding.template_cache import FaceTemplateCache, FaceTemplates, TemplateKey
 from zenspark.router.linkstate.states import SELF
 from zenspark.router.router import Router
-from zenspark.router.routing.template_cache import FaceTemplateCache, FaceTemplates, TemplateKey
 from zenspark.wire.columns import NO_LANE, PushColumns, lane_of
 from zenspark.wire.templates import push_header
 from zenspark.wire.values import Congestion, QoS
 
 
 class NextHop(msgspec.Struct, frozen=True, eq=False):
-    """How publications with one template are forwarded to one neighbour."""
+    """Forwarding of publications with one template to one neighbour."""
 
     target: Face
     head: bytes
@@ -145,8 +150,8 @@ class ForwardingPlanner:
 
 def _make_next_hop(target: Face, key: str, qos: QoS, tree: int) -> NextHop:
     node_id = tree if target.region is Region.ROUTER else SELF
-    written = qos.for_patch(target.patch)
-    return NextHop(target, push_header(target.to_wire_expr(key), written, node_id), target.key_mapping_version)
+    target_qos = qos.for_patch(target.patch)
+    return NextHop(target, push_header(target.to_wire_expr(key), target_qos, node_id), target.key_mapping_version)
 
 
 def plans_by_neighbour(plans: Sequence[ForwardingPlan]) -> Iterable[tuple[Face, NeighbourPlan]]:

@@ -47,4 +47,4 @@ class ExpirationTimers:
         logger.warning(
             "closing session with %s: its certificate has expired (common name %s); renew it", driver.neighbour, name
         )
-        driver.close(CloseReason.EXPIRED, "the certificate has expired")
+        driver.end_session(CloseReason.EXPIRED, "the certificate has expired")
