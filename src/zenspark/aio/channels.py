@@ -22,7 +22,7 @@ from zenspark.net.loop.executor import ThreadPerCallback
 T = TypeVar("T")
 
 MAX_ITEMS_PER_TURN = 256
-"""After so many items received or sent without a pause, other tasks get their turn."""
+"""Items received or sent in a row before the other tasks of the event loop run."""
 
 logger = logging.getLogger("zenspark.handlers")
 
@@ -72,17 +72,17 @@ class Channel(Generic[T]):
 
     Args:
         handler: The channel that the session delivers into.
-        shown: Wraps each item; they are received as they are by default.
+        wrap_item: Wraps each item; they are received as they are by default.
 
     Example:
         >>> async for sample in subscriber.handler:
         ...     print(sample.key_expr)
     """
 
-    def __init__(self, handler: Handler[Any], shown: Callable[[Any], T] | None = None) -> None:
+    def __init__(self, handler: Handler[Any], wrap_item: Callable[[Any], T] | None = None) -> None:
         self._wakeup = LoopWakeup()
         self._handler = handler
-        self._shown = shown
+        self._wrap_item = wrap_item
         self._taken = 0
         handler.use_wakeup(self._wakeup)
 
@@ -99,7 +99,7 @@ class Channel(Generic[T]):
 
     def _take(self) -> T | None:
         item = self._handler.try_recv()
-        return item if item is None or self._shown is None else self._shown(item)
+        return item if item is None or self._wrap_item is None else self._wrap_item(item)
 
     async def recv(self, timeout: float | None = None) -> T:  # noqa: ASYNC109 - as the synchronous one
         """Wait for the next item. A task that is cancelled here leaves it for the next receiver.
@@ -241,40 +241,40 @@ class AsyncHandler:
     as in the synchronous API.
     """
 
-    def __init__(self, named: object, shown: Callable[[Any], Any] | None = None) -> None:
-        self._named = named
-        self._shown = shown
+    def __init__(self, handler: object, wrap_item: Callable[[Any], Any] | None = None) -> None:
+        self._handler = handler
+        self._wrap_item = wrap_item
 
     def bind(self, resume: Resume) -> BoundHandler:
         """Make the channel or the task that receives."""
-        named = self._named
-        if isinstance(named, tuple) and len(named) == 2 and callable(named[0]):
-            return BoundHandler(self._call(named[0], resume), named[1])
-        if callable(named) and not isinstance(named, BindableHandler):
-            return BoundHandler(self._call(named, resume), None, background=True)
-        bound = bind_handler(named, ThreadPerCallback(), resume)
+        handler = self._handler
+        if isinstance(handler, tuple) and len(handler) == 2 and callable(handler[0]):
+            return BoundHandler(self._start_callbacks(handler[0], resume), handler[1])
+        if callable(handler) and not isinstance(handler, BindableHandler):
+            return BoundHandler(self._start_callbacks(handler, resume), None, background=True)
+        bound = bind_handler(handler, ThreadPerCallback(), resume)
         sink = bound.sink
         if not isinstance(sink, Handler):
             return bound
         return BoundHandler(
-            sink, AsyncBatchChannel(sink, sink) if isinstance(sink, BatchJoiner) else Channel(sink, self._shown)
+            sink, AsyncBatchChannel(sink, sink) if isinstance(sink, BatchJoiner) else Channel(sink, self._wrap_item)
         )
 
-    def _call(self, callback: Callable[[Any], Any], resume: Resume) -> Handler[Any]:
-        named = callback if isinstance(callback, Callback) else Callback(callback)
-        handler = bind_handler(FifoChannel(CALLBACK_CAPACITY), ThreadPerCallback(), resume).sink
-        assert isinstance(handler, Handler)
-        _start_task(run_callbacks(named, Channel(handler, self._shown)))
-        return handler
+    def _start_callbacks(self, callback: Callable[[Any], Any], resume: Resume) -> Handler[Any]:
+        wrapped = callback if isinstance(callback, Callback) else Callback(callback)
+        channel = bind_handler(FifoChannel(CALLBACK_CAPACITY), ThreadPerCallback(), resume).sink
+        assert isinstance(channel, Handler)
+        _start_task(run_callbacks(wrapped, Channel(channel, self._wrap_item)))
+        return channel
 
 
 def bind_async_handler(
-    args: tuple[Any, ...], options: dict[str, Any], place: int, shown: Callable[[Any], Any] | None = None
+    args: tuple[Any, ...], options: dict[str, Any], handler_at: int, wrap_item: Callable[[Any], Any] | None = None
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments with the handler, given by name or position, replaced by one for the running loop."""
-    if len(args) > place:
-        return (*args[:place], AsyncHandler(args[place], shown), *args[place + 1 :]), options
-    return args, {**options, "handler": AsyncHandler(options.get("handler"), shown)}
+    if len(args) > handler_at:
+        return (*args[:handler_at], AsyncHandler(args[handler_at], wrap_item), *args[handler_at + 1 :]), options
+    return args, {**options, "handler": AsyncHandler(options.get("handler"), wrap_item)}
 
 
 _running: set[asyncio.Task[None]] = set()

@@ -35,7 +35,7 @@ def document(
     wrapper.__doc__ = "\n\n".join(filter(None, [summary, form, details, f"{EXAMPLE}\n{lines}"]))
 
 
-def returns(wrapper: Callable[..., Any], method: Callable[..., Any], result: str) -> None:
-    """Give a wrapper the signature of the method it wraps, with another type of result."""
+def set_return_type(wrapper: Callable[..., Any], method: Callable[..., Any], result: str) -> None:
+    """Give a wrapper the signature of the method it wraps, with another return type."""
     signature = inspect.signature(method).replace(return_annotation=result)
     wrapper.__signature__ = signature  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, Ty
 
 from zenspark.aio.awaitable import Closable, Pending
 from zenspark.aio.channels import Channel, ChannelIterator, bind_async_handler
-from zenspark.aio.documentation import document, returns
+from zenspark.aio.documentation import document, set_return_type
 from zenspark.aio.replies import Replies, async_get
 from zenspark.aio.send_readiness import SendReadiness, SendTarget, WrapsSync, async_in_thread, async_send
 from zenspark.api import entities as api
@@ -192,8 +192,8 @@ def async_declare(
 
     async def declare(self: WrapsSync[S], args: tuple[Any, ...], options: dict[str, Any]) -> A:
         if handler_at is not None:
-            shown = None if item is None else partial(item, self._readiness)
-            args, options = bind_async_handler(args, options, handler_at, shown)
+            wrap_item = None if item is None else partial(item, self._readiness)
+            args, options = bind_async_handler(args, options, handler_at, wrap_item)
         return entity(self._readiness, method(self._sync, *args, **options))  # it fills an outbox, and never blocks
 
     @wraps(method)
@@ -201,12 +201,12 @@ def async_declare(
         return Pending(declare(self, args, options))
 
     document(pending, method, FORM, example)
-    returns(pending, method, f"Pending[{entity.__name__}]")
+    set_return_type(pending, method, f"Pending[{entity.__name__}]")
     return pending
 
 
 class Matcher(Entity[M_co]):
-    """A publisher or querier: it knows whether there are matching subscribers or queryables."""
+    """A publisher or querier: it tracks whether there are matching subscribers or queryables."""
 
     @property
     def key_expr(self) -> KeyExpr:
@@ -260,10 +260,10 @@ class Publisher(Matcher[SyncPublisher]):
             sync: The entity.
         """
         super().__init__(readiness, sync)
-        self._own_target = (sync.congestion_control.to_wire(), str(sync.key_expr))
+        self._target = (sync.congestion_control.to_wire(), str(sync.key_expr))
 
     def _send_target(self, args: tuple[object, ...], options: dict[str, Any]) -> SendTarget:
-        return self._own_target
+        return self._target
 
     @property
     def encoding(self) -> Encoding:
@@ -272,7 +272,7 @@ class Publisher(Matcher[SyncPublisher]):
 
     @property
     def congestion_control(self) -> CongestionControl:
-        """What happens to its samples when a link is full."""
+        """Whether its samples are dropped or wait for space when a link is full."""
         return self._sync.congestion_control
 
     @property

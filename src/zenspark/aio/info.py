@@ -80,7 +80,7 @@ class SessionInfo:
         return self._sync.links()
 
     def connections(self) -> list[ConnectionStatus]:
-        """Return the state of each connection that the configuration asks for; not in eclipse-zenoh."""
+        """Return the state of each connection that the configuration requires; not in eclipse-zenoh."""
         return self._sync.connections()
 
     def link_counters(self) -> list[LinkCounters]:
@@ -88,11 +88,11 @@ class SessionInfo:
         return self._sync.link_counters()
 
     def refusals(self) -> dict[str, int]:
-        """Return how often each limit was the reason to refuse something; not in eclipse-zenoh."""
+        """Return the number of requests of neighbours that each limit refused; not in eclipse-zenoh."""
         return self._sync.refusals()
 
     def declarations(self) -> list[Declaration]:
-        """Return what other nodes declared, as far as it was announced here; not in eclipse-zenoh."""
+        """Return the declarations of other nodes that were announced to this node; not in eclipse-zenoh."""
         return self._sync.declarations()
 
     if TYPE_CHECKING:

@@ -48,7 +48,7 @@ class Query:
     reply_err = async_send(api.Query.reply_err, 'await query.reply_err("no such time")')
 
     def drop(self) -> None:
-        """Tell the querier that there are no more replies of this queryable. Dropping it again does nothing."""
+        """End the query for this queryable: it sends no more replies. Dropping it again does nothing."""
         self._sync.drop()
 
     def __enter__(self) -> Self:
@@ -100,22 +100,22 @@ class Query:
 
     @property
     def target(self) -> QueryTarget:
-        """Which of the matching queryables are queried."""
+        """The matching queryables that are queried: the best matching, all, or all that are complete."""
         return self._sync.target
 
     @property
     def budget(self) -> int | None:
-        """How many responses (replies and errors) the querier accepts; None for any number."""
+        """Number of responses (replies and errors) that the querier accepts; None for any number."""
         return self._sync.budget
 
     @property
     def timeout(self) -> float | None:
-        """Seconds after which the querier stops waiting, from when it sent the query; None if it did not send that."""
+        """Seconds from sending the query after which the querier stops waiting; None if it did not send a timeout."""
         return self._sync.timeout
 
     @property
     def consolidation(self) -> ConsolidationMode:
-        """How the querier merges replies on one key; AUTO if it leaves that to the queryables."""
+        """Mode in which the querier merges replies on one key; AUTO if it leaves that to the queryables."""
         return self._sync.consolidation
 
     @property

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from zenspark.aio.channels import Channel, bind_async_handler
-from zenspark.aio.documentation import document, returns
+from zenspark.aio.documentation import document, set_return_type
 from zenspark.aio.send_readiness import SendTarget, WrapsSync
 from zenspark.api.cancellation import CancellationToken
 from zenspark.errors import UsageError
@@ -33,29 +33,29 @@ H_co = TypeVar("H_co", covariant=True)
 class ReplyToken(CancellationToken):
     """Ends one query, and is itself cancelled by the token that the user gave to that query."""
 
-    def __init__(self, given: CancellationToken | None) -> None:
+    def __init__(self, user_token: CancellationToken | None) -> None:
         super().__init__()
-        self._given = given
+        self._user_token = user_token
 
     def check(self) -> None:
         super().check()
-        if self._given is not None:
-            self._given.check()
+        if self._user_token is not None:
+            self._user_token.check()
 
     @property
-    def is_needed(self) -> bool:
-        """Whether the query is in flight."""
+    def has_pending_query(self) -> bool:
+        """Whether the query of the token is pending."""
         return bool(self._stops)
 
     def attach(self, stop: Callable[[], None]) -> None:
         super().attach(stop)
-        if self._given is not None:
-            self._given.attach(self.cancel)
+        if self._user_token is not None:
+            self._user_token.attach(self.cancel)
 
     def detach(self, stop: Callable[[], None]) -> None:
         super().detach(stop)
-        if self._given is not None:
-            self._given.detach(self.cancel)
+        if self._user_token is not None:
+            self._user_token.detach(self.cancel)
 
 
 class Replies(Generic[H_co]):
@@ -85,11 +85,11 @@ class Replies(Generic[H_co]):
         self._query: Coroutine[Any, Any, object] | None = query
         self._token = token
         self._call_soon = call_soon
-        self._once = asyncio.Lock()
+        self._start_lock = asyncio.Lock()
         self._handler: object = None
 
     async def _start(self) -> Self:
-        async with self._once:
+        async with self._start_lock:
             if self._query is not None:
                 query, self._query = self._query, None
                 self._handler = await query
@@ -169,7 +169,7 @@ class Replies(Generic[H_co]):
 
     def __del__(self) -> None:
         # the garbage collector may run in the middle of anything: nothing here may wait for a lock
-        if isinstance(self._handler, Channel) and self._token.is_needed:
+        if isinstance(self._handler, Channel) and self._token.has_pending_query:
             self._call_soon(self._token.cancel)
 
 
@@ -188,10 +188,10 @@ def async_get(
 
     @wraps(method)
     def get(self: WrapsSync[S], /, *args: P.args, **options: P.kwargs) -> Replies[Any]:
-        given: Any = options.get("cancellation_token")
-        token = ReplyToken(given)
+        user_token: Any = options.get("cancellation_token")
+        token = ReplyToken(user_token)
         return Replies(start(self, token, args, options), token, self._readiness.call_soon)
 
     document(get, method, FORM, example, "The replies.")
-    returns(get, method, "Replies")
+    set_return_type(get, method, "Replies")
     return get

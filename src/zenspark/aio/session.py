@@ -53,7 +53,7 @@ H = TypeVar("H")
 def open(config: Config | None = None, *, timestamp_callback: TimestampCallback | None = None) -> Pending[Session]:
     """Open a session: listen and connect as configured.
 
-    `await` the result, or enter it with `async with`: it is there when the network is reached. A task that is cancelled
+    `await` the result, or enter it with `async with`: both return when the network is reached. A task that is cancelled
     meanwhile returns at once, and what was started so far is stopped.
 
     Args:
@@ -77,11 +77,11 @@ def open(config: Config | None = None, *, timestamp_callback: TimestampCallback 
 
 
 async def _open(config: Config | None, timestamp_callback: TimestampCallback | None) -> Session:
-    opening = SessionOpener(config, timestamp_callback)
+    opener = SessionOpener(config, timestamp_callback)
     try:
-        return Session(await run_in_thread(opening.finish))
+        return Session(await run_in_thread(opener.finish))
     except asyncio.CancelledError:
-        start_callback_thread(opening.abort)
+        start_callback_thread(opener.abort)
         raise
 
 
@@ -105,7 +105,7 @@ class Session:
         self._readiness = SendReadiness(api.runtime_of(sync))
         self._info = SessionInfo(self._readiness, sync.info)
 
-    # -- life
+    # -- lifecycle
 
     async def __aenter__(self) -> Self:
         return self

@@ -1,1 +1,1 @@
-"""What users import: the API of eclipse-zenoh's Python binding, and what its users miss there."""
+"""The public API: that of eclipse-zenoh's Python binding, and additions such as Arrow batches and link counters."""

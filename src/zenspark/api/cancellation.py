@@ -1,4 +1,4 @@
-"""CancellationToken: ends many pending queries at once; and what binds a query to it."""
+"""CancellationToken ends many pending queries at once; QueryCancellation binds a query to it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class TrackedCallback:
         self._on_drop = on_drop
         self._has_dropped = threading.Event()
         self._thread: int | None = None
-        """The thread it runs in now."""
+        """Id of the thread that runs the callback now; None while no call runs."""
 
     def as_callback(self) -> Callback[Any]:
         return Callback(self._call, self._drop, indirect=self._callback.indirect)
@@ -129,19 +129,19 @@ class QueryCancellation:
         self.handler = handler
         self._runtime = runtime
         self._token = token
-        self._awaited: TrackedCallback | None = None
+        self._tracked: TrackedCallback | None = None
         if token is not None:
             require_type(CancellationToken, token).check()
-            self.handler = self._awaitable(handler)
+            self.handler = self._track(handler)
 
-    def _awaitable(self, handler: object) -> object:
+    def _track(self, handler: object) -> object:
         if isinstance(handler, tuple) and len(handler) == 2:
-            return (self._awaitable(handler[0]), handler[1])
+            return (self._track(handler[0]), handler[1])
         if not callable(handler):
             return handler
         callback = handler if isinstance(handler, Callback) else Callback(handler)
-        self._awaited = TrackedCallback(callback, self._detach)
-        return self._awaited.as_callback()
+        self._tracked = TrackedCallback(callback, self._detach)
+        return self._tracked.as_callback()
 
     def watch(self, query: CancellableQuery) -> None:
         """Let the token end this query as long as it is pending, or its callback runs."""
@@ -149,15 +149,15 @@ class QueryCancellation:
             return
         self._query = query
         self._token.attach(self._stop)
-        if self._awaited is None:
+        if self._tracked is None:
             with self._runtime.lock:
                 query.on_finish(self._detach)
 
     def _stop(self) -> None:
         with self._runtime.lock:
             self._query.cancel()
-        if self._awaited is not None:
-            self._awaited.wait()
+        if self._tracked is not None:
+            self._tracked.wait()
 
     def _detach(self) -> None:
         assert self._token is not None

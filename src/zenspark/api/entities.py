@@ -92,13 +92,13 @@ class Entity:
         if self._is_live:
             self.undeclare()
 
-    def _ends_unheld(self) -> bool:
+    def _ends_when_collected(self) -> bool:
         """Return whether it ends when it is garbage-collected."""
         return True
 
     def __del__(self) -> None:
         # the garbage collector may run in the middle of anything: nothing here may wait for a lock
-        if getattr(self, "_is_live", False) and self._ends_unheld():
+        if getattr(self, "_is_live", False) and self._ends_when_collected():
             runtime, number = self._runtime, self._number
             runtime.call_soon(lambda: runtime.entities.undeclare(number))
 
@@ -125,33 +125,33 @@ class NoChannelError(UsageError, AttributeError, TypeError):
 class Receiver(Entity, Generic[H_co]):
     """An entity that delivers to a handler: receive from its channel with `recv`, `try_recv` or a `for` loop."""
 
-    def __init__(self, runtime: SessionRuntime, number: int, end: Callable[[], None], attached: BoundHandler) -> None:
+    def __init__(self, runtime: SessionRuntime, number: int, end: Callable[[], None], bound: BoundHandler) -> None:
         """Register the entity with its session.
 
         Args:
             runtime: State of the session.
             number: Id of the entity in its session.
             end: Undeclares it. It must not refer to the entity, as it outlives one that has a callback.
-            attached: The handler it delivers to.
+            bound: The handler it delivers to.
         """
-        self._attached = attached
+        self._bound = bound
         super().__init__(runtime, number, end)
 
-    def _ends_unheld(self) -> bool:
-        return not self._attached.background
+    def _ends_when_collected(self) -> bool:
+        return not self._bound.background
 
     @property
     def handler(self) -> H_co:
         """The channel it delivers to, the object that was given with a callback, or None for a callback alone."""
         self._check()
-        return self._attached.handler  # type: ignore[return-value]
+        return self._bound.handler  # type: ignore[return-value]
 
     def _channel(self) -> Handler[Any]:
         self._check()
-        handler = self._attached.handler
+        handler = self._bound.handler
         if not hasattr(handler, "recv"):
             raise NoChannelError.of(self)
-        return handler  # type: ignore[return-value]  # or what was given with a callback, if it is like one
+        return handler  # type: ignore[return-value]  # or an object given with a callback, if it has `recv`
 
     def recv(self: Receiver[Handler[T]], timeout: float | None = None) -> T:
         """Return the next item, and wait for it if there is none yet.
@@ -186,10 +186,10 @@ class Receiver(Entity, Generic[H_co]):
     def __iter__(self: Receiver[Handler[T]]) -> Iterator[T]:
         """Iterate over the items until the entity ends."""
         self._check()
-        handler = self._attached.handler
+        handler = self._bound.handler
         if handler is None:
             raise NoChannelError.of(self)
-        return iter(handler)  # type: ignore[call-overload,no-any-return]  # what was given with a callback, if it can
+        return iter(handler)  # type: ignore[call-overload,no-any-return]  # or an object given with a callback
 
 
 class Subscriber(Receiver[H_co]):
@@ -204,18 +204,18 @@ class Subscriber(Receiver[H_co]):
 
     _NAME = "subscriber"
 
-    def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr, origin: Locality, attached: BoundHandler) -> None:
+    def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr, origin: Locality, bound: BoundHandler) -> None:
         """Declare it.
 
         Args:
             runtime: State of the session.
             key_expr: Keys to receive.
             origin: Whether samples of this session, of others, or both are received.
-            attached: The handler it delivers to.
+            bound: The handler it delivers to.
         """
-        columns = attached.sink if isinstance(attached.sink, ColumnSink) else None
-        subscription = Subscription(runtime.entities.next_id(), key_expr, origin, attached.sink, columns)
-        super().__init__(runtime, subscription.id, lambda: runtime.subscribers.undeclare(subscription), attached)
+        columns = bound.sink if isinstance(bound.sink, ColumnSink) else None
+        subscription = Subscription(runtime.entities.next_id(), key_expr, origin, bound.sink, columns)
+        super().__init__(runtime, subscription.id, lambda: runtime.subscribers.undeclare(subscription), bound)
         self._key_expr = key_expr
         runtime.subscribers.declare(subscription)
 
@@ -234,16 +234,16 @@ class LivelinessSubscriber(Subscriber[H_co]):
 
     _NAME = "liveliness subscriber"
 
-    def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr, history: bool, attached: BoundHandler) -> None:
+    def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr, history: bool, bound: BoundHandler) -> None:
         """Declare it.
 
         Args:
             runtime: State of the session.
             key_expr: Keys of the tokens.
             history: Whether tokens that exist already are delivered.
-            attached: The handler it delivers to.
+            bound: The handler it delivers to.
         """
-        sink = attached.sink
+        sink = bound.sink
 
         def notify(change: SampleKind, key: str, source: Face) -> None:
             if not sink.push(token_sample(change, key)):
@@ -255,7 +255,7 @@ class LivelinessSubscriber(Subscriber[H_co]):
             sink.close()
 
         interest = LocalInterest(runtime.entities.next_id(), DeclarationKind.TOKEN, key_expr, notify, lambda: None)
-        Receiver.__init__(self, runtime, interest.id, end, attached)
+        Receiver.__init__(self, runtime, interest.id, end, bound)
         self._key_expr = key_expr
         runtime.interests.declare(interest, wire.InterestMode.CURRENT_FUTURE if history else wire.InterestMode.FUTURE)
 
@@ -275,7 +275,7 @@ class Queryable(Receiver[H_co]):
     _NAME = "queryable"
 
     def __init__(
-        self, runtime: SessionRuntime, key_expr: KeyExpr, complete: bool, origin: Locality, attached: BoundHandler
+        self, runtime: SessionRuntime, key_expr: KeyExpr, complete: bool, origin: Locality, bound: BoundHandler
     ) -> None:
         """Declare it.
 
@@ -284,13 +284,11 @@ class Queryable(Receiver[H_co]):
             key_expr: Keys to reply for.
             complete: Whether it has a value for every key it matches.
             origin: Whether queries of this session, of others, or both are received.
-            attached: The handler it delivers to.
+            bound: The handler it delivers to.
         """
         number = runtime.entities.next_id()
-        queryable = LocalQueryable(
-            number, key_expr, complete, origin, attached.sink, runtime.entities.global_id(number)
-        )
-        super().__init__(runtime, queryable.id, lambda: runtime.queryables.undeclare(queryable), attached)
+        queryable = LocalQueryable(number, key_expr, complete, origin, bound.sink, runtime.entities.global_id(number))
+        super().__init__(runtime, queryable.id, lambda: runtime.queryables.undeclare(queryable), bound)
         self._key_expr = key_expr
         runtime.queryables.declare(queryable)
 
@@ -329,21 +327,21 @@ class MatchingListener(Receiver[H_co]):
 
     _NAME = "matching listener"
 
-    def __init__(self, runtime: SessionRuntime, matching: MatchingTracker, attached: BoundHandler) -> None:
+    def __init__(self, runtime: SessionRuntime, matching: MatchingTracker, bound: BoundHandler) -> None:
         """Declare it.
 
         Args:
             runtime: State of the session.
-            matching: What tracks the status.
-            attached: The handler it delivers to.
+            matching: Tracks the status.
+            bound: The handler it delivers to.
         """
         number = runtime.entities.next_id()
-        super().__init__(runtime, number, lambda: matching.unlisten(number), attached)
-        matching.listen(number, attached.sink)
+        super().__init__(runtime, number, lambda: matching.unlisten(number), bound)
+        matching.listen(number, bound.sink)
 
 
 class MatchingEntity(Entity):
-    """A publisher or querier: it knows whether there are matching subscribers or queryables."""
+    """A publisher or querier: it tracks whether there are matching subscribers or queryables."""
 
     def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr, matching: MatchingTracker) -> None:
         """Declare it.
@@ -351,7 +349,7 @@ class MatchingEntity(Entity):
         Args:
             runtime: State of the session.
             key_expr: Its key expression.
-            matching: What tracks whether there are matching entities.
+            matching: Tracks whether there are matching entities.
         """
         super().__init__(runtime, runtime.entities.next_id(), matching.end)
         self._key_expr = key_expr
@@ -442,9 +440,9 @@ class Querier(MatchingEntity):
         Args:
             runtime: State of the session.
             key_expr: Keys to query.
-            matching: What tracks whether there are matching queryables.
+            matching: Tracks whether there are matching queryables.
             accept: Whether replies may be on keys that do not match the query.
-            make_request: Makes a request with the settings of the querier from what one query adds to them.
+            make_request: Makes a request from the settings of the querier and the arguments of one `get`.
         """
         super().__init__(runtime, key_expr, matching)
         self._accept = accept
@@ -527,13 +525,13 @@ class Querier(MatchingEntity):
 
 def start_query(
     runtime: SessionRuntime, request: QueryRequest, handler: object, token: CancellationToken | None
-) -> Any:  # noqa: ANN401 - as above
+) -> Any:  # noqa: ANN401 - the type depends on the handler
     """Send a query of an open session. Returns the channel of replies, or the object given with a callback."""
     if token is None:
-        attached = runtime.bind_handler(handler)
-        runtime.queries.start(request, attached.sink)
-        return attached.handler
-    cancelling = QueryCancellation(runtime, token, handler)
-    attached = runtime.bind_handler(cancelling.handler)
-    cancelling.watch(runtime.queries.start(request, attached.sink))
-    return attached.handler
+        bound = runtime.bind_handler(handler)
+        runtime.queries.start(request, bound.sink)
+        return bound.handler
+    cancellation = QueryCancellation(runtime, token, handler)
+    bound = runtime.bind_handler(cancellation.handler)
+    cancellation.watch(runtime.queries.start(request, bound.sink))
+    return bound.handler

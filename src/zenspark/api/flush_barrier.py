@@ -1,7 +1,7 @@
 """FlushBarrier: wait until the neighbours of a session have received everything it published.
 
 A query for a key that no queryable has is finished by the neighbour itself, after everything that was sent to it
-before. Only a client sends such a query: its one neighbour routes it. A router or a peer knows that no queryable
+before. Only a client sends such a query: its one neighbour routes it. A router or a peer finds that no queryable
 matches, and the barrier then only detects that a neighbour was lost; closing the session writes what is queued.
 """
 
@@ -48,5 +48,5 @@ class FlushBarrier:
         replies = self._session.get(FLUSH_BARRIER_KEY, timeout=timeout, priority=Priority.BACKGROUND)
         is_silent = any(reply.err is not None for reply in replies)
         if self.losses or is_silent:
-            why = "the connection was lost" if self.losses else f"no answer within {timeout:g} s"
+            why = "the connection was lost" if self.losses else f"no reply within {timeout:g} s"
             raise LinkError(self._where, f"{why}: what was published may not have arrived")

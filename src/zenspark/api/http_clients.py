@@ -1,7 +1,7 @@
 """Access control of HTTP clients, which use a session from outside Zenoh: it applies to them as to neighbours.
 
 An HTTP client has no zid or certificate: subjects name it by the interface it connected to, by the link protocol `http`
-or, where the HTTP server has a login, by its user name. What it sends is `ingress`, what it receives is `egress`; keys
+or, where the HTTP server has a login, by its user name. Messages from it are `ingress`, messages to it `egress`; keys
 are those that neighbours see.
 """
 
@@ -17,14 +17,14 @@ MAX_CACHED_KEYS = 100_000
 
 
 class HttpClient:
-    """One client, and what it may do."""
+    """An HTTP client, and the permissions it has."""
 
     def __init__(self, session: Session, local_address: str, user: str | None = None) -> None:
         runtime = runtime_of(session)
         self._node = runtime.node
         self._namespace = runtime.namespace
-        self._received: dict[tuple[Action, str], bool] = {}
-        self._party = PeerAttributes(
+        self._permissions: dict[tuple[Action, str], bool] = {}
+        self._attributes = PeerAttributes(
             None, interface_names_with(local_address) if self._node.has_access_control else (), PROTOCOL, user
         )
 
@@ -35,7 +35,7 @@ class HttpClient:
 
     def is_allowed(self, flow: Flow, action: Action, key: str) -> bool:
         """Return whether access control allows an action on a key, by the client or towards it."""
-        return self._node.allows(self._party, flow, action, self._namespace.add_prefix(key))
+        return self._node.allows(self._attributes, flow, action, self._namespace.add_prefix(key))
 
     def may_read(self, key: str) -> bool:
         """Return whether access control lets the client have publications on a key; cached."""
@@ -45,9 +45,9 @@ class HttpClient:
         """Return whether access control lets messages of an action on a key go to the client; cached."""
         if self.is_unrestricted:
             return True
-        is_allowed = self._received.get((action, key))
+        is_allowed = self._permissions.get((action, key))
         if is_allowed is None:
-            if len(self._received) >= MAX_CACHED_KEYS:
-                self._received.clear()
-            is_allowed = self._received[action, key] = self.is_allowed("egress", action, key)
+            if len(self._permissions) >= MAX_CACHED_KEYS:
+                self._permissions.clear()
+            is_allowed = self._permissions[action, key] = self.is_allowed("egress", action, key)
         return is_allowed

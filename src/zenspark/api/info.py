@@ -44,15 +44,15 @@ def transport_of(face: Face, neighbour: Neighbour) -> Transport:
 
 
 def _is_qos(driver: ConnectionDriver) -> bool:
-    terms = driver.connection.parameters
-    return terms is not None and terms.qos
+    parameters = driver.connection.parameters
+    return parameters is not None and parameters.qos
 
 
 def link_of(face: Face, neighbour: Neighbour) -> Link:
     """Describe the link to a neighbour."""
     if isinstance(neighbour, GroupMemberInfo):
-        zid, seat = ZenohId.from_wire(face.zid), neighbour
-        return Link(zid, seat.src, seat.dst, seat.group, seat.mtu, is_streamed=False)
+        zid, member = ZenohId.from_wire(face.zid), neighbour
+        return Link(zid, member.src, member.dst, member.group, member.mtu, is_streamed=False)
     link = neighbour.link
     return Link(
         zid=ZenohId.from_wire(face.zid),
@@ -72,9 +72,9 @@ def _connection_problem(error: ZError | None) -> str | None:
     return error.problem if isinstance(error, LinkError) else None if error is None else str(error)
 
 
-def _role(holder: DeclarationOwner) -> WhatAmI:
-    """Return the role of the node that declared something: nodes that are not neighbours are routers."""
-    return WhatAmI.from_wire(holder.whatami) if isinstance(holder, Face) else WhatAmI.ROUTER
+def _role(owner: DeclarationOwner) -> WhatAmI:
+    """Return the role of the owner of a declaration: nodes that are not neighbours are routers."""
+    return WhatAmI.from_wire(owner.whatami) if isinstance(owner, Face) else WhatAmI.ROUTER
 
 
 class EventsListener(Receiver[H_co], ABC):
@@ -82,15 +82,15 @@ class EventsListener(Receiver[H_co], ABC):
 
     _NAME = "events listener"
 
-    def __init__(self, runtime: SessionRuntime, attached: BoundHandler, history: bool) -> None:
+    def __init__(self, runtime: SessionRuntime, bound: BoundHandler, history: bool) -> None:
         """Register the listener with its session.
 
         Args:
             runtime: State of the session.
-            attached: The handler it delivers to.
-            history: Whether events are delivered for what exists already.
+            bound: The handler it delivers to.
+            history: Whether events are delivered for neighbours that are connected already.
         """
-        number, sink, event = runtime.entities.next_id(), attached.sink, self._event
+        number, sink, event = runtime.entities.next_id(), bound.sink, self._event
 
         def notify(kind: SampleKind, face: Face, neighbour: Neighbour) -> None:
             sink.push(event(kind, face, neighbour))
@@ -100,7 +100,7 @@ class EventsListener(Receiver[H_co], ABC):
                 runtime.transport_listeners.pop(number, None)
             sink.close()
 
-        super().__init__(runtime, number, end, attached)
+        super().__init__(runtime, number, end, bound)
         with runtime.lock:
             if history:
                 for face, neighbour in runtime.node.neighbourhood.items():
@@ -195,7 +195,7 @@ class SessionInfo:
         return [link_of(face, neighbour) for face, neighbour in self._runtime.node.neighbourhood.items()]
 
     def connections(self) -> list[ConnectionStatus]:
-        """Return the state of each connection that the configuration asks for; not in eclipse-zenoh.
+        """Return the state of each connection that the configuration requires; not in eclipse-zenoh.
 
         A client has one connection, to the first of its endpoints that can be reached; peers and routers have one for
         each endpoint.
@@ -225,7 +225,7 @@ class SessionInfo:
         return [LinkCounters.from_totals(totals) for totals in self._runtime.node.counters.totals]
 
     def refusals(self) -> dict[str, int]:
-        """Return how often each limit was the reason to refuse something; not in eclipse-zenoh.
+        """Return the number of requests of neighbours that each limit refused; not in eclipse-zenoh.
 
         The limits are described in docs/security.md.
 
@@ -240,7 +240,7 @@ class SessionInfo:
             return {limit.value: count for limit, count in self._runtime.node.router.refusals.counts.items()}
 
     def declarations(self) -> list[Declaration]:
-        """Return what other nodes declared, as far as it was announced here; not in eclipse-zenoh.
+        """Return the declarations of other nodes that were announced to this node; not in eclipse-zenoh.
 
         Returns:
             Kind, key expression and node of each subscriber, queryable and token.
@@ -248,11 +248,11 @@ class SessionInfo:
         tables = self._runtime.node.router.tables
         with self._runtime.lock:
             return [
-                Declaration(kind.name.lower(), entry.key, ZenohId.from_wire(holder.zid), _role(holder))
+                Declaration(kind.name.lower(), entry.key, ZenohId.from_wire(owner.zid), _role(owner))
                 for kind in DeclarationKind
                 for entry in tables[kind].matching(None)
-                for holder in entry.owners
-                if holder.zid != self._runtime.node.identity.zid
+                for owner in entry.owners
+                if owner.zid != self._runtime.node.identity.zid
             ]
 
     @overload
@@ -281,7 +281,7 @@ class SessionInfo:
             handler: Where the events are delivered. A channel (`FifoChannel(capacity)`, `RingChannel(capacity)`), a
                 function that is called with each of them, or a pair of a function and an object; by default a
                 `FifoChannel` of 256.
-            history: Whether events are delivered for neighbours that are connected too; False by default.
+            history: Whether events are delivered for neighbours that are connected already; False by default.
 
         Returns:
             The listener. With a channel it ends when it is garbage-collected; with a callback it lives as long as the
@@ -325,7 +325,7 @@ class SessionInfo:
             handler: Where the events are delivered. A channel (`FifoChannel(capacity)`, `RingChannel(capacity)`), a
                 function that is called with each of them, or a pair of a function and an object; by default a
                 `FifoChannel` of 256.
-            history: Whether events are delivered for transports that are open too; False by default.
+            history: Whether events are delivered for transports that are open already; False by default.
 
         Returns:
             The listener. With a channel it ends when it is garbage-collected; with a callback it lives as long as the
@@ -369,7 +369,7 @@ class SessionInfo:
             handler: Where the events are delivered. A channel (`FifoChannel(capacity)`, `RingChannel(capacity)`), a
                 function that is called with each of them, or a pair of a function and an object; by default a
                 `FifoChannel` of 256.
-            history: Whether events are delivered for links that are there too; False by default.
+            history: Whether events are delivered for links that exist already; False by default.
 
         Returns:
             The listener. With a channel it ends when it is garbage-collected; with a callback it lives as long as the

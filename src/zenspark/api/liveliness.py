@@ -173,7 +173,7 @@ class Liveliness:
         self._runtime.check_open()
         limit = to_timeout(timeout, self._query_timeout)
         key = self._runtime.validate_key(key_expr)
-        cancelling = QueryCancellation(self._runtime, cancellation_token, handler)
-        attached = self._runtime.bind_handler(cancelling.handler)
-        cancelling.watch(self._runtime.liveliness.start(key, limit, attached.sink))
-        return attached.handler
+        cancellation = QueryCancellation(self._runtime, cancellation_token, handler)
+        bound = self._runtime.bind_handler(cancellation.handler)
+        cancellation.watch(self._runtime.liveliness.start(key, limit, bound.sink))
+        return bound.handler

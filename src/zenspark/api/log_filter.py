@@ -1,13 +1,13 @@
 """Logging as scripts for eclipse-zenoh switch it on: by `RUST_LOG` or `ZENSPARK_LOG`, or at a level they name.
 
-What is logged goes through Python's `logging`, to loggers below `zenspark`. `RUST_LOG` is read as eclipse-zenoh does:
+Lines go through Python's `logging`, to loggers below `zenspark`. `RUST_LOG` is read as eclipse-zenoh does:
 directives separated by commas, each a level, a target, or `target=level`; the most exact target counts, and what none
 names is off. `ZENSPARK_LOG` is read in the same way and takes precedence. The targets of eclipse-zenoh stand for our
 loggers: `zenoh` for `zenspark`, `zenoh::net` and `zenoh_transport` for `zenspark.net`. A directive that cannot be read
 is named on standard error and left out.
 
 Lines go to standard error, unless the program has handlers of its own at the root logger: then they go there, once.
-Errors of callbacks are logged to `zenspark.handlers`, whatever `RUST_LOG` says, as in eclipse-zenoh.
+Errors of callbacks are logged to `zenspark.handlers` whatever the filter is, as in eclipse-zenoh.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ LEVELS = {
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 ROOT = "zenspark"
 HANDLERS = f"{ROOT}.handlers"
-"""Where errors in the callbacks of programs are logged."""
+"""Logger of errors raised by callbacks of the program."""
 
 _NUMBERS = dict(zip("012345", LEVELS, strict=True))
 _TARGET = re.compile(r"[\w:.-]+")
 _LINKS = ("zenoh_transport", "zenoh_link", "zenoh_protocol", "zenoh_codec")
 """Crates of eclipse-zenoh whose place is taken by `zenspark.net`."""
 _changed: set[str] = set()
-"""The loggers below `zenspark` that have a level of their own since the last call."""
+"""The loggers below `zenspark` whose level an earlier call set."""
 
 
 def try_init_log_from_env() -> None:
@@ -51,7 +51,7 @@ def try_init_log_from_env() -> None:
     """
     text = _environment()
     if text:
-        _log(dict(_directives(text)))
+        _set_levels(dict(_directives(text)))
 
 
 def init_log_from_env_or(level: str) -> None:
@@ -67,12 +67,12 @@ def init_log_from_env_or(level: str) -> None:
         >>> zenspark.init_log_from_env_or("error")
     """
     require_type(str, level)
-    _log(dict(_directives(_environment())) or dict(_directives(level)))
+    _set_levels(dict(_directives(_environment())) or dict(_directives(level)))
 
 
 def init_log(directives: str) -> None:
-    """Log what `directives` name, whatever the environment says; the format is that of `RUST_LOG`."""
-    _log(dict(_directives(directives)))
+    """Log what `directives` name, regardless of the environment; the format is that of `RUST_LOG`."""
+    _set_levels(dict(_directives(directives)))
 
 
 def _environment() -> str:
@@ -109,14 +109,14 @@ def _logger_name(target: str) -> str | None:
     return ".".join([ROOT, *rest]) if first in ("zenoh", ROOT) else None
 
 
-def _log(levels: dict[str | None, int]) -> None:
+def _set_levels(levels: dict[str | None, int]) -> None:
     """Set the levels of the loggers of zenspark, and add a handler that shows their lines."""
-    named = {ROOT: levels.get(None, OFF), HANDLERS: logging.ERROR}
-    named |= {name: level for target, level in levels.items() if target and (name := _logger_name(target))}
-    for name in _changed - set(named):
+    level_of_logger = {ROOT: levels.get(None, OFF), HANDLERS: logging.ERROR}
+    level_of_logger |= {name: level for target, level in levels.items() if target and (name := _logger_name(target))}
+    for name in _changed - set(level_of_logger):
         logging.getLogger(name).setLevel(logging.NOTSET)
-    _changed.update(named)
-    for name, level in named.items():
+    _changed.update(level_of_logger)
+    for name, level in level_of_logger.items():
         logging.getLogger(name).setLevel(level)
     logger = logging.getLogger(ROOT)
     if not any(isinstance(handler, FallbackHandler) for handler in logger.handlers):

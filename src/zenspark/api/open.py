@@ -22,10 +22,10 @@ logger = logging.getLogger("zenspark.api")
 
 
 class SessionOpener:
-    """Opens a session: `finish` waits for the network, `abort` in another thread ends that.
+    """Opens a session: `finish` waits for the network, `abort` in another thread interrupts it.
 
-    What the session declares between `prepare` and `finish` is there before any other node: publishers that connect to
-    a recorder as soon as its port is open find its subscription, and none of their publications is lost.
+    Entities that the session declares between `prepare` and `finish` exist before any other node connects: publishers
+    that connect to a recorder as soon as its port is open find its subscription, and no publication is lost.
     """
 
     def __init__(self, config: Config | None, timestamp_callback: TimestampCallback | None) -> None:
@@ -36,7 +36,7 @@ class SessionOpener:
         self._connectivity = Connectivity(node, self._settings)
         self._runtime.connectors = self._connectivity.connectors
         self._lifecycle = SessionLifecycle(self._runtime, self._connectivity)
-        node.start(self._runtime, SessionObserver(self._runtime, self._connectivity.discovery, self._lifecycle.end))
+        node.start(self._runtime, SessionObserver(self._runtime, self._connectivity.autoconnector, self._lifecycle.end))
         self._session: Session | None = None
         if self._settings.adminspace.enabled:
             AdminSpace(self._runtime, self._settings)
@@ -67,7 +67,7 @@ class SessionOpener:
         return session
 
     def abort(self) -> None:
-        """Stop what was started so far."""
+        """Close the node, and its listeners and links so far."""
         self._lifecycle.end()
 
 

@@ -1,4 +1,4 @@
-"""The publisher that a session declares. Compiled: what a publication costs is mostly what `put` costs."""
+"""Publisher: publishes on one key of a session. Compiled, because `put` takes most of the time of a publication."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from zenspark.api.entities import MatchingEntity
 from zenspark.engine.matching_status import MatchingTracker
-from zenspark.engine.publisher import CachedPublisher, PublishSettings
+from zenspark.engine.publisher import PreencodedPublisher, PublishSettings
 from zenspark.engine.runtime import SessionRuntime
 from zenspark.key import KeyExpr
 from zenspark.router.face import DeclarationKind
@@ -31,43 +31,43 @@ class Publisher(MatchingEntity):
 
     _NAME = "publisher"
 
-    def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr, publishing: PublishSettings) -> None:
+    def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr, settings: PublishSettings) -> None:
         """Declare it.
 
         Args:
             runtime: State of the session.
             key_expr: Key to publish on.
-            publishing: Encoding, QoS, reliability and destination of its samples.
+            settings: Encoding, QoS, reliability and destination of its samples.
         """
         super().__init__(
-            runtime, key_expr, MatchingTracker(runtime, DeclarationKind.SUBSCRIBER, key_expr, publishing.destination)
+            runtime, key_expr, MatchingTracker(runtime, DeclarationKind.SUBSCRIBER, key_expr, settings.destination)
         )
-        self._publishing = publishing
-        self._publication = CachedPublisher(runtime, key_expr, publishing, is_declared=True)
+        self._settings = settings
+        self._preencoded_publisher = PreencodedPublisher(runtime, key_expr, settings, is_declared=True)
 
     @property
     def encoding(self) -> Encoding:
         """The encoding of payloads that are put without one."""
         self._check()
-        return Encoding.from_wire(self._publishing.encoding)
+        return Encoding.from_wire(self._settings.encoding)
 
     @property
     def congestion_control(self) -> CongestionControl:
-        """What happens to its samples when a link is full."""
+        """Whether its samples are dropped or wait for space when a link is full."""
         self._check()
-        return CongestionControl.from_wire(self._publishing.qos.congestion)
+        return CongestionControl.from_wire(self._settings.qos.congestion)
 
     @property
     def priority(self) -> Priority:
         """The priority of its samples."""
         self._check()
-        return Priority.from_wire(self._publishing.qos.priority)
+        return Priority.from_wire(self._settings.qos.priority)
 
     @property
     def reliability(self) -> Reliability:
         """Whether its samples are sent on a reliable or a best-effort channel."""
         self._check()
-        return Reliability.RELIABLE if self._publishing.reliable else Reliability.BEST_EFFORT
+        return Reliability.RELIABLE if self._settings.reliable else Reliability.BEST_EFFORT
 
     def put(
         self,
@@ -99,7 +99,7 @@ class Publisher(MatchingEntity):
         """
         if not self._is_live:
             self._check()
-        self._publication.put(payload, encoding, attachment, timestamp, timestamp_instrumentation, source_info)
+        self._preencoded_publisher.put(payload, encoding, attachment, timestamp, timestamp_instrumentation, source_info)
 
     def put_batch(self, batch: BatchOrTable) -> int:
         """Publish a value for each row of a record batch or table; not in eclipse-zenoh.
@@ -110,7 +110,7 @@ class Publisher(MatchingEntity):
             batch: A `pyarrow.RecordBatch` or `pyarrow.Table`.
 
         Returns:
-            How many rows were dropped because of congestion, counted once for each neighbour that did not get it.
+            The number of rows dropped because of congestion, once for each neighbour that did not receive the row.
 
         Raises:
             UsageError: The publisher was undeclared; or a column is unknown or of another type, or a row is not valid,
@@ -126,7 +126,7 @@ class Publisher(MatchingEntity):
         )
 
         self._check_open()
-        return BatchPublisher(self._runtime, self._publishing, self._key_expr).put(batch)
+        return BatchPublisher(self._runtime, self._settings, self._key_expr).put(batch)
 
     def delete(
         self,
@@ -150,4 +150,4 @@ class Publisher(MatchingEntity):
             TypeError: An argument has a wrong type.
         """
         self._check_open()
-        self._publication.delete(attachment, timestamp, timestamp_instrumentation, source_info)
+        self._preencoded_publisher.delete(attachment, timestamp, timestamp_instrumentation, source_info)

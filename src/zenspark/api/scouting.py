@@ -31,19 +31,19 @@ class Scout(Generic[H_co]):
         ...     hello = scout.recv(timeout=3)
     """
 
-    def __init__(self, scouter: Scouter, attached: BoundHandler) -> None:
+    def __init__(self, scouter: Scouter, bound: BoundHandler) -> None:
         """Start the search in a thread.
 
         Args:
             scouter: Socket that sends SCOUT and receives HELLO.
-            attached: The handler that nodes are delivered to.
+            bound: The handler that nodes are delivered to.
         """
         self._scouter = scouter
-        self._attached = attached
+        self._bound = bound
         self._stopped = threading.Event()
         search = (
             scouter,
-            attached,
+            bound,
             self._stopped,
         )  # not self: it must be possible to collect it, which ends the search
         threading.Thread(target=_search, args=search, name="zenspark-scout", daemon=True).start()
@@ -61,18 +61,18 @@ class Scout(Generic[H_co]):
         self.stop()
 
     def __del__(self) -> None:
-        if not self._attached.background:
+        if not self._bound.background:
             self.stop()
 
     @property
     def handler(self) -> H_co:
         """The channel that nodes are delivered to, the object that was given with a callback, or None."""
-        return self._attached.handler  # type: ignore[return-value]
+        return self._bound.handler  # type: ignore[return-value]
 
     def _channel(self) -> Handler[Hello]:
-        if not isinstance(self._attached.handler, Handler):
+        if not isinstance(self._bound.handler, Handler):
             raise NoChannelError("scout")
-        return self._attached.handler
+        return self._bound.handler
 
     def recv(self: Scout[Handler[Hello]], timeout: float | None = None) -> Hello:
         """Return the next node, and wait for it if there is none yet.
@@ -107,10 +107,10 @@ class Scout(Generic[H_co]):
         return self._channel()
 
 
-def _search(scouter: Scouter, attached: BoundHandler, stopped: threading.Event) -> None:
+def _search(scouter: Scouter, bound: BoundHandler, stopped: threading.Event) -> None:
     while not stopped.is_set():
-        attached.sink.push_many([Hello.from_wire(hello) for hello in scouter.wait(SCOUT_WAIT_SECONDS)])
-    attached.sink.close()
+        bound.sink.push_many([Hello.from_wire(hello) for hello in scouter.wait(SCOUT_WAIT_SECONDS)])
+    bound.sink.close()
 
 
 @overload
@@ -155,5 +155,5 @@ def scout(handler: object = None, what: WhatAmIMatcher | str | None = None, conf
     multicast = (config or Config()).settings().scouting.multicast
     roles = WhatAmIMatcher.of(what or "router|peer|client").to_wire()
     settings = ScoutingSettings(multicast.address, multicast.interface, multicast.ttl)
-    attached = bind_handler(handler, ThreadPerCallback(), lambda _: None)
-    return Scout(Scouter(settings, roles), attached)
+    bound = bind_handler(handler, ThreadPerCallback(), lambda _: None)
+    return Scout(Scouter(settings, roles), bound)

@@ -26,7 +26,7 @@ from zenspark.api.info import SessionInfo
 from zenspark.api.liveliness import Liveliness
 from zenspark.api.publisher import Publisher
 from zenspark.engine.matching_status import MatchingTracker
-from zenspark.engine.publisher import CachedPublisher
+from zenspark.engine.publisher import PreencodedPublisher
 from zenspark.engine.qos_overrides import QosOverrides
 from zenspark.engine.runtime import SessionRuntime
 from zenspark.errors import UsageError
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 H = TypeVar("H")
 
 MAX_CACHED_PUBLISHERS = 10_000
-"""How many keys `put` keeps a cached publisher for: without a limit, ever new keys would fill the memory."""
+"""Most keys for which `put` keeps a cached publisher: without a limit, ever new keys would fill the memory."""
 
 
 class Session:
@@ -93,12 +93,12 @@ class Session:
         self._end = end
         self._overrides = overrides
         self._entity_id = runtime.entities.next_id()
-        self._publications: dict[tuple[object, ...], CachedPublisher] = {}
+        self._cached_publishers: dict[tuple[object, ...], PreencodedPublisher] = {}
         self._info = SessionInfo(runtime)
         self._declared: set[str] = set()
         """The key expressions that were declared here: only these can be undeclared."""
 
-    # -- life
+    # -- lifecycle
 
     def __enter__(self) -> Self:
         return self
@@ -144,7 +144,7 @@ class Session:
         """Return the id of this node.
 
         Returns:
-            The id that other nodes know this node by: that of the configuration, or a random one.
+            The id by which other nodes identify this node: that of the configuration, or a random one.
         """
         return ZenohId.from_wire(self._runtime.node.identity.zid)
 
@@ -249,8 +249,8 @@ class Session:
             >>> session.put("demo/temperature", "21.5", encoding="text/plain")
         """
         settings = (key_expr, encoding, congestion_control, priority, express, allowed_destination)
-        publication = self._publications.get(settings) or self._publication(settings)
-        publication.put(payload, None, attachment, timestamp, timestamp_instrumentation, source_info)
+        publisher = self._cached_publishers.get(settings) or self._make_publisher(settings)
+        publisher.put(payload, None, attachment, timestamp, timestamp_instrumentation, source_info)
 
     def delete(
         self,
@@ -290,8 +290,8 @@ class Session:
         """
         self._runtime.check_open()
         settings = (key_expr, None, congestion_control, priority, express, allowed_destination)
-        publication = self._publications.get(settings) or self._publication(settings)
-        publication.delete(attachment, timestamp, timestamp_instrumentation, source_info)
+        publisher = self._cached_publishers.get(settings) or self._make_publisher(settings)
+        publisher.delete(attachment, timestamp, timestamp_instrumentation, source_info)
 
     def put_batch(
         self,
@@ -320,7 +320,7 @@ class Session:
                 default.
 
         Returns:
-            How many rows were dropped because of congestion, counted once for each neighbour that did not get it.
+            The number of rows dropped because of congestion, once for each neighbour that did not receive the row.
 
         Raises:
             SessionClosed: The session was closed.
@@ -336,21 +336,23 @@ class Session:
         )
 
         self._runtime.check_open()
-        publishing = make_publish_settings(encoding, congestion_control, priority, express, None, allowed_destination)
+        publish_settings = make_publish_settings(
+            encoding, congestion_control, priority, express, None, allowed_destination
+        )
         return BatchPublisher(
-            self._runtime, publishing, override=self._overrides.apply if self._overrides else None
+            self._runtime, publish_settings, override=self._overrides.apply if self._overrides else None
         ).put(batch)
 
-    def _publication(self, settings: tuple[Any, ...]) -> CachedPublisher:
+    def _make_publisher(self, settings: tuple[Any, ...]) -> PreencodedPublisher:
         """Make a publisher for these arguments of `put`, and cache it."""
         key_expr, encoding, congestion, priority, express, destination = settings
-        publishing = make_publish_settings(encoding, congestion, priority, express, None, destination)
-        if len(self._publications) >= MAX_CACHED_PUBLISHERS:
-            self._publications.clear()
+        publish_settings = make_publish_settings(encoding, congestion, priority, express, None, destination)
+        if len(self._cached_publishers) >= MAX_CACHED_PUBLISHERS:
+            self._cached_publishers.clear()
         key = self._runtime.validate_key(key_expr)
-        publication = CachedPublisher(self._runtime, key, self._overrides.apply(key, publishing))
-        self._publications[settings] = publication
-        return publication
+        publisher = PreencodedPublisher(self._runtime, key, self._overrides.apply(key, publish_settings))
+        self._cached_publishers[settings] = publisher
+        return publisher
 
     def declare_publisher(
         self,
@@ -364,7 +366,7 @@ class Session:
         allowed_destination: Locality | None = None,
         timestamping: bool | None = None,
     ) -> Publisher:
-        """Declare a publisher for one key; it sends faster than `put`, and knows whether there are subscribers.
+        """Declare a publisher for one key; it sends faster than `put`, and reports whether subscribers match.
 
         Args:
             key_expr: Key to publish on.
@@ -395,13 +397,13 @@ class Session:
         """
         self._runtime.check_open()
         self._runtime.wait_for_links()
-        publishing = make_publish_settings(
+        publish_settings = make_publish_settings(
             encoding, congestion_control, priority, express, reliability, allowed_destination
         )
         if timestamping is not None:
-            publishing = msgspec.structs.replace(publishing, add_timestamps=to_bool(timestamping))
+            publish_settings = msgspec.structs.replace(publish_settings, add_timestamps=to_bool(timestamping))
         key = self._runtime.validate_key(key_expr)
-        return Publisher(self._runtime, key, self._overrides.apply(key, publishing))
+        return Publisher(self._runtime, key, self._overrides.apply(key, publish_settings))
 
     # -- receive
 
@@ -670,7 +672,7 @@ class Session:
         allowed_destination: Locality | None = None,
         budget: int | None = None,
     ) -> Querier:
-        """Declare a querier for one key expression: faster than `get`, and it knows whether there are queryables.
+        """Declare a querier for one key expression: faster than `get`, and it reports whether queryables match.
 
         Args:
             key_expr: Keys to query.

@@ -72,10 +72,10 @@ class Config:
             raise ConfigError("", "a file .json5, .json, .yaml or .yml", str(file))
         try:
             with file.open(encoding="utf-8") as opened:
-                text = opened.read(MAX_TEXT_CHARACTERS + 1)  # one more is too many, and is refused
+                text = opened.read(MAX_TEXT_CHARACTERS + 1)  # one more is too many, and is rejected
         except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else error
-            raise ConfigError("", "a file that can be read", f"{file}: {why}") from error
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise ConfigError("", "a file that can be read", f"{file}: {reason}") from error
         return cls._of(_parse_yaml(text) if file.suffix in (".yaml", ".yml") else _parse_json5(text, ""))
 
     @classmethod
@@ -148,9 +148,9 @@ class Config:
         if (login.user is None) != (login.password is None):
             missing = "user" if login.user is None else "password"
             raise ConfigError(f"transport/auth/usrpwd/{missing}", "a text, as the other one is set", "null")
-        vain = list(unused_keys(Settings, self._document))
-        if vain:
-            logger.warning("configuration keys that zenspark does not use: %s", ", ".join(vain))
+        unused = list(unused_keys(Settings, self._document))
+        if unused:
+            logger.warning("configuration keys that zenspark does not use: %s", ", ".join(unused))
         return settings
 
     def __str__(self) -> str:
@@ -164,12 +164,12 @@ class Config:
 
 
 def _set_value(document: Document, names: list[str], value: Json) -> Document:
-    """The document with one value changed; the old one stays as it was."""
-    name, *below = names
-    if not below:
+    """Return a copy of the document with one value changed."""
+    name, *rest = names
+    if not rest:
         return {**document, name: value}
     inner = document.get(name)
-    return {**document, name: _set_value(inner if isinstance(inner, dict) else {}, below, value)}
+    return {**document, name: _set_value(inner if isinstance(inner, dict) else {}, rest, value)}
 
 
 def _split_key(key: str) -> list[str]:

@@ -25,7 +25,7 @@ HTTP = "http"
 
 
 def make_interceptor_config(settings: Settings) -> InterceptorConfig | None:
-    """The interceptors of a node; None if there are none."""
+    """Make the interceptors of a node; None if there are none."""
     _check_ids("downsampling", settings.downsampling)
     _check_ids("low_pass_filter", settings.low_pass_filter)
     _check_ids("qos/network", settings.qos.network)
@@ -76,7 +76,7 @@ def _make_access(control: AccessControlSettings) -> AccessRules | None:
     if empty:
         default = control.default_permission
         logger.warning(
-            "access_control has no %s: the default, %s, counts for everything", " and no ".join(empty), default
+            "access_control has no %s: default_permission %s applies to everything", " and no ".join(empty), default
         )
         return AccessRules(default)
     return _validate_access_control(control)
@@ -84,8 +84,8 @@ def _make_access(control: AccessControlSettings) -> AccessRules | None:
 
 def _validate_access_control(control: AccessControlSettings) -> AccessRules:
     rules, subjects, policies = control.rules or (), control.subjects or (), control.policies or ()
-    _check_ids("access_control/rules", rules, is_needed=True)
-    _check_ids("access_control/subjects", subjects, is_needed=True)
+    _check_ids("access_control/rules", rules, is_required=True)
+    _check_ids("access_control/subjects", subjects, is_required=True)
     _check_ids("access_control/policies", policies)
     for number, subject in enumerate(subjects):
         _check_subject(f"access_control/subjects/{number}", subject)
@@ -96,18 +96,18 @@ def _validate_access_control(control: AccessControlSettings) -> AccessRules:
     return AccessRules(control.default_permission, rules, subjects, policies)
 
 
-class _Named(Protocol):
+class _HasId(Protocol):
     @property
     def id(self) -> str | None: ...
 
 
-def _check_ids(place: str, items: Sequence[_Named], is_needed: bool = False) -> None:
+def _check_ids(place: str, items: Sequence[_HasId], is_required: bool = False) -> None:
     """Reject duplicate ids, and empty ones where an id is required."""
     known: set[str] = set()
     for number, item in enumerate(items):
         if item.id is None:
             continue
-        if is_needed and not item.id.strip():
+        if is_required and not item.id.strip():
             raise ConfigError(f"{place}/{number}/id", "an id that is not empty", json.dumps(item.id))
         if item.id in known:
             raise ConfigError(f"{place}/{number}/id", "an id that no other has", json.dumps(item.id))

@@ -1,7 +1,7 @@
-"""JSON5 to values, in time that grows with the length of the text, with the place of every mistake.
+"""JSON5 parser: takes time in proportion to the length of the text; errors have line and column.
 
-Beyond the specification (spec.json5.org): a name that is there twice in an object is an error, as zenohd has it; so are
-half of a surrogate pair and a number that no float can hold, and nesting beyond `MAX_DEPTH`.
+Beyond the specification (spec.json5.org) these are errors: a duplicate name in an object, as in zenohd, half of a
+surrogate pair, a number that no float can represent, and nesting beyond `MAX_DEPTH`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from zenspark.config.documents import MAX_DEPTH, check_length, error_at
 from zenspark.config.schema import Json
 
 MAX_NUMBER_CHARACTERS = 400
-"""Digits of a number: Python takes quadratic time for long ones. The largest float has 309."""
+"""Most characters of a number: Python takes quadratic time for long ones. The largest float has 309 digits."""
 
 _LINE_ENDS = "\n\r\u2028\u2029"
 _SPACE = re.compile(
@@ -39,39 +39,39 @@ T = TypeVar("T")
 
 
 def parse(text: str) -> Json:
-    """The value of a JSON5 text; DocumentError if it is none."""
+    """Parse a JSON5 text; DocumentError if it is not valid."""
     check_length(text)
-    return _Parser(text).whole()
+    return _Parser(text).parse_document()
 
 
 class _Parser:
-    """A text, and how far it has been read."""
+    """A text, and the position up to which it was parsed."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
         self._depth = 0
 
-    def whole(self) -> Json:
+    def parse_document(self) -> Json:
         value = self._value()
-        if self._next():
-            self._refuse("the end")
+        if self._peek():
+            self._fail("the end")
         return value
 
-    def _next(self) -> str:
-        """The next character that counts, which is not passed yet; empty at the end."""
+    def _peek(self) -> str:
+        """Skip white space and comments, and return the next character without consuming it; empty at the end."""
         space = _SPACE.match(self._text, self._at)
-        assert space is not None, "it matches nothing as well"
+        assert space is not None, "it also matches an empty text"
         self._at = space.end()
         return self._text[self._at : self._at + 1]
 
-    def _refuse(self, expected: str, at: int | None = None) -> NoReturn:
+    def _fail(self, expected: str, at: int | None = None) -> NoReturn:
         place = self._at if at is None else at
         character = self._text[place : place + 1]
         raise error_at(self._text, place, f"expected {expected}, found {repr(character) if character else 'the end'}")
 
     def _value(self) -> Json:
-        first = self._next()
+        first = self._peek()
         if first == "{":
             return self._read_nested(self._object)
         if first == "[":
@@ -82,7 +82,7 @@ class _Parser:
             return self._number(number)
         word = _NAME.match(self._text, self._at)
         if word is None or word[0] not in _WORDS:
-            self._refuse("a value")
+            self._fail("a value")
         self._at = word.end()
         return _WORDS[word[0]]
 
@@ -97,63 +97,63 @@ class _Parser:
 
     def _object(self) -> dict[str, Json]:
         members: dict[str, Json] = {}
-        while (first := self._next()) != "}":
+        while (first := self._peek()) != "}":
             start = self._at
             name = self._string(first) if first in ('"', "'") else self._name()
             if name in members:
                 raise error_at(self._text, start, f"the name {name!r} a second time")
-            if self._next() != ":":
-                self._refuse("a colon")
+            if self._peek() != ":":
+                self._fail("a colon")
             self._at += 1
             members[name] = self._value()
-            if not self._goes_on("}"):
+            if not self._skip_comma("}"):
                 break
         self._at += 1
         return members
 
     def _list(self) -> list[Json]:
         items: list[Json] = []
-        while self._next() != "]":
+        while self._peek() != "]":
             items.append(self._value())
-            if not self._goes_on("]"):
+            if not self._skip_comma("]"):
                 break
         self._at += 1
         return items
 
-    def _goes_on(self, end: str) -> bool:
-        """Whether a comma follows, and so perhaps another item."""
-        first = self._next()
+    def _skip_comma(self, end: str) -> bool:
+        """Consume a comma, if one follows, and return whether it did: another item may come."""
+        first = self._peek()
         if first == ",":
             self._at += 1
             return True
         if first != end:
-            self._refuse(f"a comma or {end}")
+            self._fail(f"a comma or {end}")
         return False
 
     def _name(self) -> str:
-        """A name without quotes."""
+        """Parse a name without quotes."""
         match = _NAME.match(self._text, self._at)
         if match is None:
-            self._refuse("a name")
+            self._fail("a name")
         name = re.sub(r"\\u(....)", lambda escape: chr(int(escape[1], 16)), match[0])
         if not re.sub("[$\u200c\u200d]", "_", name).isidentifier():
-            self._refuse("a name")
+            self._fail("a name")
         self._at = match.end()
         return name
 
-    def _number(self, found: re.Match[str]) -> int | float:
-        text = found[0]
+    def _number(self, match: re.Match[str]) -> int | float:
+        text = match[0]
         if len(text) > MAX_NUMBER_CHARACTERS:
             raise error_at(self._text, self._at, f"a number of more than {MAX_NUMBER_CHARACTERS} characters")
-        if found["hex"]:
+        if match["hex"]:
             value: int | float = int(text, 16)
-        elif found["special"] or found["point"] or found["bare"] or found["exponent"]:
+        elif match["special"] or match["point"] or match["bare"] or match["exponent"]:
             value = float(text)
-            if math.isinf(value) and not found["special"]:
+            if math.isinf(value) and not match["special"]:
                 raise error_at(self._text, self._at, "a number that is too large")
         else:
             value = int(text)
-        self._at = found.end()
+        self._at = match.end()
         return value
 
     # -- strings
@@ -163,7 +163,7 @@ class _Parser:
         plain, pieces = _PLAIN[quote], []
         while True:
             run = plain.match(self._text, self._at)
-            assert run is not None, "it matches nothing as well"
+            assert run is not None, "it also matches an empty text"
             pieces.append(run[0])
             self._at = run.end()
             stop = self._text[self._at : self._at + 1]
@@ -171,16 +171,16 @@ class _Parser:
                 self._at += 1
                 return "".join(pieces)
             if stop != "\\":
-                self._refuse(f"the end of a string, {quote}")
+                self._fail(f"the end of a string, {quote}")
             self._at += 1
             pieces.append(self._escape())
 
     def _escape(self) -> str:
-        """What follows a backslash means."""
+        """Parse the escape sequence after a backslash."""
         letter = self._text[self._at : self._at + 1]
         following = self._text[self._at + 1 : self._at + 2]
         if not letter or letter in "123456789" or (letter == "0" and following.isdecimal()):
-            self._refuse("an escape sequence")
+            self._fail("an escape sequence")
         self._at += 1
         if letter == "u":
             return self._unicode()
@@ -205,6 +205,6 @@ class _Parser:
     def _hexadecimal(self, digits: int) -> int:
         match = _HEX.match(self._text, self._at, self._at + digits)
         if match is None or len(match[0]) < digits:
-            self._refuse(f"{digits} hexadecimal digits", self._at)
+            self._fail(f"{digits} hexadecimal digits", self._at)
         self._at = match.end()
         return int(match[0], 16)

@@ -19,12 +19,12 @@ Count = Annotated[int, Meta(ge=1, description="a number from 1 on")]
 Bytes = Annotated[int, Meta(ge=1024, description="a number of bytes, at least 1024")]
 
 _KEY = KeyLimits()
-_CALLERS = InboundLimits()
+_INBOUND = InboundLimits()
 _ROUTER = RouterLimits()
 
 
 class KeySettings(Section, frozen=True):
-    """How large a key expression may be, from a neighbour or from this session."""
+    """Largest key expressions, of a neighbour or of this session."""
 
     bytes: Annotated[int, Meta(ge=64, le=0xFFFF, description="a number of bytes from 64 to 65535")] = _KEY.bytes
     chunks: Count = _KEY.chunks
@@ -32,7 +32,7 @@ class KeySettings(Section, frozen=True):
 
 
 class SessionSettings(Section, frozen=True):
-    """How many declarations, interests, key ids and pending queries one neighbour may have."""
+    """Most declarations, interests, key ids and pending queries of one neighbour."""
 
     declarations: Count = _ROUTER.declarations
     network_declarations: Count = _ROUTER.network_declarations
@@ -48,8 +48,8 @@ class SessionSettings(Section, frozen=True):
 class AddressSettings(Section, frozen=True):
     """Connections of one IPv4 address, or one IPv6 network of 64 bits; loopback has no such limit."""
 
-    pending: Count = _CALLERS.pending_per_address
-    sessions: Count = _CALLERS.sessions_per_address
+    pending: Count = _INBOUND.pending_per_address
+    sessions: Count = _INBOUND.sessions_per_address
 
 
 class ReassemblySettings(Section, frozen=True):
@@ -61,11 +61,11 @@ class ReassemblySettings(Section, frozen=True):
     """Twice transport/link/rx/max_message_size if it is not set."""
 
     def session(self, max_message_size: int) -> int:
-        """Bytes for one neighbour."""
+        """Return the bytes for one neighbour."""
         return max_message_size if self.session_bytes is None else self.session_bytes
 
     def total(self, max_message_size: int) -> int:
-        """Bytes for all neighbours."""
+        """Return the bytes for all neighbours."""
         return MAX_LARGEST_MESSAGES * max_message_size if self.total_bytes is None else self.total_bytes
 
 
@@ -86,8 +86,8 @@ class LimitSettings(Section, frozen=True):
     reassembly: ReassemblySettings = ReassemblySettings()
     network: NetworkSettings = NetworkSettings()
 
-    def for_callers(self, pending: int, sessions: int) -> InboundLimits:
-        """Return the limits of the node; the totals are zenohd's own keys."""
+    def for_inbound(self, pending: int, sessions: int) -> InboundLimits:
+        """Return the limits of inbound connections; their totals are keys of zenohd."""
         return InboundLimits(pending, self.address.pending, sessions, self.address.sessions)
 
     def for_router(self) -> RouterLimits:

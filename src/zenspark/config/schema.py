@@ -1,7 +1,7 @@
 """The schema language of the configuration, and the operations on documents of a schema.
 
-A `Section` is a struct whose fields are keys: type and default are those of the field, and `Key` has what neither can
-express. A document is a nested dictionary, as JSON has it, with only the keys that were set. Documents are validated
+A `Section` is a struct whose fields are keys: type and default are those of the field, and `Key` has the other
+attributes. A document is a nested dictionary, as JSON has it, with only the keys that were set. Documents are validated
 (`validate_document`), completed with defaults (`with_defaults`) and resolved for a mode (`resolve`); `unused_keys`
 lists the keys that have no effect, and `reject_missing_protection` raises for those of them that enable protection.
 """
@@ -24,10 +24,10 @@ from zenspark.key import KeyExpr
 Mode: TypeAlias = Literal["router", "peer", "client"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 Json: TypeAlias = Any
-"""Anything that JSON has."""
+"""Any JSON value."""
 Document: TypeAlias = dict[str, Json]
 Hint: TypeAlias = Any
-"""A type, or what stands for one in an annotation."""
+"""A type, or an annotation such as `list[int]`."""
 
 # The error messages of msgspec: the path of the error, and errors about field names.
 _STEP = re.compile(r"\[(\d+)\]|\.(\w+)")
@@ -69,7 +69,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     protects: bool = False
     """Whether it enables a protection: if zenspark does not use it, setting it is an error and not only a warning."""
     as_if: Any = None
-    """The value that zenspark behaves like without using the key, if that is not the default."""
+    """The value in effect although zenspark does not use the key; None for the default."""
     check: Callable[[Any], bool] | None = None
     """Returns whether a value of the right type is valid; the description of the type should name the invalid ones."""
 
@@ -174,7 +174,7 @@ def _make_error(field: ConfigField, value: Json, path: str, error: str = "") -> 
     """Make the error for an invalid value, with the path inside of it."""
     hint, start = field.type, path
     what, _, place = error.partition(" - at `$")
-    for index, name in _STEP.findall(place.partition("[...]")[0]):  # which is in an object of any names
+    for index, name in _STEP.findall(place.partition("[...]")[0]):  # `[...]` is in an object with arbitrary names
         hint, step = _nested_hint(hint, name), int(index) if index else name
         value, path = value[step], f"{path}/{step}"
     if found := _UNKNOWN.search(what):
@@ -259,23 +259,23 @@ def _ignored_keys(
     for name, value in document.items():
         field = fields[name]
         inner = f"{path}/{name}" if path else name
-        counts = used and field.key.used
+        is_used = used and field.key.used
         if value is None:
             continue  # the same as not set
         if field.section is not None:
-            yield from _ignored_keys(field.section, value, inner, counts)
-        elif not counts and value != (field.shown_default() if field.key.as_if is None else field.key.as_if):
+            yield from _ignored_keys(field.section, value, inner, is_used)
+        elif not is_used and value != (field.shown_default() if field.key.as_if is None else field.key.as_if):
             yield inner, field
 
 
 def leaf_keys(section: type[Section], path: str = "", used: bool = True) -> Iterator[tuple[str, ConfigField, bool]]:
     """Yield every key that is no section: its path, and whether zenspark uses it."""
     for name, field in fields_of(section).items():
-        inner, counts = f"{path}/{name}" if path else name, used and field.key.used
+        inner, is_used = f"{path}/{name}" if path else name, used and field.key.used
         if field.section is None:
-            yield inner, field, counts
+            yield inner, field, is_used
         else:
-            yield from leaf_keys(field.section, inner, counts)
+            yield from leaf_keys(field.section, inner, is_used)
 
 
 def _is_per_mode(value: Json) -> bool:

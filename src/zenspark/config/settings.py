@@ -75,7 +75,7 @@ class EndpointGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StrategyByTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which of two nodes opens the link, by the role of the other one."""
+    """Decides which of two nodes opens the link, by the role of the other one."""
 
     to_router: Strategy = "always"
     to_peer: Strategy = "always"
@@ -198,7 +198,7 @@ class TimestampingSettings(Section, frozen=True):
     drop_future_timestamp: Annotated[bool, UNSET] = False
     """Whether samples stamped too far in the future are dropped instead of stamped anew."""
     extension: Annotated[bool, Key(hidden=True)] = False
-    """Ours: whether PUSH repeats the timestamp of what this session publishes in its Timestamp extension (0x2)."""
+    """Ours: whether PUSH repeats the timestamp of a sample of this session in its Timestamp extension (0x2)."""
 
 
 class LinkStateSettings(Section, frozen=True):
@@ -252,7 +252,7 @@ KEY_EXPRS = Key(check=lambda keys: all(_is_key(key) for key in keys))
 
 
 class AggregationSettings(Section, frozen=True):
-    """Declaring one key for many."""
+    """Key expressions that are declared in place of many keys they include."""
 
     subscribers: Annotated[tuple[AnyKey, ...], KEY_EXPRS] = ()
     publishers: Annotated[tuple[AnyKey, ...], KEY_EXPRS] = ()
@@ -289,7 +289,7 @@ class QosSettings(Section, frozen=True):
 
 
 class Permissions(Section, frozen=True):
-    """What other nodes may do in the admin space."""
+    """Permissions of other nodes in the admin space."""
 
     read: bool = True
     write: bool = False

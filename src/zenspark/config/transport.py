@@ -47,7 +47,7 @@ class MulticastTransportSettings(Section, frozen=True):
 
 
 class QueueSizeSettings(Section, frozen=True):
-    """How many batches may be queued at each priority."""
+    """Most batches that may be queued at each priority."""
 
     control: Annotated[Batches, UNUSED] = 2
     real_time: Annotated[Batches, UNUSED] = 2
@@ -88,7 +88,7 @@ class BatchingSettings(Section, frozen=True):
 
 
 class AllocationSettings(Section, frozen=True):
-    """When the memory of the queues is allocated."""
+    """Time at which the memory of the queues is allocated."""
 
     mode: Annotated[Literal["init", "lazy"], UNUSED] = "lazy"
 

@@ -1,7 +1,7 @@
-"""YAML to values, within the limits of a configuration: aliases must not make a text much larger than it is.
+"""YAML parser for configurations: it limits depth, and the number of values that aliases expand to.
 
-Before anything is built the text is walked through once: depth is counted, and every alias as often as large as what it
-stands for. Plain values only are built, no objects; a name that is there twice is an error, as zenohd has it.
+Before any value is built, the events of the text are counted: depth, and every alias with the size of its anchor. Only
+plain values are built, no objects; a duplicate name is an error, as in zenohd.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from zenspark.config.documents import MAX_DEPTH, DocumentError, check_length
 from zenspark.config.schema import Json
 
 MAX_YAML_VALUES = 1_000_000
-"""Values in a text, those behind aliases counted each time: a few hundred bytes of aliases can stand for billions."""
+"""Most values in a text, those of aliases counted each time: a few hundred bytes of aliases can expand to billions."""
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The loader of libyaml, ten times as fast, where PyYAML was built with it."""
 
 
 class _Loader(_Base):  # type: ignore[misc]  # chosen at run time
-    """Refuses names that are there twice, or that are no text."""
+    """Rejects duplicate names, and names that are no text."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
@@ -38,10 +38,10 @@ class _Loader(_Base):  # type: ignore[misc]  # chosen at run time
 
 
 def parse(text: str) -> Json:
-    """The value of a YAML text; DocumentError if it is none."""
+    """Parse a YAML text; DocumentError if it is not valid."""
     check_length(text)
     try:
-        _EventCounter().over(text)
+        _EventCounter().count_events(text)
         return yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:
         raise _error(error.problem_mark or error.context_mark, error.problem or "not YAML") from error
@@ -50,42 +50,42 @@ def parse(text: str) -> Json:
 
 
 class _EventCounter:
-    """Counts what a text stands for, without building it."""
+    """Counts the values of a text, with aliases expanded, without building them."""
 
     def __init__(self) -> None:
         self._sizes: dict[str, int] = {}
-        """How many values each anchor stands for."""
+        """Number of values that each anchor expands to."""
         self._open: list[tuple[str | None, int]] = []
-        """The collections around the present place: their anchors, and how many values there were before each."""
+        """The enclosing collections: anchor of each, and number of values before it."""
         self._nodes = 0
 
-    def over(self, text: str) -> None:
+    def count_events(self, text: str) -> None:
         for event in yaml.parse(text, _Loader):
             if isinstance(event, yaml.CollectionStartEvent):
                 self._enter(event)
             elif isinstance(event, yaml.CollectionEndEvent):
                 anchor, before = self._open.pop()
-                self._name(anchor, self._nodes - before)
+                self._set_anchor_size(anchor, self._nodes - before)
             elif isinstance(event, yaml.ScalarEvent):
-                self._count(1, event)
-                self._name(event.anchor, 1)
+                self._add(1, event)
+                self._set_anchor_size(event.anchor, 1)
             elif isinstance(event, yaml.AliasEvent):
-                self._count(self._sizes.get(event.anchor or "", 1), event)
+                self._add(self._sizes.get(event.anchor or "", 1), event)
                 if any(anchor == event.anchor for anchor, _ in self._open):
                     raise _error(event.start_mark, f"the alias {event.anchor} inside what it stands for")
 
     def _enter(self, event: yaml.CollectionStartEvent) -> None:
         self._open.append((event.anchor, self._nodes))
-        self._count(1, event)
+        self._add(1, event)
         if len(self._open) > MAX_DEPTH:
             raise _error(event.start_mark, f"more than {MAX_DEPTH} objects and lists inside each other")
 
-    def _count(self, nodes: int, event: yaml.Event) -> None:
+    def _add(self, nodes: int, event: yaml.Event) -> None:
         self._nodes += nodes
         if self._nodes > MAX_YAML_VALUES:
             raise _error(event.start_mark, f"more than {MAX_YAML_VALUES} values, with aliases counted each time")
 
-    def _name(self, anchor: str | None, size: int) -> None:
+    def _set_anchor_size(self, anchor: str | None, size: int) -> None:
         if anchor is not None:
             self._sizes[anchor] = size
 

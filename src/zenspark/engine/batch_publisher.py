@@ -66,7 +66,7 @@ class BatchPublisher:
         self._override = override
 
     def put(self, batches: BatchOrTable) -> int:
-        """Publish every row; returns how many sends to a neighbour were dropped because of congestion."""
+        """Publish every row; returns the number of sends to a neighbour that were dropped because of congestion."""
         if not isinstance(batches, pa.RecordBatch | pa.Table):
             raise TypeError(f"expected a pyarrow.RecordBatch or Table, found {type(batches).__name__!r}")
         record_batches = batches.to_batches() if isinstance(batches, pa.Table) else [batches]
@@ -173,7 +173,7 @@ class BatchPublisher:
         """Deliver rows to the subscribers of this session, as samples, and wait for those that were full at any row."""
         subscriptions = self._runtime.subscriptions
         with self._runtime.lock:
-            if not any(subscriptions.route(key, True) for key in keys):
+            if not any(subscriptions.matching(key, True) for key in keys):
                 return
         full: dict[DeliverySink[Sample], None] = {}
         for samples in self._sample_slices(run, keys):

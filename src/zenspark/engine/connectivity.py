@@ -3,12 +3,11 @@
 It waits for what zenohd waits for. A client needs a session: with an endpoint of its list, or with a node that replies
 to its SCOUT. A peer or router returns without one, and retries in the background; it only waits up to `scouting/delay`
 for the endpoints to connect to, so that a publication right after `open` reaches them, and for their initial
-declarations, so that a query right after `open` is answered.
+declarations, so that a query right after `open` gets replies.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 
 import msgspec
@@ -23,16 +22,14 @@ from zenspark.config.settings import (
     StrategyByTarget,
 )
 from zenspark.errors import LinkError, UsageError, ZError
+from zenspark.net.backoff import RETRY_FOREVER, RetryPolicy
 from zenspark.net.links.endpoint import TLS_OPTIONS, Endpoint
-from zenspark.net.node.autoconnect import AutoconnectPolicy, Discovery
-from zenspark.net.node.backoff import RETRY_FOREVER, RetryPolicy
+from zenspark.net.node.autoconnect import Autoconnector, AutoconnectPolicy
 from zenspark.net.node.connector import Connector
 from zenspark.net.node.listener_retry import ListenerRetry
 from zenspark.net.node.node import Node
 from zenspark.net.node.scouting import ScoutingSettings
 from zenspark.wire.values import Roles, WhatAmI
-
-logger = logging.getLogger("zenspark.api")
 
 HANDSHAKE_GRACE_SECONDS = 2.0
 """Extra seconds for nodes that accepted the link to finish handshake and initial declarations: they may be busy."""
@@ -51,8 +48,8 @@ class Connectivity:
         self._is_bound = False
         self._is_started = False
         self.connectors: list[Connector] = []
-        """The connectors, one for each connection that the configuration asks for."""
-        self.discovery = Discovery(node, self._endpoint, self._is_client)
+        """The connectors, one for each configured connection."""
+        self.autoconnector = Autoconnector(node, self._endpoint, self._is_client)
 
     def prepare(self) -> None:
         """Bind the listeners, which accept nothing before `start`; a client, which no node connects to, starts.
@@ -93,7 +90,7 @@ class Connectivity:
 
     def close(self) -> None:
         """Stop scouting and replying to SCOUT, after the node is closed."""
-        self.discovery.close()
+        self.autoconnector.close()
 
     # -- endpoints
 
@@ -112,26 +109,28 @@ class Connectivity:
 
     def _listen(self) -> None:
         for text in self._settings.listen.endpoints:
-            binder = ListenerRetry(self._node, self._endpoint(text), _retry_policy(self._settings.listen))
-            if binder.policy.exit_on_failure or binder.policy.timeout_ms == 0:
-                self._bind(binder)
+            listener_retry = ListenerRetry(self._node, self._endpoint(text), _retry_policy(self._settings.listen))
+            if listener_retry.policy.exit_on_failure or listener_retry.policy.timeout_ms == 0:
+                self._bind(listener_retry)
             else:
-                binder.start()
+                listener_retry.start()
 
-    def _bind(self, binder: ListenerRetry) -> None:
+    def _bind(self, listener_retry: ListenerRetry) -> None:
         """Listen, with the retries of its policy; raises LinkError if that fails and `exit_on_failure` is set."""
         try:
-            binder.run()
+            listener_retry.run()
         except LinkError as error:
-            if binder.policy.exit_on_failure:
+            if listener_retry.policy.exit_on_failure:
                 raise
-            logger.warning("listening failed, no further attempt: %s", error)
+            listener_retry.log_failure(error)
 
     # -- connecting
 
     def _connect_client(self) -> None:
         settings = self._settings
-        endpoints = [self._endpoint(text) for group in settings.connect.endpoints for text in _locators(group)]
+        endpoints = [
+            self._endpoint(text) for endpoint_group in settings.connect.endpoints for text in _locators(endpoint_group)
+        ]
         if endpoints:
             self._wait_for(self._connector(endpoints))
             return
@@ -142,8 +141,8 @@ class Connectivity:
 
     def _connect_others(self) -> None:
         settings = self._settings
-        for group in settings.connect.endpoints:
-            for endpoints in _alternatives(group):
+        for endpoint_group in settings.connect.endpoints:
+            for endpoints in _alternatives(endpoint_group):
                 connector = self._connector([self._endpoint(text) for text in endpoints])
                 if settings.connect.timeout_ms == 0 or connector.policy.exit_on_failure:
                     self._wait_for(connector)
@@ -160,7 +159,7 @@ class Connectivity:
         """Wait for the first scouted node, then for those whose HELLO follows within `SCOUT_SETTLE_SECONDS`."""
         if self._node.wait(lambda: bool(self._node.drivers), delay):
             self._node.wait(lambda: False, SCOUT_SETTLE_SECONDS)
-            self._node.wait(lambda: not self.discovery.is_connecting, delay)
+            self._node.wait(lambda: not self.autoconnector.is_connecting, delay)
 
     def _connector(self, endpoints: list[Endpoint]) -> Connector:
         for endpoint in endpoints:
@@ -183,14 +182,14 @@ class Connectivity:
     def _discover(self) -> None:
         multicast, gossip = self._settings.scouting.multicast, self._settings.scouting.gossip
         if gossip.enabled and not self._is_client:
-            self.discovery.gossip(_autoconnect_policy(gossip))
+            self.autoconnector.gossip(_autoconnect_policy(gossip))
         if not multicast.enabled:
             return
-        where = ScoutingSettings(multicast.address, multicast.interface, multicast.ttl)
+        scouting = ScoutingSettings(multicast.address, multicast.interface, multicast.ttl)
         if multicast.listen and not self._is_client:
-            self.discovery.respond(where)
+            self.autoconnector.respond(scouting)
         if not (self._is_client and self._settings.connect.endpoints):
-            self.discovery.scout(where, _autoconnect_policy(multicast))
+            self.autoconnector.scout(scouting, _autoconnect_policy(multicast))
 
 
 def _retry_policy(configured: ConnectSettings | ListenSettings) -> RetryPolicy:
@@ -212,26 +211,27 @@ def _autoconnect_policy(settings: MulticastScoutingSettings | GossipSettings) ->
     strategy = settings.autoconnect_strategy
     if not isinstance(strategy, StrategyByTarget):
         strategy = StrategyByTarget(strategy, strategy)
-    greater = [("router", strategy.to_router), ("peer", strategy.to_peer)]
+    strategies = [("router", strategy.to_router), ("peer", strategy.to_peer)]
     return AutoconnectPolicy(
-        parse_roles(settings.autoconnect), parse_roles(name for name, how in greater if how == "greater-zid")
+        parse_roles(settings.autoconnect),
+        parse_roles(role for role, role_strategy in strategies if role_strategy == "greater-zid"),
     )
 
 
-def _locators(group: str | EndpointGroup) -> tuple[str, ...]:
-    return group.locators if isinstance(group, EndpointGroup) else (group,)
+def _locators(endpoint_group: str | EndpointGroup) -> tuple[str, ...]:
+    return endpoint_group.locators if isinstance(endpoint_group, EndpointGroup) else (endpoint_group,)
 
 
-def _alternatives(group: str | EndpointGroup) -> list[tuple[str, ...]]:
-    """Return the groups of endpoints to connect to: one connection for each group."""
-    if isinstance(group, EndpointGroup) and group.strategy == "oneOf":
-        return [group.locators]
-    return [(locator,) for locator in _locators(group)]
+def _alternatives(endpoint_group: str | EndpointGroup) -> list[tuple[str, ...]]:
+    """Return the locators of each connection to make: alternatives, of which the first that can be reached is used."""
+    if isinstance(endpoint_group, EndpointGroup) and endpoint_group.strategy == "oneOf":
+        return [endpoint_group.locators]
+    return [(locator,) for locator in _locators(endpoint_group)]
 
 
-def _options(section: msgspec.Struct, known: frozenset[str]) -> dict[str, str]:
+def _options(section: msgspec.Struct, names: frozenset[str]) -> dict[str, str]:
     """Return the configured values of a section, as options of an endpoint."""
-    values = {name: value for name, value in msgspec.structs.asdict(section).items() if name in known}
+    values = {name: value for name, value in msgspec.structs.asdict(section).items() if name in names}
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in values.items()

@@ -51,7 +51,7 @@ class DirectRoute(msgspec.Struct, eq=False, frozen=True):
     """The targets of a query, valid as long as `version` is current."""
 
     version: tuple[int, int]
-    """Of the router's routes, and of the queryables of this session."""
+    """Versions of the router's routes and of the queryables of this session that the targets were found with."""
     targets: Sequence[DirectTarget]
 
 
@@ -69,7 +69,7 @@ class QueryRequest(msgspec.Struct, eq=False):
     any_key: bool
     destination: Locality = Locality.ANY
     budget: int = 0
-    """How many RESPONSEs the querier accepts; 0 for no limit."""
+    """RESPONSEs the querier accepts at most; 0 for no limit."""
     timestamp: wire.Timestamp | None = None
     stack: wire.TimestampStack | None = None
     route: DirectRoute | None = None
@@ -204,16 +204,16 @@ class DirectReplyHandle:
     ) -> None:
         qos = qos.for_patch(self._driver.patch)
         self._final_qos = self._final_qos.not_before(qos)
-        carried = self._qos.response_extension(qos)
+        extension = self._qos.response_extension(qos)
         put = _put_without_metadata(body)
         if put is not None:  # the timestamp of a value, if any, is in its body
-            template = self._direct.response_template(key, responder, carried, put.encoding)
+            template = self._direct.response_template(key, responder, extension, put.encoding)
             self._driver.send_encoded(template.response.with_id(self._request_id), put.payload, qos)
         else:
             response = messages.Response(
                 request_id=self._request_id,
                 wire_expr=wire.WireExpr(0, key),
-                qos=carried,
+                qos=extension,
                 timestamp=timestamp,
                 responder=responder,
                 body=body,
@@ -355,7 +355,7 @@ class DirectQueries:
             return True
         reply = self._make_reply(face, message, qos.of_response(message.qos))
         if reply is not None and not collector.add(reply):
-            self._backpressure.on_full(collector.sink, face, own_queries=1)
+            self._backpressure.on_full(collector.sink, face, sink_queries=1)
         return True
 
     def _make_reply(self, face: Face, response: messages.Response, qos: wire.QoS) -> Reply | None:

@@ -125,9 +125,9 @@ class LocalInterests:
     ) -> None:
         """Notify the interest a declaration is a reply to; without one, or with an aggregated one, all that match."""
         is_shared = kind is DeclarationKind.SUBSCRIBER and self._aggregation.is_used
-        replied = self._interests.get(interest_id) if interest_id is not None and not is_shared else None
-        if replied is not None:
-            interests = [replied]
+        requester = self._interests.get(interest_id) if interest_id is not None and not is_shared else None
+        if requester is not None:
+            interests = [requester]
         else:
             interests = [interest for interest in self._interests.values() if interest.is_future]
         for interest in interests:
@@ -139,8 +139,8 @@ class LocalInterests:
         key = str(key_expr)
         matches = includes if only_complete else intersects
         return any(
-            declared is kind and (declaration.complete or not only_complete) and matches(declaration.key, key)
-            for (declared, _), declaration in self._declarations.items()
+            declared_kind is kind and (declaration.complete or not only_complete) and matches(declaration.key, key)
+            for (declared_kind, _), declaration in self._declarations.items()
         )
 
 

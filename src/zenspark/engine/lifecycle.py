@@ -27,7 +27,7 @@ class SessionLifecycle:
         self._all.add(self)
 
     def end(self) -> None:
-        """Write what was published, send CLOSE, stop. A second caller waits for that, except the loop."""
+        """Write all published messages, send CLOSE, close the node. A second caller waits for that, except the loop."""
         in_loop = self._runtime.node.loop.is_loop_internal
         if not self._lock.acquire(blocking=not in_loop):
             return
@@ -54,7 +54,7 @@ class SessionLifecycle:
 
     @classmethod
     def end_all(cls) -> None:
-        """Close all sessions at exit: afterwards daemon threads stand still, and what they had to write is lost."""
+        """Close all sessions at exit: afterwards daemon threads do not run, and their unsent messages are lost."""
         for lifecycle in list(cls._all):
             lifecycle.end()
 

@@ -105,6 +105,6 @@ def has_match(
 
 def _has_local_match(runtime: SessionRuntime, kind: DeclarationKind, key: str, only_complete: bool) -> bool:
     if kind is DeclarationKind.SUBSCRIBER:
-        return bool(runtime.subscriptions.route(key, True))
+        return bool(runtime.subscriptions.matching(key, True))
     target = QueryTarget.ALL_COMPLETE if only_complete else QueryTarget.ALL
     return bool(runtime.queryables.matching(key, target, True))

@@ -1,4 +1,4 @@
-"""make_node(): a node with the limits, capabilities and routing policy that its configuration asks for."""
+"""make_node(): a node with the limits, capabilities and routing policy of its configuration."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def make_node(settings: Settings) -> Node:
     limits = NodeLimits(
         open_timeout=unicast.open_timeout / 1000,
         accept_timeout=unicast.accept_timeout / 1000,
-        inbound=settings.limits.for_callers(unicast.accept_pending, unicast.max_sessions),
+        inbound=settings.limits.for_inbound(unicast.accept_pending, unicast.max_sessions),
         message_size=settings.transport.link.rx.max_message_size,
         session_reassembly=settings.limits.reassembly.session(settings.transport.link.rx.max_message_size),
         total_reassembly=settings.limits.reassembly.total(settings.transport.link.rx.max_message_size),
@@ -52,17 +52,17 @@ def make_node(settings: Settings) -> Node:
         if scouting.enabled
         else None
     )
-    policy, rules, interception = (
+    policy, groups, interceptors = (
         _make_policy(settings, identity.zid),
         _make_group_settings(settings),
         make_interceptor_config(settings),
     )
-    return Node(identity, _make_capabilities(settings), limits, policy, gossip, rules, interception)
+    return Node(identity, _make_capabilities(settings), limits, policy, gossip, groups, interceptors)
 
 
 def _make_policy(settings: Settings, zid: wire.ZenohId) -> RouterPolicy:
     timestamping = settings.timestamping
-    stamping = TimestampPolicy(zid, HybridClock(), time.time_ns, timestamping.drop_future_timestamp)
+    timestamp_policy = TimestampPolicy(zid, HybridClock(), time.time_ns, timestamping.drop_future_timestamp)
     weights = settings.routing.router.linkstate.transport_weights
     return RouterPolicy(
         query_timeout=settings.queries_default_timeout / 1000,
@@ -73,7 +73,7 @@ def _make_policy(settings: Settings, zid: wire.ZenohId) -> RouterPolicy:
         relays=_relays(settings),
         weights={wire.ZenohId.parse(link_weight.dst_zid): link_weight.weight for link_weight in weights},
         first_sn=int(time.time()),
-        timestamping=stamping if timestamping.enabled else None,
+        timestamping=timestamp_policy if timestamping.enabled else None,
         routers=settings.routing.router.accept,
         limits=settings.limits.for_router(),
     )

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
-"""CachedPublisher: the send path of one key, to the subscribers of this session and to neighbours.
+"""PreencodedPublisher: the send path of one key, to the subscribers of this session and to neighbours.
 
 An encoded PUSH is a header and a payload. The header depends on the key, the settings and the neighbour only, so for
 puts without further fields it is encoded once and used until the routes change. The publishing thread appends to the
@@ -17,7 +17,7 @@ from zenspark.key import KeyExpr
 from zenspark.net.io.driver import LinkDriver
 from zenspark.router.face import Interceptor
 from zenspark.router.routing.routes import Routes
-from zenspark.transport.outbox import FULL, REFUSED, Outbox
+from zenspark.transport.outbox import APPEND_REFUSED, BATCH_FULL, Outbox
 from zenspark.types.arguments import require_type
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import InterceptionPoint, Locality
@@ -47,7 +47,7 @@ class PublishSettings(msgspec.Struct, frozen=True):
 
 
 @cython.cclass
-class CachedPublisher:
+class PreencodedPublisher:
     """Publishes on one key with one set of settings."""
 
     _runtime: SessionRuntime
@@ -56,8 +56,8 @@ class CachedPublisher:
     _is_declared: cython.bint
     _routes: Routes
     _subscriptions: Subscriptions
-    _seen_routes: object
-    _seen_subscriptions: object
+    _routes_version: object
+    _subscriptions_version: object
     _is_plain: cython.bint
     _priority: cython.int
     _reliable: cython.bint
@@ -74,7 +74,7 @@ class CachedPublisher:
         self._is_declared = is_declared
         self._routes = runtime.node.router.routes
         self._subscriptions = runtime.subscriptions
-        self._seen_routes = self._seen_subscriptions = None  # the versions for which the following is valid
+        self._routes_version = self._subscriptions_version = None  # the versions for which the following is valid
         self._is_plain = False  # no local subscriber, no interceptor, and no timestamp to add
         self._headers = []  # the encoded header for each target link
         self._priority = settings.qos.priority
@@ -94,7 +94,7 @@ class CachedPublisher:
         source: SourceInfo | None = None,
     ) -> None:
         """Publish a value."""
-        if self._routes.version != self._seen_routes or self._subscriptions.version != self._seen_subscriptions:
+        if self._routes.version != self._routes_version or self._subscriptions.version != self._subscriptions_version:
             self._refresh_routes()
         raw: bytes | memoryview = payload if type(payload) is bytes else as_buffer(payload)
         if (
@@ -141,8 +141,8 @@ class CachedPublisher:
         self._runtime.check_open()
         node, settings = self._runtime.node, self._settings
         with node.lock:
-            self._seen_routes, self._seen_subscriptions = self._routes.version, self._subscriptions.version
-            subscribers = self._subscriptions.route(str(self._key_expr), True)
+            self._routes_version, self._subscriptions_version = self._routes.version, self._subscriptions.version
+            subscribers = self._subscriptions.matching(str(self._key_expr), True)
             self._is_plain = not self._adds_timestamps and (settings.destination is Locality.REMOTE or not subscribers)
             headers = []
             targets = self._targets()
@@ -160,13 +160,13 @@ class CachedPublisher:
         result: cython.int
         for driver, outbox, header in self._headers:
             result = (
-                REFUSED
+                APPEND_REFUSED
                 if self._express
                 else outbox.try_append_lockfree(self._priority, self._reliable, header, payload)
             )
-            if result == FULL:
+            if result == BATCH_FULL:
                 driver.write_full_batches()
-            elif result == REFUSED:
+            elif result == APPEND_REFUSED:
                 driver.publish(header, payload, self._settings.qos, self._reliable)
 
     def _targets(self) -> list[tuple[LinkDriver, wire.WireExpr, Interceptor | None]]:
@@ -178,7 +178,7 @@ class CachedPublisher:
         if self._settings.destination is Locality.REMOTE:
             return False
         with self._runtime.lock:
-            return bool(self._subscriptions.route(str(self._key_expr), True))
+            return bool(self._subscriptions.matching(str(self._key_expr), True))
 
     def _send_general(self, body: Put | Del, instrumentation: TimestampInstrumentation | None) -> None:
         """Send any message: deliver it to local subscribers, then encode and send it for each target."""

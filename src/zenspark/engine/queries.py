@@ -109,8 +109,8 @@ class SessionQueries:
             with self._node.lock:
                 if self._backpressure.should_drop(collector.sink):
                     return
-                has_room = collector.add(make_reply(key, body, responder, qos or request.qos, stack, timestamp))
-            if not has_room:
+                has_capacity = collector.add(make_reply(key, body, responder, qos or request.qos, stack, timestamp))
+            if not has_capacity:
                 self._backpressure.wait([collector.sink])
 
         def finish() -> None:
@@ -151,7 +151,7 @@ class SessionQueries:
                 collector.finish(error)
 
     def receive_response(self, response: messages.Response, face: Face) -> None:
-        """Collect a reply that the router passed on; pauses the neighbour's link if the querier's sink is full."""
+        """Collect a reply that the router forwarded; pauses the neighbour's link if the querier's sink is full."""
         collector = self._collectors.get(response.request_id)
         if collector is None:
             return
@@ -159,10 +159,10 @@ class SessionQueries:
         qos = response.qos or wire.QoS.DEFAULT  # without one it is that of the query, which is the default
         reply = make_reply(key, response.body, response.responder, qos, response.ts_stack, response.timestamp)
         if not collector.add(reply):
-            self._backpressure.on_full(collector.sink, face, own_queries=1)
+            self._backpressure.on_full(collector.sink, face, sink_queries=1)
 
     def receive_final(self, request_id: int) -> None:
-        """Note that the router passes on no more replies to a query."""
+        """Note that the router forwards no more replies to a query."""
         collector = self._collectors.get(request_id)
         if collector is not None:
             collector.source_finished()

@@ -10,7 +10,7 @@ import msgspec
 from zenspark.engine.match_observers import MatchObservers
 from zenspark.engine.receive_backpressure import ReceiveBackpressure
 from zenspark.engine.session_sender import SessionSender
-from zenspark.engine.subscriptions import MAX_CACHED_ROUTES
+from zenspark.engine.subscriptions import MAX_CACHED_MATCHES
 from zenspark.engine.timestamping import Timestamper
 from zenspark.handlers.handler import DeliverySink
 from zenspark.key import KeyExpr
@@ -101,7 +101,7 @@ class LocalQueryables:
         query = (key, target, is_local)
         queryables = self._matches.get(query)
         if queryables is None:
-            if len(self._matches) >= MAX_CACHED_ROUTES:
+            if len(self._matches) >= MAX_CACHED_MATCHES:
                 self._matches.clear()
             queryables = self._matches[query] = self._find(key, target, is_local)
         return queryables
@@ -119,7 +119,7 @@ class LocalQueryables:
     # -- delivery
 
     def receive(self, request: messages.Request, face: Face) -> None:
-        """Deliver a query that the router passed on; replies go back through the router."""
+        """Deliver a query that the router forwarded; replies go back through the router."""
 
         def send_reply(
             key: str,
@@ -152,8 +152,8 @@ class LocalQueryables:
     def deliver_remote(self, handle: RequestHandle, face: Face) -> None:
         """Deliver a query of a neighbour; pauses its link if a queryable is full."""
         queryables = self.matching(str(handle.key_expr), handle.request.target, False)
-        for full in self.deliver(handle, queryables):
-            self._backpressure.on_full(full, face)
+        for sink in self.deliver(handle, queryables):
+            self._backpressure.on_full(sink, face)
 
     def deliver(self, handle: RequestHandle, queryables: list[LocalQueryable]) -> list[DeliverySink[Query]]:
         """Deliver a query to queryables; returns the sinks that are full."""

@@ -37,9 +37,9 @@ BoundedSink: TypeAlias = Channel | CallbackRunner
 STALL_TIMEOUT_SECONDS = 1.0
 """Seconds without any item consumed after which a full sink counts as stalled."""
 MAX_BACKLOG_FACTOR = 64
-"""How many times its capacity a sink may hold while its links are read on credit or it is stalled."""
+"""Maximum backlog of a sink, in multiples of its capacity, while its links are read on credit or it is stalled."""
 MAX_EXCESS_ITEMS = 1 << 14
-"""How many items beyond its capacity a sink may hold at most: a waiting query takes about 1 kB."""
+"""Maximum items of the backlog of a sink beyond its capacity: a waiting query takes about 1 kB."""
 READ_CREDIT_BYTES = 1 << 25
 """Bytes read at most from one link for a full sink."""
 RECHECK_SECONDS = 0.01
@@ -60,12 +60,12 @@ class ReceiveBackpressure:
 
     # -- receiving from neighbours
 
-    def on_full(self, sink: DeliverySink[Any], face: Face, own_queries: int = 0) -> None:
-        """Pause the link of a neighbour, or grant read credit; `own_queries` are those whose replies the sink gets."""
+    def on_full(self, sink: DeliverySink[Any], face: Face, sink_queries: int = 0) -> None:
+        """Pause the link of a neighbour, or grant read credit; `sink_queries` are those whose replies it gets."""
         driver = self._node.driver(face)
         if driver is None or not isinstance(sink, Channel | CallbackRunner):
             return
-        if self._credit_reasons > own_queries and self._grant_credit(sink, driver):
+        if self._credit_reasons > sink_queries and self._grant_credit(sink, driver):
             return
         self._full.setdefault(sink, set()).add(driver)
         driver.pause(sink)

@@ -38,11 +38,11 @@ class ReplyCollector:
         """Whether the consolidation a reply prefers is used for it: the query has AUTO."""
         self.sink = sink
         self._sources = sources
-        """How many sources have not finished: the network, and each queryable of this session."""
+        """Number of sources that have not finished: the network, and each queryable of this session."""
         self._budget = budget
-        """How many more RESPONSEs are accepted, replies and errors; 0 if there is no limit."""
+        """Number of RESPONSEs still accepted, replies and errors; 0 if there is no limit."""
         self._latest: dict[str, Reply] = {}
-        """The latest reply of each key, held back until the query finishes."""
+        """The latest reply of each key, delivered when the query finishes."""
         self._newest: dict[str, Timestamp] = {}
         """The newest timestamp delivered for each key."""
         self._finish_callbacks: list[Callable[[], object]] = []
@@ -59,12 +59,12 @@ class ReplyCollector:
         """Collect a reply; returns whether there is capacity for more. The last of the budget finishes the query."""
         if self.is_finished:
             return True
-        has_room = self._accept(reply)
+        has_capacity = self._accept(reply)
         if self._budget:
             self._budget -= 1
             if not self._budget:
                 self.finish()
-        return has_room or self.is_finished
+        return has_capacity or self.is_finished
 
     def _accept(self, reply: Reply) -> bool:
         sample = reply.ok
@@ -101,7 +101,7 @@ class ReplyCollector:
             self.finish()
 
     def finish(self, error: ReplyError | None = None) -> None:
-        """Deliver the replies held back, then the error if there is one, and close the sink."""
+        """Deliver the latest reply of each key, then the error if there is one, and close the sink."""
         if self.is_finished:
             return
         self.is_finished = True

@@ -1,8 +1,8 @@
 """SessionRuntime: the state of one session, and its connection to the router of its node.
 
 It owns one object for each job (subscribers, queryables, queries, interests, timestamps, entity ids, backpressure),
-and dispatches what the router delivers to them. All of it is guarded by the node's lock. Callbacks and queues of users
-only ever get items pushed here: nothing waits for them, and no callback runs with the lock held.
+and dispatches the messages that the router delivers to them. All of it is guarded by the node's lock. Callbacks and
+queues of users only ever get items pushed here: nothing waits for them, and no callback runs with the lock held.
 """
 
 from __future__ import annotations
@@ -115,25 +115,25 @@ class SessionRuntime:
     # -- received from the router
 
     def receive(self, message: messages.NetworkMessage, source: Face, reliable: bool) -> None:
-        inside = self.namespace.strip_from_message(message)
-        match inside:
+        stripped = self.namespace.strip_from_message(message)
+        match stripped:
             case None if isinstance(message, messages.Request):
                 self.sender.send(messages.ResponseFinal(request_id=message.request_id, qos=message.qos))
             case messages.Push():
-                self._receive_push(self.timestamps.record_receive(inside), source, reliable)
+                self._receive_push(self.timestamps.record_receive(stripped), source, reliable)
             case messages.Request():
-                self.queryables.receive(self.timestamps.record_receive(inside), source)
+                self.queryables.receive(self.timestamps.record_receive(stripped), source)
             case messages.Response():
-                self.queries.receive_response(self.timestamps.record_receive(inside), source)
+                self.queries.receive_response(self.timestamps.record_receive(stripped), source)
             case messages.ResponseFinal():
-                self.queries.receive_final(inside.request_id)
+                self.queries.receive_final(stripped.request_id)
             case messages.Declare():
-                self.interests.receive(inside, source)
+                self.interests.receive(stripped, source)
 
     def _receive_push(self, push: messages.Push, face: Face, reliable: bool) -> None:
         sample = sample_from_push(push, KeyExpr(push.wire_expr.suffix), reliable)
-        for full in self.subscriptions.deliver(sample, False):
-            self.backpressure.on_full(full, face)
+        for sink in self.subscriptions.deliver(sample, False):
+            self.backpressure.on_full(sink, face)
 
     def receive_push_run(self, face: Face, pushes: PushRun, keys: list[str | None]) -> None:
         self.subscriptions.deliver_push_run(face, pushes, keys)
@@ -153,11 +153,11 @@ class SessionRuntime:
         self.queryables.deliver_remote(handle, face)
         return True
 
-    def opened(self, face: Face, neighbour: Neighbour) -> None:
+    def on_neighbour_joined(self, face: Face, neighbour: Neighbour) -> None:
         for notify in list(self.transport_listeners.values()):
             notify(SampleKind.PUT, face, neighbour)
 
-    def closed(self, face: Face, neighbour: Neighbour) -> None:
+    def on_neighbour_left(self, face: Face, neighbour: Neighbour) -> None:
         self.direct_queries.remove_face(face)
         for notify in list(self.transport_listeners.values()):
             notify(SampleKind.DELETE, face, neighbour)

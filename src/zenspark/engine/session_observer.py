@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from zenspark.engine.runtime import SessionRuntime
-from zenspark.net.node.autoconnect import Discovery
+from zenspark.net.node.autoconnect import Autoconnector
 from zenspark.net.node.observer import NodeObserver
 from zenspark.router.linkstate.gossip import DiscoveredNode
 from zenspark.types.enums import InterceptionPoint
@@ -15,19 +15,19 @@ from zenspark.wire.values import TimestampStack, ZenohId
 class SessionObserver(NodeObserver):
     """Observes the node of one session. `close` closes the session when the loop has failed."""
 
-    def __init__(self, runtime: SessionRuntime, discovery: Discovery, close: Callable[[], None]) -> None:
+    def __init__(self, runtime: SessionRuntime, autoconnector: Autoconnector, close: Callable[[], None]) -> None:
         self._runtime = runtime
-        self._discovery = discovery
+        self._autoconnector = autoconnector
         self._close = close
 
     def on_blocked(self, is_blocked: bool) -> None:
         self._runtime.backpressure.on_blocked(is_blocked)
 
     def on_node_discovered(self, discovered: DiscoveredNode) -> None:
-        self._discovery.on_node_discovered(discovered)
+        self._autoconnector.on_node_discovered(discovered)
 
     def on_session_lost(self, zid: ZenohId) -> None:
-        self._discovery.on_session_lost(zid)
+        self._autoconnector.on_session_lost(zid)
 
     def record_route(self, stack: TimestampStack | None) -> TimestampStack | None:
         return self._runtime.timestamps.record(stack, InterceptionPoint.ROUTE)

@@ -1,7 +1,7 @@
 """Subscriptions: matches publications to the subscribers of one session, and delivers them.
 
 Publications of neighbours arrive as runs of rows, those of the session itself as single samples. Both use the same
-routes: the subscribers that match a key, cached until a subscriber is declared or undeclared.
+cache of the subscriptions that match a key; it is cleared when a subscriber is declared or undeclared.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from zenspark.handlers.handler import DeliverySink
 from zenspark.key import KeyExpr
 from zenspark.key.tree import KeyTree
 from zenspark.router.face import Face
-from zenspark.router.routing.template_cache import FaceTemplateCache
+from zenspark.router.forwarding.template_cache import FaceTemplateCache
 from zenspark.types.enums import Locality
 from zenspark.types.sample import Sample, SampleHeader, header_from_template, samples_from_rows
 from zenspark.wire.columns import PushRun
 
-MAX_CACHED_ROUTES = 100_000
-"""Keys whose routes are cached: more would let a publisher of ever new keys fill the memory."""
+MAX_CACHED_MATCHES = 100_000
+"""Keys whose matching entities are cached: more would let a publisher of ever new keys fill the memory."""
 MAX_CACHED_KEY_CHARACTERS = 1024
-"""Characters of a key up to which its route is cached: `MAX_CACHED_ROUTES` longer keys would fill the memory."""
+"""Characters of a key up to which its matches are cached: `MAX_CACHED_MATCHES` longer keys would fill the memory."""
 
 
 @runtime_checkable
@@ -46,7 +46,8 @@ class Subscription(msgspec.Struct, eq=False, frozen=True):
     """The sink, if it takes columns."""
 
 
-Route = tuple[Subscription, ...]
+Matches = tuple[Subscription, ...]
+"""The subscriptions that match a key, by id."""
 
 
 class SampleTemplate(msgspec.Struct, eq=False, frozen=True):
@@ -61,12 +62,12 @@ class Subscriptions:
 
     def __init__(self, backpressure: ReceiveBackpressure, namespace: Namespace) -> None:
         self._tree: KeyTree[dict[int, Subscription]] = KeyTree()
-        self._routes: dict[str, Route] = {}
-        self._local_routes: dict[str, Route] = {}
+        self._matches: dict[str, Matches] = {}
+        self._local_matches: dict[str, Matches] = {}
         self._backpressure = backpressure
         self._namespace = namespace
-        self._shared: dict[Route, Route] = {}
-        """Every cached route once, so that equal routes are identical."""
+        self._shared: dict[Matches, Matches] = {}
+        """Every cached tuple once, so that equal ones are identical."""
         self._templates: FaceTemplateCache[SampleTemplate] = FaceTemplateCache()
         self.version = 0
         """Incremented whenever a subscriber is declared or undeclared."""
@@ -92,24 +93,24 @@ class Subscriptions:
 
     def _change(self) -> None:
         self.version += 1
-        self._routes.clear()
-        self._local_routes.clear()
+        self._matches.clear()
+        self._local_matches.clear()
         self._shared.clear()
 
-    def route(self, key: str, is_local: bool) -> Route:
-        """Return the subscribers that match a key; `is_local` if this session publishes."""
-        routes = self._local_routes if is_local else self._routes
-        route = routes.get(key)
-        if route is None:
-            if len(routes) >= MAX_CACHED_ROUTES:
-                routes.clear()
-            route = self._find(key, is_local)
-            route = self._shared.setdefault(route, route)
+    def matching(self, key: str, is_local: bool) -> Matches:
+        """Return the subscriptions that match a key; `is_local` if this session publishes."""
+        cache = self._local_matches if is_local else self._matches
+        matches = cache.get(key)
+        if matches is None:
+            if len(cache) >= MAX_CACHED_MATCHES:
+                cache.clear()
+            matches = self._find(key, is_local)
+            matches = self._shared.setdefault(matches, matches)
             if len(key) <= MAX_CACHED_KEY_CHARACTERS:
-                routes[key] = route
-        return route
+                cache[key] = matches
+        return matches
 
-    def _find(self, key: str, is_local: bool) -> Route:
+    def _find(self, key: str, is_local: bool) -> Matches:
         excluded = Locality.REMOTE if is_local else Locality.SESSION_LOCAL
         entries = [entry for _, entry in self._tree.intersecting(key)]
         matches = [
@@ -117,14 +118,14 @@ class Subscriptions:
         ]
         return tuple(sorted(matches, key=lambda subscription: subscription.id) if len(matches) > 1 else matches)
 
-    def deliver(self, sample: Sample, is_local: bool, cache_route: bool = True) -> list[DeliverySink[Sample]]:
+    def deliver(self, sample: Sample, is_local: bool, cache_matches: bool = True) -> list[DeliverySink[Sample]]:
         """Deliver one sample; returns the sinks that are full.
 
-        With `cache_route` the subscriptions found for its key are kept for later samples.
+        With `cache_matches` the subscriptions found for its key are kept for later samples.
         """
         key = str(sample.key_expr)
-        route = self.route(key, is_local) if cache_route else self._find(key, is_local)
-        sinks = [subscription.sink for subscription in route]
+        matches = self.matching(key, is_local) if cache_matches else self._find(key, is_local)
+        sinks = [subscription.sink for subscription in matches]
         return [
             sink for sink in sinks if not (is_local and self._backpressure.should_drop(sink)) and not sink.push(sample)
         ]
@@ -133,19 +134,19 @@ class Subscriptions:
         """Deliver the publications of a neighbour; `keys` has the key of each row template, None if it is not local."""
         if self._namespace.is_used:
             keys = [None if key is None else self._namespace.strip_prefix(key) for key in keys]
-        routes = [() if key is None else self.route(key, False) for key in keys]
-        distinct = {id(route): route for route in routes}
-        needs_samples = any(subscription.columns is None for route in distinct.values() for subscription in route)
+        matches_by_template = [() if key is None else self.matching(key, False) for key in keys]
+        distinct = {id(matches): matches for matches in matches_by_template}.values()
+        needs_samples = any(subscription.columns is None for matches in distinct for subscription in matches)
         templates = self._sample_templates(face, pushes, keys) if needs_samples else []
         if len(distinct) == 1:
-            for subscription in routes[0]:
+            for subscription in matches_by_template[0]:
                 self._deliver_rows(subscription, face, pushes, keys, templates)
             return
-        for subscription in dict.fromkeys(subscription for route in distinct.values() for subscription in route):
-            matches = [subscription in route for route in routes]
-            matching_keys = [key if is_match else None for key, is_match in zip(keys, matches, strict=True)]
+        for subscription in dict.fromkeys(subscription for matches in distinct for subscription in matches):
+            flags = [subscription in matches for matches in matches_by_template]
+            matching_keys = [key if is_match else None for key, is_match in zip(keys, flags, strict=True)]
             matching_templates = [
-                template if is_match else None for template, is_match in zip(templates, matches, strict=False)
+                template if is_match else None for template, is_match in zip(templates, flags, strict=False)
             ]
             self._deliver_rows(subscription, face, pushes, matching_keys, matching_templates)
 
@@ -176,10 +177,10 @@ class Subscriptions:
         templates: list[SampleTemplate | None],
     ) -> None:
         if subscription.columns is not None:
-            has_room = subscription.columns.push_columns(pushes, keys, str(face.zid))
+            has_capacity = subscription.columns.push_columns(pushes, keys, str(face.zid))
         else:
             headers = [None if template is None else template.header for template in templates]
             has_attachments = any(template is not None and template.has_attachment for template in templates)
-            has_room = subscription.sink.push_many(samples_from_rows(pushes, headers, has_attachments))
-        if not has_room:
+            has_capacity = subscription.sink.push_many(samples_from_rows(pushes, headers, has_attachments))
+        if not has_capacity:
             self._backpressure.on_full(subscription.sink, face)

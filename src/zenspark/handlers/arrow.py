@@ -168,14 +168,14 @@ class BatchChannel(Handler[Any]):
 def chunk_from_samples(samples: Sequence[Sample], now_us: int) -> RowChunk:
     """Make a chunk of samples."""
     shared = [_shared_values(sample) for sample in samples]
-    places = {values: place for place, values in enumerate(dict.fromkeys(shared))}
+    indices = {values: index for index, values in enumerate(dict.fromkeys(shared))}
     attachments = [None if sample.attachment is None else sample.attachment.to_bytes() for sample in samples]
     stamps = [None if sample.timestamp is None else sample.timestamp.to_wire().ntp64 for sample in samples]
     sns = [None if sample.source_info is None else sample.source_info.source_sn for sample in samples]
     payloads = [sample.payload.to_bytes() if sample.kind is SampleKind.PUT else None for sample in samples]
     return RowChunk(
-        tuple(places),
-        pa.array([places[values] for values in shared], INDEX),
+        tuple(indices),
+        pa.array([indices[values] for values in shared], INDEX),
         pa.array(payloads, pa.binary()),
         pa.array(attachments, pa.binary()),
         pa.array(stamps, NTP64),

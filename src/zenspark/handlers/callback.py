@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
-"""CallbackRunner: the sink that calls a user's function with every item; `channel.py` says what a sink promises.
+"""CallbackRunner: the sink that calls a user's function with every item; `channel.py` has the contract of sinks.
 
 The function runs in the loop thread, which reads nothing meanwhile, so its queue needs no limit. A function that takes
 long keeps a thread of its own, and then at most CALLBACK_CAPACITY items wait for it.
@@ -18,6 +18,7 @@ from typing import Any
 
 import cython
 
+from zenspark.errors import UsageError
 from zenspark.handlers.channel import Resume
 from zenspark.net.loop.executor import CallbackExecutor
 
@@ -88,14 +89,14 @@ class CallbackRunner:
         if not self._closed:
             self._items.append(item)
             self._start()
-        return self._has_room()
+        return self._has_capacity()
 
     def push_many(self, items: Iterable[Any]) -> bool:
         """Deliver several items with one wakeup; returns whether there is capacity for more."""
         if not self._closed:
             self._items.extend(items)
             self._start()
-        return self._has_room()
+        return self._has_capacity()
 
     def close(self) -> None:
         """End the delivery; the function is still called with the items pushed before."""
@@ -136,7 +137,7 @@ class CallbackRunner:
             pass  # it is notified already
 
     @cython.cfunc
-    def _has_room(self) -> cython.bint:
+    def _has_capacity(self) -> cython.bint:
         """Return whether the queue is below capacity; unbounded in the loop thread, which reads nothing meanwhile."""
         if len(self._items) < CALLBACK_CAPACITY or self._runner_thread == get_ident():
             return True
@@ -181,23 +182,23 @@ class CallbackRunner:
     @cython.cfunc
     def _run_callbacks(self) -> cython.bint:
         """Call with all queued items; returns False if the loop must run first, or can run the callbacks again."""
-        began: cython.double = monotonic()
-        until: cython.double = began + CALLBACK_TIME_SLICE_SECONDS
+        start: cython.double = monotonic()
+        slice_end: cython.double = start + CALLBACK_TIME_SLICE_SECONDS
         calls: cython.int = 0
         items: deque[Any] = self._items
         while items:
             self._call(items.popleft())
             calls += 1
-            if calls & 15 == 0 and monotonic() > until:
-                self._is_slow = monotonic() - began > calls * SLOW_CALLBACK_SECONDS
+            if calls & 15 == 0 and monotonic() > slice_end:
+                self._is_slow = monotonic() - start > calls * SLOW_CALLBACK_SECONDS
                 if self._loop.is_loop_thread or not self._is_slow:
                     return False
-                until = monotonic() + CALLBACK_TIME_SLICE_SECONDS
+                slice_end = monotonic() + CALLBACK_TIME_SLICE_SECONDS
             if self._is_paused and len(items) <= CALLBACK_CAPACITY // 2:
                 self._is_paused = False
                 self._resume(self)
         if calls:
-            self._is_slow = monotonic() - began > calls * SLOW_CALLBACK_SECONDS
+            self._is_slow = monotonic() - start > calls * SLOW_CALLBACK_SECONDS
         return True
 
     @cython.cfunc
@@ -213,7 +214,19 @@ class CallbackRunner:
         try:
             self._function(item)
         except BaseException:  # raised by the user's code; the next item must be delivered all the same
-            logger.exception("callback %r failed", self._function)
+            key_expr = _key_expr_of(item)
+            if key_expr is None:
+                logger.exception("callback %r failed", self._function)
+            else:
+                logger.exception("callback %r failed on %s", self._function, key_expr)
             drop = getattr(item, "drop", None)
             if drop is not None:  # a query: the querier must not wait for code that still holds the traceback
                 drop()
+
+
+def _key_expr_of(item: Any) -> object | None:  # noqa: ANN401 - the type of the items
+    """Return the key expression of a sample or query, or of the result of a reply; None for other items."""
+    try:
+        return getattr(getattr(item, "result", item), "key_expr", None)
+    except UsageError:  # a query that the callback dropped
+        return None

@@ -3,7 +3,7 @@
 
 The session calls `push` and `push_many` of a sink in the thread that reads the network, and `close` after the last
 item. They never block and never lose an item, except that a ring drops the oldest. They return whether there is
-capacity for more: after False the session pauses reading from that link until `resume` is called. So a slow consumer
+capacity for more: after False the session pauses reading from that link until `resume` is called. So a slow receiver
 slows its publishers down instead of filling the memory, and neither keep-alives nor other links wait for it.
 
 A channel is a deque, whose own methods are atomic, and a lock used as a wakeup flag: released means notified. A
@@ -136,7 +136,7 @@ class Channel:
         except IndexError:  # another consumer was faster
             return self._wait(timeout)
         if self._paused:
-            self._resume_if_room()
+            self._resume_if_half_empty()
         return item
 
     def try_recv(self) -> Any:  # noqa: ANN401 - the type of the items
@@ -156,7 +156,7 @@ class Channel:
                 raise ChannelClosed from None
             return None
         if self._paused:
-            self._resume_if_room()
+            self._resume_if_half_empty()
         return item
 
     def __iter__(self) -> Channel:
@@ -210,7 +210,7 @@ class Channel:
 
     @property
     def capacity(self) -> int:
-        """How many items it holds before senders are paused."""
+        """The number of items from which on `push` returns False."""
         return self._capacity
 
     @property
@@ -222,7 +222,7 @@ class Channel:
     def _after_push(self) -> cython.bint:
         if not self._is_notify_scheduled and self._wakeup.locked():
             self._schedule_notify()
-        return len(self._items) < self._capacity or self._has_room()
+        return len(self._items) < self._capacity or self._has_capacity()
 
     @cython.cfunc
     def _schedule_notify(self) -> cython.void:
@@ -240,7 +240,7 @@ class Channel:
 
     # --- capacity
 
-    def _has_room(self) -> bool:
+    def _has_capacity(self) -> bool:
         """Request a resume, then check once more: all items may have been consumed just before."""
         self._paused = True
         if len(self._items) >= self._capacity:
@@ -249,7 +249,7 @@ class Channel:
         return True
 
     @cython.cfunc
-    def _resume_if_room(self) -> cython.void:
+    def _resume_if_half_empty(self) -> cython.void:
         """Resume at half capacity: resuming for every single item would wake the session once for each."""
         if len(self._items) <= self._capacity // 2:
             self._paused = False
@@ -267,14 +267,14 @@ class Channel:
     def _wait(self, timeout: float | None) -> Any:  # noqa: ANN401 - the type of the items
         deadline = None if timeout is None else monotonic() + timeout
         if self._paused:
-            self._resume_if_room()
+            self._resume_if_half_empty()
         try:
             return self._wait_and_pop(deadline, timeout)
         finally:  # even if Ctrl-C arrived just after the lock was acquired
             if self._items or self._closed:
                 self._notify()
             if self._paused:
-                self._resume_if_room()
+                self._resume_if_half_empty()
 
     def _wait_and_pop(self, deadline: float | None, timeout: float | None) -> Any:  # noqa: ANN401 - the type of the items
         while True:
@@ -293,6 +293,6 @@ class Channel:
 
 
 def clamp_sleep(left: float) -> float:
-    """Return how long to wait for a lock, of the seconds that are left."""
+    """Return the seconds to wait for a lock: those that are left, at most MAX_LOCK_WAIT_SECONDS."""
     left = max(left, 0)
     return left if MAX_LOCK_WAIT_SECONDS < 0 else min(left, MAX_LOCK_WAIT_SECONDS)

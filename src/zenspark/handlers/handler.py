@@ -21,7 +21,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 DEFAULT_CAPACITY = 256
 
-# --- what users name ------------------------------------------------------------------------------
+# --- handlers that users pass ----------------------------------------------------------------------
 
 
 class DefaultHandler(Generic[T]):
@@ -34,7 +34,7 @@ class FifoChannel(Generic[T]):
     """A channel that delivers every item in order. When it is full, senders wait: the links they use are not read.
 
     Args:
-        capacity: How many items it holds; at least 1.
+        capacity: Maximum number of items in it; at least 1.
 
     Raises:
         OverflowError: It is negative.
@@ -54,7 +54,7 @@ class RingChannel(Generic[T]):
     """A channel that keeps the newest items. When it is full, the oldest is dropped.
 
     Args:
-        capacity: How many items it holds; at least 1.
+        capacity: Maximum number of items in it; at least 1.
 
     Raises:
         OverflowError: It is negative.
@@ -101,7 +101,7 @@ class Callback(Generic[T]):
         return f"Callback({self.callback!r}, {self.drop!r}, indirect={self.indirect})"
 
 
-# --- where the session delivers -------------------------------------------------------------------
+# --- sinks that the session delivers into -----------------------------------------------------------
 
 
 class DeliverySink(Protocol[T_contra]):
@@ -161,8 +161,8 @@ def _channel(capacity: int, resume: Resume) -> BoundHandler:
 
 
 def _callback_runner(callback: Callable[[Any], Any], loop: CallbackExecutor, resume: Resume) -> DeliverySink[Any]:
-    named = callback if isinstance(callback, Callback) else Callback(callback)
-    return CallbackRunner(named.callback, named.drop, loop, resume)
+    handler = callback if isinstance(callback, Callback) else Callback(callback)
+    return CallbackRunner(handler.callback, handler.drop, loop, resume)
 
 
 class Handler(Channel, Generic[T]):
@@ -171,9 +171,9 @@ class Handler(Channel, Generic[T]):
     Any number of threads may receive; each item reaches one of them.
 
     Args:
-        capacity: How many items may wait before senders are paused.
+        capacity: Items that may wait before senders are paused.
         resume: Called when there is space again.
-        keep: How many items are kept, the newest; all by default.
+        keep: Items to keep at most, the newest ones; all by default.
 
     Attributes:
         is_stalled: Whether a sender of this session waited for capacity in vain; False again once it has drained.

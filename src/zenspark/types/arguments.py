@@ -1,4 +1,4 @@
-"""Arguments of the wrong type are refused where they are given, with the errors eclipse-zenoh raises for them."""
+"""Validation and conversion of arguments of public methods, with the errors that eclipse-zenoh raises."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import SupportsFloat, SupportsIndex, TypeVar
 T = TypeVar("T")
 
 MAX_TIMEOUT_SECONDS = float(1 << 53)
-"""Seconds a time limit can have: more could not be counted exactly."""
+"""Longest timeout, in seconds: a float does not represent larger integers exactly."""
 
 INFINITY = float("inf")
 
 MAX_DECIMAL_DIGITS = 20
-"""Digits of the longest number a query may bring, that of 64 bits: Python raises ValueError for thousands of them."""
+"""Most digits of a number in a query, those of 64 bits: Python raises ValueError for thousands of them."""
 
 
 def require_type(kind: type[T], value: object) -> T:
-    """The value, if it is of that type."""
+    """Return the value if it is of that type; TypeError otherwise."""
     if isinstance(value, kind):
         return value
     raise TypeError(f"expected {_describe_type(kind)}, found {type(value).__name__!r}")
@@ -30,12 +30,12 @@ def _describe_type(kind: type) -> str:
 
 
 def require_type_or_default(kind: type[T], value: object, default: T) -> T:
-    """The value, if it is of that type, or the default in place of None."""
+    """Return the value if it is of that type, or the default for None; TypeError otherwise."""
     return default if value is None else require_type(kind, value)
 
 
 def to_bool(value: object) -> bool:
-    """True or False, numpy's as well; None is False."""
+    """Convert a bool, also one of numpy; None becomes False."""
     if value is None or isinstance(value, bool):
         return bool(value)
     if type(value).__name__ in ("bool", "bool_"):
@@ -44,7 +44,7 @@ def to_bool(value: object) -> bool:
 
 
 def to_timeout(value: object, default: float, *, endless: bool = False) -> float:
-    """A time limit; None is the default. Infinity is one only if it may be `endless`."""
+    """Convert a timeout in seconds; None becomes the default. Infinity is valid only with `endless`."""
     if value is None:
         return default
     if isinstance(value, str) or not isinstance(value, SupportsFloat):
@@ -56,7 +56,7 @@ def to_timeout(value: object, default: float, *, endless: bool = False) -> float
 
 
 def to_count(value: object, bits: int = 32) -> int:
-    """A number of things, from 1 on, as far as so many bits can count; None is 0, for any number."""
+    """Convert a count from 1 to 2^bits - 1; None becomes 0, which stands for any number."""
     if value is None:
         return 0
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
@@ -68,6 +68,6 @@ def to_count(value: object, bits: int = 32) -> int:
 
 
 def parse_decimal(text: str, bits: int = 64) -> int | None:
-    """A whole number of so many bits, as another node writes it; None if the text is no such number."""
+    """Parse a whole number of at most `bits` bits that another node wrote; None if the text is no such number."""
     number = int(text) if text.isdecimal() and len(text) <= MAX_DECIMAL_DIGITS else None
     return None if number is None or number >> bits else number

@@ -53,11 +53,11 @@ class Encoding(WireValue[wire.Encoding]):
         """
         if not isinstance(schema, str):
             raise TypeError(f"expected a str, found {type(schema).__name__!r}")
-        known = self._wire
-        if known.id != wire.Encoding.CUSTOM:
-            return self.from_wire(wire.Encoding(known.id, schema))
-        name = (known.schema or "").partition(";")[0]  # a custom encoding keeps its name in the place of the schema
-        return self.from_wire(wire.Encoding(known.id, ";".join(filter(None, (name, schema)))))
+        encoding = self._wire
+        if encoding.id != wire.Encoding.CUSTOM:
+            return self.from_wire(wire.Encoding(encoding.id, schema))
+        name = (encoding.schema or "").partition(";")[0]  # a custom encoding keeps its name in the place of the schema
+        return self.from_wire(wire.Encoding(encoding.id, ";".join(filter(None, (name, schema)))))
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str):

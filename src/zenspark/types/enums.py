@@ -1,8 +1,8 @@
-"""The closed sets of the API: how a message is treated, what a query is for, what kind of node one is.
+"""Enumerations of the API: congestion control, priorities, targets and consolidation of queries, roles of nodes.
 
-They are real enumerations with the names and numbers of eclipse-zenoh. Those that travel have `to_wire` and
-`from_wire`: here and nowhere else the API's members and those of the wire meet. Both sides have the same numbers, only
-roles are bits here and counted there.
+Names and numbers are those of eclipse-zenoh. Those that messages carry have `to_wire` and `from_wire`, the only
+conversion between the members of the API and those of the wire. Both have the same numbers, except roles: they are bits
+here and numbered from 0 on the wire.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class ApiWireEnum(ApiEnum):
 
     @classmethod
     def from_wire(cls, value: int) -> Self:
-        """The member of the number a message carries."""
+        """Return the member for the number in a message."""
         return cls._value2member_map_[value]  # type: ignore[return-value]  # Enum types its table for any enumeration
 
 
 class CongestionControl(ApiWireEnum):
-    """What happens to a message that meets a full queue."""
+    """Treatment of a message when a queue is full."""
 
     DROP = 0
     """It may be dropped."""
@@ -83,15 +83,15 @@ class Priority(ApiWireEnum):
     MAX = REAL_TIME
 
     NUM = nonmember(7)
-    """How many there are."""
+    """Number of priorities."""
 
     def to_wire(self) -> wire.Priority:
         return wire.Priority(self.value)
 
     @classmethod
     def from_wire(cls, value: int) -> Self:
-        """Data sent as CONTROL, which is reserved for the protocol, shows as DATA."""
-        return cls._value2member_map_[value or 5]  # type: ignore[return-value]  # as above
+        """Return the member; CONTROL, which is reserved for the protocol, becomes DATA."""
+        return cls._value2member_map_[value or 5]  # type: ignore[return-value]  # as in ApiWireEnum
 
 
 class Reliability(ApiEnum):
@@ -104,14 +104,14 @@ class Reliability(ApiEnum):
 
 
 class SampleKind(ApiEnum):
-    """Whether a sample brings a value or takes it away."""
+    """Whether a sample has a value, or deletes its key."""
 
     PUT = 0
     DELETE = 1
 
 
 class Locality(ApiEnum):
-    """Where the other side may be: in this session, anywhere else, or both."""
+    """Location of publishers, subscribers or queryables: this session, other sessions, or both."""
 
     SESSION_LOCAL = 0
     REMOTE = 1
@@ -120,10 +120,10 @@ class Locality(ApiEnum):
 
 
 class QueryTarget(ApiWireEnum):
-    """Which of the matching queryables a query is for."""
+    """The matching queryables that a query is sent to."""
 
     BEST_MATCHING = 0
-    """The nearest that is complete; where none is, all of them."""
+    """The nearest complete queryable; all queryables if none is complete."""
     ALL = 1
     ALL_COMPLETE = 2
     DEFAULT = BEST_MATCHING
@@ -133,29 +133,29 @@ class QueryTarget(ApiWireEnum):
 
 
 class ConsolidationMode(ApiWireEnum):
-    """How several replies for one key become one."""
+    """Merging of replies on the same key."""
 
     AUTO = 0
     """As each reply prefers; without a preference as eclipse-zenoh does: LATEST, unless the query has a
     range of time, then NONE."""
     NONE = 1
-    """Every reply is handed over."""
+    """Every reply is delivered."""
     MONOTONIC = 2
-    """Every reply is handed over at once, except those older than one already handed over."""
+    """Every reply is delivered at once, except those older than one already delivered."""
     LATEST = 3
-    """Only the newest is handed over, when the query has ended."""
+    """Only the newest is delivered, when the query has ended."""
     DEFAULT = AUTO
 
     def to_wire(self) -> wire.Consolidation:
         return wire.Consolidation(self.value)
 
     def __call__(self) -> Self:
-        """Gives itself: `QueryConsolidation.mode` is a property by eclipse-zenoh's stubs but a method when it runs."""
+        """Return itself: `QueryConsolidation.mode` is a property by eclipse-zenoh's stubs but a method when it runs."""
         return self
 
 
 class ReplyKeyExpr(ApiEnum):
-    """Which keys replies may have: any, or only such as the query matches."""
+    """Keys that replies may have: any, or only those that match the query."""
 
     ANY = 0
     MATCHING_QUERY = 1
@@ -163,7 +163,7 @@ class ReplyKeyExpr(ApiEnum):
 
 
 class InterceptionPoint(ApiEnum):
-    """Where on its way a message was stamped."""
+    """Point on the way of a message at which a clock reading is recorded."""
 
     SEND = 0
     ROUTE = 1
@@ -171,7 +171,7 @@ class InterceptionPoint(ApiEnum):
 
     @property
     def bit(self) -> int:
-        """The point in the flags of a timestamp stack."""
+        """The bit of the point in the flags of a timestamp stack."""
         return 1 << int(self)
 
 
@@ -277,7 +277,7 @@ class WhatAmIMatcher:
     __contains__ = matches
 
     def to_wire(self) -> wire.Roles:
-        """The bitmap of a SCOUT message."""
+        """Return the bitmap for a SCOUT message."""
         return wire.Roles(self._bits)
 
     def __str__(self) -> str:

@@ -107,3 +107,8 @@ def _u32(value: int) -> int:
     if not 0 <= value < 1 << 32:
         raise OverflowError(f"expected a number of 32 bits, found {value}")
     return value
+
+
+def format_source(source: SourceInfo | None) -> str:
+    """Format the sender of a query or sample for a log line: ` from <zid>`, or nothing if it did not send its id."""
+    return "" if source is None else f" from {source.source_id.zid}"

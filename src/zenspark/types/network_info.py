@@ -147,7 +147,7 @@ class NeighbourEvent(NetworkInfo, frozen=True):
 
 
 class Declaration(NetworkInfo, frozen=True):
-    """A declaration of another node, as announced here; not in eclipse-zenoh.
+    """A declaration of another node that was announced to this one; not in eclipse-zenoh.
 
     Attributes:
         kind: "subscriber", "queryable" or "token".
@@ -166,11 +166,11 @@ class Declaration(NetworkInfo, frozen=True):
 class LinkCounters(NetworkInfo, frozen=True):
     """Messages exchanged with one neighbour since this session opened, over all its links; not in eclipse-zenoh.
 
-    What a neighbour drops before sending leaves no trace here. The reasons in `lost` are `interrupted`,
+    Messages that a neighbour drops before sending are not counted. The reasons in `lost` are `interrupted`,
     `first_fragment_missing`, `fragment_missing`, `stopped_by_sender`, `too_large`, `memory`, `shared_memory` and
     `unknown_extension`, which count messages, and `sequence_gap`, which counts frames. Those in `dropped` are
     `congestion`, `blocked`, `backlog` and `too_large`, which count messages, and `unresponsive`, which counts batches.
-    A reason that never occurred is not there.
+    A reason that never occurred is absent.
 
     Attributes:
         zid: Id of the neighbour.
@@ -181,11 +181,11 @@ class LinkCounters(NetworkInfo, frozen=True):
 
     zid: ZenohId
     received: int
-    """Network messages that came: publications, queries, replies and declarations."""
+    """Network messages received: publications, queries, replies and declarations."""
     lost: dict[str, int]
-    """By reason, what the neighbour sent and what did not arrive whole."""
+    """Messages that the neighbour sent and that did not arrive whole, by reason."""
     dropped: dict[str, int]
-    """By reason, messages that were to be sent to the neighbour and were not."""
+    """Messages for the neighbour that were not sent, by reason."""
 
     @classmethod
     def from_totals(cls, totals: NeighbourTotals) -> Self:
@@ -203,12 +203,12 @@ class LinkCounters(NetworkInfo, frozen=True):
 
 
 class ConnectionStatus(NetworkInfo, frozen=True):
-    """State of a connection that the configuration asks for (`connect/endpoints`); not in eclipse-zenoh.
+    """State of a connection that the configuration requires (`connect/endpoints`); not in eclipse-zenoh.
 
     Attributes:
         endpoints: Addresses of which one is to be connected.
         is_connected: Whether there is a session with one of them.
-        problem: Why there is none; None if there is one, or if the first attempt has not ended yet.
+        problem: Reason why there is none; None if there is one, or if the first attempt has not ended yet.
     """
 
     endpoints: list[str]
@@ -233,7 +233,7 @@ class ReplyError(NetworkInfo, frozen=True):
     """An error that a queryable replied with.
 
     Attributes:
-        payload: What the queryable sent as the reason.
+        payload: The reason, as the queryable sent it.
         encoding: Encoding of the payload.
         timestamp_stack: Clock readings of the nodes on the way; None unless the query was instrumented.
         source_info: Entity that sent it; None if it is not known. Not in eclipse-zenoh.

@@ -12,7 +12,7 @@ Tabs and line breaks do not count as control characters.
 from __future__ import annotations
 
 DEFAULT_ENCODING = "zenoh/bytes"
-"""Encoding of what was published without one."""
+"""Encoding of samples that are published without one."""
 
 JSON_ENCODINGS = frozenset({"application/json", "text/json", "text/json5"})
 
@@ -49,7 +49,7 @@ def media_type(encoding: object) -> str:
 
 
 def is_text_encoding(encoding: object) -> bool:
-    """Whether the content of an encoding is text."""
+    """Return whether the content of an encoding is text."""
     name = media_type(encoding)
     return name in TEXT_ENCODINGS or name.startswith("text/") or name.endswith(TEXT_SUFFIXES)
 
@@ -67,5 +67,5 @@ def decode_text(payload: bytes, encoding: object = DEFAULT_ENCODING) -> str | No
 
 
 def is_printable(text: str) -> bool:
-    """Whether a text has no control characters but tabs and line breaks."""
+    """Return whether a text has no control characters but tabs and line breaks."""
     return text.isprintable() or text.translate(_WITHOUT_WHITESPACE).isprintable()

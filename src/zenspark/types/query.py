@@ -36,17 +36,22 @@ CallSoon = Callable[[Callable[[], None]], None]
 
 
 class RequestHandle:
-    """One request that queryables of this session are handle."""
+    """One REQUEST that is delivered to queryables of this session."""
 
     __slots__ = ("_finish", "_lock", "_open", "call_soon", "key_expr", "request", "send_reply")
 
     def __init__(
-        self, request: Request, key_expr: KeyExpr, answer: SendReply, finish: Callable[[], None], later: CallSoon
+        self,
+        request: Request,
+        key_expr: KeyExpr,
+        send_reply: SendReply,
+        finish: Callable[[], None],
+        call_soon: CallSoon,
     ) -> None:
         self.request = request
         self.key_expr = key_expr
-        self.send_reply = answer
-        self.call_soon = later
+        self.send_reply = send_reply
+        self.call_soon = call_soon
         self._finish = finish
         self._open = 0
         self._lock = threading.Lock()
@@ -61,8 +66,8 @@ class RequestHandle:
         """Release the request for one queryable; the last one finishes it."""
         with self._lock:
             self._open -= 1
-            last = self._open == 0
-        if last:
+            is_last = self._open == 0
+        if is_last:
             self._finish()
 
 
@@ -106,7 +111,7 @@ class Query:
             handle.call_soon(handle.release)
 
     def drop(self) -> None:
-        """Tell the querier that there are no more replies of this queryable. Dropping it again does nothing."""
+        """End the query for this queryable: it sends no more replies. Dropping it again does nothing."""
         handle, self._handle = self._handle, None
         if handle is not None:
             handle.release()
@@ -154,23 +159,23 @@ class Query:
 
     @property
     def target(self) -> QueryTarget:
-        """Which of the matching queryables are queried."""
+        """The matching queryables that are queried: the best matching, all, or all that are complete."""
         return QueryTarget.from_wire(self._require_handle().request.target)
 
     @property
     def budget(self) -> int | None:
-        """How many responses (replies and errors) the querier accepts; None for any number."""
+        """Number of responses (replies and errors) that the querier accepts; None for any number."""
         return self._require_handle().request.budget or None
 
     @property
     def timeout(self) -> float | None:
-        """Seconds after which the querier stops waiting, from when it sent the query; None if it did not send that."""
+        """Seconds from sending the query after which the querier stops waiting; None if it did not send a timeout."""
         milliseconds = self._require_handle().request.timeout_ms
         return None if milliseconds is None else milliseconds / 1000
 
     @property
     def consolidation(self) -> ConsolidationMode:
-        """How the querier merges replies on one key; AUTO if it leaves that to the queryables."""
+        """Mode in which the querier merges replies on one key; AUTO if it leaves that to the queryables."""
         return ConsolidationMode.from_wire(self._require_handle().request.body.consolidation)
 
     @property

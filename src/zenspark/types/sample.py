@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
-"""Sample: one publication as users receive it, and Reply: one answer to a query.
+"""Sample: one publication as users receive it, and Reply: one reply to a query.
 
 A sample is a payload, an NTP64 time and a `SampleHeader`, which many samples share. All other properties are computed
 on access. Compiled, because one is made per message.
@@ -33,7 +33,7 @@ from zenspark.wire.messages import Del, Push, Put
 
 
 class SampleHeader(msgspec.Struct, frozen=True):
-    """What samples of one key, kind, encoding, quality of service and origin have in common."""
+    """Fields that samples of one key, kind, encoding, quality of service and origin share."""
 
     key_expr: KeyExpr
     kind: SampleKind = SampleKind.PUT
@@ -47,7 +47,7 @@ class SampleHeader(msgspec.Struct, frozen=True):
 
 @cython.final
 @cython.auto_pickle(False)
-@cython.no_gc  # it never refers back to itself, and there are too many for the garbage collector to look at
+@cython.no_gc  # it never refers back to itself, and there are too many for the garbage collector to visit
 @cython.cclass
 class Sample:
     """A value published on a key, or the deletion of a key. Subscribers receive it, and replies contain it.
@@ -114,7 +114,7 @@ class Sample:
 
     @property
     def congestion_control(self) -> CongestionControl:
-        """What nodes on the way did when a link was full."""
+        """Whether nodes on the way were to drop it or wait for space when a link was full."""
         return CongestionControl.from_wire(self._header.qos.congestion)
 
     @property
@@ -166,7 +166,7 @@ class Sample:
 
 
 def sample_from_push(push: Push, key_expr: KeyExpr, reliable: bool = True) -> Sample:
-    """The sample a publication is."""
+    """Make the sample of a PUSH."""
     return sample_from_body(push.body, key_expr, push.qos, reliable, push.ts_stack, push.timestamp)
 
 
@@ -202,7 +202,7 @@ def token_sample(change: SampleKind, key: str) -> Sample:
 
 
 def header_from_template(template: PushTemplate, key_expr: KeyExpr) -> SampleHeader:
-    """What all samples of one row template have in common."""
+    """Make the header that all samples of one row template share."""
     return SampleHeader(
         key_expr,
         SampleKind.DELETE if template.kind else SampleKind.PUT,
@@ -214,7 +214,7 @@ def header_from_template(template: PushTemplate, key_expr: KeyExpr) -> SampleHea
     )
 
 
-def samples_from_rows(pushes: PushRun, headers: list[SampleHeader | None], attached: bool) -> list[Sample]:
+def samples_from_rows(pushes: PushRun, headers: list[SampleHeader | None], has_attachments: bool) -> list[Sample]:
     """Make the samples of the rows whose template has a header; the others have no local subscriber."""
     columns = pushes.columns
     start: cython.Py_ssize_t = pushes.start
@@ -226,7 +226,7 @@ def samples_from_rows(pushes: PushRun, headers: list[SampleHeader | None], attac
     stops: cython.const[cython.uint][::1] = columns.payload_stop  # type: ignore[valid-type]
     stamps: cython.const[cython.ulonglong][::1] = columns.timestamp  # type: ignore[valid-type]
     template_index: cython.const[cython.uint][::1] = columns.template_index  # type: ignore[valid-type]
-    attachments = columns.attachments() if attached else None
+    attachments = columns.attachments() if has_attachments else None
     sns = columns.source_sns() if any(header is not None and header.source is not None for header in headers) else None
     samples = []
     row: cython.Py_ssize_t
@@ -265,7 +265,7 @@ class Reply(msgspec.Struct, frozen=True):
     result: Sample | ReplyError
     replier_id: EntityGlobalId | None = None
     consolidation: ConsolidationMode = ConsolidationMode.AUTO
-    """How the queryable prefers its replies to be merged; AUTO if it prefers nothing."""
+    """Mode in which the queryable prefers its replies to be merged; AUTO if it has no preference."""
 
     @property
     def ok(self) -> Sample | None:

@@ -1,4 +1,4 @@
-"""Parameters and Selector: what a query has besides a key expression (protocol section 14.1).
+"""Parameters of a query, and Selector: a key expression with parameters (protocol section 14.1).
 
 The text is `name=value;name=value`. Nothing is trimmed or percent-decoded, empty items are ignored, several values of
 one name are separated by `|`, and of a name that occurs twice the first counts. Separators at the very end are dropped,
@@ -53,9 +53,9 @@ class Parameters:
 
     def copy(self) -> Parameters:
         """Return a copy."""
-        twin = Parameters()
-        twin._text = self._text
-        return twin
+        duplicate = Parameters()
+        duplicate._text = self._text
+        return duplicate
 
     def is_empty(self) -> bool:
         """Return whether there are none."""
@@ -145,7 +145,7 @@ class Parameters:
         return self.get(key)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        return iter(list(self._items()))  # a list: they may be changed on the way
+        return iter(list(self._items()))  # a list: the caller may change them while it iterates
 
     def __eq__(self, other: object) -> bool:
         return self._text == other._text if isinstance(other, Parameters) else NotImplemented
@@ -162,7 +162,7 @@ IntoParameters: TypeAlias = Parameters | Mapping[str, str] | str
 
 
 class Selector:
-    """What a query selects: a key expression, and parameters for the queryables.
+    """Selector of a query: a key expression, and parameters for the queryables.
 
     Example:
         >>> selector = zenspark.Selector("demo/**?limit=10")
@@ -212,7 +212,7 @@ class Selector:
 
     @property
     def parameters(self) -> Parameters:
-        """A copy of the parameters: to change them, change it and set it."""
+        """A copy of the parameters: to change them, change the copy and assign it."""
         return self._parameters.copy()
 
     @parameters.setter

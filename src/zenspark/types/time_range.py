@@ -1,4 +1,4 @@
-"""The parameter `_time` of a query: from when to when samples are wanted.
+"""The parameter `_time` of a query: the range of time of the samples to reply with.
 
 `[2024-07-01T13:51:12Z..now(-5s)]`, `[now(-1h)..]`, `[now(-1h);30m]`. A bracket that faces the range includes its bound,
 one that faces away leaves it out; an empty bound is none; `;`, which otherwise separates parameters, gives the length
@@ -39,7 +39,7 @@ class TimeRange(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str, now: float) -> TimeRange:
-        """Reads the parameter; `now` is the time it refers to."""
+        """Parse the text of `_time`; `now()` in it is `now`, in seconds since 1970."""
         before, first, separator, second, after = _split(text)
         start = _parse_bound(first, now, -math.inf)
         end = start + _parse_duration(second) if separator == ";" else _parse_bound(second, now, math.inf)
@@ -69,7 +69,7 @@ def replace_length(text: str) -> str:
 
 
 def _format_end(start: str, seconds: float) -> str:
-    """Format the bound that lies so many seconds after another; none, if no timestamp lies beyond it."""
+    """Format the end of a range from its start and length; empty if no timestamp lies beyond it."""
     if seconds >= NTP64_MAX_SECONDS:
         return ""
     relative = _NOW.fullmatch(start)
@@ -109,9 +109,9 @@ def _parse_seconds(text: str) -> float:
 
 
 def _drop_unreachable_bound(seconds: float, default: float) -> float:
-    """A bound, or none where every timestamp is on its right side."""
-    is_free = seconds < 0 if default < 0 else seconds >= NTP64_MAX_SECONDS
-    return default if is_free else seconds
+    """Return a bound, or the default if every timestamp is within the bound."""
+    includes_all = seconds < 0 if default < 0 else seconds >= NTP64_MAX_SECONDS
+    return default if includes_all else seconds
 
 
 def _parse_duration(text: str) -> float:

@@ -1,4 +1,4 @@
-"""Timestamp instrumentation: clock readings that nodes add to a message on its way, for measuring where time goes."""
+"""Timestamp instrumentation: clock readings that nodes add to a message on its way, to measure latencies."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TimestampInstrumentation(WireValue[int]):
 
 
 class TimestampInstrumentationBuilder:
-    """Makes a `TimestampInstrumentation`. Each step returns a builder of its own, so one can be kept and reused.
+    """Makes a `TimestampInstrumentation`. Each setter returns a new builder, so that one can be reused.
 
     Example:
         >>> points = zenspark.TimestampInstrumentationBuilder().set_send(True).set_receive(True).build()
@@ -153,8 +153,8 @@ class TimestampStackRecord(WireValue[wire.TimestampRecord]):
 
     def __repr__(self) -> str:
         reading = self.timestamp()
-        shown = f"Custom({list(reading)})" if isinstance(reading, bytes) else f"UHLC({reading})"
-        return rust_repr(self, point=self.point, timestamp=shown)
+        formatted = f"Custom({list(reading)})" if isinstance(reading, bytes) else f"UHLC({reading})"
+        return rust_repr(self, point=self.point, timestamp=formatted)
 
 
 class TimestampStack(WireValue[wire.TimestampStack]):

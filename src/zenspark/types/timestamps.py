@@ -19,7 +19,7 @@ W = TypeVar("W")
 
 
 def parse_rfc3339_utc(text: str) -> tuple[int, int]:
-    """Seconds since 1970, and nanoseconds, of a time in RFC 3339 and UTC, written `Z`, of any year; or ValueError."""
+    """Parse an RFC 3339 time in UTC, written `Z`, into seconds since 1970 and nanoseconds; ValueError if it is none."""
     parts = _RFC3339.fullmatch(text)
     if parts is None or parts[2] > "60":
         raise ValueError
@@ -177,8 +177,8 @@ class Timestamp(OrderedWireValue[wire.Timestamp]):
             time = NTP64.from_wire(_ntp64_from_datetime(time))
         if not isinstance(time, NTP64):
             raise TypeError(f"expected a datetime or an NTP64, found {type(time).__name__!r}")
-        by = id if isinstance(id, TimestampId) else TimestampId(id)
-        object.__setattr__(self, "_wire", wire.Timestamp(time.to_wire(), by.to_wire()))
+        clock = id if isinstance(id, TimestampId) else TimestampId(id)
+        object.__setattr__(self, "_wire", wire.Timestamp(time.to_wire(), clock.to_wire()))
 
     def get_time(self) -> datetime:
         """Return the time in UTC, truncated to microseconds."""
@@ -221,10 +221,10 @@ class Timestamp(OrderedWireValue[wire.Timestamp]):
         Raises:
             UsageError: It is no such text.
         """
-        time, slash, by = s.partition("/")
+        time, slash, clock = s.partition("/")
         if not slash:
             raise UsageError(f"expected `time/id`, found {s!r}")
-        return cls.from_wire(wire.Timestamp(NTP64.parse_rfc3339(time).to_wire(), wire.ZenohId.parse(by.lower())))
+        return cls.from_wire(wire.Timestamp(NTP64.parse_rfc3339(time).to_wire(), wire.ZenohId.parse(clock.lower())))
 
     def _order(self) -> bytes:
         return self.get_time_as_ntp64()._order() + self.get_id()._order()
@@ -241,7 +241,7 @@ def _ntp64_from_datetime(time: datetime) -> int:
 
 
 def _ntp64_from_ns(nanoseconds: int) -> int:
-    """The NTP64 of nanoseconds since 1970, if its 32 bits of seconds can hold them."""
+    """Convert nanoseconds since 1970 to NTP64; OverflowError after 2106, where its 32 bits of seconds end."""
     if nanoseconds >= NTP64_MAX_SECONDS * NANOS_PER_SECOND:
         raise OverflowError(f"{nanoseconds} ns since 1970 are after 2106, where this format ends")
     return ntp64_from_ns(nanoseconds)

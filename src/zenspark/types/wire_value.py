@@ -1,4 +1,4 @@
-"""The base of the values users hold: each is one value of the wire, under the API's name and with its methods.
+"""Base class of public values: each wraps one value of the wire, under the name and with the methods of the API.
 
 Received messages are wrapped with `from_wire`, and sent ones take the wire value back with `to_wire`. Nothing
 is converted in between, so a value costs one small object however many properties it has.
@@ -21,13 +21,13 @@ class WireValue(Generic[W]):
 
     @classmethod
     def from_wire(cls, wire: W) -> Self:
-        """Shows a wire value to the user; it was checked when it was read."""
+        """Wrap a wire value, which was validated when it was decoded."""
         self = object.__new__(cls)
         object.__setattr__(self, "_wire", wire)
         return self
 
     def to_wire(self) -> W:
-        """The value as messages carry it."""
+        """Return the value that messages carry."""
         return self._wire
 
     def __eq__(self, other: object) -> bool:
@@ -47,13 +47,13 @@ class WireValue(Generic[W]):
 
 
 def rust_repr(value: object, **fields: object) -> str:
-    """Spells a value the way eclipse-zenoh prints it, which logs and scripts expect: `Name { field: value }`."""
+    """Format a value as eclipse-zenoh prints it, which logs and scripts expect: `Name { field: value }`."""
     formatted = ", ".join(f"{name}: {rust_repr_field(field)}" for name, field in fields.items())
     return f"{type(value).__name__} {{ {formatted} }}"
 
 
 def rust_repr_field(field: object) -> str:
-    """Spells one field of such a value."""
+    """Format one field of a value for `rust_repr`."""
     if isinstance(field, bool):
         return str(field).lower()
     if isinstance(field, Enum):

@@ -1,9 +1,9 @@
 # cython: language_level=3, freethreading_compatible=True
-"""ZBytes: the bytes of a payload or an attachment, held once and shown without copying.
+"""ZBytes: the bytes of a payload or an attachment, readable as a buffer without a copy.
 
-Every received sample has one, so it is compiled and has a single field. It lends its memory to `memoryview` and to
-whatever else reads buffers (numpy, pyarrow, struct): compiled by `__getbuffer__`, on every Python; interpreted by
-`__buffer__`, which Python knows from 3.12 on. Interpreted on 3.11 alone, only `to_bytes()` gives the bytes.
+Every received sample has one, so it is compiled and has a single field. It exposes its memory to `memoryview` and other
+readers of buffers (numpy, pyarrow, struct): compiled by `__getbuffer__`, on every Python; interpreted by `__buffer__`,
+which Python supports from 3.12 on. Interpreted on 3.11, only `to_bytes()` returns the bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if cython.compiled:  # pragma: no cover
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_GET_SIZE
 
 MAX_REPR_BYTES = 32
-"""So many bytes `repr` shows: a log line must not grow with the payload."""
+"""Bytes of a payload that `repr` shows: a log line must not grow with the payload."""
 
 
 @cython.final
@@ -95,7 +95,7 @@ class ZBytes:
         return self._data.decode()
 
     def as_shm(self) -> None:
-        """Always None: shared memory is not offered."""
+        """Return None: shared memory is not supported."""
         return None
 
     def __bytes__(self) -> bytes:
@@ -157,7 +157,7 @@ class ZBytes:
 
 
 def as_buffer(obj: IntoZBytes) -> bytes | memoryview:
-    """The memory of anything that can be a payload, for writing it before the call returns: a buffer is not copied."""
+    """Return the memory of a payload, to be written before the call returns: a buffer is not copied."""
     if type(obj) is bytes:
         return obj
     if type(obj) is ZBytes or isinstance(obj, str) or obj is None:

@@ -1,1 +1,1 @@
-"""The admin space: the queryables that answer for `@/<zid>/**` with the state of this node."""
+"""The admin space: the queryables that reply for `@/<zid>/**` with the state of this node."""

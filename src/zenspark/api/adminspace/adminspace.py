@@ -1,8 +1,8 @@
 """The admin space of a node: the keys `@/<zid>/<role>/**`, which others read, and `config/**` below, which they write.
 
-It is a queryable and a subscriber of the node's session like any other. Who may do what is configured in
-`adminspace/permissions`. As in eclipse-zenoh 1.10.2 the configuration of a running node cannot be read, for it holds
-passwords, and nothing of it can be changed: what is written there is refused in the log.
+It is a queryable and a subscriber of the node's session like any other. Read and write are allowed by
+`adminspace/permissions`. As in eclipse-zenoh 1.10.2 the configuration of a running node cannot be read, because it
+contains passwords, and cannot be changed: writes are rejected, with a line in the log.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from zenspark.config.settings import Settings
 from zenspark.engine.runtime import SessionRuntime
 from zenspark.key import KeyExpr
 from zenspark.types.enums import Locality, SampleKind
+from zenspark.types.ids import format_source
 from zenspark.types.query import Query
 from zenspark.types.sample import Sample
 
@@ -35,14 +36,16 @@ class AdminSpace:
     def _on_query(self, query: Query) -> None:
         with query:
             if not self._permissions.read:
-                logger.error("rejected query of admin space %s: adminspace/permissions/read is false", query.key_expr)
+                reason = "adminspace/permissions/read is false"
+                source = format_source(query.source_info)
+                logger.error("rejected query of admin space %s%s: %s", query.key_expr, source, reason)
                 return
             for document in self._documents.matching_documents(str(query.key_expr), dict(query.parameters)):
                 query.reply(document.key, document.payload, encoding=document.encoding)
 
     def _on_write(self, sample: Sample) -> None:
         verb = "put" if sample.kind is SampleKind.PUT else "delete"
-        if not self._permissions.write:
-            logger.error("rejected %s of admin space %s: adminspace/permissions/write is false", verb, sample.key_expr)
-        else:
-            logger.error("rejected %s of admin space %s: a running node keeps its configuration", verb, sample.key_expr)
+        is_allowed = self._permissions.write
+        reason = "a running node keeps its configuration" if is_allowed else "adminspace/permissions/write is false"
+        source = format_source(sample.source_info)
+        logger.error("rejected %s of admin space %s%s: %s", verb, sample.key_expr, source, reason)

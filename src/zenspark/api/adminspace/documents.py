@@ -1,7 +1,7 @@
 """Documents of the admin space of a node, under `@/<zid>/<role>`; each is made when it is queried.
 
 Keys and fields are those of eclipse-zenoh 1.10.2; protocol.md section 17. `counters`, and the metrics whose names begin
-with `zenspark`, are ours. Nothing is kept here: everything is read from the node and its router, with the node's lock.
+with `zenspark`, are ours. Nothing is cached: everything is read from the node and its router, with the node's lock.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from zenspark.wire.values import WhatAmI, ZenohId
 VERSION = f"zenspark {__version__} ({build_kind()})"
 ANYTHING = "**"
 
-COUNTED = {
+COUNTER_HELP = {
     "received": "Network messages received from a neighbour.",
     "lost": "Messages from a neighbour that did not arrive whole; frames, where sequence numbers were skipped.",
     "dropped": "Messages that were not sent to a neighbour.",
@@ -42,12 +42,12 @@ NORTH = "north"
 REGIONS = {Region.CLIENT: "south:0:client", Region.SOUTH_PEER: "south:0:peer"}
 """Names of regions in eclipse-zenoh; neighbours in other regions are north."""
 
-DECLARED = {
+DECLARED_KINDS = {
     "subscriber": DeclarationKind.SUBSCRIBER,
     "queryable": DeclarationKind.QUERYABLE,
     "token": DeclarationKind.TOKEN,
 }
-INTERESTED = {"publisher": DeclarationKind.SUBSCRIBER, "querier": DeclarationKind.QUERYABLE}
+INTEREST_KINDS = {"publisher": DeclarationKind.SUBSCRIBER, "querier": DeclarationKind.QUERYABLE}
 """Kind of the declarations that publishers and queriers declare an interest in."""
 
 
@@ -79,7 +79,7 @@ class AdminDocuments:
             return [*single, *self._declarations(key_expr)]
 
     def _singles(self, parameters: Mapping[str, str]) -> Iterator[tuple[str, Callable[[], Document]]]:
-        """Yield the key of each document that there is one of, and what makes it."""
+        """Yield the key of each document that exists once for the node, and the function that makes it."""
         yield self.root, self._description
         yield f"{self.root}/metrics", partial(self._metrics, parameters)
         yield f"{self.root}/counters", self._counters
@@ -93,7 +93,7 @@ class AdminDocuments:
     # -- this node
 
     def _description(self) -> Document:
-        described = {
+        description = {
             "locators": self._node.advertised_addresses,
             "metadata": self._metadata,
             "plugins": None,
@@ -101,14 +101,14 @@ class AdminDocuments:
             "version": VERSION,
             "zid": str(self._node.identity.zid),
         }
-        return as_json(self.root, described)
+        return as_json(self.root, description)
 
     def _session(self, face: Face, neighbour: Neighbour) -> dict[str, Any]:
         peer, whatami = str(face.zid), face.whatami.text
         if isinstance(neighbour, GroupMemberInfo):
-            return {"group": neighbour.group, "links": [_ends(neighbour)], "peer": peer, "whatami": whatami}
+            return {"group": neighbour.group, "links": [_addresses(neighbour)], "peer": peer, "whatami": whatami}
         return {
-            "links": [_ends(neighbour.link)],
+            "links": [_addresses(neighbour.link)],
             "peer": peer,
             "region": REGIONS.get(face.region, NORTH),
             "shm": False,
@@ -127,11 +127,11 @@ class AdminDocuments:
 
     def _counters(self) -> Document:
         """List messages received, lost and dropped for each neighbour, disconnected ones included."""
-        counted = [
+        counters = [
             {"dropped": totals.dropped, "lost": totals.lost, "received": totals.received, "zid": str(totals.zid)}
             for totals in self._node.counters.totals
         ]
-        return as_json(f"{self.root}/counters", counted)
+        return as_json(f"{self.root}/counters", counters)
 
     def _metrics(self, parameters: Mapping[str, str]) -> Document:
         """Return metrics in the OpenMetrics format; `compression=false` and `descriptors=false` switch those off."""
@@ -141,46 +141,46 @@ class AdminDocuments:
             return Document(key, text.encode(), Encoding(MEDIA_TYPE))
         return Document(key, gzip.compress(text.encode()), Encoding(f"{MEDIA_TYPE};content-encoding=gzip"))
 
-    def _metric_lines(self, described: bool) -> Iterator[str]:
+    def _metric_lines(self, with_help: bool) -> Iterator[str]:
         identity = self._node.identity
-        here = f'local_id="{identity.zid}",local_whatami="{identity.whatami.text}"'
-        if described:
-            yield "# HELP zenoh_build What this node runs."
+        node_labels = f'local_id="{identity.zid}",local_whatami="{identity.whatami.text}"'
+        if with_help:
+            yield "# HELP zenoh_build Version of this node."
             yield "# TYPE zenoh_build info"
-        yield f'zenoh_build_info{{{here},version="{VERSION}"}} 1'
-        if described:
+        yield f'zenoh_build_info{{{node_labels},version="{VERSION}"}} 1'
+        if with_help:
             yield "# HELP zenspark_sessions Sessions with other nodes."
             yield "# TYPE zenspark_sessions gauge"
         roles = [face.whatami for face in self._node.drivers]
         for role in WhatAmI:
-            yield f'zenspark_sessions{{{here},remote_whatami="{role.text}"}} {roles.count(role)}'
-        yield from self._counter_lines(here, described)
-        yield from self._refusal_lines(here, described)
+            yield f'zenspark_sessions{{{node_labels},remote_whatami="{role.text}"}} {roles.count(role)}'
+        yield from self._counter_lines(node_labels, with_help)
+        yield from self._refusal_lines(node_labels, with_help)
         yield "# EOF"
 
-    def _counter_lines(self, here: str, described: bool) -> Iterator[str]:
-        every = self._node.counters.totals
-        received = [(totals.zid, "", totals.received) for totals in every]
-        lost = [(totals.zid, f',reason="{reason}"', n) for totals in every for reason, n in totals.lost.items()]
-        dropped = [(totals.zid, f',reason="{reason}"', n) for totals in every for reason, n in totals.dropped.items()]
+    def _counter_lines(self, node_labels: str, with_help: bool) -> Iterator[str]:
+        peers = self._node.counters.totals
+        received = [(totals.zid, "", totals.received) for totals in peers]
+        lost = [(totals.zid, f',reason="{reason}"', n) for totals in peers for reason, n in totals.lost.items()]
+        dropped = [(totals.zid, f',reason="{reason}"', n) for totals in peers for reason, n in totals.dropped.items()]
         for name, samples in {"received": received, "lost": lost, "dropped": dropped}.items():
-            if described:
-                yield f"# HELP zenspark_{name}_messages {COUNTED[name]}"
+            if with_help:
+                yield f"# HELP zenspark_{name}_messages {COUNTER_HELP[name]}"
                 yield f"# TYPE zenspark_{name}_messages counter"
             for zid, labels, count in samples:
-                yield f'zenspark_{name}_messages_total{{{here},remote_zid="{zid}"{labels}}} {count}'
+                yield f'zenspark_{name}_messages_total{{{node_labels},remote_zid="{zid}"{labels}}} {count}'
 
-    def _refusal_lines(self, here: str, described: bool) -> Iterator[str]:
-        if described:
+    def _refusal_lines(self, node_labels: str, with_help: bool) -> Iterator[str]:
+        if with_help:
             yield "# HELP zenspark_refusals Requests of neighbours that a limit or a rule refused."
             yield "# TYPE zenspark_refusals counter"
         for limit, count in self._node.router.refusals.counts.items():
-            yield f'zenspark_refusals_total{{{here},limit="{limit}"}} {count}'
+            yield f'zenspark_refusals_total{{{node_labels},limit="{limit}"}} {count}'
 
     # -- the network
 
     def _graphs(self) -> Iterator[tuple[str, Callable[[], str]]]:
-        """Yield the regions that have a graph, and what draws it."""
+        """Yield the regions that have a graph, and the function that draws it."""
         network = self._node.router.network
         if self._node.identity.whatami is WhatAmI.ROUTER:
             assert network is not None
@@ -197,7 +197,7 @@ class AdminDocuments:
         return _graph(dict(enumerate([str(self._node.identity.zid), *self._neighbours_in(regions)])), [])
 
     def _draw_north(self, network: RouterNetwork | None) -> str:
-        """Draw what a peer knows: its neighbours, and, if it relays, the network they are in."""
+        """Draw the neighbours of a peer and, if it relays, the network they are in."""
         regions = (Region.PEER, Region.UPSTREAM)
         if network is None:
             return self._draw_neighbours(regions)
@@ -213,34 +213,34 @@ class AdminDocuments:
         ]
 
     def _successors(self, network: RouterNetwork) -> Iterator[tuple[str, Callable[[], Document]]]:
-        """Yield, for each spanning tree and each destination, what makes the document of the next hop."""
-        known = sorted(network.nodes.values())
-        for root in known:
-            for to in known:
-                key = f"{self.root}/route/successor/src/{root}/dst/{to}"
-                if to != network.zid:
-                    yield key, partial(self._successor, key, network, root, to)
+        """Yield, for each spanning tree and each destination, the function that makes the document of the next hop."""
+        zids = sorted(network.nodes.values())
+        for root in zids:
+            for destination in zids:
+                key = f"{self.root}/route/successor/src/{root}/dst/{destination}"
+                if destination != network.zid:
+                    yield key, partial(self._successor, key, network, root, destination)
 
     @staticmethod
-    def _successor(key: str, network: RouterNetwork, root: ZenohId, to: ZenohId) -> Document:
-        return as_json(key, str(network.successor(root, to)))
+    def _successor(key: str, network: RouterNetwork, root: ZenohId, destination: ZenohId) -> Document:
+        return as_json(key, str(network.successor(root, destination)))
 
     # -- declarations
 
     def _declarations(self, key_expr: str) -> Iterator[Document]:
-        for name, kind in DECLARED.items():
-            yield from self._holders(name, partial(introspection.declared_keys, self._node.router, kind), key_expr)
-        for name, kind in INTERESTED.items():
-            yield from self._holders(name, partial(introspection.interested_keys, self._node.router, kind), key_expr)
+        for name, kind in DECLARED_KINDS.items():
+            yield from self._by_owner(name, partial(introspection.declared_keys, self._node.router, kind), key_expr)
+        for name, kind in INTEREST_KINDS.items():
+            yield from self._by_owner(name, partial(introspection.interested_keys, self._node.router, kind), key_expr)
 
-    def _holders(
+    def _by_owner(
         self, name: str, look_up: Callable[[str], dict[str, OwnersByRole]], key_expr: str
     ) -> Iterator[Document]:
         owners_by_key: dict[str, OwnersByRole] = {}
         for rest in relative_key_exprs(key_expr, f"{self.root}/{name}"):
             owners_by_key.update(look_up(rest))
-        for key, holders in owners_by_key.items():
-            yield as_json(f"{self.root}/{name}/{key}", holders)
+        for key, owners in owners_by_key.items():
+            yield as_json(f"{self.root}/{name}/{key}", owners)
 
 
 def relative_key_exprs(key_expr: str, prefix: str) -> set[str]:
@@ -259,17 +259,17 @@ def _relative_chunks(key_expr: list[str], prefix: list[str]) -> Iterator[list[st
         yield from _relative_chunks(key_expr[1:], prefix[1:])
 
 
-def _ends(link: Link | GroupMemberInfo) -> dict[str, str]:
+def _addresses(link: Link | GroupMemberInfo) -> dict[str, str]:
     return {"dst": link.dst, "src": link.src}
 
 
 def _draw_network(network: RouterNetwork, others: Sequence[str]) -> str:
     """Draw the graph of routers and relays, numbered as in LINKSTATE messages, then neighbours that are not in it."""
     numbers = {zid: number for number, zid in network.nodes.items()}
-    edges = [(numbers[one], numbers[other], far) for one, other, far in network.edges]
-    named = {number: str(zid) for number, zid in network.nodes.items()}
-    outside = [name for name in others if name not in named.values()]
-    return _graph(named | dict(enumerate(outside, max(named) + 1)), edges)
+    edges = [(numbers[start], numbers[end], weight) for start, end, weight in network.edges]
+    names = {number: str(zid) for number, zid in network.nodes.items()}
+    outside = [name for name in others if name not in names.values()]
+    return _graph(names | dict(enumerate(outside, max(names) + 1)), edges)
 
 
 def _graph(nodes: dict[int, str], edges: list[tuple[int, int, float]]) -> str:

@@ -35,10 +35,10 @@ def format_families(
     families: Iterable[Family], samples: Iterable[MetricSample], lines_of: Mapping[Family, Iterable[str]] | None = None
 ) -> Iterator[str]:
     """Yield families with their samples, line by line; `lines_of` has samples that are formatted already."""
-    found: dict[Family, list[str]] = {family: list((lines_of or {}).get(family, ())) for family in families}
+    lines_by_family: dict[Family, list[str]] = {family: list((lines_of or {}).get(family, ())) for family in families}
     for family, labels, value in samples:
-        found[family].append(f"{family.sample_names[0]}{format_labels(labels)} {value:.15g}")
-    for family, lines in found.items():
+        lines_by_family[family].append(f"{family.sample_names[0]}{format_labels(labels)} {value:.15g}")
+    for family, lines in lines_by_family.items():
         yield f"# HELP {family.name} {family.help}"
         yield f"# TYPE {family.name} {family.kind}"
         yield from lines
@@ -52,7 +52,7 @@ def samples_by_label(family: Family, label: str, values: Mapping[str, float]) ->
 
 
 def format_labels(labels: Labels) -> str:
-    """Format labels, with what must be escaped in their values."""
+    """Format labels, and escape backslashes, quotes and line breaks in their values."""
     if not labels:
         return ""
     texts = {

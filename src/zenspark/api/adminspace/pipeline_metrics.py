@@ -1,6 +1,6 @@
 """Metrics of a pipeline, made from its status document: the same on `/metrics` and in the admin space.
 
-The pipeline itself is in a package above this one; what is absent in its document counts as 0.
+The pipeline itself is in a package above this one; fields that its document does not have count as 0.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from zenspark.api.adminspace.openmetrics import Family, MetricSample, samples_by_label
+from zenspark.transport.counters import LossReason
 
 RECORDED = Family("zenspark_recorded_rows", "counter", "Messages written to journals.")
 JOURNAL_ROWS = Family("zenspark_journal_rows", "gauge", "Rows of a journal.", ("journal",))
@@ -59,22 +60,22 @@ def pipeline_samples(status: Mapping[str, Any]) -> Iterator[MetricSample]:
     yield WAITING, {}, waiting.get("rows", 0)
     yield LAG, {}, waiting.get("seconds", 0.0)
     yield STORED_KEYS, {}, status.get("keys", 0)
-    yield from samples_by_label(LOST_ROWS, "reason", lost_rows(status))
+    yield from samples_by_label(LOST_ROWS, "reason", dict.fromkeys(map(str, LossReason), 0) | lost_rows(status))
     for journal in status.get("journals", ()):
         for name, family in JOURNAL_FIELDS.items():
             if journal.get(name) is not None:
                 yield family, {"journal": str(journal["path"])}, journal[name]
-    for each in status.get("ingestions", ()):
-        lake = {"lake": str(each["lake"])}
-        yield INGESTED, lake, each.get("rows", 0)
-        yield INGESTED_BYTES, lake, each.get("bytes", 0)
-        yield QUARANTINED, lake, each.get("quarantined", 0)
-        yield INGESTION_UP, lake, float(each.get("state") == "ingesting")
-        if each.get("batch_seconds") is not None:
-            yield BATCH_SECONDS, lake, each["batch_seconds"]
+    for ingestion in status.get("ingestions", ()):
+        lake = {"lake": str(ingestion["lake"])}
+        yield INGESTED, lake, ingestion.get("rows", 0)
+        yield INGESTED_BYTES, lake, ingestion.get("bytes", 0)
+        yield QUARANTINED, lake, ingestion.get("quarantined", 0)
+        yield INGESTION_UP, lake, float(ingestion.get("state") == "ingesting")
+        if ingestion.get("batch_seconds") is not None:
+            yield BATCH_SECONDS, lake, ingestion["batch_seconds"]
 
 
 def lost_rows(status: Mapping[str, Any]) -> dict[str, int]:
-    """Return the lost messages of a status by reason."""
+    """Return the lost messages of a status by reason; a reason of links is there once it has occurred."""
     lost = status.get("lost", {})
     return {**lost.get("links", {}), "recorder": lost.get("recorder", 0), "trimmed": lost.get("trimmed", 0)}

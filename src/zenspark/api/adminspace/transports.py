@@ -44,7 +44,7 @@ class TransportDocuments:
         transport, link = transport_of(face, neighbour), link_of(face, neighbour)
         kind = "multicast" if transport.is_multicast else "unicast"
         key = f"{self._root}/transport/{kind}/{transport.zid}"
-        return [as_json(key, _transport(transport)), as_json(f"{key}/link/{_number(link)}", _link(link))]
+        return [as_json(key, _transport(transport)), as_json(f"{key}/link/{_link_id(link)}", _link(link))]
 
     def _on_query(self, query: Query) -> None:
         with query:
@@ -63,7 +63,9 @@ class TransportDocuments:
             key = KeyExpr(document.key)
             put = Put(encoding=document.encoding.to_wire(), payload=document.payload)
             body = put if kind is SampleKind.PUT else Del()
-            self._runtime.subscriptions.deliver(sample_from_body(body, key, wire.QoS.DEFAULT), True, cache_route=False)
+            self._runtime.subscriptions.deliver(
+                sample_from_body(body, key, wire.QoS.DEFAULT), True, cache_matches=False
+            )
 
 
 def _transport(transport: Transport) -> dict[str, Any]:
@@ -88,15 +90,15 @@ def _link(link: Link) -> dict[str, Any]:
     }
     if link.priorities is None or link.reliability is None:
         return document
-    first, last = (_spelt(wire.Priority(number)) for number in link.priorities)
-    return {**document, "priorities": {"start": first, "end": last}, "reliability": _spelt(link.reliability)}
+    first, last = (_rust_name(wire.Priority(number)) for number in link.priorities)
+    return {**document, "priorities": {"start": first, "end": last}, "reliability": _rust_name(link.reliability)}
 
 
-def _spelt(member: Enum) -> str:
+def _rust_name(member: Enum) -> str:
     """Return the name of a member as Rust prints it."""
     return member.name.title().replace("_", "")
 
 
-def _number(link: Link) -> int:
-    """Return a number for a link, the same as long as it exists."""
+def _link_id(link: Link) -> int:
+    """Return a number that identifies a link as long as it exists."""
     return int.from_bytes(hashlib.blake2b(f"{link.src} {link.dst}".encode(), digest_size=8).digest(), "big")

@@ -1,4 +1,4 @@
-"""What users import as `zenspark.ext`: serialization, and advanced publishers and subscribers."""
+"""Names of `zenspark.ext`: serialization, and advanced publishers and subscribers."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from zenspark.clock import ns_from_ntp64
 from zenspark.errors import ZError
 from zenspark.key import KeyExpr
 from zenspark.types.arguments import MAX_DECIMAL_DIGITS, parse_decimal
-from zenspark.types.ids import SOURCE_SN_MODULUS
+from zenspark.types.ids import SOURCE_SN_MODULUS, format_source
 from zenspark.types.query import Query, reply_stored
 from zenspark.types.selector import Parameters
 from zenspark.types.time_range import TimeRange, time_range_text
@@ -45,7 +45,8 @@ class PublisherCache:
                 for body in self.select(query.parameters):
                     reply_stored(query, self._key_expr, body)
             except ZError as error:
-                logger.warning("rejected query for cached samples on %s: %s", self._key_expr, error)
+                source = format_source(query.source_info)
+                logger.warning("rejected query %s for cached samples%s: %s", query.selector, source, error)
 
     def select(self, parameters: Parameters) -> list[Put | Del]:
         """Return the samples that the parameters `_sn`, `_time` and `_max` select."""
@@ -58,8 +59,8 @@ class PublisherCache:
         if times is not None:
             range_ = TimeRange.parse(times, self._clock())
             bodies = [body for body in bodies if body.timestamp is None or _seconds(body.timestamp.ntp64) in range_]
-        most = parse_decimal(parameters.get("_max") or "")
-        return bodies[-most:] if most else bodies
+        max_samples = parse_decimal(parameters.get("_max") or "")
+        return bodies[-max_samples:] if max_samples else bodies
 
 
 def _seconds(ntp64: int) -> float:

@@ -18,7 +18,7 @@ from zenspark.types.sample import Sample
 from zenspark.types.timestamps import Timestamp, TimestampId
 
 MAX_SOURCES = 10_000
-"""How many publishers are remembered; the one that was silent for the longest time is forgotten first."""
+"""Most publishers whose state is kept; that of the one silent for the longest time is dropped first."""
 _HALF_MODULUS = SOURCE_SN_MODULUS // 2
 """From this distance on, a number counts as an earlier one: numbers start again at 0 after the largest."""
 
@@ -49,7 +49,7 @@ class PublisherState(Generic[P]):
         self.last: P | None = None
         self.held: dict[P, Sample] = {}
         self.pending_queries = 0
-        """How many queries for its samples are pending."""
+        """Number of pending queries for its samples."""
 
 
 SourceId: TypeAlias = EntityGlobalId | TimestampId
@@ -75,7 +75,7 @@ class ReorderBuffer:
         return list(self._numbered)
 
     def receive(self, sample: Sample) -> list[Delivery]:
-        """Add a sample that arrived, by itself or in a reply."""
+        """Add a sample that was received as a publication or in a reply."""
         source, stamp = sample.source_info, sample.timestamp
         if source is not None:
             return self._receive_numbered(source.source_id, source.source_sn, sample)
@@ -172,7 +172,7 @@ class ReorderBuffer:
         self._source(publisher_id).pending_queries += 1
 
     def query_finished(self, publisher_id: SourceId) -> list[Delivery]:
-        """Note that such a query has finished. Returns the samples that were held back for it."""
+        """Note that a query for samples of a publisher has finished. Returns the samples that were held back for it."""
         source = self._source(publisher_id)
         source.pending_queries = max(source.pending_queries - 1, 0)
         if source.pending_queries or self._awaits_history:
@@ -226,8 +226,8 @@ def _get(sources: OrderedDict[K, PublisherState[P]], publisher_id: K) -> Publish
 
 
 def _in_order(held: dict[int, Sample]) -> list[int]:
-    """Sort numbers in the order they were given, also across the largest."""
+    """Sort sequence numbers in the order the publisher assigned them, also across the wrap to 0."""
     if not held:
         return []
-    one = next(iter(held))
-    return sorted(held, key=lambda sn: (sn - one + _HALF_MODULUS) % SOURCE_SN_MODULUS)
+    pivot = next(iter(held))
+    return sorted(held, key=lambda sn: (sn - pivot + _HALF_MODULUS) % SOURCE_SN_MODULUS)

@@ -18,12 +18,12 @@ from zenspark.types.zbytes import ZBytes
 
 T = TypeVar("T")
 Value: TypeAlias = Any
-"""Anything that can be serialized: a type system has no word for that."""
+"""Any value that can be serialized; the type system cannot express that set."""
 Hint: TypeAlias = Any
-"""A type, or what stands for one in an annotation."""
+"""A type, or an annotation such as `list[int]`."""
 
-ITEMS_WITHOUT_BYTES = 1 << 16
-"""So many empty tuples a collection may claim to have: its bytes are no limit, as for anything else that has a size."""
+MAX_EMPTY_ITEMS = 1 << 16
+"""Most empty tuples in one collection: they have no bytes, so the size of the payload does not limit their number."""
 
 
 class OutOfRange(UsageError, AssertionError):
@@ -230,7 +230,7 @@ COLLECTIONS: dict[type, Callable[[Iterable[Any]], Any]] = {list: list, set: set,
 def z_serialize(obj: Value) -> ZBytes:
     """Serialize a number, bool, text, bytes, or a list, set, dict or tuple of such.
 
-    All items of a list or set, all keys of a dict and all its values must have the same type: the reader knows but one.
+    All items of a list or set, all keys of a dict and all its values must have the same type: the reader expects one.
 
     Args:
         obj: The object.
@@ -337,11 +337,11 @@ class ByteReader:
 class Format:
     """Reader of values of one type, and the fewest bytes one of them can have."""
 
-    __slots__ = ("least", "read")
+    __slots__ = ("min_bytes", "read")
 
-    def __init__(self, read: Callable[[ByteReader], Any], least: int) -> None:
+    def __init__(self, read: Callable[[ByteReader], Any], min_bytes: int) -> None:
         self.read = read
-        self.least = least
+        self.min_bytes = min_bytes
 
 
 def z_deserialize(tp: type[T], zbytes: ZBytes) -> T:
@@ -411,14 +411,15 @@ def _integer(tp: type) -> Format:
 
 def _tuple(types: tuple[Any, ...]) -> Format:
     formats = [_format(item) for item in types]
-    return Format(lambda source: tuple([item.read(source) for item in formats]), sum(item.least for item in formats))
+    min_bytes = sum(item.min_bytes for item in formats)
+    return Format(lambda source: tuple([item.read(source) for item in formats]), min_bytes)
 
 
 def _collection(make: Callable[[Iterable[Any]], Any], item: Format) -> Format:
     def read(source: ByteReader) -> Value:
         start = source.position
         count = source.count()
-        if count > (source.left // item.least if item.least else ITEMS_WITHOUT_BYTES):
+        if count > (source.left // item.min_bytes if item.min_bytes else MAX_EMPTY_ITEMS):
             raise ZDeserializeError(f"{count} items, more than there are bytes for,", start)
         return make([item.read(source) for _ in range(count)])
 

@@ -131,7 +131,7 @@ class MissDetectionConfig(ValidatedConfig):
 
 
 class RecoveryConfig(ValidatedConfig):
-    """How an advanced subscriber detects that the last samples of a publisher are missing. Give one of the two.
+    """Detection of missing last samples of a publisher, by periodic queries or heartbeats. Give one of the two.
 
     Args:
         periodic_queries: Seconds, or a `timedelta`, between queries for samples after the last one received.

@@ -21,7 +21,7 @@ class SequenceCounter:
         self.has_begun = False
 
     def take(self) -> int:
-        """Return the next number, and count on."""
+        """Return the next number, and advance the counter."""
         number, self.next = self.next, (self.next + 1) % SOURCE_SN_MODULUS
         self.has_begun = True
         return number
@@ -41,10 +41,10 @@ class PeriodicTask:
             try:
                 self._work()
             except ZError:
-                return  # the session is over
+                return  # the session is closed
 
     def undeclare(self) -> None:
-        """Stop calling it."""
+        """Stop the calls."""
         self._stopped.set()
 
 

@@ -49,29 +49,30 @@ class AdvancedPublisher(Entity):
         publisher: Publisher,
         cache: CacheConfig | None,
         misses: MissDetectionConfig | None,
-        is_detected: bool,
+        is_detectable: bool,
     ) -> None:
         """Declare the parts around a publisher.
 
         Args:
             session: The session.
             publisher: Publishes the samples.
-            cache: How many samples are cached; None for no cache.
+            cache: Size of the cache; None for no cache.
             misses: Heartbeats; None for no sequence numbers.
-            is_detected: Whether subscribers can detect it, by a token.
+            is_detectable: Whether subscribers can detect it, by a token.
         """
         runtime = runtime_of(session)
         self._publisher = publisher
         self._counter = None if misses is None else SequenceCounter()
         self._cache = None if cache is None else PublisherCache(publisher.key_expr, cache.max_samples)
-        self._order = threading.Lock()
+        self._publish_lock = threading.Lock()
+        """Keeps the cache in the order of the sequence numbers."""
         name = TIMESTAMPED_PUBLISHER if self._counter is None else str(publisher.id.eid)
         key = publisher.key_expr / f"@adv/pub/{publisher.id.zid}/{name}/_"
         parts: list[Any] = [publisher]
         super().__init__(runtime, runtime.entities.next_id(), lambda: _undeclare_all(parts))
         if self._cache is not None:
             parts.append(session.declare_queryable(key, self._cache.reply_to))
-        if is_detected:
+        if is_detectable:
             parts.append(session.liveliness().declare_token(key))
         if misses is not None:
             parts += self._start_heartbeats(session, key, misses)
@@ -107,7 +108,7 @@ class AdvancedPublisher(Entity):
 
     @property
     def congestion_control(self) -> CongestionControl:
-        """What happens to its samples when a link is full."""
+        """Whether its samples are dropped or wait for space when a link is full."""
         self._check()
         return self._publisher.congestion_control
 
@@ -147,7 +148,7 @@ class AdvancedPublisher(Entity):
         raw = ZBytes.of(payload)
         chosen = self._publisher.encoding if encoding is None else Encoding.of(encoding)
         extra = None if attachment is None else ZBytes.of(attachment)
-        with self._order:
+        with self._publish_lock:
             stamp, source = self._stamp(timestamp), self._source()
             self._publisher.put(
                 raw,
@@ -189,7 +190,7 @@ class AdvancedPublisher(Entity):
         """
         self._check_open()
         extra = None if attachment is None else ZBytes.of(attachment)
-        with self._order:
+        with self._publish_lock:
             stamp, source = self._stamp(timestamp), self._source()
             self._publisher.delete(
                 attachment=extra,
@@ -267,12 +268,13 @@ def declare_advanced_publisher(
         ... )
         >>> publisher.put("1")
     """
-    is_detected = to_bool(publisher_detection)
+    is_detectable = to_bool(publisher_detection)
     misses = None if sample_miss_detection is None else require_type(MissDetectionConfig, sample_miss_detection)
-    kept = None if cache is None else require_type(CacheConfig, cache)
-    if kept is not None and not kept.max_samples:
+    cache_config = None if cache is None else require_type(CacheConfig, cache)
+    if cache_config is not None and not cache_config.max_samples:
         raise UsageError("expected a cache of at least one sample")
-    if kept is not None and misses is None and not runtime_of(require_type(Session, session)).timestamps.is_enabled:
+    is_unnumbered = cache_config is not None and misses is None
+    if is_unnumbered and not runtime_of(require_type(Session, session)).timestamps.is_enabled:
         raise UsageError("a cache needs timestamping/enabled in the configuration, or sample_miss_detection")
     publisher = require_type(Session, session).declare_publisher(
         key_expr,
@@ -283,4 +285,4 @@ def declare_advanced_publisher(
         reliability=reliability,
         allowed_destination=allowed_destination,
     )
-    return AdvancedPublisher(session, publisher, kept, misses, is_detected)
+    return AdvancedPublisher(session, publisher, cache_config, misses, is_detectable)

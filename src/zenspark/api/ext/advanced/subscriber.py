@@ -52,23 +52,23 @@ class AdvancedSubscriberOptions(TypedDict, total=False):
 
 
 class BlockingSink:
-    """The handler of the user. A push to a full one blocks until there is space, and so, in the end, the publisher."""
+    """Sink of the user's handler: `push` blocks while it is full, which in the end blocks the publisher."""
 
     def __init__(self, handler: object, loop: CallbackExecutor) -> None:
         self._has_space = threading.Event()
-        self.attached: BoundHandler = bind_handler(handler, loop, lambda _: self._has_space.set())
+        self.bound: BoundHandler = bind_handler(handler, loop, lambda _: self._has_space.set())
         self._is_open = True
 
     def push(self, item: object) -> None:
         self._has_space.clear()
-        if self._is_open and not self.attached.sink.push(item) and self._is_open:
+        if self._is_open and not self.bound.sink.push(item) and self._is_open:
             yield_leadership()
             self._has_space.wait()
 
     def close(self) -> None:
         self._is_open = False
         self._has_space.set()
-        self.attached.sink.close()
+        self.bound.sink.close()
 
 
 class SampleRecovery:
@@ -77,7 +77,7 @@ class SampleRecovery:
     def __init__(
         self, session: Session, key_expr: KeyExpr, target: BlockingSink, history: HistoryConfig | None, recovers: bool
     ) -> None:
-        self._session = weakref.ref(session)  # a session ends when its users hold it no more
+        self._session = weakref.ref(session)  # weak: a session closes when its last reference is gone
         self._key_expr = key_expr
         self._target = target
         self._history = {} if history is None else history.parameters()
@@ -86,7 +86,7 @@ class SampleRecovery:
         self._lock = threading.RLock()
         self._parts: list[Any] = []
         self.listeners: dict[int, DeliverySink[Miss]] = {}
-        """Who wants to know of misses."""
+        """Sinks of the sample miss listeners, by entity id."""
 
     def add(self, part: Entity | PeriodicTask) -> None:
         """Add a part that ends when this ends."""
@@ -137,13 +137,13 @@ class SampleRecovery:
         if numbers is not None:
             self._query_source(publisher_id, str(sample.key_expr), {"_sn": numbers})
 
-    def _emit(self, outcomes: list[Delivery]) -> None:
-        for outcome in outcomes:
-            if isinstance(outcome, Miss):
+    def _emit(self, deliveries: list[Delivery]) -> None:
+        for delivery in deliveries:
+            if isinstance(delivery, Miss):
                 for sink in list(self.listeners.values()):
-                    sink.push(outcome)
+                    sink.push(delivery)
             else:
-                self._target.push(outcome)
+                self._target.push(delivery)
 
     # -- queries
 
@@ -154,10 +154,10 @@ class SampleRecovery:
     def query_missing(self) -> None:
         """Query each publisher for samples after the last one received."""
         with self._lock:
-            wanted = [
+            ranges = [
                 (publisher_id, self._buffer.range_after_last(publisher_id)) for publisher_id in self._buffer.numbered
             ]
-        for publisher_id, numbers in wanted:
+        for publisher_id, numbers in ranges:
             self._query_publisher(publisher_id, numbers)
 
     def _query_publisher(self, publisher_id: EntityGlobalId, numbers: str) -> None:
@@ -170,10 +170,10 @@ class SampleRecovery:
             self._buffer.query_started(publisher_id)
         self._query(key, parameters, lambda: self._buffer.query_finished(publisher_id))
 
-    def _query(self, key: str, parameters: dict[str, str], at_end: Callable[[], list[Delivery]]) -> None:
+    def _query(self, key: str, parameters: dict[str, str], on_end: Callable[[], list[Delivery]]) -> None:
         def end() -> None:
             with self._lock:
-                self._emit(at_end())
+                self._emit(on_end())
 
         session = self._session()
         if session is None or session.is_closed():
@@ -200,22 +200,22 @@ class SampleMissListener(Receiver[H_co]):
 
     _NAME = "sample miss listener"
 
-    def __init__(self, runtime: SessionRuntime, recovering: SampleRecovery, attached: BoundHandler) -> None:
+    def __init__(self, runtime: SessionRuntime, sample_recovery: SampleRecovery, bound: BoundHandler) -> None:
         """Register the listener.
 
         Args:
             runtime: State of the session.
-            recovering: Detects missing samples.
-            attached: The handler it delivers to.
+            sample_recovery: Detects missing samples.
+            bound: The handler it delivers to.
         """
-        number, sink = runtime.entities.next_id(), attached.sink
+        number, sink = runtime.entities.next_id(), bound.sink
 
         def end() -> None:
-            recovering.listeners.pop(number, None)
+            sample_recovery.listeners.pop(number, None)
             sink.close()
 
-        super().__init__(runtime, number, end, attached)
-        recovering.listeners[number] = sink
+        super().__init__(runtime, number, end, bound)
+        sample_recovery.listeners[number] = sink
 
 
 class AdvancedSubscriber(Receiver[H_co]):
@@ -240,7 +240,7 @@ class AdvancedSubscriber(Receiver[H_co]):
         origin: Locality,
         history: HistoryConfig | None,
         recovery: RecoveryConfig | None,
-        is_detected: bool,
+        is_detectable: bool,
     ) -> None:
         """Declare its parts.
 
@@ -251,28 +251,29 @@ class AdvancedSubscriber(Receiver[H_co]):
             origin: Whether samples of this session, of others, or both are received.
             history: Past samples to query; None for none.
             recovery: How missing samples are detected and recovered; None if they are not.
-            is_detected: Whether publishers can detect it, by a token.
+            is_detectable: Whether publishers can detect it, by a token.
         """
         runtime = runtime_of(session)
-        recovering = self._recovering = SampleRecovery(session, key_expr, target, history, recovery is not None)
-        super().__init__(runtime, runtime.entities.next_id(), recovering.end, target.attached)
-        handler = Callback(recovering.on_sample, recovering.close)
+        recovers = recovery is not None
+        sample_recovery = self._sample_recovery = SampleRecovery(session, key_expr, target, history, recovers)
+        super().__init__(runtime, runtime.entities.next_id(), sample_recovery.end, target.bound)
+        handler = Callback(sample_recovery.on_sample, sample_recovery.close)
         self._subscriber = session.declare_subscriber(key_expr, handler, allowed_origin=origin)
         self._session = weakref.ref(session)
-        recovering.add(self._subscriber)
+        sample_recovery.add(self._subscriber)
         if history is not None:
-            recovering.query_all_history()
+            sample_recovery.query_all_history()
         if history is not None and history.detect_late_publishers:
             tokens = session.liveliness()
-            recovering.add(tokens.declare_subscriber(self._publishers(), recovering.on_token, history=True))
+            sample_recovery.add(tokens.declare_subscriber(self._publishers(), sample_recovery.on_token, history=True))
         if recovery is not None and recovery.heartbeat:
-            beats = session.declare_subscriber(self._publishers(), recovering.on_heartbeat, allowed_origin=origin)
-            recovering.add(beats)
+            on_heartbeat = sample_recovery.on_heartbeat
+            sample_recovery.add(session.declare_subscriber(self._publishers(), on_heartbeat, allowed_origin=origin))
         if recovery is not None and recovery.periodic_queries:
-            recovering.add(PeriodicTask(recovery.periodic_queries, recovering.query_missing))
-        if is_detected:
+            sample_recovery.add(PeriodicTask(recovery.periodic_queries, sample_recovery.query_missing))
+        if is_detectable:
             subscriber_id = self._subscriber.id
-            recovering.add(
+            sample_recovery.add(
                 session.liveliness().declare_token(key_expr / f"@adv/sub/{subscriber_id.zid}/{subscriber_id.eid}/_")
             )
 
@@ -335,7 +336,7 @@ class AdvancedSubscriber(Receiver[H_co]):
             >>> listener = subscriber.sample_miss_listener(lambda miss: print(miss.source, "lost", miss.nb))
         """
         self._check_open()
-        return SampleMissListener(self._runtime, self._recovering, self._runtime.bind_handler(handler))
+        return SampleMissListener(self._runtime, self._sample_recovery, self._runtime.bind_handler(handler))
 
     @overload
     def detect_publishers(
@@ -450,8 +451,8 @@ def declare_advanced_subscriber(
         ... )
         >>> sample = subscriber.recv()
     """
-    past = None if history is None else require_type(HistoryConfig, history)
-    if past is not None and (past.max_samples == 0 or past.max_age == 0):
+    history_config = None if history is None else require_type(HistoryConfig, history)
+    if history_config is not None and (history_config.max_samples == 0 or history_config.max_age == 0):
         raise UsageError("expected a history of at least one sample, and of some age")
     runtime = runtime_of(require_type(Session, session))
     runtime.check_open()
@@ -460,7 +461,7 @@ def declare_advanced_subscriber(
         runtime.validate_key(key_expr),
         BlockingSink(handler, runtime.node.loop),
         require_type_or_default(Locality, allowed_origin, Locality.ANY),
-        past,
+        history_config,
         None if recovery is None else require_type(RecoveryConfig, recovery),
         to_bool(subscriber_detection),
     )
