@@ -4,7 +4,7 @@ import { Live, live, reconnectDelay } from "../src/api/live";
 import type { Current, Login, NetworkEvent, Overview } from "../src/api/types";
 import { lanesOf } from "../src/parts/timeline";
 import { parseRoute, routeTo } from "../src/state/route";
-import { deleteQuestion, readQuestions, saveQuestion } from "../src/state/saved";
+import { deleteSavedQuery, readSavedQueries, saveQuery } from "../src/state/saved";
 import { connect, extend, loginMethods, loginNeeded, startSession, toMilliseconds } from "../src/state/session";
 
 afterEach(() => {
@@ -52,13 +52,13 @@ test("routes are in the fragment", () => {
   expect(routeTo("time", { key: "a/b" })).toBe("#/time?key=a%2Fb");
 });
 
-test("questions are kept by name", () => {
-  saveQuestion({ name: "b", query: "select 1" });
-  saveQuestion({ name: "a", query: "select 2" });
-  expect(saveQuestion({ name: "b", query: "select 3" }).map((each) => each.query)).toEqual(["select 2", "select 3"]);
-  expect(deleteQuestion("a")).toHaveLength(1);
+test("queries are kept by name", () => {
+  saveQuery({ name: "b", query: "select 1" });
+  saveQuery({ name: "a", query: "select 2" });
+  expect(saveQuery({ name: "b", query: "select 3" }).map((each) => each.query)).toEqual(["select 2", "select 3"]);
+  expect(deleteSavedQuery("a")).toHaveLength(1);
   localStorage.setItem("zenspark.questions", "{broken");
-  expect(readQuestions()).toEqual([]);
+  expect(readSavedQueries()).toEqual([]);
 });
 
 test("reconnection waits longer each time, up to a limit", () => {

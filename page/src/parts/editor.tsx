@@ -23,8 +23,8 @@ export function schemaOf(tables: readonly Table[]): SQLNamespace {
   return Object.fromEntries(tables.map((table) => [table.name, table.columns.map((column) => ({ label: column.name, detail: column.type, type: "property" }))]));
 }
 
-/** Words that are shown as keywords: those of questions, without words that columns are called. */
-const QUESTIONS = SQLDialect.define({
+/** Words that are shown as keywords: those of queries, without words that columns are called. */
+const QUERIES = SQLDialect.define({
   keywords:
     "select from where group by order limit offset having as on join left right full inner outer cross using union all distinct with recursive case when then else end and or not in is null like ilike between exists over partition asc desc nulls first last interval cast filter qualify unnest lateral values describe show explain",
   types: "bigint integer double varchar timestamp boolean date blob decimal",
@@ -33,7 +33,7 @@ const QUESTIONS = SQLDialect.define({
 });
 
 function language(tables: readonly Table[]): Extension {
-  return sql({ dialect: QUESTIONS, schema: schemaOf(tables), upperCaseKeywords: false });
+  return sql({ dialect: QUERIES, schema: schemaOf(tables), upperCaseKeywords: false });
 }
 
 interface Properties {
@@ -72,7 +72,7 @@ export function Editor({ text, tables, onChange, onRun }: Properties): JSX.Eleme
           syntaxHighlighting(HIGHLIGHT),
           placeholder("select key, count(*) from samples group by key"),
           EditorView.lineWrapping,
-          EditorView.contentAttributes.of({ "aria-label": "SQL question" }),
+          EditorView.contentAttributes.of({ "aria-label": "SQL query" }),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) handlers.current.onChange(update.state.doc.toString());
           }),

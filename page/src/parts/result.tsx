@@ -1,4 +1,4 @@
-// The result of a SQL question: as a table, and as a chart of its numeric columns.
+// The result of a SQL query: as a table, and as a chart of its numeric columns.
 
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";

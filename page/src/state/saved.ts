@@ -1,4 +1,4 @@
-// What stays in the browser: the colour scheme and saved questions. Works without storage, for this visit only.
+// What stays in the browser: the colour scheme and saved queries. Works without storage, for this visit only.
 
 const PREFIX = "zenspark.";
 const memory = new Map<string, string>();
@@ -21,34 +21,35 @@ export function write(name: string, value: string | null): void {
   }
 }
 
-export interface Question {
+export interface SavedQuery {
   name: string;
   query: string;
 }
 
-export function readQuestions(): Question[] {
+/** Reads the saved queries; their key in the storage of browsers is still `questions`, its first name. */
+export function readSavedQueries(): SavedQuery[] {
   try {
     const parsed = JSON.parse(read("questions") ?? "[]") as unknown;
-    return Array.isArray(parsed) ? parsed.filter(isQuestion) : [];
+    return Array.isArray(parsed) ? parsed.filter(isSavedQuery) : [];
   } catch {
     return [];
   }
 }
 
-export function saveQuestion(question: Question): Question[] {
-  const others = readQuestions().filter((saved) => saved.name !== question.name);
-  const questions = [...others, question].sort((a, b) => a.name.localeCompare(b.name));
-  write("questions", JSON.stringify(questions));
-  return questions;
+export function saveQuery(query: SavedQuery): SavedQuery[] {
+  const others = readSavedQueries().filter((saved) => saved.name !== query.name);
+  const queries = [...others, query].sort((a, b) => a.name.localeCompare(b.name));
+  write("questions", JSON.stringify(queries));
+  return queries;
 }
 
-export function deleteQuestion(name: string): Question[] {
-  const questions = readQuestions().filter((saved) => saved.name !== name);
-  write("questions", JSON.stringify(questions));
-  return questions;
+export function deleteSavedQuery(name: string): SavedQuery[] {
+  const queries = readSavedQueries().filter((saved) => saved.name !== name);
+  write("questions", JSON.stringify(queries));
+  return queries;
 }
 
-function isQuestion(value: unknown): value is Question {
-  const { name, query } = (value ?? {}) as Partial<Question>;
+function isSavedQuery(value: unknown): value is SavedQuery {
+  const { name, query } = (value ?? {}) as Partial<SavedQuery>;
   return typeof name === "string" && typeof query === "string";
 }

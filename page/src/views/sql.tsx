@@ -1,4 +1,4 @@
-// SQL: questions to the recorded tables, their answers as table and chart, and questions to keep.
+// SQL: queries to the recorded tables, their answers as table and chart, and queries to keep.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -9,13 +9,13 @@ import { Empty, Failure, Panel } from "../parts/basics";
 import { Editor } from "../parts/editor";
 import { ResultView } from "../parts/result";
 import { useLoad } from "../state/load";
-import { deleteQuestion, readQuestions, saveQuestion, type Question } from "../state/saved";
+import { deleteSavedQuery, readSavedQueries, saveQuery, type SavedQuery } from "../state/saved";
 import { node } from "../state/session";
 import { useStore } from "../state/store";
 
 const ROW_LIMIT = 1_000;
 
-const EXAMPLES: Question[] = [
+const EXAMPLES: SavedQuery[] = [
   { name: "Rows of each key", query: "select key, count(*) as rows\nfrom samples\ngroup by key\norder by rows desc\nlimit 50" },
   { name: "Rows per second", query: "select date_trunc('second', received_at) as second, count(*) as rows\nfrom samples\ngroup by 1\norder by 1 desc\nlimit 300" },
 ];
@@ -25,11 +25,11 @@ let lastText = EXAMPLES[0]?.query ?? "";
 export function SqlView(): JSX.Element {
   const about = useStore(node);
   if (about === null) return <Empty>Loading …</Empty>;
-  if (!about.sql) return <Empty>This node has no tables to question: they are made by zenspark up, which records into a lake.</Empty>;
-  return <Questions />;
+  if (!about.sql) return <Empty>This node has no tables to query: they are made by zenspark up, which records into a lake.</Empty>;
+  return <SqlQueries />;
 }
 
-function Questions(): JSX.Element {
+function SqlQueries(): JSX.Element {
   const [text, setText] = useState(lastText);
   const [result, setResult] = useState<SqlResult | null>(null);
   const [error, setError] = useState<string | null>(null);
@@ -57,7 +57,7 @@ function Questions(): JSX.Element {
   return (
     <div class="columns wide-left sql">
       <div>
-        <Panel title="Question">
+        <Panel title="Query">
           <Editor text={text} tables={tables} onChange={change} onRun={() => void run(lastText)} />
           <div class="toolbar">
             <button type="button" class="primary" disabled={busy || text.trim() === ""} onClick={() => void run(text)}>
@@ -80,37 +80,37 @@ function Questions(): JSX.Element {
 const NO_TABLES: Table[] = [];
 
 function Saved({ text, onOpen }: { text: string; onOpen: (query: string) => void }): JSX.Element {
-  const [questions, setQuestions] = useState(readQuestions);
+  const [queries, setQueries] = useState(readSavedQueries);
   const [name, setName] = useState("");
   const save = (event: Event): void => {
     event.preventDefault();
-    setQuestions(saveQuestion({ name: name.trim(), query: text }));
+    setQueries(saveQuery({ name: name.trim(), query: text }));
     setName("");
   };
   return (
-    <Panel title="Saved questions">
-      <ul class="questions">
-        {questions.map((question) => (
-          <li key={question.name}>
-            <button type="button" class="link" onClick={() => onOpen(question.query)}>
-              {question.name}
+    <Panel title="Saved queries">
+      <ul class="queries">
+        {queries.map((saved) => (
+          <li key={saved.name}>
+            <button type="button" class="link" onClick={() => onOpen(saved.query)}>
+              {saved.name}
             </button>
-            <button type="button" class="quiet" aria-label={`Delete ${question.name}`} onClick={() => setQuestions(deleteQuestion(question.name))}>
+            <button type="button" class="quiet" aria-label={`Delete ${saved.name}`} onClick={() => setQueries(deleteSavedQuery(saved.name))}>
               ✕
             </button>
           </li>
         ))}
-        {EXAMPLES.map((question) => (
-          <li key={`example ${question.name}`}>
-            <button type="button" class="link" onClick={() => onOpen(question.query)}>
-              {question.name}
+        {EXAMPLES.map((saved) => (
+          <li key={`example ${saved.name}`}>
+            <button type="button" class="link" onClick={() => onOpen(saved.query)}>
+              {saved.name}
             </button>
             <span class="muted">example</span>
           </li>
         ))}
       </ul>
       <form class="toolbar" onSubmit={save}>
-        <input class="grow" aria-label="Name of the question" placeholder="name of this question" required value={name} onInput={(event) => setName(event.currentTarget.value)} />
+        <input class="grow" aria-label="Name of the query" placeholder="name of this query" required value={name} onInput={(event) => setName(event.currentTarget.value)} />
         <button type="submit" disabled={text.trim() === ""}>
           Save
         </button>

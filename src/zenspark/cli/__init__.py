@@ -1,8 +1,8 @@
 """The command line: `zenspark COMMAND ...`.
 
 A command is a module of this package with the functions `parser() -> Parser` and `run(arguments) -> int`, and one line
-in `COMMAND_GROUPS`. The module is imported only when its command is called; what needs an optional dependency is
-imported when the command runs, so that `--help` and completion work without it. An error is printed as one line on
+in `COMMAND_GROUPS`. The module is imported only when its command is called; modules that need an optional dependency
+are imported when the command runs, so that `--help` and completion work without it. An error is printed as one line on
 stderr; `exit_codes` has the exit codes.
 """
 
@@ -40,7 +40,7 @@ COMMAND_GROUPS = {
         "perf": "measure throughput",
     },
     "record and query the past": {
-        "demo": "see all of it at work with simulated robots, with a page to look at",
+        "demo": "run the whole pipeline with simulated robots, and show it on a page",
         "up": "run a node that ingests publications into tables with Spark and replies to queries from them",
         "record": "record publications under key expressions into a journal",
         "replay": "publish a journal or a table again",
@@ -61,7 +61,7 @@ COMMAND_GROUPS = {
         "completion": "print the completion script of a shell: bash, zsh or fish",
     },
 }
-"""The commands by subject, with what they do in one line."""
+"""The commands by subject, with a description of one line."""
 
 COMMANDS = {name: text for group in COMMAND_GROUPS.values() for name, text in group.items()}
 
@@ -69,7 +69,7 @@ __all__ = ["BROKEN_PIPE", "COMMANDS", "FAILED", "INTERRUPTED", "Parser", "comman
 
 
 TABLE_COMMANDS = (["sql"], ["lake"])
-"""Commands that read tables, and leave nothing behind that has to be ended."""
+"""Commands that read tables, and start nothing that has to be ended."""
 
 
 def run_process() -> NoReturn:
@@ -163,7 +163,7 @@ def refuse_command(parser: Parser, name: str) -> None:
 
 
 def _hint(error: ZError) -> str:
-    """Return what to do about a frequent error."""
+    """Return advice for a frequent error."""
     if not isinstance(error, LinkError):
         return ""
     if "in use" in error.problem:

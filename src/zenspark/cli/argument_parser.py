@@ -1,6 +1,6 @@
 """Parser: argparse with errors in one line, suggestions for mistyped flags, and checked argument types.
 
-The types are for `add_argument(type=...)`: wrong values are refused before anything is opened or made.
+The types are for `add_argument(type=...)`: wrong values are refused before anything is opened or created.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from zenspark.errors import UsageError
 
 T = TypeVar("T")
 
-CLOSE = 0.7
-"""How similar a flag must be to be suggested, from 0 to 1;"""
-CLOSE_PROTOCOL = 0.6
-"""and a protocol, whose names are short."""
+MIN_SIMILARITY = 0.7
+"""Minimum similarity of a flag that is suggested, from 0 to 1."""
+MIN_PROTOCOL_SIMILARITY = 0.6
+"""Minimum similarity of a protocol that is suggested; lower, as their names are short."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -37,7 +37,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]  # the overloads of argparse differ in the namespace only
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parse; a flag that does not exist is reported before what is missing."""
+        """Parse; a flag that does not exist is reported before missing arguments."""
         for argument in args or ():
             if argument == "--" or (self._subparsers is not None and not argument.startswith("-")):
                 break
@@ -48,7 +48,7 @@ class Parser(argparse.ArgumentParser):
     def parse_args(  # type: ignore[override]  # the overloads of argparse differ in the namespace only
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> argparse.Namespace:
-        """Parse, and refuse what is left over."""
+        """Parse, and refuse unexpected arguments."""
         parsed, extra = self.parse_known_args(args, namespace)
         for argument in extra:
             if argument.startswith("-") and not argument.removeprefix("-").isdigit():
@@ -62,16 +62,16 @@ class Parser(argparse.ArgumentParser):
         if action.choices is None or value in action.choices:
             return
         names = [str(choice) for choice in action.choices]
-        close = get_close_matches(str(value), names, 1, CLOSE)
+        close = get_close_matches(str(value), names, 1, MIN_SIMILARITY)
         hint = f"; did you mean {close[0]}?" if close else ""
         raise argparse.ArgumentError(action, f"expected one of {', '.join(names)}, found {str(value)!r}{hint}")
 
     def _check_flag(self, flag: str) -> None:
-        if not any(known.startswith(flag) for known in self._option_string_actions):
+        if not any(option.startswith(flag) for option in self._option_string_actions):
             self._refuse_flag(flag)
 
     def _refuse_flag(self, flag: str) -> NoReturn:
-        close = get_close_matches(flag, self._option_string_actions, 1, CLOSE)
+        close = get_close_matches(flag, self._option_string_actions, 1, MIN_SIMILARITY)
         self.error(f"there is no flag {flag}" + (f"; did you mean {close[0]}?" if close else ""))
 
 
@@ -101,12 +101,12 @@ def parse_endpoint(text: str) -> str:
     from zenspark.net.links.endpoint import Endpoint
     from zenspark.net.links.registry import PROTOCOLS
 
-    near = _near_endpoint(text)
-    if near is not None:
-        raise UsageError(f"expected an endpoint such as tcp/127.0.0.1:7447, found {text!r}; did you mean {near}?")
+    suggestion = _suggest_endpoint(text)
+    if suggestion is not None:
+        raise UsageError(f"expected an endpoint such as tcp/127.0.0.1:7447, found {text!r}; did you mean {suggestion}?")
     endpoint = Endpoint.parse(text)
     if endpoint.protocol not in PROTOCOLS:
-        close = get_close_matches(endpoint.protocol, PROTOCOLS, 1, CLOSE_PROTOCOL)
+        close = get_close_matches(endpoint.protocol, PROTOCOLS, 1, MIN_PROTOCOL_SIMILARITY)
         hint = f"; did you mean {close[0]}{text.removeprefix(endpoint.protocol)}?" if close else ""
         raise endpoint.error(f"has a protocol that is not one of {', '.join(PROTOCOLS)}{hint}")
     if endpoint.protocol != "unixsock-stream":
@@ -114,12 +114,12 @@ def parse_endpoint(text: str) -> str:
     return text
 
 
-def _near_endpoint(text: str) -> str | None:
+def _suggest_endpoint(text: str) -> str | None:
     """Return the endpoint that was probably meant; None if the text has its form."""
-    written = re.fullmatch(r"(?:(\w+)(?:://|:/?))?(\[[0-9a-fA-F:.%]+\]|[\w.-]*)(?::(\d+))?", text)
-    if written is None:
+    parts = re.fullmatch(r"(?:(\w+)(?:://|:/?))?(\[[0-9a-fA-F:.%]+\]|[\w.-]*)(?::(\d+))?", text)
+    if parts is None:
         return None
-    protocol, host, port = written.groups()
+    protocol, host, port = parts.groups()
     if protocol and not re.match(r"\w+:/", text):  # host:port looks like protocol:host
         protocol, host, port = (protocol, host, port) if port else (None, protocol, host)
     if host.isdigit() and not port:

@@ -42,8 +42,8 @@ def run(data: bytes, layer: str | None, as_json: bool) -> int:
 
 def detect_layer(data: bytes) -> tuple[str, str]:
     """Detect the layer of bytes. Returns it with a remark if it is not the one of the first byte."""
-    number = data[0] & 0x1F
-    layer = "network" if number >= MIN_NETWORK_ID else "transport"
+    message_id = data[0] & 0x1F
+    layer = "network" if message_id >= MIN_NETWORK_ID else "transport"
     _, error = trace(layer, data)
     if error is None:
         return layer, ""
@@ -51,7 +51,7 @@ def detect_layer(data: bytes) -> tuple[str, str]:
         byte_stream.read(data)
     except DecodeError:
         return layer, ""  # a broken message rather than a broken stream
-    if number > MAX_TRANSPORT_ID and layer == "transport":
+    if message_id > MAX_TRANSPORT_ID and layer == "transport":
         return "stream", f"No message begins with 0x{data[0]:02x}: read as a stream."
     return "stream", f"Not a {layer} message ({error}): read as a stream."
 
@@ -59,17 +59,17 @@ def detect_layer(data: bytes) -> tuple[str, str]:
 def show_fields(data: bytes, layer: str, remark: str) -> None:
     """Print the fields of each message, or of the stream, as one line of JSON."""
     if layer == "stream":
-        shown = [byte_stream.stream_to_json_fields(data)]
+        documents = [byte_stream.stream_to_json_fields(data)]
     else:
         traces, error = trace(layer, data)
         if error is not None:
             raise error
-        shown = [
+        documents = [
             json_fields.to_json_fields(message_trace.message)
             for message_trace in traces
             if message_trace.message is not None
         ]
-    for fields in shown:
+    for fields in documents:
         print(msgspec.json.encode(fields).decode())
 
 
@@ -106,15 +106,15 @@ def draw_stream(screen: Screen, data: bytes) -> None:
 
 def draw(screen: Screen, traces: list[Trace], data: bytes) -> None:
     """Print messages and the messages they contain."""
-    shown = 12 if screen.width >= NARROW_COLUMNS else 6
+    max_bytes = 12 if screen.width >= NARROW_COLUMNS else 6
     for message_trace in traces:
-        screen.print(_tree(message_trace, data, shown))
+        screen.print(_tree(message_trace, data, max_bytes))
 
 
-def _tree(message_trace: Trace, data: bytes, shown: int) -> Tree:
-    tree = Tree(Group(_heading(message_trace), _grid(message_trace, data, shown)), guide_style="dim")
+def _tree(message_trace: Trace, data: bytes, max_bytes: int) -> Tree:
+    tree = Tree(Group(_heading(message_trace), _grid(message_trace, data, max_bytes)), guide_style="dim")
     for child in message_trace.children:
-        tree.children.append(_tree(child, data, shown))
+        tree.children.append(_tree(child, data, max_bytes))
     return tree
 
 
@@ -126,7 +126,7 @@ def _heading(message_trace: Trace) -> Text:
     return text
 
 
-def _grid(message_trace: Trace, data: bytes, shown: int) -> Table:
+def _grid(message_trace: Trace, data: bytes, max_bytes: int) -> Table:
     grid = Table.grid(padding=(0, 1))
     grid.add_column(no_wrap=True, style="dim")
     grid.add_column(no_wrap=True, justify="right", style="green")
@@ -135,15 +135,15 @@ def _grid(message_trace: Trace, data: bytes, shown: int) -> Table:
     for row in draw_box(message_trace, data):
         if row.is_field:
             grid.add_row(
-                Text(row.box), str(row.start), _hex(data[row.start : row.end], shown), Text(_format_field(row))
+                Text(row.box), str(row.start), _hex(data[row.start : row.end], max_bytes), Text(_format_field(row))
             )
         else:
             grid.add_row(Text(row.box))
     return grid
 
 
-def _hex(data: bytes, shown: int) -> str:
-    return data[:shown].hex(" ") + (" …" if len(data) > shown else "")
+def _hex(data: bytes, max_bytes: int) -> str:
+    return data[:max_bytes].hex(" ") + (" …" if len(data) > max_bytes else "")
 
 
 def _format_field(row: BoxLine) -> str:

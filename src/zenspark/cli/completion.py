@@ -18,9 +18,9 @@ SHELLS = ("bash", "zsh", "fish")
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made = Parser(prog="zenspark completion", description=DESCRIPTION)
-    made.add_argument("shell", choices=SHELLS, help="shell that is to complete")
-    return made
+    argparser = Parser(prog="zenspark completion", description=DESCRIPTION)
+    argparser.add_argument("shell", choices=SHELLS, help="shell that is to complete")
+    return argparser
 
 
 def run(arguments: list[str]) -> int:

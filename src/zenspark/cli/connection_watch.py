@@ -1,4 +1,4 @@
-"""ConnectionWatch: how many of the configured endpoints are connected, and warnings when that changes."""
+"""ConnectionWatch: counts the configured endpoints that are connected, and logs changes as warnings."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from zenspark.cli.exit_codes import NOT_CONNECTED, CommandError
 from zenspark.cli.formatters import pluralize
 from zenspark.cli.status_line import Part
 from zenspark.cli.units import format_duration
-from zenspark.errors import LinkError, ZError
+from zenspark.errors import LinkError, ListenError, ZError
 from zenspark.types.network_info import ConnectionStatus
 
 logger = logging.getLogger("zenspark.cli")
 
 POLL_SECONDS = 0.1
-"""Interval between checks; shorter than the first retry of a connection, so that no loss is overlooked."""
+"""Seconds between two checks; shorter than the first retry of a connection, so that no loss is overlooked."""
 
 
 class ConnectionWatch:
@@ -45,7 +45,7 @@ class ConnectionWatch:
     # -- state
 
     def counts(self) -> tuple[int, int]:
-        """Return how many connections are open, and how many are configured."""
+        """Return the number of open connections, and the number of configured ones."""
         connections = self._session.info.connections()
         return sum(connection.is_connected for connection in connections), len(connections)
 
@@ -89,7 +89,7 @@ class ConnectionWatch:
                 return
 
     def check(self) -> None:
-        """Log what has changed since the last check."""
+        """Log connections that were opened or lost since the last check."""
         if self._session.is_closed():
             return
         for place, connection in enumerate(self._session.info.connections()):
@@ -100,8 +100,10 @@ class ConnectionWatch:
                     logger.warning("connected to %s again", _name(connection))
             elif connection.problem is not None and before is not False:
                 self._before[place] = False
-                event = "lost the connection to" if before else "not connected to"
-                logger.warning("%s %s; retrying", event, _describe(connection))
+                if before:
+                    logger.warning("session with %s closed: %s; retrying", _name(connection), connection.problem)
+                else:
+                    logger.warning("not connected to %s; retrying", _describe(connection))
 
 
 def to_command_error(error: LinkError, seconds: float | None = None) -> ZError:
@@ -109,7 +111,7 @@ def to_command_error(error: LinkError, seconds: float | None = None) -> ZError:
 
     It has the exit code NOT_CONNECTED, unless the node could not listen; `seconds` is the time limit, if there was one.
     """
-    if "listen" in error.problem:
+    if isinstance(error, ListenError):
         return error
     within = "" if seconds is None else f"could not be reached within {format_duration(seconds)}: "
     text = f"{error.endpoint}: {within}{error.problem}; does a Zenoh node listen there?"
@@ -121,4 +123,4 @@ def _name(connection: ConnectionStatus) -> str:
 
 
 def _describe(connection: ConnectionStatus) -> str:
-    return f"{_name(connection)}: {connection.problem or 'no answer yet'}"
+    return f"{_name(connection)}: {connection.problem or 'no reply yet'}"

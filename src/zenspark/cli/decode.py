@@ -30,27 +30,29 @@ LAYERS = (*json_fields.LAYERS, "stream")
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made = Parser(prog="zenspark decode", description=DESCRIPTION)
-    made.add_argument("hex", nargs="*", metavar="HEX", help="bytes in hexadecimal")
-    made.add_argument("--layer", choices=LAYERS, help="layer of the bytes; a stream has a length before each batch")
-    made.add_argument(
+    argparser = Parser(prog="zenspark decode", description=DESCRIPTION)
+    argparser.add_argument("hex", nargs="*", metavar="HEX", help="bytes in hexadecimal")
+    argparser.add_argument(
+        "--layer", choices=LAYERS, help="layer of the bytes; a stream has a length before each batch"
+    )
+    argparser.add_argument(
         "--json", action="store_true", help="print one JSON object per line instead of a drawing or table"
     )
-    made.add_argument("--jsonl", metavar="FILE", help="decode the lines of this file; - is standard input")
-    made.add_argument("--c2s", metavar="FILE", help="bytes sent by the connecting side")
-    made.add_argument("--s2c", metavar="FILE", help="bytes sent by the listening side")
-    return made
+    argparser.add_argument("--jsonl", metavar="FILE", help="decode the lines of this file; - is standard input")
+    argparser.add_argument("--c2s", metavar="FILE", help="bytes sent by the connecting side")
+    argparser.add_argument("--s2c", metavar="FILE", help="bytes sent by the listening side")
+    return argparser
 
 
 def run(arguments: list[str]) -> int:
     """Run the command. Returns the exit code."""
-    made = parser()
-    args = made.parse_args(arguments)
-    ways = [bool(args.hex), args.jsonl is not None, args.c2s is not None or args.s2c is not None]
-    if sum(ways) != 1:
-        made.error("give HEX, or --jsonl, or --c2s and --s2c" + (", not several of them" if any(ways) else ""))
+    argparser = parser()
+    args = argparser.parse_args(arguments)
+    forms = [bool(args.hex), args.jsonl is not None, args.c2s is not None or args.s2c is not None]
+    if sum(forms) != 1:
+        argparser.error("give HEX, or --jsonl, or --c2s and --s2c" + (", not several of them" if any(forms) else ""))
     if args.layer and not args.hex:
-        made.error("--layer goes with HEX")
+        argparser.error("--layer needs HEX")
     if args.jsonl is not None:
         jsonl.run(args.jsonl, decode_line)
         return 0
@@ -107,9 +109,9 @@ def from_hex(text: str) -> bytes:
     except ValueError:
         pass
     digits = re.sub(r"(?:^|(?<=[\s:,]))0[xX]|[\s:,]", "", text)
-    wrong = re.search(r"[^0-9a-fA-F]", digits)
-    if wrong:
-        raise UsageError(f"{wrong[0]!r} is not a hexadecimal digit")
+    invalid = re.search(r"[^0-9a-fA-F]", digits)
+    if invalid:
+        raise UsageError(f"{invalid[0]!r} is not a hexadecimal digit")
     if len(digits) % 2:
         raise UsageError(f"{len(digits)} hexadecimal digits are not a whole number of bytes")
     return bytes.fromhex(digits)

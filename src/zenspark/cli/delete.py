@@ -17,17 +17,17 @@ The exit code is 1 if no node is connected: then the deletion was sent to none."
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made = Parser(prog="zenspark delete", description=DESCRIPTION)
-    made.add_argument(
+    argparser = Parser(prog="zenspark delete", description=DESCRIPTION)
+    argparser.add_argument(
         "key",
         metavar="KEYEXPR",
         type=argument_parser.key_expr,
         nargs="+",
         help="key to delete; with wildcards, several",
     )
-    add_qos_flags(made)
-    node_flags.add_node_flags(made, mode=node_flags.CLIENT_OR_PEER)
-    return made
+    add_qos_flags(argparser)
+    node_flags.add_node_flags(argparser, mode=node_flags.CLIENT_OR_PEER)
+    return argparser
 
 
 def run(arguments: list[str]) -> int:

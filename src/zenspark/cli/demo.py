@@ -1,4 +1,4 @@
-"""`zenspark demo`: a simulated fleet of robots through the whole pipeline, with a page to look at."""
+"""`zenspark demo`: runs the whole pipeline with a simulated fleet of robots, and shows it on a page."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ With --kill two recorders and the Spark driver are killed (kill -9) one after th
 the samples in the table are counted: nothing is lost, nothing is there twice."""
 
 DEFAULT_LAKE = "zenspark-demo"
-PASSED_ON = ("lake", "listen", "seconds", "master", "stop_timeout")
-"""Options that `zenspark up` has under the same name."""
-FLAGS = {"seconds": "--for"}
+UP_OPTIONS = ("lake", "listen", "seconds", "master", "stop_timeout")
+"""Options that are passed to `zenspark up`, which has them under the same name."""
+FLAG_NAMES = {"seconds": "--for"}
 
 
 def run(arguments: list[str]) -> int:
@@ -41,10 +41,10 @@ def run(arguments: list[str]) -> int:
 def build_up_arguments(args: argparse.Namespace) -> list[str]:
     """Return the command line of `zenspark up`."""
     arguments = ["--demo", *([] if args.no_open else ["--open"])]
-    for name in PASSED_ON:
+    for name in UP_OPTIONS:
         value = getattr(args, name)
         if value is not None:
-            arguments += [FLAGS.get(name, "--" + name.replace("_", "-")), value]
+            arguments += [FLAG_NAMES.get(name, "--" + name.replace("_", "-")), value]
     return arguments + http_flags.to_arguments(args)
 
 
@@ -62,14 +62,14 @@ def open_page(url: str) -> bool:
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made = Parser(prog="zenspark demo", description=DESCRIPTION)
-    add = made.add_argument
-    add("--kill", action="store_true", help="kill recorders and driver, and count what is in the table")
+    argparser = Parser(prog="zenspark demo", description=DESCRIPTION)
+    add = argparser.add_argument
+    add("--kill", action="store_true", help="kill recorders and driver, and count lost and doubled samples")
     add("--lake", metavar="DIR", default=DEFAULT_LAKE, help=f"directory of the tables (default: ./{DEFAULT_LAKE})")
     add("--for", metavar="DURATION", dest="seconds", help="end this time after Spark has started, e.g. 90s")
     add("-l", "--listen", metavar="ENDPOINT", help="endpoint to listen on (default: tcp/127.0.0.1:7447 or a free port)")
     add("--master", metavar="URL", help="Spark master (default: local[*])")
-    add("--stop-timeout", metavar="DURATION", help="timeout to ingest the rest at the end (default: 60s)")
+    add("--stop-timeout", metavar="DURATION", help="timeout to ingest the remaining rows at the end (default: 60s)")
     add("--no-open", action="store_true", help="do not open the page in a browser")
-    http_flags.add_http_flags(made, default=http_flags.DEFAULT_ADDRESS)
-    return made
+    http_flags.add_http_flags(argparser, default=http_flags.DEFAULT_ADDRESS)
+    return argparser

@@ -1,4 +1,4 @@
-"""`zenspark demo --kill`: kills recorders and driver while robots publish, and counts what is in the table.
+"""`zenspark demo --kill`: kills recorders and driver while robots publish, and counts lost and doubled samples.
 
 Two recorders write a journal each, so that one of them records while the other is dead; Spark ingests both journals
 and drops duplicates. Every sample has a source and a sequence number, by which lost and doubled ones are counted.
@@ -33,21 +33,21 @@ from zenspark.config.config import Config
 from zenspark.errors import JournalError, UsageError
 from zenspark.journal import Journal
 from zenspark.lake.lake import Lake
+from zenspark.spark.ingest.rotating_log import RotatingLog
 from zenspark.spark.ingest.settings import IngestSettings, IngestTask
-from zenspark.spark.ingest.supervision import IngestState
 from zenspark.spark.ingest.supervisor import IngestSupervisor
-from zenspark.spark.pipeline.rotating_log import RotatingLog
+from zenspark.spark.ingest.supervisor_state import IngestState
 
 RECORDERS = ("one", "two")
 KEYS = "fleet/**"
-ROWS_BETWEEN = 150
-"""Samples that are published between two events: about two seconds."""
-STEP_SECONDS = 180.0
-"""Time limit of a step, for busy machines: Spark starts in it."""
+SAMPLES_PER_STEP = 150
+"""Samples that are published between two kills or starts: about two seconds."""
+STEP_TIMEOUT_SECONDS = 180.0
+"""Timeout of a step, for busy machines: Spark starts in it."""
 POLL_SECONDS = 0.1
 STATUS_SECONDS = 1.0
 LOG_SECONDS = 10.0
-"""Interval of the status line where the output is no terminal."""
+"""Seconds between two status lines where the output is no terminal."""
 
 
 class Counts(NamedTuple):
@@ -106,7 +106,7 @@ def print_result(counts: Counts) -> int:
 
 
 def format_counts(published: int, recorded: Mapping[str, int], rows: int) -> list[str]:
-    """Format the counts while robots publish: these report every second, so that recorders may know of more samples."""
+    """Format the counts while robots publish: these report every second, so that recorders may have more samples."""
     return [
         f"published {max(published, *recorded.values())}",
         *(f"recorder {name} {count}" for name, count in recorded.items()),
@@ -155,10 +155,10 @@ class KillDemo:
         """Kill everything once. Returns the counts at the end."""
         for name in RECORDERS:
             self._start_recorder(name)
-        self._wait("the recorders", lambda: self._subscribers() == len(RECORDERS))
+        self._wait("the recorders", lambda: self._count_subscribers() == len(RECORDERS))
         self._start_fleet()
         self._supervisor.start()
-        self._say("three robots publish, two recorders record, Spark starts")
+        self._print("three robots publish, two recorders record, Spark starts")
         self._wait("samples in the table", lambda: self._supervisor.status().rows > 0)
         self._kill_recorder("one")
         self._publish_more()
@@ -172,9 +172,11 @@ class KillDemo:
         self._publish_more()
         published = self._stop_fleet()
         self._stop_recorders()
-        self._say("recorders have ended; the rest is ingested")
-        if not self._supervisor.drain(STEP_SECONDS):
-            raise CommandError(f"the rows were not ingested within {STEP_SECONDS:.0f} s: see {self._lake.parent}")
+        self._print("recorders have ended; Spark ingests the remaining rows")
+        if not self._supervisor.drain(STEP_TIMEOUT_SECONDS):
+            raise CommandError(
+                f"the rows were not ingested within {STEP_TIMEOUT_SECONDS:.0f} s: see {self._lake.parent}"
+            )
         return self._count(published)
 
     # --- steps
@@ -187,29 +189,29 @@ class KillDemo:
             stdout=subprocess.DEVNULL,
         )
 
-    def _subscribers(self) -> int:
-        """Return how many nodes subscribe to the keys of the robots."""
+    def _count_subscribers(self) -> int:
+        """Return the number of nodes that subscribe to the keys of the robots."""
         declarations = self._session.info.declarations()
         return sum(declaration.kind == "subscriber" and declaration.key == KEYS for declaration in declarations)
 
     def _restart_recorder(self, name: str) -> None:
-        before = self._offset(name)
+        old_offset = self._offset(name)
         self._start_recorder(name)
-        self._wait(f"recorder {name}", lambda: self._offset(name) > before)
-        self._say(f"recorder {name} was started again and records", "green")
+        self._wait(f"recorder {name}", lambda: self._offset(name) > old_offset)
+        self._print(f"recorder {name} was started again and records", "green")
 
     def _kill_recorder(self, name: str) -> None:
         process = self._recorders[name]
         process.kill()
         process.wait()
-        self._say(f"kill -9 {process.pid}: recorder {name} is dead", "bold red")
+        self._print(f"kill -9 {process.pid}: recorder {name} is dead", "bold red")
 
     def _kill_driver(self) -> None:
         pid = self._supervisor.status().pid
         assert pid is not None
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
-        self._say(f"kill -9 {pid}: the Spark driver and its Java are dead", "bold red")
+        self._print(f"kill -9 {pid}: the Spark driver and its Java are dead", "bold red")
 
     def _start_fleet(self) -> None:
         self._fleet = subprocess.Popen(
@@ -228,7 +230,7 @@ class KillDemo:
             self._published = int(line)
 
     def _publish_more(self) -> None:
-        target = self._published + ROWS_BETWEEN
+        target = self._published + SAMPLES_PER_STEP
         self._wait("the robots", lambda: self._published >= target)
 
     def _stop_fleet(self) -> int:
@@ -239,7 +241,7 @@ class KillDemo:
         self._fleet.wait()
         self._reader.join()
         self._wait("the last sample", lambda: all(self._last_sn(name) == self._published - 1 for name in RECORDERS))
-        self._say(f"the robots have stopped after {self._published} samples")
+        self._print(f"the robots have stopped after {self._published} samples")
         return self._published
 
     def _stop_recorders(self) -> None:
@@ -273,12 +275,12 @@ class KillDemo:
             pc.count_distinct(rows["source_sn"]).as_py(),
         )
 
-    def _wait(self, what: str, is_done: Callable[[], bool]) -> None:
-        """Wait for a condition with a status line; raises CommandError after the time limit."""
-        deadline = time.monotonic() + STEP_SECONDS
+    def _wait(self, subject: str, is_done: Callable[[], bool]) -> None:
+        """Wait for a condition with a status line; raises CommandError after the timeout."""
+        deadline = time.monotonic() + STEP_TIMEOUT_SECONDS
         while not is_done():
             if time.monotonic() > deadline:
-                raise CommandError(f"waited for {what} for {STEP_SECONDS:.0f} s", FAILED)
+                raise CommandError(f"waited for {subject} for {STEP_TIMEOUT_SECONDS:.0f} s", FAILED)
             if time.monotonic() - self._shown_at >= STATUS_SECONDS:
                 self._shown_at = time.monotonic()
                 self._status.show(*self._parts())
@@ -290,5 +292,5 @@ class KillDemo:
         yield from format_counts(self._published, recorded, status.rows)
         yield f"Spark: {status.state}"
 
-    def _say(self, text: str, style: str = "") -> None:
+    def _print(self, text: str, style: str = "") -> None:
         write_line(Screen().style(f"{time.strftime('%H:%M:%S')} {text}", style))

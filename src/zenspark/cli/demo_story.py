@@ -1,4 +1,4 @@
-"""The demo of `zenspark up`: a simulated fleet in a child process, tables and queries of it, and what to try next."""
+"""The demo of `zenspark up`: a simulated fleet in a child process, tables and queries of it, and commands to try."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from zenspark.types.sample import Sample
 from zenspark.types.zbytes import ZBytes
 
 MIN_DEMO_ROWS = 6 * VISIT_TICKS[1]
-"""Rows after which the story is told: four robots publish fewer before the visitor leaves."""
+"""Rows after which tables and queries are shown: four robots publish fewer before the visitor leaves."""
 SHOWN_COLUMNS = ["key", "payload", "encoding", "timestamp"]
 HEADINGS = {"payload": "value", "timestamp": "time"}
 TRAFFIC_COLUMNS = ["prefix", "minute", "messages", "bytes", "latency_avg_us"]
 SHOWN_SAMPLES = 4
 SNAPSHOT_ATTEMPTS, SNAPSHOT_PAUSE_SECONDS = 20, 0.25
-"""Derived tables are refreshed one after the other: between two refreshes all of them have the same rows."""
-QUERY_SECONDS = 60.0
-"""Time limit of a query, for busy machines."""
-HISTORY = "now(-10m)"
+"""Attempts to read all derived tables as of the same offsets: they are refreshed one after the other."""
+QUERY_TIMEOUT_SECONDS = 60.0
+"""Timeout of a query, for busy machines."""
+HISTORY_START = "now(-10m)"
 """Start of the history query."""
 
 
@@ -62,7 +62,7 @@ def read_snapshot(lake: Lake) -> TableSnapshot:
         time.sleep(SNAPSHOT_PAUSE_SECONDS)
         lake.reopen()
         latest, traffic = lake.snapshot("latest"), lake.snapshot("traffic")
-    rows = lake.dataset("samples").filter(_before(traffic.offsets))
+    rows = lake.dataset("samples").filter(_rows_before(traffic.offsets))
     newest = rows.to_table(columns=[*SHOWN_COLUMNS, "offset"]).sort_by([("offset", "descending")])
     return TableSnapshot(
         rows.count_rows(),
@@ -80,7 +80,7 @@ def _try_snapshot(lake: str) -> TableSnapshot | None:
         return None
 
 
-def _before(offsets: Mapping[str, int]) -> pc.Expression:
+def _rows_before(offsets: Mapping[str, int]) -> pc.Expression:
     """Return the condition of the rows before the offset of their recorder."""
     condition = pc.scalar(False)
     for recorder, end in offsets.items():
@@ -89,10 +89,10 @@ def _before(offsets: Mapping[str, int]) -> pc.Expression:
 
 
 class Demo:
-    """Runs the fleet, and tells its story once."""
+    """Runs the fleet, and shows its tables and queries once."""
 
-    def __init__(self, job: Job, screen: Screen, url: str | None = None, earlier: int = 0) -> None:
-        """`url` is that of the page, if it is served; `earlier` counts the rows of earlier runs in the same lake."""
+    def __init__(self, job: Job, screen: Screen, url: str | None = None, earlier_rows: int = 0) -> None:
+        """`url` is that of the page, if it is served; `earlier_rows` counts the rows of earlier runs in the lake."""
         locators = job.session.info.locators()
         if not locators:
             raise UsageError("--demo: the fleet needs a node that listens; give --listen too")
@@ -100,7 +100,7 @@ class Demo:
         self._job = job
         self._screen = screen
         self._url = url
-        self._earlier = earlier
+        self._earlier_rows = earlier_rows
         self._process: subprocess.Popen[bytes] | None = None
         self._was_shown = False
 
@@ -117,26 +117,29 @@ class Demo:
         self._process.communicate()
 
     def show(self, *, is_last: bool = False) -> bool:
-        """Tell the story once, as soon as the tables have enough rows, or in any case if `is_last`.
+        """Show tables, queries and commands to try once, when the tables have enough rows, or in any case if `is_last`.
 
-        Returns whether it has been told.
+        Returns whether they have been shown.
         """
         if self._was_shown:
             return True
         snapshots = [snapshot for snapshot in map(_try_snapshot, self._job.supervisors) if snapshot is not None]
-        if not is_last and min((snapshot.rows for snapshot in snapshots), default=0) < self._earlier + MIN_DEMO_ROWS:
+        if (
+            not is_last
+            and min((snapshot.rows for snapshot in snapshots), default=0) < self._earlier_rows + MIN_DEMO_ROWS
+        ):
             return False
         self._was_shown = True
         for snapshot in snapshots:
             self._show_tables(snapshot)
         self._show_queries()
-        self._show_next()
+        self._show_next_steps()
         return True
 
     # -- tables
 
     def _show_tables(self, snapshot: TableSnapshot) -> None:
-        self._show(format_samples_title(snapshot.rows, self._earlier), snapshot.samples)
+        self._show(format_samples_title(snapshot.rows, self._earlier_rows), snapshot.samples)
         self._show(f"latest: the newest of each of {len(snapshot.latest)} keys", snapshot.latest)
         total = sum(row["messages"] for row in snapshot.traffic)
         self._show(f"traffic: per prefix and minute ({total} messages in all)", snapshot.traffic)
@@ -155,12 +158,14 @@ class Demo:
             for selector, replier in (
                 ("fleet/*/pose", "the storage, from memory"),
                 (
-                    f"fleet/{robot}/pose?_time=[{HISTORY}..];_limit=4",
+                    f"fleet/{robot}/pose?_time=[{HISTORY_START}..];_limit=4",
                     "the storage, from the tables and the journal",
                 ),
                 (f"fleet/{robot}/diagnosis", "the robot itself"),
             ):
-                replies = [reply.ok for reply in session.get(selector, timeout=QUERY_SECONDS) if reply.ok is not None]
+                replies = [
+                    reply.ok for reply in session.get(selector, timeout=QUERY_TIMEOUT_SECONDS) if reply.ok is not None
+                ]
                 self._show_replies(selector, replier, replies)
 
     def _show_replies(self, selector: str, replier: str, replies: list[Sample]) -> None:
@@ -171,27 +176,27 @@ class Demo:
         ]
         self._show(f'session.get("{selector}")\n  reply from {replier}', rows)
 
-    # -- what next
+    # -- commands to try
 
-    def _show_next(self) -> None:
-        styled = self._screen.style
-        lines = ["", styled("Your turn, in another terminal, while this runs:", "bold")]
+    def _show_next_steps(self) -> None:
+        style = self._screen.style
+        lines = ["", style("Your turn, in another terminal, while this runs:", "bold")]
         for title, *commands in format_next_steps(
             self._endpoint, next(iter(self._job.supervisors), ""), self._url, find_command()
         ):
-            lines += [styled(f"# {title}", "cyan"), *commands]
+            lines += [style(f"# {title}", "cyan"), *commands]
         self._screen.write([*lines, ""])
         sys.stdout.flush()
 
 
-def format_samples_title(rows: int, earlier: int) -> str:
-    """Return the title of `samples`; rows of earlier runs are told apart."""
-    count = f"{rows} rows, {rows - earlier} of this run" if 0 < earlier <= rows else f"{rows} rows"
+def format_samples_title(rows: int, earlier_rows: int) -> str:
+    """Return the title of `samples`; rows of earlier runs are counted separately."""
+    count = f"{rows} rows, {rows - earlier_rows} of this run" if 0 < earlier_rows <= rows else f"{rows} rows"
     return f"samples: every message, as it was published ({count})"
 
 
 def format_next_steps(endpoint: str, lake: str, url: str | None, zenspark: str = "zenspark") -> list[tuple[str, ...]]:
-    """Return what to try next: a title, and lines to paste; `zenspark` is how the command is called."""
+    """Return commands to try: a title, and lines to paste; `zenspark` is the name or path of the command."""
     steps: list[tuple[str, ...]] = [
         ("in the browser: keys, pictures, time, network, SQL", str(url)),
         ("watch the robots", f"{zenspark} sub -m client -e {endpoint} 'fleet/*/pose'"),
@@ -215,19 +220,19 @@ def format_next_steps(endpoint: str, lake: str, url: str | None, zenspark: str =
 
 
 def find_command() -> str:
-    """Return how a shell in this directory calls zenspark: by name, or by the path in a virtual environment."""
-    beside = Path(sys.executable).with_name("zenspark")
-    if shutil.which("zenspark") or not beside.exists():
+    """Return the name of zenspark for a shell in this directory, or its path in a virtual environment."""
+    path = Path(sys.executable).with_name("zenspark")
+    if shutil.which("zenspark") or not path.exists():
         return "zenspark"
-    return str(beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def make_table(rows: list[dict[str, Any]]) -> Table:
     """Make a table of rows; only the values are cut where the screen is too narrow."""
     table = Table(box=None, pad_edge=False, header_style="cyan")
-    names = [name for name in (rows[0] if rows else []) if name != "encoding"]  # values are decoded by it
+    names = [name for name in (rows[0] if rows else []) if name != "encoding"]  # it is used to decode the values
     for name in names:
-        table.add_column(HEADINGS.get(name, name), no_wrap=name != "payload")  # a column that may wrap gives way
+        table.add_column(HEADINGS.get(name, name), no_wrap=name != "payload")  # a column that may wrap is narrowed
     for row in rows:
         table.add_row(*(Text(_format_cell(row, name), no_wrap=True, overflow="ellipsis") for name in names))
     return table

@@ -1,4 +1,4 @@
-"""`zenspark doctor`: checks what zenspark needs on this machine, and says what to do where something is missing."""
+"""`zenspark doctor`: checks the requirements of zenspark on this machine, with advice where one is not met."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from zenspark.types.sample import Sample
 
 DESCRIPTION = """\
 Check this machine: build, Java, Spark, ports, multicast, router, clock, disk and lake. Each line is ok, warn or fail,
-with what to do. The exit code is 2 if a check failed.
+with advice. The exit code is 2 if a check failed.
 
   zenspark doctor
   zenspark doctor -e tcp/192.168.0.1:7447 --lake ./lake"""
 
 DEFAULT_PORT = 7447
 SPARK_PACKAGES = ("deltalake", "numpy", "obstore", "pandas", "pyspark")
-GROUP = ("224.0.0.224", 7446)
+SCOUTING_GROUP = ("224.0.0.224", 7446)
 """Multicast group of Zenoh's scouting."""
 TIMEOUT_SECONDS = 3.0
 MIN_DISK_BYTES, LOW_DISK_BYTES = 500_000_000, 5_000_000_000
 MAX_SKEW_SECONDS = 0.5
-"""Zenoh drops timestamps that are further ahead (`timestamping/drop_future_timestamp`), and history gets confused."""
+"""Maximum difference of clocks: Zenoh drops timestamps that are further ahead (`drop_future_timestamp`)."""
 
 
 now = time.time
-"""The clock that is compared."""
+"""Clock of this machine, in seconds since 1970, which is compared with that of the router."""
 
 
 class Verdict(StrEnum):
@@ -62,7 +62,7 @@ STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
 
 
 class Finding(NamedTuple):
-    """Result of one check, and what to do about it."""
+    """Result of one check, with advice."""
 
     check: str
     verdict: Verdict
@@ -88,8 +88,8 @@ def run(arguments: list[str]) -> int:
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made = Parser(prog="zenspark doctor", description=DESCRIPTION)
-    add = made.add_argument
+    argparser = Parser(prog="zenspark doctor", description=DESCRIPTION)
+    add = argparser.add_argument
     add(
         "-e",
         "--connect",
@@ -106,8 +106,8 @@ def parser() -> Parser:
         help=f"port that must be free or a router's (default: {DEFAULT_PORT})",
     )
     add("--json", action="store_true", help="print JSON")
-    log_output.add_log_flags(made)
-    return made
+    log_output.add_log_flags(argparser)
+    return argparser
 
 
 def run_checks(args: argparse.Namespace) -> Iterator[Finding]:
@@ -181,12 +181,12 @@ def check_port(port: int) -> Iterator[Finding]:
         hint = "" if is_router else "; choose another port with -l"
         yield Finding("port", Verdict.OK if is_router else Verdict.WARN, f"{port} is used by {node}{hint}")
     else:
-        text = f"{port} cannot be listened on: {problem}, and no Zenoh node answers there; choose another port with -l"
+        text = f"{port} cannot be listened on: {problem}, and no Zenoh node replies there; choose another port with -l"
         yield Finding("port", Verdict.WARN, text)
 
 
 def _find_node(port: int) -> str | None:
-    """Return role and Zenoh id of the node that listens on a port of this machine; None if none answers."""
+    """Return role and Zenoh id of the node that listens on a port of this machine; None if none replies."""
     try:
         with _connect(_local_endpoint(port)) as session:
             return next((f"{transport.whatami} {transport.zid}" for transport in session.info.transports()), None)
@@ -209,92 +209,92 @@ def check_multicast() -> Iterator[Finding]:
         try:
             receiver.bind(("", 0))
             port = receiver.getsockname()[1]
-            membership = struct.pack("4sl", socket.inet_aton(GROUP[0]), socket.INADDR_ANY)
+            membership = struct.pack("4sl", socket.inet_aton(SCOUTING_GROUP[0]), socket.INADDR_ANY)
             receiver.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
             receiver.settimeout(TIMEOUT_SECONDS)
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
                 sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 0)  # stays on this machine
-                sender.sendto(token, (GROUP[0], port))
+                sender.sendto(token, (SCOUTING_GROUP[0], port))
             while receiver.recv(64) != token:
                 pass
         except OSError as error:
             yield Finding("multicast", Verdict.WARN, f"does not work here ({error}): {hint}")
             return
-    yield Finding("multicast", Verdict.OK, f"datagrams to {GROUP[0]} arrive on this machine")
+    yield Finding("multicast", Verdict.OK, f"datagrams to {SCOUTING_GROUP[0]} arrive on this machine")
 
 
 def check_router(endpoint: str | None, port: int = DEFAULT_PORT) -> Iterator[Finding]:
     """Connect to a router, by default to the one on a port of this machine; check its version and its clock."""
-    where = endpoint or _local_endpoint(port)
+    address = endpoint or _local_endpoint(port)
     try:
-        session = _connect(where)
+        session = _connect(address)
     except ZError as error:
         if endpoint is None:
-            yield Finding("router", Verdict.OK, f"none on {where}, and -e names none")
+            yield Finding("router", Verdict.OK, f"none on {address}, and -e names none")
         else:
             yield Finding("router", Verdict.FAIL, f"{error}; is it running, and does a firewall let it through?")
         return
     with session:
-        yield from _check_versions(session, where)
-        yield from _check_clock(where, session)
+        yield from _check_versions(session, address)
+        yield from _check_clock(address, session)
 
 
 def _connect(endpoint: str) -> Session:
     config = Config.from_json5('{mode: "client", scouting: {multicast: {enabled: false}}}')
     config.insert_json5("connect/endpoints", json.dumps([endpoint]))
-    for key in ("connect/timeout_ms", "transport/unicast/open_timeout"):  # what listens there may be no Zenoh node
+    for key in ("connect/timeout_ms", "transport/unicast/open_timeout"):  # the listener may be no Zenoh node
         config.insert_json5(key, str(round(TIMEOUT_SECONDS * 1000)))
     return open_session(config)
 
 
-def _check_versions(session: Session, where: str) -> Iterator[Finding]:
+def _check_versions(session: Session, address: str) -> Iterator[Finding]:
     versions = []
     for reply in session.get("@/*/router", timeout=TIMEOUT_SECONDS):
         if reply.ok is not None:
             document = json.loads(reply.ok.payload.to_bytes())
             versions.append(f"{document.get('zid', '?')} version {document.get('version', '?')}")
     if versions:
-        yield Finding("router", Verdict.OK, f"{where}: {', '.join(versions)}")
+        yield Finding("router", Verdict.OK, f"{address}: {', '.join(versions)}")
     else:
-        text = f"{where} is connected and does not tell its version: its admin space is off (adminspace/enabled)"
+        text = f"{address} is connected and does not report its version: its admin space is off (adminspace/enabled)"
         yield Finding("router", Verdict.OK, text)
 
 
-def _check_clock(where: str, session: Session) -> Iterator[Finding]:
+def _check_clock(address: str, session: Session) -> Iterator[Finding]:
     """Compare clocks: a publication without a timestamp gets one from the router.
 
     The key begins with `@`, which neither `*` nor `**` matches: recorders and storages of all keys do not store it.
     """
-    stamped, received = threading.Event(), []
+    arrived, timestamps = threading.Event(), []
 
     def on_sample(sample: Sample) -> None:
         if sample.timestamp is not None:
-            received.append(sample.timestamp.get_time().timestamp())
-        stamped.set()
+            timestamps.append(sample.timestamp.get_time().timestamp())
+        arrived.set()
 
     key = f"@/{session.zid()}/client/zenspark/doctor"
-    with _connect(where) as other:
-        subscriber = other.declare_subscriber(key, on_sample)
+    with _connect(address) as second_session:
+        subscriber = second_session.declare_subscriber(key, on_sample)
         publisher = session.declare_publisher(key)
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while not publisher.matching_status.matching and time.monotonic() < deadline:
-            stamped.wait(0.01)
+            arrived.wait(0.01)
         sent_at = now()
         publisher.put(b"")
-        stamped.wait(TIMEOUT_SECONDS)
+        arrived.wait(TIMEOUT_SECONDS)
         arrived_at = now()
         subscriber.undeclare()
-    if not received:
+    if not timestamps:
         yield Finding(
-            "clock", Verdict.WARN, f"{where} adds no timestamps (timestamping/enabled), so it was not compared"
+            "clock", Verdict.WARN, f"{address} adds no timestamps (timestamping/enabled), so it was not compared"
         )
         return
-    skew = max(sent_at - received[0], received[0] - arrived_at, 0.0)
+    skew = max(sent_at - timestamps[0], timestamps[0] - arrived_at, 0.0)
     if skew > MAX_SKEW_SECONDS:
-        text = f"differs by {skew:.1f} s from that of {where}: run NTP (chrony, systemd-timesyncd) on both"
+        text = f"differs by {skew:.1f} s from that of {address}: run NTP (chrony, systemd-timesyncd) on both"
         yield Finding("clock", Verdict.WARN, text)
     else:
-        yield Finding("clock", Verdict.OK, f"agrees with that of {where} within {arrived_at - sent_at + skew:.3f} s")
+        yield Finding("clock", Verdict.OK, f"agrees with that of {address} within {arrived_at - sent_at + skew:.3f} s")
 
 
 # --- data -------------------------------------------------------------------------------------------------------------

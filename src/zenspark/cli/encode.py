@@ -28,9 +28,9 @@ class EncodeLine(msgspec.Struct):
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made = Parser(prog="zenspark encode", description=DESCRIPTION)
-    made.add_argument("--jsonl", metavar="FILE", required=True, help="file with the lines; - is standard input")
-    return made
+    argparser = Parser(prog="zenspark encode", description=DESCRIPTION)
+    argparser.add_argument("--jsonl", metavar="FILE", required=True, help="file with the lines; - is standard input")
+    return argparser
 
 
 def run(arguments: list[str]) -> int:

@@ -27,11 +27,11 @@ DESCRIPTIONS = {
     INTERRUPTED: "ended by Ctrl-C or SIGTERM before it was done",
     BROKEN_PIPE: "the reader of the output has gone (| head)",
 }
-"""What each exit code means, for the manual."""
+"""Meaning of each exit code, for the manual."""
 
 
 class CommandError(ZError):
-    """A command cannot go on; `code` is its exit code."""
+    """A command cannot continue; `code` is its exit code."""
 
     def __init__(self, text: str, code: int = FAILED) -> None:
         super().__init__(text, code)

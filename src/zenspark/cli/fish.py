@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 
 PROGRAM = "zenspark"
-FILES = ("FILE", "DIR", "PLACE", "SOURCE")
+FILE_PLACEHOLDERS = ("FILE", "DIR", "PLACE", "SOURCE")
 """Placeholders of arguments that name a file or directory."""
 
 
@@ -24,9 +24,9 @@ def complete(parser: argparse.ArgumentParser) -> Iterator[str]:
 def _command(parser: argparse.ArgumentParser, condition: str) -> Iterator[str]:
     yield from _options(parser, condition)
     nested = _subcommands(parser)
-    none_yet = f"{condition}; and not __fish_seen_subcommand_from {' '.join(nested)}"
+    before_nested = f"{condition}; and not __fish_seen_subcommand_from {' '.join(nested)}"
     for name, (text, command) in nested.items():
-        yield f"complete -c {PROGRAM} -n {_quote(none_yet)} -a {name} -d {_quote(text)}"
+        yield f"complete -c {PROGRAM} -n {_quote(before_nested)} -a {name} -d {_quote(text)}"
         yield from _command(command, f"{condition}; and __fish_seen_subcommand_from {name}")
 
 
@@ -42,10 +42,10 @@ def _options(parser: argparse.ArgumentParser, condition: str) -> Iterator[str]:
             line += " -r"
         if values:
             line += f" -f -a {_quote(values)}"
-        elif str(action.metavar).strip("[]") in FILES:
+        elif str(action.metavar).strip("[]") in FILE_PLACEHOLDERS:
             line += " -F"
         elif not action.option_strings:
-            continue  # nothing is known about the values of this argument
+            continue  # the values of this argument cannot be completed
         yield f"{line} -d {_quote(action.help % _fields(action) if action.help else '')}"
 
 
@@ -57,7 +57,7 @@ def _subcommands(parser: argparse.ArgumentParser) -> dict[str, tuple[str, argpar
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             texts = {choice.dest: choice.help or "" for choice in action._choices_actions}
-            return {name: (texts.get(name, ""), made) for name, made in action.choices.items()}
+            return {name: (texts.get(name, ""), subparser) for name, subparser in action.choices.items()}
     return {}
 
 

@@ -36,7 +36,7 @@ TRAIL_POINTS = 60
 BATTERY_PERCENT_PER_SECOND = 0.2
 RECHARGE_BELOW_PERCENT = 20.0
 BATTERY_ENCODING = Encoding.ZENOH_SERIALIZED.with_schema("float32")
-"""Names the type, so that every reader can decode the number."""
+"""Encoding with the type as schema, so that every reader can decode the number."""
 
 
 def battery_at(seconds: float) -> float:
@@ -93,9 +93,9 @@ class Fleet:
         for name in poses:
             self._put(f"{name}/camera", render_camera(name, poses, trails), Encoding.IMAGE_JPEG)
 
-    def _put(self, what: str, payload: bytes, encoding: Encoding, attachment: bytes | None = None) -> None:
+    def _put(self, subkey: str, payload: bytes, encoding: Encoding, attachment: bytes | None = None) -> None:
         self._session.put(
-            f"fleet/{what}",
+            f"fleet/{subkey}",
             payload,
             encoding=encoding,
             attachment=attachment,
@@ -112,12 +112,12 @@ def reply_diagnosis(query: Query) -> None:
         query.reply(query.key_expr, "all fine", encoding=Encoding.TEXT_PLAIN)
 
 
-def drive(endpoint: str, ends: threading.Event, report: Callable[[int], None] = lambda _: None) -> None:
-    """Publish until `ends` is set; `report` gets the number of published samples every second and at the end."""
+def drive(endpoint: str, stop_event: threading.Event, report: Callable[[int], None] = lambda _: None) -> None:
+    """Publish until `stop_event` is set; `report` gets the number of published samples every second and at the end."""
     with _session(endpoint) as session:
         fleet = Fleet(session)
         queryable = session.declare_queryable(f"fleet/{ROBOTS[0]}/diagnosis", reply_diagnosis)
-        for number in _ticks(ends):
+        for number in _ticks(stop_event):
             fleet.tick(number)
             if number % TICKS_PER_SECOND == 0:
                 report(fleet.published)
@@ -125,9 +125,9 @@ def drive(endpoint: str, ends: threading.Event, report: Callable[[int], None] = 
     report(fleet.published)
 
 
-def _ticks(ends: threading.Event) -> Iterator[int]:
+def _ticks(stop_event: threading.Event) -> Iterator[int]:
     number = 0
-    while not ends.wait(1 / TICKS_PER_SECOND):
+    while not stop_event.wait(1 / TICKS_PER_SECOND):
         yield number
         number += 1
 
@@ -146,12 +146,12 @@ def _print_count(count: int) -> None:
 def main() -> None:
     """Publish until end of file on standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process
-    ends = threading.Event()
-    driving = threading.Thread(target=drive, args=(sys.argv[1], ends, _print_count))
-    driving.start()
+    stop_event = threading.Event()
+    thread = threading.Thread(target=drive, args=(sys.argv[1], stop_event, _print_count))
+    thread.start()
     sys.stdin.read()
-    ends.set()
-    driving.join()
+    stop_event.set()
+    thread.join()
 
 
 if __name__ == "__main__":

@@ -74,9 +74,9 @@ def format_preview(data: bytes) -> str:
     if not data:
         return "empty"
     text = _as_text(data[: 4 * PREVIEW_CHARACTERS])
-    shown, quote = (data[:PREVIEW_CHARACTERS].hex(" "), "") if text is None else (printable(text), '"')
-    whole = len(shown) <= PREVIEW_CHARACTERS and len(data) <= 4 * PREVIEW_CHARACTERS
-    return quote + truncate(shown) + quote + ("" if whole else f" {pluralize(len(data), 'byte')}")
+    preview, quote = (data[:PREVIEW_CHARACTERS].hex(" "), "") if text is None else (printable(text), '"')
+    is_whole = len(preview) <= PREVIEW_CHARACTERS and len(data) <= 4 * PREVIEW_CHARACTERS
+    return quote + truncate(preview) + quote + ("" if is_whole else f" {pluralize(len(data), 'byte')}")
 
 
 def _as_text(data: bytes) -> str | None:
@@ -195,7 +195,7 @@ def _detail(message: Message, field: WireField, value: object) -> Iterator[str]:
     if isinstance(message, NetworkOam) and field.name == "zbuf" and message.id == message.LINK_STATE:
         yield from _link_states(message)
     elif isinstance(message, Close) and field.name == "reason":
-        yield f"reason {message.reason} {message.why.name.lower()}"
+        yield f"reason {message.reason} {message.close_reason.name.lower()}"
     elif field.name == "cookie":
         yield f"cookie of {pluralize(len(value), 'byte')}"  # type: ignore[arg-type]  # opaque bytes
     elif field.name == "lease":

@@ -42,8 +42,8 @@ TIME_RANGE = argument_parser.to_argument_type(_parse_time_range)
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made = Parser(prog="zenspark get", description=DESCRIPTION)
-    add = made.add_argument
+    argparser = Parser(prog="zenspark get", description=DESCRIPTION)
+    add = argparser.add_argument
     add("selector", metavar="SELECTOR", type=argument_parser.selector, help="key expression, and ?parameters")
     time_help = "values of this time range (_time), e.g. '[now(-1h)..]', or '[now(-1h);5m]' with a length"
     add("--time", metavar="RANGE", type=TIME_RANGE, help=time_help)
@@ -57,11 +57,11 @@ def parser() -> Parser:
         help="time to wait for replies (default: 10s)",
     )
     add("--value", metavar="VALUE", help=f"value sent with the query: {VALUE_HELP}")
-    add_encoding_flag(made)
-    add_format_flags(made)
-    add_qos_flags(made)
-    node_flags.add_node_flags(made, mode=node_flags.CLIENT_OR_PEER)
-    return made
+    add_encoding_flag(argparser)
+    add_format_flags(argparser)
+    add_qos_flags(argparser)
+    node_flags.add_node_flags(argparser, mode=node_flags.CLIENT_OR_PEER)
+    return argparser
 
 
 def run(arguments: list[str]) -> int:
@@ -104,7 +104,7 @@ def add_time(selector: str, time_range: str | None) -> str:
 
 def _explain_no_reply(selector: str) -> str:
     if "_time" in Selector(selector).parameters:
-        return "no value of that time was recorded, or no storage answers"
+        return "no value of that time was recorded, or no storage replies"
     return "is there a queryable or storage for it?"
 
 

@@ -7,16 +7,16 @@ from zenspark.cli import COMMANDS, Parser, command_parser, main_parser, refuse_c
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made = Parser(prog="zenspark help", description="Show the help of a command, or the list of all commands.")
-    made.add_argument("command", metavar="COMMAND", nargs="?", help="command to show the help of")
-    return made
+    argparser = Parser(prog="zenspark help", description="Show the help of a command, or the list of all commands.")
+    argparser.add_argument("command", metavar="COMMAND", nargs="?", help="command to show the help of")
+    return argparser
 
 
 def run(arguments: list[str]) -> int:
     """Run the command. Returns the exit code."""
-    made = parser()
-    name = made.parse_args(arguments).command
+    argparser = parser()
+    name = argparser.parse_args(arguments).command
     if name is not None and name not in COMMANDS:
-        refuse_command(made, name)
+        refuse_command(argparser, name)
     (main_parser() if name is None else command_parser(name)).print_help()
     return 0

@@ -26,7 +26,7 @@ FLAGS = (
 
 
 class HttpPlan(NamedTuple):
-    """What is served over HTTP."""
+    """Settings of the HTTP servers of a command."""
 
     page: HttpSettings | None
     """The page, REST and metrics; None if it is not served."""
@@ -36,8 +36,8 @@ class HttpPlan(NamedTuple):
     """Whether the page is served on a free port if its own is in use."""
 
 
-class Served(NamedTuple):
-    """What is served, and where."""
+class HttpAddresses(NamedTuple):
+    """Addresses of the running HTTP servers."""
 
     url: str | None
     """URL of the page."""
@@ -70,9 +70,9 @@ def parse_http(args: Namespace, *, default: str | None, rest: Address | None = N
     """Parse the flags; raises UsageError for settings that contradict each other or would expose the node."""
     text = args.http if args.http is not None else default
     if text is None or text == NONE:
-        stray = [f"--{name.replace('_', '-')}" for name in FLAGS[1:] if getattr(args, name)]
-        if stray:
-            raise UsageError(f"{stray[0]}: expected --http ADDRESS:PORT with it")
+        unused_flags = [f"--{name.replace('_', '-')}" for name in FLAGS[1:] if getattr(args, name)]
+        if unused_flags:
+            raise UsageError(f"{unused_flags[0]}: expected --http ADDRESS:PORT with it")
         return HttpPlan(None, rest)
     try:
         address = parse_http_address(text)
@@ -135,8 +135,8 @@ def _read_secret(flag: str, text: str) -> str:
 
 def _parse_certificate(args: Namespace) -> tuple[Path | None, Path | None]:
     """Return the files of certificate and private key; raises UsageError if only one of both is given."""
-    certificate = _existing("--http-certificate", args.http_certificate)
-    key = _existing("--http-key", args.http_key)
+    certificate = _existing_file("--http-certificate", args.http_certificate)
+    key = _existing_file("--http-key", args.http_key)
     if certificate is None and key is not None:
         raise UsageError("--http-key: expected --http-certificate FILE with it")
     if certificate is not None and key is None and not has_private_key(certificate):
@@ -146,7 +146,7 @@ def _parse_certificate(args: Namespace) -> tuple[Path | None, Path | None]:
     return certificate, key
 
 
-def _existing(flag: str, text: str | None) -> Path | None:
+def _existing_file(flag: str, text: str | None) -> Path | None:
     if text is None:
         return None
     if not Path(text).is_file():
@@ -171,10 +171,10 @@ def to_arguments(args: Namespace) -> list[str]:
 @contextmanager
 def serve_http(
     session: Session, plan: HttpPlan, pipeline: Pipeline | None = None, sql: SqlEngine | None = None
-) -> Iterator[Served]:
+) -> Iterator[HttpAddresses]:
     """Serve HTTP while the context is open."""
     if plan == HttpPlan(None):
-        yield Served(None, [])
+        yield HttpAddresses(None, [])
         return
     from zenspark.web.server import HttpServer, RestServer  # imported here: slow, and only these need an HTTP server
 
@@ -188,8 +188,8 @@ def serve_http(
             except LinkError:
                 if not plan.may_move:
                     raise
-                free = msgspec.structs.replace(plan.page, address=(plan.page.address[0], 0))
-                server = HttpServer(session, free, pipeline, sql)
+                with_any_port = msgspec.structs.replace(plan.page, address=(plan.page.address[0], 0))
+                server = HttpServer(session, with_any_port, pipeline, sql)
             url = stack.enter_context(server).url
             facts.insert(0, ("page", url))
-        yield Served(url, facts)
+        yield HttpAddresses(url, facts)

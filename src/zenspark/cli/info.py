@@ -19,10 +19,10 @@ Open a session with the given flags, and show its id, addresses, connections and
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made = Parser(prog="zenspark info", description=DESCRIPTION)
-    made.add_argument("--json", action="store_true", help="print one JSON object")
-    node_flags.add_node_flags(made, mode=node_flags.CLIENT_OR_PEER)
-    return made
+    argparser = Parser(prog="zenspark info", description=DESCRIPTION)
+    argparser.add_argument("--json", action="store_true", help="print one JSON object")
+    node_flags.add_node_flags(argparser, mode=node_flags.CLIENT_OR_PEER)
+    return argparser
 
 
 def run(arguments: list[str]) -> int:
@@ -69,7 +69,7 @@ def format_neighbours(session: Session) -> Iterator[tuple[str, str]]:
     """Yield the facts of the banner."""
     for connection in session.info.connections():
         name = " or ".join(connection.endpoints)
-        state = "connected" if connection.is_connected else f"not connected: {connection.problem or 'no answer yet'}"
+        state = "connected" if connection.is_connected else f"not connected: {connection.problem or 'no reply yet'}"
         yield "connects", f"{name} ({state})"
     destinations = {link.zid: link.dst for link in session.info.links()}
     for transport in session.info.transports():

@@ -19,8 +19,8 @@ from zenspark.spark.ingest.settings import IngestSettings
 FOREVER = "forever"
 JOURNAL_DEFAULTS = {"segment_bytes": "64MiB", "segment_age": "10m", "retain_read_age": "1h"}
 """Journal defaults of `up`: small segments, which can be trimmed soon after they are ingested."""
-STOP_SECONDS = 60.0
-UI_PORT = 4040
+STOP_TIMEOUT_SECONDS = 60.0
+SPARK_UI_PORT = 4040
 
 Value = TypeVar("Value")
 
@@ -29,9 +29,9 @@ class RunTiming(NamedTuple):
     """Run time and stop timeout."""
 
     run_seconds: float | None
-    """Time after which the run ends; None is never."""
+    """Seconds after which the run ends; None is never."""
     stop_seconds: float
-    """Timeout to ingest the received rows at the end."""
+    """Timeout in seconds to ingest the received rows at the end."""
 
 
 def add_ingest_flags(parser: ArgumentParser) -> None:
@@ -41,7 +41,7 @@ def add_ingest_flags(parser: ArgumentParser) -> None:
     add(
         "--stop-timeout",
         metavar="DURATION",
-        help=f"timeout to ingest the rest at the end (default: {STOP_SECONDS:.0f}s)",
+        help=f"timeout to ingest the remaining rows at the end (default: {STOP_TIMEOUT_SECONDS:.0f}s)",
     )
     _add_spark_flags(parser)
     _add_retention_flags(parser)
@@ -60,8 +60,8 @@ def _add_spark_flags(parser: ArgumentParser) -> None:
         "--spark-ui",
         metavar="PORT",
         nargs="?",
-        const=str(UI_PORT),
-        help=f"serve Spark's web interface (default port: {UI_PORT})",
+        const=str(SPARK_UI_PORT),
+        help=f"serve Spark's web interface (default port: {SPARK_UI_PORT})",
     )
     add("--trigger", metavar="DURATION", help=f"time between batches (default: {settings.trigger:.0f}s)")
     add("--max-batch-rows", metavar="ROWS", help=f"maximum rows per batch (default: {settings.max_batch_rows})")
@@ -82,7 +82,7 @@ def _add_retention_flags(parser: ArgumentParser) -> None:
         help="retention of samples under a prefix or key expression, or forever; repeatable, the first that matches "
         "applies: --lake-retain 'fleet/*/camera/**=7d'",
     )
-    add("--lake-history", metavar="DURATION", help="how long old versions of tables can be read (default: 1h)")
+    add("--lake-history", metavar="DURATION", help="time for which old versions of tables can be read (default: 1h)")
     add(
         "--refresh-interval",
         metavar="DURATION",
@@ -103,12 +103,12 @@ FILE_KEYS = {
     **{name: name for name in ("lake_retain", "lake_retain_age", "lake_retain_bytes")},
     **{name: name for name in ("retain_read_age", "retain_read_bytes")},
 }
-"""What can stand in the file under `ingest` of a volume, and the flag it is."""
+"""Keys under `ingest` of a volume in zenohd's file, and the flag of each."""
 FILE_PATH = "plugins/storage_manager/volumes/*/ingest"
 
 
 def merge_file_settings(args: Namespace, document: Mapping[str, Any]) -> Namespace:
-    """The flags with what a file says where they say nothing; ConfigError names a key that is not known."""
+    """Return the flags, with values of a file for those that are not set; raises ConfigError for an unknown key."""
     merged = Namespace(**vars(args))
     for key, value in document.items():
         if key not in FILE_KEYS:
@@ -129,7 +129,9 @@ def merge_file_settings(args: Namespace, document: Mapping[str, Any]) -> Namespa
 def parse_timing(args: Namespace) -> RunTiming:
     """Parse run time and stop timeout."""
     stop = _parse_flag("--stop-timeout", args.stop_timeout, units.parse_duration)
-    return RunTiming(_parse_flag("--for", args.seconds, units.parse_duration), STOP_SECONDS if stop is None else stop)
+    return RunTiming(
+        _parse_flag("--for", args.seconds, units.parse_duration), STOP_TIMEOUT_SECONDS if stop is None else stop
+    )
 
 
 def parse_ingest_settings(args: Namespace) -> IngestSettings:
@@ -143,7 +145,7 @@ def parse_ingest_settings(args: Namespace) -> IngestSettings:
         master=args.master or IngestSettings().master,
         conf=_spark_conf(args),
         deduplicate=bool(args.deduplicate),
-        maintenance=_maintenance(args),
+        maintenance=_parse_maintenance(args),
         **{name: value for name, value in values.items() if value is not None},  # type: ignore[arg-type]
     )
 
@@ -160,43 +162,43 @@ def parse_journal_policy(args: Namespace) -> Policy:
 
 
 def _spark_conf(args: Namespace) -> dict[str, str]:
-    pairs = dict(_pair("--conf", text, "NAME=VALUE") for text in args.conf)
+    pairs = dict(_split_pair("--conf", text, "NAME=VALUE") for text in args.conf)
     if args.spark_ui is not None:
         port = _parse_flag("--spark-ui", args.spark_ui, units.parse_number)
         pairs = {"spark.ui.enabled": "true", "spark.ui.port": str(port)} | pairs
     return pairs
 
 
-def _maintenance(args: Namespace) -> MaintenanceConfig:
+def _parse_maintenance(args: Namespace) -> MaintenanceConfig:
     values = {
         "refresh_interval": _parse_flag("--refresh-interval", args.refresh_interval, units.parse_duration),
         "compact_interval": _parse_flag("--compact-interval", args.compact_interval, units.parse_duration),
         "history": _parse_flag("--lake-history", args.lake_history, units.parse_duration),
-        "retain_age": _parse_flag("--lake-retain-age", args.lake_retain_age, _age),
+        "retain_age": _parse_flag("--lake-retain-age", args.lake_retain_age, _parse_age),
         "retain_bytes": _parse_flag("--lake-retain-bytes", args.lake_retain_bytes, _positive(units.parse_size)),
     }
     return MaintenanceConfig(
-        retain=_rules(args.lake_retain),
+        retain=_parse_rules(args.lake_retain),
         **{name: value for name, value in values.items() if value is not None},  # type: ignore[arg-type]
     )
 
 
-def _rules(rules: Sequence[str]) -> dict[str, float | None]:
+def _parse_rules(rules: Sequence[str]) -> dict[str, float | None]:
     ages: dict[str, float | None] = {}
     for text in rules:
-        keys, age = _pair("--lake-retain", text, "KEYS=DURATION")
-        ages.setdefault(keys, _parse_flag("--lake-retain", age, _age))
+        keys, age = _split_pair("--lake-retain", text, "KEYS=DURATION")
+        ages.setdefault(keys, _parse_flag("--lake-retain", age, _parse_age))
     return ages
 
 
-def _pair(flag: str, text: str, expected: str) -> tuple[str, str]:
+def _split_pair(flag: str, text: str, expected: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise UsageError(f"{flag}: expected {expected}, found {text!r}")
     return name, value
 
 
-def _age(text: str) -> float | None:
+def _parse_age(text: str) -> float | None:
     return None if text == FOREVER else units.parse_duration(text)
 
 

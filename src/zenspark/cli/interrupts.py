@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 RETRY_SECONDS = 0.01
-"""Delay of a signal that arrives where no exception may be raised."""
+"""Seconds by which a signal is delayed that arrives where no exception may be raised."""
 _PROTECTED = frozenset(
     function.__code__ for function in (threading.Condition.__enter__, threading.Thread.start, logging.Handler.handle)
 )

@@ -56,12 +56,12 @@ Row = tuple[str, ...]
 def run(arguments: list[str]) -> int:
     """Run the command. Returns the exit code."""
     args = parser().parse_args(arguments)
-    act: Callable[[Journal, argparse.Namespace], Iterator[str]] = args.act
+    action: Callable[[Journal, argparse.Namespace], Iterator[str]] = args.action
     _refuse_lake(Path(args.journal))
     journal = Journal(args.journal)
     journal.manifest  # noqa: B018 - raises if there is no journal
     args.code = 0
-    Screen().write(act(journal, args))
+    Screen().write(action(journal, args))
     return int(args.code)
 
 
@@ -76,24 +76,24 @@ def _refuse_lake(path: Path) -> None:
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made_parser = Parser(prog="zenspark journal", description=DESCRIPTION)
-    commands = made_parser.add_subparsers(metavar="COMMAND", required=True)
+    argparser = Parser(prog="zenspark journal", description=DESCRIPTION)
+    commands = argparser.add_subparsers(metavar="COMMAND", required=True)
 
-    def command(name: str, act: Callable[..., Iterator[str]], text: str, description: str | None = None) -> Parser:
-        made: Parser = commands.add_parser(name, help=text, description=description or f"{text.capitalize()}.")
-        made.add_argument("journal", metavar="DIR", help="the directory of the journal")
-        made.set_defaults(act=act)
-        return made
+    def command(name: str, action: Callable[..., Iterator[str]], text: str, description: str | None = None) -> Parser:
+        subparser: Parser = commands.add_parser(name, help=text, description=description or f"{text.capitalize()}.")
+        subparser.add_argument("journal", metavar="DIR", help="the directory of the journal")
+        subparser.set_defaults(action=action)
+        return subparser
 
     for name in ("info", "verify"):
         text = (
-            "show recorder, offsets, times, size and readers" if name == "info" else "read everything, and name damage"
+            "show recorder, offsets, times, size and readers" if name == "info" else "read all rows, and report damage"
         )
         _add_json(command(name, show_info if name == "info" else verify, text))
     cat = command("cat", print_rows, "print rows: time of reception, key and value")
     _add_json(cat, "one JSON object per row, with all columns")
     _add_range(cat)
-    cat.add_argument("-n", "--rows", metavar="ROWS", type=argument_parser.count, help="at most so many rows")
+    cat.add_argument("-n", "--rows", metavar="ROWS", type=argument_parser.count, help="maximum number of rows")
     export_parser = command("export", export_journal, "export rows to a CSV, JSON lines or Parquet file")
     export.add_export_flags(export_parser)
     _add_range(export_parser)
@@ -108,7 +108,7 @@ def parser() -> Parser:
     add("--retain-age", metavar="DURATION", help="remove rows older than this")
     add("--retain-bytes", metavar="SIZE", help="remove the oldest segments until at most this size is left")
     add("--trim-unread", action="store_true", help="also remove rows that attached readers have not committed")
-    return made_parser
+    return argparser
 
 
 def _add_json(parser: argparse.ArgumentParser, text: str = "print JSON") -> None:
@@ -141,7 +141,7 @@ def list_segment_rows(journal: Journal, args: argparse.Namespace) -> Iterator[st
         yield json.dumps([dict(zip(names, row, strict=False)) for row in segments])
         return
     yield (
-        f"{journal.rows} of {printable(journal.recorder)}: offsets {journal.earliest()} to {journal.latest()}, "
+        f"{journal.row_type} of {printable(journal.recorder)}: offsets {journal.earliest()} to {journal.latest()}, "
         f"{format_quantity(sum(sizes), 'B')} in {pluralize(len(firsts), 'segment')}"
     )
     rows = [_segment(journal.path, first, size) for first, size in zip(firsts, sizes, strict=True)]
@@ -191,13 +191,13 @@ def _reader_document(reader: AttachedReader, latest: int, now: float) -> dict[st
 
 
 def show_info(journal: Journal, args: argparse.Namespace) -> Iterator[str]:
-    """Yield what is in the journal."""
+    """Yield a description of the journal: recorder, rows, size, times and readers."""
     earliest, latest, now = journal.earliest(), journal.latest(), time.time()
     firsts = list_segments(journal.path)
     document: dict[str, object] = {
         "path": str(journal.path),
         "recorder": journal.recorder,
-        "rows_of": journal.rows,
+        "rows_of": journal.row_type,
         "earliest": earliest,
         "latest": latest,
         "rows": latest - earliest,
@@ -210,9 +210,9 @@ def show_info(journal: Journal, args: argparse.Namespace) -> Iterator[str]:
     if args.json:
         yield json.dumps(document)
         return
-    yield f"{printable(str(journal.path))}: {journal.rows} of recorder {printable(journal.recorder)}"
+    yield f"{printable(str(journal.path))}: {journal.row_type} of recorder {printable(journal.recorder)}"
     yield f"  rows      {latest - earliest}, offsets {earliest} to {latest}"
-    yield f"  size      {format_quantity(_bytes(journal.path), 'B')} in {pluralize(len(firsts), 'segment')}"
+    yield f"  size      {format_quantity(_count_bytes(journal.path), 'B')} in {pluralize(len(firsts), 'segment')}"
     yield f"  received  {document['received_from'] or '-'} to {document['received_to'] or '-'}"
     for reader in journal.attached():
         behind = f"{max(latest - reader.offset, 0)} behind, last commit {_format_age(now - reader.updated)} ago"
@@ -230,7 +230,7 @@ def _time_of(journal: Journal, offset: int, latest: int) -> str | None:
 
 
 def verify(journal: Journal, args: argparse.Namespace) -> Iterator[str]:
-    """Read every block of every segment. Yields what is damaged, and the result; sets the exit code."""
+    """Read every block of every segment. Yields each damage, and the result; sets the exit code."""
     rows, problems = 0, []
     start, latest = journal.earliest(), journal.latest()
     with Progress("verifying", latest - start, "rows") as progress:
@@ -259,13 +259,13 @@ def _segment_ranges(journal: Journal, start: int, latest: int) -> Iterator[tuple
 
 def print_rows(journal: Journal, args: argparse.Namespace) -> Iterator[str]:
     """Yield a line per row."""
-    left = args.rows
+    remaining = args.rows
     for batch in _select_rows(journal, args):
-        for row in (batch if left is None else batch[:left]).to_pylist():
+        for row in (batch if remaining is None else batch[:remaining]).to_pylist():
             yield json.dumps(export.to_plain(row), ensure_ascii=False) if args.json else _format_row(row)
-        if left is not None:
-            left -= batch.num_rows
-            if left <= 0:
+        if remaining is not None:
+            remaining -= batch.num_rows
+            if remaining <= 0:
                 return
 
 
@@ -281,13 +281,13 @@ def _select_rows(journal: Journal, args: argparse.Namespace) -> Iterator[pa.Reco
     first, end = find_offsets(journal, args.start, args.end)
     selection = KeyRemap([KeyExpr(key) for key in args.key or ()])
     if args.key and "key" not in journal.schema.names:
-        raise UsageError(f"--key: the rows of a journal of {journal.rows} have no key")
+        raise UsageError(f"--key: the rows of a journal of {journal.row_type} have no key")
     for batch in journal.read(first, end):
         yield selection.apply(batch)
 
 
 def export_journal(journal: Journal, args: argparse.Namespace) -> Iterator[str]:
-    """Export rows. Yields how many."""
+    """Export rows. Yields their number."""
     format = export.pick_format(args.target, args.format, force=args.force)
     first, end = find_offsets(journal, args.start, args.end)
     with Progress("exporting", end - first, "rows") as progress:
@@ -312,8 +312,10 @@ def forget_reader(journal: Journal, args: argparse.Namespace) -> Iterator[str]:
     except JournalError:  # an unreadable file is a reason to detach the reader
         offset = None
     journal.forget(args.reader)
-    where = "" if offset is None else f", which was at offset {offset}, {max(journal.latest() - offset, 0)} rows behind"
-    yield f"detached reader {printable(args.reader)}{where}"
+    position = (
+        "" if offset is None else f", which was at offset {offset}, {max(journal.latest() - offset, 0)} rows behind"
+    )
+    yield f"detached reader {printable(args.reader)}{position}"
 
 
 def trim_segments(journal: Journal, args: argparse.Namespace) -> Iterator[str]:
@@ -325,11 +327,11 @@ def trim_segments(journal: Journal, args: argparse.Namespace) -> Iterator[str]:
     )
     if not args.to_committed and policy.retain_age is None and policy.retain_bytes is None:
         raise UsageError("nothing to remove: give --to-committed, --retain-age or --retain-bytes")
-    before = _bytes(journal.path)
+    old_bytes = _count_bytes(journal.path)
     removed = trim(journal.path, policy, time.time())
     if args.to_committed:
         removed += _trim_committed(journal)
-    freed = format_quantity(max(before - _bytes(journal.path), 0), "B")
+    freed = format_quantity(max(old_bytes - _count_bytes(journal.path), 0), "B")
     yield f"removed {pluralize(removed, 'row')} ({freed}); left are offsets {journal.earliest()} to {journal.latest()}"
 
 
@@ -338,13 +340,13 @@ def _trim_committed(journal: Journal) -> int:
     if ReaderOffsets(journal.path).min_offset() is None:
         raise UsageError(f"{journal.path}: no reader is attached, so nothing counts as committed")
     try:
-        with JournalWriter(journal.path, rows=journal.rows) as writer:
+        with JournalWriter(journal.path, row_type=journal.row_type) as writer:
             return writer.trim_committed()
     except JournalLocked:
         return trim_committed(journal.path)
 
 
-def _bytes(path: Path) -> int:
+def _count_bytes(path: Path) -> int:
     return sum(segment_size(path, first) for first in list_segments(path))
 
 

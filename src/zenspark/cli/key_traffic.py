@@ -13,14 +13,14 @@ from zenspark.types.sample import Sample
 MAX_KEYS = 100_000
 """Keys that are counted one by one; samples of further keys are counted together."""
 SMOOTHING = 0.3
-"""Weight of the latest interval in a rate; the rest is that of the intervals before."""
+"""Weight of the latest interval in a rate; the previous rate has the rest of the weight."""
 
 
 class KeyCounts:
     """Counts of one key, and its last sample."""
 
     __slots__ = (
-        "_before",
+        "_previous",
         "byte_rate",
         "bytes",
         "encoding",
@@ -45,16 +45,16 @@ class KeyCounts:
         self.payload = b""
         self.encoding = ""
         self.is_deleted = False
-        self._before: tuple[int, int] | None = None
+        self._previous: tuple[int, int] | None = None
 
     def update_rates(self, seconds: float) -> None:
         """Compute the rates after an interval; the first interval counts alone."""
-        messages, size = self._before or (0, 0)
+        messages, size = self._previous or (0, 0)
         rate, byte_rate = (self.messages - messages) / seconds, (self.bytes - size) / seconds
-        weight = 1.0 if self._before is None else SMOOTHING
+        weight = 1.0 if self._previous is None else SMOOTHING
         self.rate += weight * (rate - self.rate)
         self.byte_rate += weight * (byte_rate - self.byte_rate)
-        self._before = (self.messages, self.bytes)
+        self._previous = (self.messages, self.bytes)
 
 
 ORDERS: dict[str, Callable[[KeyCounts], float]] = {
@@ -122,12 +122,12 @@ class KeyTraffic:
             for counts in self._counts.values():
                 counts.update_rates(seconds)
 
-    def largest(self, order: str, count: int, is_wanted: Callable[[str], bool] | None = None) -> list[KeyCounts]:
+    def largest(self, order: str, count: int, key_filter: Callable[[str], bool] | None = None) -> list[KeyCounts]:
         """Return the first `count` keys in an order of `ORDERS`, or by name ("key")."""
         with self._lock:
             candidates: Iterable[KeyCounts] = list(self._counts.values())
-        if is_wanted is not None:
-            candidates = [counts for counts in candidates if is_wanted(counts.key)]
+        if key_filter is not None:
+            candidates = [counts for counts in candidates if key_filter(counts.key)]
         if order == "key":
             return heapq.nsmallest(count, candidates, key=lambda counts: counts.key)
         measure = ORDERS[order]  # rounded, and then by name: rows that are equal keep their places

@@ -64,16 +64,18 @@ def run(arguments: list[str]) -> int:
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made_parser = Parser(prog="zenspark lake", description=DESCRIPTION)
-    commands = made_parser.add_subparsers(metavar="COMMAND", required=True)
+    argparser = Parser(prog="zenspark lake", description=DESCRIPTION)
+    commands = argparser.add_subparsers(metavar="COMMAND", required=True)
 
     def command(name: str, action: Action, text: str, *, spark: bool = False) -> argparse.ArgumentParser:
-        made: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"{text.capitalize()}.")
-        made.add_argument("lake", metavar="PLACE", nargs="?", default="lake", help="directory or URI (default: ./lake)")
+        subparser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"{text.capitalize()}.")
+        subparser.add_argument(
+            "lake", metavar="PLACE", nargs="?", default="lake", help="directory or URI (default: ./lake)"
+        )
         if spark:
-            made.add_argument("--master", metavar="URL", default=DEFAULT_MASTER, help="Spark master")
-        made.set_defaults(action=action)
-        return made
+            subparser.add_argument("--master", metavar="URL", default=DEFAULT_MASTER, help="Spark master")
+        subparser.set_defaults(action=action)
+        return subparser
 
     for name in ("info", "status"):
         info = command(name, _info, "show tables, files, bytes, and the ingested offset of each recorder")
@@ -99,22 +101,24 @@ def parser() -> Parser:
         "--retain", metavar="DURATION", help="only files unused for this time (default: the history of each table)"
     )
     vacuum.add_argument("--full", action="store_true", help="list all files, to remove files left by crashes, too")
-    command("quarantine", _quarantine, "list rows that could not be ingested, and why")
+    command("quarantine", _quarantine, "list rows that could not be ingested, with the reason")
     command("retry", _retry, "ingest quarantined rows that can be read now")
-    return made_parser
+    return argparser
 
 
 def _add_export(commands: argparse._SubParsersAction[Parser]) -> None:
     text = "export a table to a CSV, JSON lines or Parquet file"
-    made = commands.add_parser("export", help=text, description=f"{text.capitalize()}.")
-    made.add_argument("lake", metavar="PLACE", help="directory or URI of the lake")
-    export.add_export_flags(made)
-    made.add_argument("--table", default="samples", choices=TABLES, help="table (default: samples)")
+    subparser = commands.add_parser("export", help=text, description=f"{text.capitalize()}.")
+    subparser.add_argument("lake", metavar="PLACE", help="directory or URI of the lake")
+    export.add_export_flags(subparser)
+    subparser.add_argument("--table", default="samples", choices=TABLES, help="table (default: samples)")
     time = argument_parser.to_argument_type(_parse_time)
-    made.add_argument("--from", metavar="TIME", dest="start", type=time, help="only rows received from this time on")
-    made.add_argument("--to", metavar="TIME", dest="end", type=time, help="only rows received before this time")
-    node_flags.add_key_flag(made, "only keys that match")
-    made.set_defaults(action=_export)
+    subparser.add_argument(
+        "--from", metavar="TIME", dest="start", type=time, help="only rows received from this time on"
+    )
+    subparser.add_argument("--to", metavar="TIME", dest="end", type=time, help="only rows received before this time")
+    node_flags.add_key_flag(subparser, "only keys that match")
+    subparser.set_defaults(action=_export)
 
 
 def _parse_time(text: str) -> datetime:
@@ -191,37 +195,37 @@ def _time_condition(args: argparse.Namespace) -> pc.Expression | None:
 
 
 def _upgrade(lake: Lake, args: argparse.Namespace) -> Lines:
-    before = lake.version
+    previous = lake.version
     from zenspark.spark.ingest.upgrade import upgrade
 
-    done = upgrade(lake)
-    if before == lake.version:
+    result = upgrade(lake)
+    if previous == lake.version:
         yield f"{args.lake} has format version {lake.version}: nothing to do"
         return
-    yield f"format version {before} is now {lake.version}: {pluralize(done.files, 'file')} moved to their new paths"
+    yield f"format version {previous} is now {lake.version}: {pluralize(result.files, 'file')} moved to their new paths"
     yield f"latest, gaps and traffic follow at the next refresh: zenspark lake refresh {args.lake}, or zenspark up"
 
 
 def _compact(lake: Lake, args: argparse.Namespace) -> Lines:
-    with _spark(args) as spark, Activity("compacting"):
-        fewer = lake.compact(spark)
-    yield f"{pluralize(fewer, 'file')} fewer"
+    with _start_spark(args) as spark, Activity("compacting"):
+        removed_files = lake.compact(spark)
+    yield f"{pluralize(removed_files, 'file')} fewer"
 
 
 def _refresh(lake: Lake, args: argparse.Namespace) -> Lines:
-    with _spark(args) as spark, Activity("refreshing"):
+    with _start_spark(args) as spark, Activity("refreshing"):
         lake.refresh(spark)
         lake.publish(spark)
-    yield from (f"{name}: {_rows(lake, name)} rows" for name in DERIVED_TABLES)
+    yield from (f"{name}: {_count_rows(lake, name)} rows" for name in DERIVED_TABLES)
 
 
 def _rebuild(lake: Lake, args: argparse.Namespace) -> Lines:
     names: Sequence[str] = args.table or DERIVED_TABLES
-    with _spark(args) as spark:
+    with _start_spark(args) as spark:
         for name in names:
             with Activity(f"rebuilding {name}"):
                 lake.rebuild(spark, name)
-            yield f"{name}: {_rows(lake, name)} rows"
+            yield f"{name}: {_count_rows(lake, name)} rows"
 
 
 def _expire(lake: Lake, args: argparse.Namespace) -> Lines:
@@ -230,16 +234,16 @@ def _expire(lake: Lake, args: argparse.Namespace) -> Lines:
     retention = Retention(
         None if args.age is None else timedelta(seconds=units.parse_duration(args.age)),
         None if args.bytes is None else units.parse_size(args.bytes),
-        tuple(_rule(text) for text in args.rule),
+        tuple(_parse_rule(text) for text in args.rule),
     )
     if retention.is_empty:
         raise UsageError("nothing to remove: give --age, --bytes or --rule")
-    with _spark(args) as spark, Activity("removing expired samples"):
+    with _start_spark(args) as spark, Activity("removing expired samples"):
         files = lake.expire(retention, spark)
     yield f"{pluralize(files, 'file')} removed or rewritten"
 
 
-def _rule(text: str) -> RetentionRule:
+def _parse_rule(text: str) -> RetentionRule:
     from zenspark.spark.ingest.maintenance import RetentionRule
 
     key_expr, separator, age = text.rpartition("=")
@@ -268,12 +272,12 @@ def _retry(lake: Lake, args: argparse.Namespace) -> Lines:
     yield from _quarantine(lake, args)
 
 
-def _rows(lake: Lake, name: str) -> int:
+def _count_rows(lake: Lake, name: str) -> int:
     return sum(file.rows for file in lake.table(name).files)
 
 
 @contextmanager
-def _spark(args: argparse.Namespace) -> Iterator[SparkSession]:
+def _start_spark(args: argparse.Namespace) -> Iterator[SparkSession]:
     from zenspark.spark.engine import DRIVER_JAVA_OPTIONS, spark_session
 
     with Activity("starting Spark"):

@@ -31,12 +31,12 @@ TICK_SECONDS = 0.2
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made = Parser(prog="zenspark liveliness", description=DESCRIPTION)
-    commands = made.add_subparsers(metavar="COMMAND", required=True)
+    argparser = Parser(prog="zenspark liveliness", description=DESCRIPTION)
+    commands = argparser.add_subparsers(metavar="COMMAND", required=True)
     token = commands.add_parser("token", help="declare a token until interrupted", description="Declare a token.")
     token.add_argument("key", metavar="KEY", type=argument_parser.key, help="key of the token")
     _add_limit(token)
-    token.set_defaults(act=_token)
+    token.set_defaults(action=_token)
     get = commands.add_parser(
         "get", help="list the tokens that exist", description="List tokens. The exit code is 1 if there is none."
     )
@@ -48,7 +48,7 @@ def parser() -> Parser:
         default=TIMEOUT_SECONDS,
         help="time to wait for replies (default: 10s)",
     )
-    get.set_defaults(act=_get)
+    get.set_defaults(action=_get)
     sub = commands.add_parser(
         "sub",
         help="print tokens as they appear and disappear",
@@ -58,19 +58,19 @@ def parser() -> Parser:
     sub.add_argument("--no-history", action="store_true", help="leave out the tokens that exist")
     sub.add_argument("-n", "--count", metavar="N", type=argument_parser.count, help="end after N changes")
     _add_limit(sub)
-    sub.set_defaults(act=_sub)
+    sub.set_defaults(action=_sub)
     for command in (token, get, sub):
         node_flags.add_node_flags(command, mode=node_flags.CLIENT_OR_PEER)
-    return made
+    return argparser
 
 
-def _add_keys(made: argparse.ArgumentParser) -> None:
-    made.add_argument("key", metavar="KEYEXPR", type=argument_parser.key_expr, help="tokens to look for")
-    made.add_argument("--json", action="store_true", help="one JSON object per line")
+def _add_keys(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("key", metavar="KEYEXPR", type=argument_parser.key_expr, help="tokens to look for")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
 
 
-def _add_limit(made: argparse.ArgumentParser) -> None:
-    made.add_argument(
+def _add_limit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "--for", metavar="DURATION", dest="seconds", type=argument_parser.duration, help="end after this time"
     )
 
@@ -78,14 +78,14 @@ def _add_limit(made: argparse.ArgumentParser) -> None:
 def run(arguments: list[str]) -> int:
     """Run the command. Returns the exit code."""
     args = parser().parse_args(arguments)
-    act: Callable[[Session, ConnectionWatch, argparse.Namespace], int] = args.act
+    action: Callable[[Session, ConnectionWatch, argparse.Namespace], int] = args.action
     log_output.start_logging(args)
 
     def run_command() -> int:
         with node_flags.open_node(args) as (session, watch):
-            return act(session, watch, args)
+            return action(session, watch, args)
 
-    is_endless = act is not _get and getattr(args, "count", None) is None
+    is_endless = action is not _get and getattr(args, "count", None) is None
     return node_flags.end_on_interrupt(run_command, is_endless=is_endless)
 
 
@@ -112,18 +112,18 @@ def _get(session: Session, _: ConnectionWatch, args: argparse.Namespace) -> int:
 
 
 def _sub(session: Session, watch: ConnectionWatch, args: argparse.Namespace) -> int:
-    samples, shown = SampleQueue(), 0
+    samples, changes = SampleQueue(), 0
     ends_at = None if args.seconds is None else time.monotonic() + args.seconds
     session.liveliness().declare_subscriber(args.key, samples, history=not args.no_history)
     with StatusLine(sys.stderr, is_enabled=not args.quiet) as line:
-        while args.count is None or shown < args.count:
-            line.show(watch.status(), f"{shown} changes")
-            left = TICK_SECONDS if ends_at is None else min(TICK_SECONDS, ends_at - time.monotonic())
-            if left <= 0 or session.is_closed():
+        while args.count is None or changes < args.count:
+            line.show(watch.status(), f"{changes} changes")
+            timeout = TICK_SECONDS if ends_at is None else min(TICK_SECONDS, ends_at - time.monotonic())
+            if timeout <= 0 or session.is_closed():
                 return INCOMPLETE if args.count or session.is_closed() else OK
-            received = samples.get(left)
+            received = samples.get(timeout)
             if received is not None:
-                shown += 1
+                changes += 1
                 write_line(_format(*received, is_json=args.json))
     return OK
 

@@ -14,7 +14,7 @@ from zenspark.api.log_filter import LEVELS, ROOT, FallbackHandler, init_log, ini
 from zenspark.cli.screen import Screen
 from zenspark.cli.status_line import write_line
 
-VERBOSE = ("info", "debug")
+VERBOSE_LEVELS = ("info", "debug")
 """Log levels of -v and -vv."""
 STYLES = {logging.ERROR: "bold red", logging.WARNING: "yellow", logging.INFO: "cyan", logging.DEBUG: "dim"}
 
@@ -23,7 +23,7 @@ def add_log_flags(parser: ArgumentParser) -> None:
     """Add -q, -v and --log-level."""
     group = parser.add_argument_group("log (on standard error)")
     group.add_argument("-q", "--quiet", action="store_true", help="print results and errors only: no status, no log")
-    group.add_argument("-v", "--verbose", action="count", default=0, help="log what happens (info); -vv: debug")
+    group.add_argument("-v", "--verbose", action="count", default=0, help="log events (info); -vv: debug")
     group.add_argument(
         "--log-level",
         metavar="LEVEL",
@@ -33,7 +33,7 @@ def add_log_flags(parser: ArgumentParser) -> None:
 
 
 def start_logging(args: Namespace, default: str = "warn") -> None:
-    """Log to standard error as the flags, the environment or the default level say."""
+    """Log to standard error, at the level of the flags, of the environment, or the default one."""
     logger = logging.getLogger(ROOT)
     logger.handlers[:] = [handler for handler in logger.handlers if not isinstance(handler, FallbackHandler)]
     logger.addHandler(CommandLogHandler())
@@ -51,7 +51,7 @@ def log_level(args: Namespace) -> str | None:
     if getattr(args, "quiet", False):
         return "error"
     verbose = getattr(args, "verbose", 0)
-    return VERBOSE[min(verbose, len(VERBOSE)) - 1] if verbose else None
+    return VERBOSE_LEVELS[min(verbose, len(VERBOSE_LEVELS)) - 1] if verbose else None
 
 
 class CommandLogHandler(FallbackHandler):
@@ -78,8 +78,8 @@ class CommandLogFormatter(logging.Formatter):
         self._is_terminal = sys.stderr.isatty()
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
-        at = datetime.fromtimestamp(record.created).astimezone()
-        return at.strftime("%H:%M:%S") if self._is_terminal else at.isoformat(timespec="milliseconds")
+        local_time = datetime.fromtimestamp(record.created).astimezone()
+        return local_time.strftime("%H:%M:%S") if self._is_terminal else local_time.isoformat(timespec="milliseconds")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         style = STYLES.get(record.levelno, "") if self._is_terminal else ""

@@ -26,7 +26,7 @@ from zenspark.types.enums import QueryTarget
 from zenspark.types.sample import Sample
 
 DESCRIPTION = """\
-List what is in the network.
+List keys, nodes or declarations of the network.
 
   zenspark ls                       keys: those published on within --for, and those of storages
   zenspark ls nodes                 routers, peers and clients, with version and addresses
@@ -37,7 +37,7 @@ by default. The exit code is 1 if there is nothing to list."""
 
 SUBJECTS = ("keys", "nodes", "declarations")
 WINDOW_SECONDS = 2.0
-DECLARED = ("subscriber", "queryable", "token", "publisher", "querier")
+DECLARED_KINDS = ("subscriber", "queryable", "token", "publisher", "querier")
 """Kinds of declarations in the admin space."""
 VALUE_COLUMNS = 60
 """Maximum width of a value on a terminal."""
@@ -45,20 +45,22 @@ VALUE_COLUMNS = 60
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made = Parser(prog="zenspark ls", description=DESCRIPTION)
-    made.add_argument("subject", choices=SUBJECTS, nargs="?", default="keys", help="what to list (default: keys)")
-    node_flags.add_key_flag(made, "only these keys")
-    made.add_argument(
+    argparser = Parser(prog="zenspark ls", description=DESCRIPTION)
+    argparser.add_argument(
+        "subject", choices=SUBJECTS, nargs="?", default="keys", help="subject to list (default: keys)"
+    )
+    node_flags.add_key_flag(argparser, "only these keys")
+    argparser.add_argument(
         "--for",
         metavar="DURATION",
         dest="seconds",
         type=argument_parser.duration,
         default=WINDOW_SECONDS,
-        help="how long to listen for publications and replies (default: 2s)",
+        help="time to wait for publications and replies (default: 2s)",
     )
-    made.add_argument("--json", action="store_true", help="one JSON object per line")
-    node_flags.add_node_flags(made, mode=node_flags.CLIENT_OR_PEER)
-    return made
+    argparser.add_argument("--json", action="store_true", help="one JSON object per line")
+    node_flags.add_node_flags(argparser, mode=node_flags.CLIENT_OR_PEER)
+    return argparser
 
 
 def run(arguments: list[str]) -> int:
@@ -79,7 +81,7 @@ def run(arguments: list[str]) -> int:
     return OK if rows else INCOMPLETE
 
 
-# --- what there is ----------------------------------------------------------------------------------------------------
+# --- queries of the network -------------------------------------------------------------------------------------------
 
 
 def list_keys(session: Session, keys: Sequence[str], seconds: float) -> list[JsonObject]:
@@ -109,15 +111,15 @@ def _key_row(key: str, traffic: KeyTraffic, stored: dict[str, Sample]) -> JsonOb
 
 def list_nodes(session: Session, _: Sequence[str], seconds: float) -> list[JsonObject]:
     """Return the nodes that the admin spaces describe, their neighbours, and those of this session."""
-    described = dict(_documents(session, "@/*/*", seconds))
+    documents = dict(_documents(session, "@/*/*", seconds))
     nodes: dict[str, JsonObject] = {}
     for transport in session.info.transports():
         nodes[str(transport.zid)] = _node(str(transport.zid), str(transport.whatami))
-    for document in described.values():
+    for document in documents.values():
         for neighbour in document.get("sessions") or []:
             zid = str(neighbour.get("peer"))
             nodes.setdefault(zid, _node(zid, str(neighbour.get("whatami"))))
-    for key, document in described.items():
+    for key, document in documents.items():
         _, zid, role, *_rest = key.split("/")
         nodes[zid] = _node(zid, role, document)
     nodes.pop(str(session.zid()), None)
@@ -132,14 +134,16 @@ def _node(zid: str, role: str, document: dict[str, Any] | None = None) -> JsonOb
 def list_declarations(session: Session, keys: Sequence[str], seconds: float) -> list[JsonObject]:
     """Return the declarations that the admin spaces describe."""
     rows: set[tuple[str, str, str, str]] = set()
-    for kind in DECLARED:
+    for kind in DECLARED_KINDS:
         for key in keys:
             for path, document in _documents(session, f"@/*/*/{kind}/{key}", seconds):
-                declared = path.split("/", 4)[4]
-                rows.update((kind, declared, role, zid) for role, zid in _owners(document))
-    ours = str(session.zid())
+                declared_key = path.split("/", 4)[4]
+                rows.update((kind, declared_key, role, zid) for role, zid in _owners(document))
+    local_zid = str(session.zid())
     return [
-        {"kind": kind, "key": key, "whatami": role, "zid": zid} for kind, key, role, zid in sorted(rows) if zid != ours
+        {"kind": kind, "key": key, "whatami": role, "zid": zid}
+        for kind, key, role, zid in sorted(rows)
+        if zid != local_zid
     ]
 
 
@@ -174,12 +178,12 @@ LISTERS: dict[str, Callable[[Session, Sequence[str], float], list[JsonObject]]] 
 
 
 class Listing(NamedTuple):
-    """A list as texts: what is printed on a terminal as a table that fits, and in a pipe as aligned lines."""
+    """A list as texts, printed on a terminal as a table that fits, and in a pipe as aligned lines."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     flexible: str
-    """Column that gives way where the screen is too narrow; the others stay whole."""
+    """Column that is narrowed if the screen is too narrow; the others keep their width."""
     numbers: tuple[str, ...] = ()
     """Right-aligned columns."""
     is_cut: bool = False

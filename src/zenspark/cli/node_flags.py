@@ -29,7 +29,7 @@ Settings = Iterable[tuple[str, object]]
 """Configuration keys and their values."""
 
 CHECK_SECONDS = 1.0
-"""Interval at which a waiting command checks that its session is open."""
+"""Seconds between two checks of a waiting command that its session is open."""
 
 CONFIGURATION_HELP = """\
 The configuration file has the format of zenohd: JSON5 or YAML. Flags override the file, and --cfg overrides flags.
@@ -42,7 +42,7 @@ CLIENT_OR_PEER = "peer; with --connect alone, client"
 CLIENT_OF_ONE = "peer; with one --connect and no --listen, client"
 """Default mode of the commands with `connect_settings`."""
 CONNECT_SECONDS = 10.0
-"""Default time limit of --require-connection."""
+"""Default timeout of --require-connection, in seconds."""
 
 
 def add_node_flags(parser: ArgumentParser, *, mode: str | None = "peer") -> None:
@@ -76,7 +76,11 @@ def add_node_flags(parser: ArgumentParser, *, mode: str | None = "peer") -> None
         default=[],
         help="set a configuration key to a JSON5 value; repeatable",
     )
-    add("--no-multicast-scouting", action="store_true", help="neither send nor answer multicast scouting messages")
+    add(
+        "--no-multicast-scouting",
+        action="store_true",
+        help="neither send multicast scouting messages nor reply to them",
+    )
     add(
         "--require-connection",
         action="store_true",
@@ -102,7 +106,7 @@ def add_key_flag(parser: ArgumentParser, help: str) -> None:
 
 @contextmanager
 def open_node(args: Namespace, settings: Settings = ()) -> Iterator[tuple[Session, ConnectionWatch]]:
-    """Open the session of a command and watch its connections, as the flags say.
+    """Open the session of a command and watch its connections, as the flags configure it.
 
     Without a mode in file, flags or settings, the node is a client if it only connects, and a peer otherwise. Raises
     CommandError if it is not connected and has to be.
@@ -113,7 +117,7 @@ def open_node(args: Namespace, settings: Settings = ()) -> Iterator[tuple[Sessio
 
 @contextmanager
 def prepare_node(args: Namespace, settings: Settings = ()) -> Iterator[tuple[Session, Callable[[], ConnectionWatch]]]:
-    """Make the session of a command like `open_node`; others reach it after the function beside it was called.
+    """Make the session of a command like `open_node`; others reach it after the yielded function was called.
 
     A command that must not lose publications declares its subscribers in between. With --require-connection the session
     is connected at once: without the connection the command makes nothing.
@@ -170,7 +174,8 @@ def convert_link_error(seconds: float | None = None) -> Iterator[None]:
 def build_config(args: Namespace, settings: Settings = (), mode: str | None = None) -> Config:
     """Build the configuration: file, then flags, then settings of the command, then --cfg.
 
-    `mode` applies if neither file nor flags set one. `args.config` is the name of the file, or what was read from it.
+    `mode` applies if neither file nor flags set one. `args.config` is the name of the file, or the configuration read
+    from it.
     """
     if isinstance(args.config, Config):
         config = copy(args.config)
@@ -213,11 +218,11 @@ def raise_interrupt_on_signals() -> None:
         signal.signal(number, raise_interrupt)
 
 
-def end_on_interrupt(act: Callable[[], int], *, is_endless: bool) -> int:
+def end_on_interrupt(command: Callable[[], int], *, is_endless: bool) -> int:
     """Run a command; SIGINT and SIGTERM end it with exit code 0 if it has no end of its own, at any moment."""
     raise_interrupt_on_signals()
     try:
-        return act()
+        return command()
     except KeyboardInterrupt:
         if is_endless:
             return OK
@@ -233,7 +238,7 @@ def run_until_interrupted(session: Session) -> NoReturn:
 
 def print_node_banner(session: Session, screen: Screen, facts: Iterable[tuple[str, str]] = ()) -> None:
     """Print version, Zenoh id, listening addresses and other facts of the node."""
-    known = [("id", str(session.zid())), *(("listens on", locator) for locator in session.info.locators()), *facts]
+    lines = [("id", str(session.zid())), *(("listens on", locator) for locator in session.info.locators()), *facts]
     screen.write([screen.style(f"zenspark {__version__} ({build_kind()})", "bold")])
-    screen.write(f"  {screen.style(f'{name:<10}', 'cyan')} {value}" for name, value in known)
+    screen.write(f"  {screen.style(f'{name:<10}', 'cyan')} {value}" for name, value in lines)
     sys.stdout.flush()

@@ -27,22 +27,22 @@ messages and bytes of payload; a summary follows at the end."""
 
 KEY = "test/thr"
 REPORT_SECONDS = 1.0
-PUBLISHED_AT_ONCE = 100
-"""Publications between two looks at the time."""
+PUBLICATIONS_PER_CHECK = 100
+"""Publications between two checks of the time limit."""
 
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made = Parser(prog="zenspark perf", description=DESCRIPTION)
-    commands = made.add_subparsers(metavar="COMMAND", required=True)
+    argparser = Parser(prog="zenspark perf", description=DESCRIPTION)
+    commands = argparser.add_subparsers(metavar="COMMAND", required=True)
     pub = commands.add_parser("pub", help="publish as fast as possible", description="Publish as fast as possible.")
     pub.add_argument("--size", metavar="SIZE", type=argument_parser.size, default=8, help="payload (default: 8)")
     pub.add_argument("--priority", choices=PRIORITIES, default="data", help="priority (default: data)")
     pub.add_argument("--express", action="store_true", help="send each message at once")
     pub.add_argument("--drop", action="store_true", help="drop messages if a link is full, instead of waiting")
-    pub.set_defaults(act=_pub)
-    sub = commands.add_parser("sub", help="count what arrives", description="Count what arrives.")
-    sub.set_defaults(act=_sub)
+    pub.set_defaults(action=_pub)
+    sub = commands.add_parser("sub", help="count received messages", description="Count received messages.")
+    sub.set_defaults(action=_sub)
     for command in (pub, sub):
         command.add_argument(
             "key", metavar="KEY", nargs="?", default=KEY, type=argument_parser.key_expr, help=f"default: {KEY}"
@@ -52,20 +52,20 @@ def parser() -> Parser:
         )
         command.add_argument("--json", action="store_true", help="one JSON object per line")
         node_flags.add_node_flags(command, mode=node_flags.CLIENT_OR_PEER)
-    return made
+    return argparser
 
 
 def run(arguments: list[str]) -> int:
     """Run the command. Returns the exit code."""
     args = parser().parse_args(arguments)
-    act: Callable[[Session, Report, argparse.Namespace], None] = args.act
+    action: Callable[[Session, Report, argparse.Namespace], None] = args.action
     log_output.start_logging(args)
 
     def measure() -> int:
         with node_flags.open_node(args) as (session, _):
             report = Report(args.seconds, is_json=args.json)
             try:
-                act(session, report, args)
+                action(session, report, args)
             finally:
                 report.end()
         return OK if report.messages else INCOMPLETE
@@ -82,7 +82,7 @@ class Report:
         self._is_json = is_json
         self._started_at = self._reported_at = clock()
         self._ends_at = None if seconds is None else self._started_at + seconds
-        self._before = (0, 0)
+        self._reported = (0, 0)
         self._first_at: float | None = None
         self._last_at = self._started_at
         self.messages = 0
@@ -97,12 +97,12 @@ class Report:
         self.bytes += bytes
 
     def tick(self) -> bool:
-        """Print the rate if a second is over; returns whether the time limit is not over."""
+        """Print the rate if a second is over. Returns False after the time limit."""
         now = self._clock()
         if now - self._reported_at >= REPORT_SECONDS:
             messages, bytes = self.messages, self.bytes
-            self._print(messages - self._before[0], bytes - self._before[1], now - self._reported_at)
-            self._reported_at, self._before = now, (messages, bytes)
+            self._print(messages - self._reported[0], bytes - self._reported[1], now - self._reported_at)
+            self._reported_at, self._reported = now, (messages, bytes)
         return self._ends_at is None or now < self._ends_at
 
     def end(self) -> None:
@@ -133,9 +133,9 @@ def _pub(session: Session, report: Report, args: argparse.Namespace) -> None:
     )
     payload = bytes(args.size)
     while report.tick() and not session.is_closed():
-        for _ in range(PUBLISHED_AT_ONCE):
+        for _ in range(PUBLICATIONS_PER_CHECK):
             publisher.put(payload)
-        report.add(PUBLISHED_AT_ONCE, PUBLISHED_AT_ONCE * args.size)
+        report.add(PUBLICATIONS_PER_CHECK, PUBLICATIONS_PER_CHECK * args.size)
 
 
 def _sub(session: Session, report: Report, args: argparse.Namespace) -> None:

@@ -24,7 +24,7 @@ Measure round-trip times.
   zenspark ping                             query the routers (their admin space)
   zenspark ping demo/version                query this selector
   zenspark ping --publish                   publish on test/ping, and wait for the echo on test/pong
-  zenspark ping --echo                      be that echo: for ping --publish, and for z_ping of eclipse-zenoh
+  zenspark ping --echo                      send that echo: for ping --publish, and for z_ping of eclipse-zenoh
 
 The exit code is 1 if a reply was missing."""
 
@@ -33,16 +33,22 @@ PING_KEY, PONG_KEY = "test/ping", "test/pong"
 """The keys of z_ping and z_pong of eclipse-zenoh."""
 
 Ping = Callable[[float], bool]
-"""Sends one message and waits for its echo; returns whether it arrived within so many seconds."""
+"""Sends one message and waits for its echo; returns whether it arrived within the timeout in seconds."""
 
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made = Parser(prog="zenspark ping", description=DESCRIPTION)
-    add = made.add_argument
-    add("selector", metavar="SELECTOR", nargs="?", type=argument_parser.selector, help="what to query")
+    argparser = Parser(prog="zenspark ping", description=DESCRIPTION)
+    add = argparser.add_argument
+    add(
+        "selector",
+        metavar="SELECTOR",
+        nargs="?",
+        type=argument_parser.selector,
+        help=f"selector to query (default: {DEFAULT_SELECTOR})",
+    )
     add("--publish", action="store_true", help=f"publish on {PING_KEY} and wait for {PONG_KEY}")
-    add("--echo", action="store_true", help=f"publish on {PONG_KEY} what arrives on {PING_KEY}, until interrupted")
+    add("--echo", action="store_true", help=f"publish payloads received on {PING_KEY} on {PONG_KEY}, until interrupted")
     add("-n", "--count", metavar="N", type=argument_parser.count, default=10, help="number of pings (default: 10)")
     add(
         "--period",
@@ -60,16 +66,16 @@ def parser() -> Parser:
         help="time to wait for each reply (default: 2s)",
     )
     add("--json", action="store_true", help="print the result as a JSON object")
-    node_flags.add_node_flags(made, mode=node_flags.CLIENT_OR_PEER)
-    return made
+    node_flags.add_node_flags(argparser, mode=node_flags.CLIENT_OR_PEER)
+    return argparser
 
 
 def run(arguments: list[str]) -> int:
     """Run the command. Returns the exit code."""
-    made = parser()
-    args = made.parse_args(arguments)
+    argparser = parser()
+    args = argparser.parse_args(arguments)
     if sum((args.publish, args.echo, args.selector is not None)) > 1:
-        made.error("give one of SELECTOR, --publish and --echo")
+        argparser.error("give one of SELECTOR, --publish and --echo")
     log_output.start_logging(args)
     return node_flags.end_on_interrupt(lambda: _run(args), is_endless=args.echo)
 
@@ -83,7 +89,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def measure(ping: Ping, args: argparse.Namespace) -> int:
-    """Ping as often as the flags ask for, and print each time and a summary. Returns the exit code."""
+    """Ping `args.count` times, and print each time and a summary. Returns the exit code."""
     times: list[float] = []
     for number in range(args.count):
         if number:
@@ -152,9 +158,9 @@ def _publish(session: Session, size: int) -> Ping:
 def _echo(session: Session) -> NoReturn:
     publisher = session.declare_publisher(PONG_KEY, congestion_control=CongestionControl.BLOCK, express=True)
 
-    def answer(sample: Sample) -> None:
+    def echo(sample: Sample) -> None:
         publisher.put(sample.payload)
 
-    session.declare_subscriber(PING_KEY, answer)
+    session.declare_subscriber(PING_KEY, echo)
     write_line(f"echoing {PING_KEY} on {PONG_KEY}; Ctrl-C ends it")
     node_flags.run_until_interrupted(session)

@@ -1,4 +1,4 @@
-"""Progress of what takes longer than a second: percentage, rate and time left, or the time elapsed."""
+"""Progress of work that takes longer than a second: percentage, rate and time left, or the time elapsed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from zenspark.cli.status_line import StatusLine
 from zenspark.cli.units import format_duration, format_quantity
 
 QUIET_SECONDS = 1.0
-"""Shorter work shows no progress."""
+"""Seconds after which progress is shown."""
 REDRAW_SECONDS = 0.2
-"""Minimum interval between two updates on the screen."""
+"""Minimum seconds between two updates on the screen."""
 
 T = TypeVar("T")
 
 
 class Progress:
-    """Shows how far work has come, on standard error if that is a terminal."""
+    """Shows the progress of work, on standard error if that is a terminal."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Progress:
         self._line.end()
 
     def update(self, done: float) -> None:
-        """Tell how much is done."""
+        """Set the amount of work that is done."""
         now = self._clock()
         if now - self._drawn_at >= REDRAW_SECONDS:
             self._drawn_at = now
@@ -64,7 +64,7 @@ class Progress:
         return f"{self._what}: {share:.0%}, {amount}, {speed}, {left}"
 
     def track(self, items: Iterable[T], weigh: Callable[[T], float] = lambda _: 1) -> Iterator[T]:
-        """Yield the items and count them; `weigh` tells the work of one."""
+        """Yield the items and count them; `weigh` returns the work of one."""
         done = 0.0
         for item in items:
             yield item
@@ -77,7 +77,7 @@ def _amount(value: float, unit: str) -> str:
 
 
 class Activity:
-    """Shows for how long something takes whose end is not known: `with Activity("starting Spark"): ...`."""
+    """Shows the duration of work whose end is not known: `with Activity("starting Spark"): ...`."""
 
     def __init__(self, what: str, line: StatusLine | None = None) -> None:
         self._what = what

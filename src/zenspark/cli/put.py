@@ -29,24 +29,24 @@ logger = logging.getLogger("zenspark.cli")
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made = Parser(prog="zenspark put", description=DESCRIPTION)
-    add = made.add_argument
+    argparser = Parser(prog="zenspark put", description=DESCRIPTION)
+    add = argparser.add_argument
     add("key", metavar="KEY", type=argument_parser.key_expr, help="key to publish on")
     add("value", metavar="VALUE", help=f"value: {VALUE_HELP}")
     add("--lines", action="store_true", help="with -: publish each line of standard input when it arrives")
-    add_repeat_flags(made)
-    add_encoding_flag(made)
-    add_qos_flags(made)
-    node_flags.add_node_flags(made, mode=node_flags.CLIENT_OR_PEER)
-    return made
+    add_repeat_flags(argparser)
+    add_encoding_flag(argparser)
+    add_qos_flags(argparser)
+    node_flags.add_node_flags(argparser, mode=node_flags.CLIENT_OR_PEER)
+    return argparser
 
 
-def add_repeat_flags(made: argparse.ArgumentParser) -> None:
+def add_repeat_flags(parser: argparse.ArgumentParser) -> None:
     """Add -n and --period."""
-    made.add_argument(
+    parser.add_argument(
         "-n", "--count", metavar="N", type=argument_parser.count, help="publish N times (default: once; see --period)"
     )
-    made.add_argument(
+    parser.add_argument(
         "--period",
         metavar="DURATION",
         type=argument_parser.duration,
@@ -56,12 +56,12 @@ def add_repeat_flags(made: argparse.ArgumentParser) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run the command. Returns the exit code."""
-    made = parser()
-    args = made.parse_args(arguments)
+    argparser = parser()
+    args = argparser.parse_args(arguments)
     if args.lines and args.value != "-":
-        made.error("--lines: expected - as VALUE")
+        argparser.error("--lines: expected - as VALUE")
     if args.lines and (args.count or args.period):
-        made.error("--lines cannot be combined with -n and --period")
+        argparser.error("--lines cannot be combined with -n and --period")
     qos, encoding = qos_options(args), choose_encoding(args, args.value)
     values = _lines() if args.lines else repeat(read_value(args.value), args.count, args.period)
     log_output.start_logging(args)
@@ -77,17 +77,17 @@ def run(arguments: list[str]) -> int:
 
 
 def repeat(value: bytes, count: int | None, period: float | None) -> Iterator[bytes]:
-    """Yield a value as often as the flags ask for, and wait between."""
-    left = count if count is not None else (1 if period is None else None)
+    """Yield a value `count` times, every `period` seconds; without a count, once, or forever if there is a period."""
+    remaining = count if count is not None else (1 if period is None else None)
     yield value
-    while left is None or left > 1:
+    while remaining is None or remaining > 1:
         time.sleep(1.0 if period is None else period)
         yield value
-        left = None if left is None else left - 1
+        remaining = None if remaining is None else remaining - 1
 
 
 def check_sent(session: Session) -> int:
-    """Return the exit code after publishing; a warning says so if no node is connected."""
+    """Return the exit code after publishing; logs a warning if no node is connected."""
     if session.info.transports():
         return OK
     logger.warning("no node is connected: the publication was sent to none; -e names a node to connect to")

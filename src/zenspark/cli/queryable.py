@@ -32,45 +32,45 @@ with what it wrote to standard error."""
 
 TICK_SECONDS = 0.2
 COMMAND_SECONDS = 10.0
-"""Time limit of a command; queries end after that time by default."""
+"""Timeout of a command in seconds; queries end after that time by default."""
 
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made = Parser(prog="zenspark queryable", description=DESCRIPTION)
-    add = made.add_argument
+    argparser = Parser(prog="zenspark queryable", description=DESCRIPTION)
+    add = argparser.add_argument
     add("key", metavar="KEYEXPR", type=argument_parser.key_expr, help="keys to reply for")
     add("value", metavar="VALUE", nargs="?", help=f"value to reply with: {VALUE_HELP}")
     add("--command", metavar="COMMAND", help="shell command whose output is the value")
     add("--complete", action="store_true", help="declare the queryable as complete for its keys")
     add("-n", "--count", metavar="N", type=argument_parser.count, help="end after N queries")
     add("--json", action="store_true", help="print each query as a JSON object")
-    add_encoding_flag(made)
-    node_flags.add_node_flags(made, mode=node_flags.CLIENT_OR_PEER)
-    return made
+    add_encoding_flag(argparser)
+    node_flags.add_node_flags(argparser, mode=node_flags.CLIENT_OR_PEER)
+    return argparser
 
 
 def run(arguments: list[str]) -> int:
     """Run the command. Returns the exit code."""
-    made = parser()
-    args = made.parse_args(arguments)
+    argparser = parser()
+    args = argparser.parse_args(arguments)
     if (args.value is None) == (args.command is None):
-        made.error("give VALUE or --command" + ("" if args.value is None else ", not both"))
+        argparser.error("give VALUE or --command" + ("" if args.value is None else ", not both"))
     replier = Replier(args)
     log_output.start_logging(args)
-    return node_flags.end_on_interrupt(lambda: _answer(replier, args), is_endless=args.count is None)
+    return node_flags.end_on_interrupt(lambda: _reply_to_queries(replier, args), is_endless=args.count is None)
 
 
-def _answer(replier: Replier, args: argparse.Namespace) -> int:
-    answered = 0
+def _reply_to_queries(replier: Replier, args: argparse.Namespace) -> int:
+    replied = 0
     with node_flags.open_node(args) as (session, watch), StatusLine(sys.stderr, is_enabled=not args.quiet) as line:
         try:
             queryable = session.declare_queryable(args.key, complete=args.complete)
-            while args.count is None or answered < args.count:
-                line.show(watch.status(), f"{answered} queries")
+            while args.count is None or replied < args.count:
+                line.show(watch.status(), f"{replied} queries")
                 with suppress(ReceiveTimeout), queryable.recv(timeout=TICK_SECONDS) as query:
                     replier.reply(query)
-                    answered += 1
+                    replied += 1
         except ChannelClosed:  # the session ended
             return INCOMPLETE
     return OK
@@ -121,8 +121,8 @@ class Replier:
             check=False,
         )
         if done.returncode:
-            why = (decode_text(done.stderr) or "").strip() or f"the command failed with exit code {done.returncode}"
-            raise UsageError(why)
+            reason = (decode_text(done.stderr) or "").strip() or f"the command failed with exit code {done.returncode}"
+            raise UsageError(reason)
         return done.stdout.removesuffix(b"\n")
 
     def _describe(self, query: Query) -> str:
@@ -130,5 +130,5 @@ class Replier:
         if self._args.json:
             document: dict[str, object] = {"key": str(query.key_expr), "parameters": str(query.parameters)}
             return json_line(document if payload is None else document | value_object(payload, str(query.encoding)))
-        shown = "" if payload is None else f" {format_value(payload, str(query.encoding))}"
-        return f"{format_time(None, time.time())} {printable(str(query.selector))}{shown}"
+        value = "" if payload is None else f" {format_value(payload, str(query.encoding))}"
+        return f"{format_time(None, time.time())} {printable(str(query.selector))}{value}"

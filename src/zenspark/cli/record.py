@@ -30,9 +30,9 @@ before are written. Started again with the same directory, it continues.
 {node_flags.CONFIGURATION_HELP}"""
 
 STATUS_SECONDS = 1.0
-"""Interval of the status line on a terminal."""
+"""Seconds between two updates of the status line on a terminal."""
 LOG_STATUS_SECONDS = 10.0
-"""Interval of the status line where the output is no terminal."""
+"""Seconds between two status lines where the output is no terminal."""
 COLLECTOR_THRESHOLDS = (50_000, 20, 50)
 """Thresholds of Python's cycle collector. The caches per key are no garbage, and traversing them at the default
 thresholds took a quarter of the time of recording 100,000 new keys."""
@@ -71,9 +71,9 @@ def run(arguments: list[str]) -> int:
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made = Parser(prog="zenspark record", description=DESCRIPTION)
-    node_flags.add_key_flag(made, "key expression to record (default: **)")
-    add = made.add_argument
+    argparser = Parser(prog="zenspark record", description=DESCRIPTION)
+    node_flags.add_key_flag(argparser, "key expression to record (default: **)")
+    add = argparser.add_argument
     add("--journal", metavar="DIR", default="journal", help="directory of the journal (default: ./journal)")
     add("--recorder", metavar="NAME", help="recorder name in the rows (default: random for a new journal)")
     add(
@@ -84,9 +84,9 @@ def parser() -> Parser:
         help="end after this time, e.g. 90s or 1h",
     )
     add("--no-observe", action="store_true", help="do not record sessions and declarations of the network")
-    node_flags.add_node_flags(made, mode=node_flags.CLIENT_OF_ONE)
-    add_policy_flags(made)
-    return made
+    node_flags.add_node_flags(argparser, mode=node_flags.CLIENT_OF_ONE)
+    add_policy_flags(argparser)
+    return argparser
 
 
 def _build_settings(args: argparse.Namespace) -> list[tuple[str, object]]:
@@ -119,7 +119,7 @@ def parse_policy(args: argparse.Namespace) -> Policy:
 
 
 def describe_policy_default(name: str) -> tuple[str, str | None]:
-    """Return what a field of the policy means, and its default as text; None if there is no limit."""
+    """Return the description of a field of the policy, and its default as text; None if there is no limit."""
     default = getattr(Policy(), name)
     return str(_field_type(name)[1].description), None if default is None else _format_default(name, default)
 
@@ -136,8 +136,8 @@ def _field_type(name: str) -> tuple[Any, msgspec.Meta]:
 
 
 def _metavar(name: str) -> str:
-    known = {"fsync": "never|flush|DURATION", "compression": "none|lz4|zstd"}
-    return known.get(name, _reader(name)[0] + ("|never" if _can_be_never(name) else ""))
+    choices = {"fsync": "never|flush|DURATION", "compression": "none|lz4|zstd"}
+    return choices.get(name, _reader(name)[0] + ("|never" if _can_be_never(name) else ""))
 
 
 def _can_be_never(name: str) -> bool:
@@ -166,7 +166,7 @@ def _reader(name: str) -> tuple[str, Callable[[str], Any]]:
     if name.endswith("_rows"):
         return "ROWS", units.parse_number
     plain, _ = _field_type(name)
-    is_text = get_origin(plain) is not None and str in {type(one) for one in get_args(plain)}
+    is_text = get_origin(plain) is not None and str in {type(choice) for choice in get_args(plain)}
     return ("TEXT", str) if is_text else ("DURATION", units.parse_duration)
 
 

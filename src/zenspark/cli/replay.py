@@ -48,15 +48,15 @@ BOUND = argument_parser.to_argument_type(ReplayBound.parse)
 """Argument type of a start or an end."""
 
 STATUS_SECONDS = 1.0
-"""Interval of the status line on a terminal."""
+"""Seconds between two updates of the status line on a terminal."""
 LOG_STATUS_SECONDS = 10.0
-"""Interval of the status line where the output is no terminal."""
-PIPELINES = "@/*/*/zenspark/status"
-"""Admin keys of the nodes with a pipeline, such as `zenspark up`,"""
-PIPELINES_SECONDS = 2.0
-"""and the time they have to reply."""
+"""Seconds between two status lines where the output is no terminal."""
+PIPELINE_KEYS = "@/*/*/zenspark/status"
+"""Admin keys of the nodes with a pipeline, such as `zenspark up`."""
+PIPELINES_TIMEOUT_SECONDS = 2.0
+"""Timeout of the query for nodes with a pipeline, in seconds."""
 FLUSH_SECONDS = 60.0
-"""Timeout for the neighbours to receive the last publications."""
+"""Timeout in seconds for the neighbours to receive the last publications."""
 
 
 def run(arguments: list[str]) -> int:
@@ -77,11 +77,11 @@ def run(arguments: list[str]) -> int:
             if args.wait:
                 _wait(session, replay.remapping)
             _warn_of_recorders(session, replay.remapping)
-            fence = FlushBarrier(session, _describe_target(session, args))
+            barrier = FlushBarrier(session, _describe_target(session, args))
             with ReplayStatus(total, watch, is_enabled=not args.quiet) as status:
                 for report in replay.run(session, batches):
                     status.show(report)
-                _finish(session, fence, is_client=config.get_json("mode") == '"client"')
+                _finish(session, barrier, is_client=config.get_json("mode") == '"client"')
     except KeyboardInterrupt:
         pass
     finally:
@@ -91,13 +91,13 @@ def run(arguments: list[str]) -> int:
 
 
 def _check_result(report: ReplayProgress) -> int:
-    """Say what was not as expected. Returns the exit code."""
+    """Print an error if no row was published or received. Returns the exit code."""
     if not report.rows:
         write_line("zenspark replay: no row was published: --key, --from and --to select none", sys.stderr)
         return INCOMPLETE
     if report.unmatched == report.rows:
         hint = "--wait waits for one; is the receiver connected?"
-        write_line(f"zenspark replay: no subscriber was there for any of the rows; {hint}", sys.stderr)
+        write_line(f"zenspark replay: no subscriber matched any of the rows; {hint}", sys.stderr)
         return INCOMPLETE
     return 0
 
@@ -161,7 +161,7 @@ def format_report(report: ReplayProgress) -> str:
 
 
 def _build_config(args: argparse.Namespace) -> Config:
-    """Build the configuration: a node that only connects is not reachable for others, unless flags or file say so."""
+    """Build the configuration: a node that only connects does not listen, unless flags or file have endpoints."""
     return node_flags.build_config(args, [*node_flags.connect_settings(args), *_timeout_settings(args)])
 
 
@@ -181,10 +181,10 @@ def _describe_target(session: Session, args: argparse.Namespace) -> str:
     return ", ".join(args.connect or ()) or f"node {session.zid()}"
 
 
-def _finish(session: Session, fence: FlushBarrier, *, is_client: bool) -> None:
+def _finish(session: Session, barrier: FlushBarrier, *, is_client: bool) -> None:
     """Wait until the neighbours have received everything; a peer may lose one neighbour while others remain."""
     try:
-        fence.wait(FLUSH_SECONDS)
+        barrier.wait(FLUSH_SECONDS)
     except LinkError as error:
         if is_client or not session.info.transports():
             raise
@@ -202,7 +202,7 @@ def _warn_of_recorders(session: Session, remapping: KeyRemap) -> None:
     """Warn if a pipeline of the network records, and rows keep their keys: it would record them a second time."""
     if remapping.rules or remapping.prefix:
         return
-    replies = session.get(PIPELINES, timeout=PIPELINES_SECONDS)
+    replies = session.get(PIPELINE_KEYS, timeout=PIPELINES_TIMEOUT_SECONDS)
     zids = {str(reply.ok.key_expr).split("/")[1] for reply in replies if reply.ok is not None}
     for zid in sorted(zids):
         logger.warning("node %s records: it may record these rows a second time; --prefix or --map renames them", zid)
@@ -231,8 +231,8 @@ def _speed(text: str) -> float | None:
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made = Parser(prog="zenspark replay", description=DESCRIPTION)
-    add = made.add_argument
+    argparser = Parser(prog="zenspark replay", description=DESCRIPTION)
+    add = argparser.add_argument
     add("source", metavar="SOURCE", help="the directory of a journal, or a Parquet file or directory")
     add("--speed", default="1", help="speed factor relative to the reception times, or max (default: 1)")
     add(
@@ -243,7 +243,7 @@ def parser() -> Parser:
         help="start at this offset, or at a time such as 2026-11-16T12:00:00Z",
     )
     add("--to", metavar="BOUND", dest="end", type=BOUND, help="end before this offset or time")
-    node_flags.add_key_flag(made, "only keys that match")
+    node_flags.add_key_flag(argparser, "only keys that match")
     add("--map", metavar="OLD=NEW", action="append", default=[], help="rename keys that begin with OLD; repeatable")
     add("--prefix", metavar="KEY", default="", help="prefix of every key")
     add("--restamp", action="store_true", help="publish without the recorded timestamps")
@@ -253,5 +253,5 @@ def parser() -> Parser:
         help="keep the recorded congestion control, so that congested links may drop rows",
     )
     add("--wait", action="store_true", help="wait for a subscriber before publishing")
-    node_flags.add_node_flags(made, mode=node_flags.CLIENT_OF_ONE)
-    return made
+    node_flags.add_node_flags(argparser, mode=node_flags.CLIENT_OF_ONE)
+    return argparser

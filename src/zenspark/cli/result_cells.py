@@ -1,6 +1,6 @@
 """Values of a result as texts for people: payloads by their encoding, times with zone, units, short ids.
 
-Everything that came from the network is shown without control characters, so that no payload can steer the terminal.
+Everything that came from the network is shown without control characters, so that no payload can control the terminal.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import pyarrow as pa
 from zenspark.sql.payloads import decode_result_column, find_encodings
 from zenspark.types.payload_text import decode_text
 
-BYTES_SHOWN = 16
+PREVIEW_BYTES = 16
 """Bytes of a binary value that are shown as hexadecimal digits."""
 ID_COLUMNS = frozenset({"source_zid", "timestamp_id", "via", "zid", "remote_zid", "session"})
-"""Columns with ids of 32 hexadecimal digits, of which the first tell them apart."""
+"""Columns with ids of 32 hexadecimal digits, of which the first few are shown."""
 ID_DIGITS = 8
 
 Formatter = Callable[[Any], str]
@@ -44,13 +44,13 @@ def _format_column(rows: pa.Table, place: int, is_short: bool) -> list[str]:
 
 def _format_payloads(rows: pa.Table, place: int) -> list[str]:
     """Format bytes as text if they are text; payloads that are not have their size and encoding."""
-    payloads, known = rows.column(place).to_pylist(), find_encodings(rows, place)
-    encodings = [None] * len(payloads) if known is None else known.to_pylist()
+    payloads, encoding_column = rows.column(place).to_pylist(), find_encodings(rows, place)
+    encodings = [None] * len(payloads) if encoding_column is None else encoding_column.to_pylist()
     cells = []
     for text, encoding, payload in zip(decode_result_column(rows, place), encodings, payloads, strict=True):
         if text is not None or payload is None:
             cells.append(text or "")
-        elif encoding is None or encoding.startswith("zenoh/") or len(payload) <= BYTES_SHOWN:
+        elif encoding is None or encoding.startswith("zenoh/") or len(payload) <= PREVIEW_BYTES:
             cells.append(_format_hex(payload))
         else:
             cells.append(f"{format_size(len(payload))} of {encoding}")
@@ -66,19 +66,19 @@ def format_bytes(value: bytes | None) -> str:
 
 
 def _format_hex(value: bytes) -> str:
-    digits = value[:BYTES_SHOWN].hex()
-    return f"0x{digits}" if len(value) <= BYTES_SHOWN else f"0x{digits}… ({format_size(len(value))})"
+    digits = value[:PREVIEW_BYTES].hex()
+    return f"0x{digits}" if len(value) <= PREVIEW_BYTES else f"0x{digits}… ({format_size(len(value))})"
 
 
 def _format_times(values: Sequence[datetime | None], is_short: bool) -> list[str]:
     """Format times with their zone; short ones up to milliseconds, without digits that are zero in all of them."""
-    known = [value for value in values if value is not None]
+    times = [value for value in values if value is not None]
     if not is_short:
         unit = "microseconds"
-    elif any(value.microsecond for value in known):
+    elif any(value.microsecond for value in times):
         unit = "milliseconds"
     else:
-        unit = "seconds" if any(value.second for value in known) else "minutes"
+        unit = "seconds" if any(value.second for value in times) else "minutes"
     return ["" if value is None else format_time(value, unit) for value in values]
 
 
@@ -157,7 +157,7 @@ UNITS: dict[str, Formatter] = {
     "latency_avg_us": format_microseconds,
     "latency_max_us": format_microseconds,
 }
-"""Columns of numbers whose unit is known."""
+"""Formatters of the numeric columns that have a unit, by name."""
 
 _ESCAPES = {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 

@@ -1,4 +1,4 @@
-"""Results of questions for programs: CSV, JSON, JSON lines and Parquet.
+"""Results of queries for programs: CSV, JSON, JSON lines and Parquet.
 
 Bytes are marked, so that they are never taken for text: `{"base64": "..."}` in JSON, `\\x` and hexadecimal digits in
 CSV. Times are in ISO 8601 with microseconds and zone.
@@ -52,7 +52,7 @@ def write_parquet(rows: Rows, output: IO[str]) -> None:
         raise UsageError("Parquet is not for a terminal: redirect it, as in --format parquet > result.parquet")
     import pyarrow.parquet as pq
 
-    sink = pa.BufferOutputStream()  # a pipe does not tell its position, which the writer needs
+    sink = pa.BufferOutputStream()  # a pipe has no position, which the writer needs
     with pq.ParquetWriter(sink, rows.schema) as writer:
         for batch in rows:
             writer.write_batch(batch)
@@ -97,7 +97,7 @@ def _csv_cell(value: object) -> object:
 
 
 def to_json(value: object) -> object:
-    """Convert a value to what JSON has."""
+    """Convert a value to a type of JSON."""
     match value:
         case float() if not math.isfinite(value):
             return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]

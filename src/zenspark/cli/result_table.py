@@ -1,4 +1,4 @@
-"""Results of questions as tables and cards that fit the width of a terminal.
+"""Results of queries as tables and cards that fit the width of a terminal.
 
 A table has as many columns as fit. `key` and the value come first and are cut last; columns that do not fit are left
 out and named below the table. Few rows that do not fit are shown as cards, one line for each column. Without a width,
@@ -39,7 +39,7 @@ def no_style(text: str, style: str) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its cells as texts, and the widths it wants and gets."""
+    """A column of a table: its cells as texts, its natural width and its actual one."""
 
     name: str
     cells: Sequence[str]
@@ -52,8 +52,8 @@ class Column:
         return self.name in IMPORTANT_COLUMNS
 
     @property
-    def least(self) -> int:
-        """Width that the column has at least if it is shown."""
+    def min_width(self) -> int:
+        """Minimum width of the column if it is shown."""
         return min(self.natural, MIN_IMPORTANT_WIDTH if self.is_important else MAX_COLUMN_WIDTH)
 
 
@@ -86,7 +86,7 @@ def choose_columns(columns: Sequence[Column], width: int) -> list[Column]:
     chosen: list[int] = []
     left = width
     for place in ranked:
-        needed = columns[place].least + (len(GAP) if chosen else 0)
+        needed = columns[place].min_width + (len(GAP) if chosen else 0)
         if needed > left and chosen:
             if _rank(columns[place]) == len(IMPORTANT_COLUMNS):
                 break  # columns after it are not shown in its place: the first ones count most
@@ -102,7 +102,7 @@ def _rank(column: Column) -> int:
 
 def _widen(columns: Sequence[Column], width: int) -> list[Column]:
     """Give columns the width that is left, important ones first."""
-    widths = [min(column.least, width) for column in columns]
+    widths = [min(column.min_width, width) for column in columns]
     left = width - sum(widths) - len(GAP) * (len(columns) - 1)
     for place in sorted(range(len(columns)), key=lambda place: _rank(columns[place])):
         more = min(max(left, 0), columns[place].natural - widths[place])

@@ -36,9 +36,9 @@ STORAGES = "storage_manager"
 """The zenohd plugin whose configuration section defines the storages."""
 
 STATUS_SECONDS = 1.0
-"""Interval of the status line on a terminal."""
+"""Seconds between two updates of the status line on a terminal."""
 
-REST = "serve zenohd's REST API on PORT of all addresses, or on ADDRESS:PORT; none disables it (default: none)"
+REST_HELP = "serve zenohd's REST API on PORT of all addresses, or on ADDRESS:PORT; none disables it (default: none)"
 
 
 def run(arguments: list[str]) -> int:
@@ -104,18 +104,18 @@ def _open(config: Config) -> Iterator[tuple[Session, list[tuple[str, str]], SqlE
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made = Parser(prog="zenspark router", description=DESCRIPTION)
-    node_flags.add_node_flags(made, mode=None)
-    add = made.add_argument
+    argparser = Parser(prog="zenspark router", description=DESCRIPTION)
+    node_flags.add_node_flags(argparser, mode=None)
+    add = argparser.add_argument
     add("--no-timestamp", action="store_true", help="do not add timestamps to publications without one")
-    add("--rest-http-port", metavar="PORT", help=REST)
+    add("--rest-http-port", metavar="PORT", help=REST_HELP)
     add(
         "--adminspace-permissions",
         choices=PERMISSIONS,
         help="permissions of remote nodes in the admin space (default: r)",
     )
-    http_flags.add_http_flags(made, default=None)
-    return made
+    http_flags.add_http_flags(argparser, default=None)
+    return argparser
 
 
 def build_config(args: argparse.Namespace) -> Config:

@@ -1,4 +1,4 @@
-"""SampleQueue: samples from the thread of the network to a command that prints them; it never slows the network."""
+"""SampleQueue: passes samples from the thread of the network to a command that prints them; never blocks the former."""
 
 from __future__ import annotations
 

@@ -42,9 +42,10 @@ INK: Colour = (40, 40, 40)
 
 MAP_PIXELS_PER_METRE = 20.0
 CAMERA_SIZE = (320, 240)
+"""Width and height of the picture of a camera in pixels."""
 CAMERA_PIXELS_PER_METRE = 48.0
 ROBOT_RADIUS = 0.45
-"""Metres."""
+"""Radius of a drawn robot in metres."""
 JPEG_QUALITY = 75
 
 
@@ -58,18 +59,18 @@ class Pose(NamedTuple):
 
 
 def pose_at(name: str, seconds: float) -> Pose:
-    """Return where a robot is this long after its start."""
+    """Return the pose of a robot `seconds` after its start."""
     route, speed = ROUTES[name], SPEEDS[name]
     legs = list(zip(route, route[1:] + route[:1], strict=True))
-    left = speed * seconds % sum(math.dist(start, end) for start, end in legs)
+    distance = speed * seconds % sum(math.dist(start, end) for start, end in legs)
     for start, end in legs:
         length = math.dist(start, end)
-        if left <= length:
-            part = left / length
+        if distance <= length:
+            fraction = distance / length
             heading = math.atan2(end[1] - start[1], end[0] - start[0])
-            x, y = (start[axis] + part * (end[axis] - start[axis]) for axis in (0, 1))
+            x, y = (start[axis] + fraction * (end[axis] - start[axis]) for axis in (0, 1))
             return Pose(x, y, heading, speed)
-        left -= length
+        distance -= length
     return Pose(*route[0], 0.0, speed)
 
 

@@ -25,8 +25,8 @@ ROLES = ("router", "peer", "client")
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made = Parser(prog="zenspark scout", description=DESCRIPTION)
-    add = made.add_argument
+    argparser = Parser(prog="zenspark scout", description=DESCRIPTION)
+    add = argparser.add_argument
     add(
         "--what",
         choices=ROLES,
@@ -50,8 +50,8 @@ def parser() -> Parser:
         default=[],
         help='set a configuration key, e.g. scouting/multicast/interface:"eth0"; repeatable',
     )
-    log_output.add_log_flags(made)
-    return made
+    log_output.add_log_flags(argparser)
+    return argparser
 
 
 def run(arguments: list[str]) -> int:

@@ -15,7 +15,7 @@ ASCII = str.maketrans("→←─…", "><-.")
 
 
 class Screen:
-    """Prints what rich can render, and long tables, for which rich is too slow."""
+    """Prints renderables of rich, and long tables, for which rich is too slow."""
 
     def __init__(self, file: TextIO | None = None) -> None:
         """`file` is standard output by default."""

@@ -20,7 +20,7 @@ from zenspark.cli.interrupts import raise_interrupt
 from zenspark.errors import UsageError
 
 if TYPE_CHECKING:
-    from zenspark.cli.sql_session import QuestionEngine, SqlSession
+    from zenspark.cli.sql_session import SqlQueryEngine, SqlSession
 
 DESCRIPTION = """\
 Query a lake in SQL. Its tables are samples, latest, gaps, traffic,
@@ -45,20 +45,27 @@ STANDARD_INPUT = "standard input"
 
 def parser() -> Parser:
     """Return the parser of the arguments."""
-    made = Parser(prog="zenspark sql", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add = made.add_argument
+    argparser = Parser(
+        prog="zenspark sql", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = argparser.add_argument
     add("query", nargs="?", help="query; without one, a prompt, or the statements on standard input")
     add("-f", "--file", metavar="FILE", help="read statements from a file, each ended by a semicolon")
     add("--lake", metavar="PLACE", default="lake", help="directory or URI of the lake (default: ./lake)")
     add("--format", choices=FORMATS, default="table", help="output format (default: table)")
     add("-x", "--cards", action="store_true", help="show rows as cards, a line for each column")
-    add("--watch", metavar="SECONDS", type=_positive, help="run the query again every so many seconds, until Ctrl-C")
+    add(
+        "--watch",
+        metavar="SECONDS",
+        type=_parse_interval,
+        help="interval at which the query is run again, until Ctrl-C",
+    )
     add("--engine", choices=ENGINES, help="engine (default: embedded, or spark if --master is given)")
     add("--master", metavar="URL", help=f"Spark master (default with --engine spark: {DEFAULT_MASTER})")
-    return made
+    return argparser
 
 
-def _positive(text: str) -> float:
+def _parse_interval(text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
@@ -84,7 +91,7 @@ def run(arguments: list[str]) -> int:
 def _run(args: argparse.Namespace) -> None:
     is_spark = args.engine == "spark" or (args.engine is None and args.master is not None)
     if not is_spark:
-        _keep_pandas_out()
+        _block_pandas_import()
     from zenspark.cli.sql_session import SqlSession, check_one_result
 
     _check_lake(args.lake)
@@ -140,7 +147,7 @@ def _read_text(name: str, read: Callable[[], str]) -> str:
         raise UsageError(f"{name}: expected SQL as UTF-8 text") from None
 
 
-class _WithoutPandas(MetaPathFinder):
+class _PandasBlocker(MetaPathFinder):
     """Finds no pandas, as if it were not installed."""
 
     def find_spec(
@@ -151,17 +158,17 @@ class _WithoutPandas(MetaPathFinder):
         return None
 
 
-def _keep_pandas_out() -> None:
+def _block_pandas_import() -> None:
     """Keep pyarrow from importing pandas, which takes longer than a query and is not used here.
 
     Only in a process that runs nothing but this command.
     """
     if sys.argv[1:2] == ["sql"]:
-        sys.meta_path.insert(0, _WithoutPandas())
+        sys.meta_path.insert(0, _PandasBlocker())
 
 
 @contextmanager
-def _open_engine(args: argparse.Namespace, is_spark: bool) -> Iterator[QuestionEngine]:
+def _open_engine(args: argparse.Namespace, is_spark: bool) -> Iterator[SqlQueryEngine]:
     if is_spark:
         with _open_spark(args.lake, args.master or DEFAULT_MASTER) as engine:
             yield engine
@@ -173,10 +180,10 @@ def _open_engine(args: argparse.Namespace, is_spark: bool) -> Iterator[QuestionE
 
 
 @contextmanager
-def _open_spark(place: str, master: str) -> Iterator[QuestionEngine]:
+def _open_spark(place: str, master: str) -> Iterator[SqlQueryEngine]:
     import logging
 
-    with _starting("starting Spark, which takes some seconds ..."):
+    with _show_while_starting("starting Spark, which takes some seconds ..."):
         from zenspark.spark.engine import spark_session
         from zenspark.spark.lake import Lake
         from zenspark.spark.sql_engine import SparkEngine
@@ -191,7 +198,7 @@ def _open_spark(place: str, master: str) -> Iterator[QuestionEngine]:
 
 
 @contextmanager
-def _starting(text: str) -> Iterator[None]:
+def _show_while_starting(text: str) -> Iterator[None]:
     """Show a line on a terminal while something starts."""
     is_terminal = sys.stderr.isatty()
     if is_terminal:
@@ -207,7 +214,7 @@ def _starting(text: str) -> Iterator[None]:
 def _end_on_signals(*, is_endless: bool) -> Iterator[None]:
     """End like a finished program on SIGTERM: the terminal is restored and Spark is stopped.
 
-    What has no end of its own is ended by SIGINT and SIGTERM alike, with KeyboardInterrupt.
+    A command that would run forever is ended by SIGINT and SIGTERM alike, with KeyboardInterrupt.
     """
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
@@ -215,27 +222,27 @@ def _end_on_signals(*, is_endless: bool) -> Iterator[None]:
 
     handlers = dict.fromkeys((signal.SIGINT, signal.SIGTERM), raise_interrupt)
     try:
-        chosen = handlers if is_endless else {signal.SIGTERM: end}
-        before = {number: signal.signal(number, handler) for number, handler in chosen.items()}
+        new_handlers = handlers if is_endless else {signal.SIGTERM: end}
+        previous_handlers = {number: signal.signal(number, handler) for number, handler in new_handlers.items()}
     except ValueError:  # not in the main thread
         yield
         return
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
 
 
 def _watch(session: SqlSession, script: str, source: str | None, seconds: float) -> None:
-    """Run a script again and again; on a terminal the result replaces the one before."""
+    """Run a script every `seconds` seconds; on a terminal the result replaces the previous one."""
     is_terminal = sys.stdout.isatty()
     while True:
-        started = time.monotonic()
+        started_at = time.monotonic()
         if is_terminal:
             print("\x1b[H\x1b[2J", end="")
         session.run_script(script, source)
         if is_terminal:
             print(f"every {seconds:g} s, Ctrl-C ends")
         sys.stdout.flush()
-        time.sleep(max(started + seconds - time.monotonic(), 0))
+        time.sleep(max(started_at + seconds - time.monotonic(), 0))

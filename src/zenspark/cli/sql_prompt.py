@@ -101,12 +101,12 @@ def run_prompt(session: SqlSession) -> None:
 def _read_and_run(prompt: PromptSession[str], session: SqlSession) -> None:
     try:
         text = prompt.prompt()
-    except KeyboardInterrupt:  # Ctrl-C discards what was typed
+    except KeyboardInterrupt:  # Ctrl-C discards the typed text
         return
     if text.strip().lower() in QUIT_WORDS:
         raise Quit
     rest = run_safely(session, text)
-    assert not rest, "the prompt accepts only what is complete"
+    assert not rest, "the prompt accepts only complete statements"
     sys.stdout.flush()
 
 
@@ -122,7 +122,7 @@ def is_complete(text: str) -> bool:
 
 
 def make_key_bindings() -> KeyBindings:
-    """Bind Enter: it runs what is complete, and begins a new line otherwise."""
+    """Bind Enter: it runs a complete text, and begins a new line otherwise."""
     bindings = KeyBindings()
 
     @Condition
@@ -158,7 +158,7 @@ def open_history(environment: Mapping[str, str]) -> History:
 
 
 def state_directory(environment: Mapping[str, str]) -> Path:
-    """Directory for the state of programs of this user, as the XDG rules say, or that of Windows."""
+    """Return the directory for the state of programs of this user: that of the XDG rules, or of Windows."""
     if environment.get("XDG_STATE_HOME"):
         return Path(environment["XDG_STATE_HOME"], "zenspark")
     if environment.get("LOCALAPPDATA"):

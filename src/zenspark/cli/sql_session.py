@@ -24,7 +24,7 @@ COMMAND_LINE = re.compile(r"[ \t]*\\(?P<name>\S*)[ \t]*(?P<argument>[^\n;]*);?[ 
 HELP = """\
 \\d          tables of the lake; \\d TABLE its columns
 \\x          rows as cards: on, off, or auto where they do not fit
-\\timing     how long each query took, on or off
+\\timing     duration of each query, on or off
 \\q          quit (also Ctrl-D)
 \\?          this help
 A statement ends with a semicolon, and may have several lines."""
@@ -33,8 +33,8 @@ POSITION = re.compile(r" \(line (?P<line>\d+), (?P<word>pos(?:ition)?) (?P<colum
 """Place of an error in its statement, as both engines write it."""
 
 
-class QuestionEngine(Protocol):
-    """What runs queries: the embedded engine, or Spark."""
+class SqlQueryEngine(Protocol):
+    """An engine that runs queries: the embedded one, or Spark."""
 
     def tables(self) -> list[TableInfo]:
         """Describe the tables."""
@@ -62,8 +62,8 @@ class Part(NamedTuple):
 class SqlSession:
     """Runs statements and commands, and prints their results in one format."""
 
-    def __init__(self, engine: QuestionEngine, output_format: str = "table", *, cards: bool | None = None) -> None:
-        """With `cards` None rows are shown as cards where few of them do not fit."""
+    def __init__(self, engine: SqlQueryEngine, output_format: str = "table", *, cards: bool | None = None) -> None:
+        """`cards` shows rows as cards, or as a table; with None, few rows that do not fit as a table are cards."""
         self.engine = engine
         self.format = output_format
         self.cards = cards
@@ -82,7 +82,7 @@ class SqlSession:
     def run_script(self, text: str, source: str | None = None) -> None:
         """Run all statements and commands of a text; the first error ends it.
 
-        With `source`, the name of a file, errors tell the line in it.
+        With `source`, the name of a file, errors have the line in it.
         """
         if not has_words(text):
             raise UsageError("the statement is empty: expected for example select key, received_at from latest")
@@ -92,7 +92,7 @@ class SqlSession:
         except Quit:
             return
         finally:
-            sys.stdout.flush()  # an error is printed behind the results before it
+            sys.stdout.flush()  # an error is printed after the results of earlier statements
 
     def _run_part(self, part: Part, script: str, source: str | None) -> None:
         try:
@@ -103,7 +103,7 @@ class SqlSession:
             raise UsageError(locate_error(str(error), part, script, source)) from None
 
     def feed(self, text: str) -> str:
-        """Run what is complete in a text. Returns the rest, which lacks its semicolon."""
+        """Run the complete statements and commands of a text. Returns the rest, which lacks its semicolon."""
         for part in split_script(text):
             if not part.is_complete:
                 return part.text
@@ -120,14 +120,14 @@ class SqlSession:
 
     def run_query(self, text: str) -> None:
         """Run one query and print its rows."""
-        started = time.perf_counter()
+        started_at = time.perf_counter()
         with self.engine.open(text) as reader:
             if self.format == "table":
                 self._print_table(reader)
             else:
                 write_rows(reader, self.format)
         if self.shows_time:
-            self._say(f"{time.perf_counter() - started:.3f} s")
+            self._print_message(f"{time.perf_counter() - started_at:.3f} s")
 
     def _print_table(self, reader: pa.RecordBatchReader) -> None:
         rows, has_more = _read_rows(reader, MAX_ROWS)
@@ -141,8 +141,8 @@ class SqlSession:
         width = screen.width if sys.stdout.isatty() else None
         screen.write(render(rows, width, cards=self.cards, style=screen.style))
 
-    def _say(self, text: str) -> None:
-        """Print what is not a result; beside results for programs it goes to the standard error output."""
+    def _print_message(self, text: str) -> None:
+        """Print a message; on standard error if the results on standard output are for programs."""
         print(text, file=sys.stdout if self.format == "table" else sys.stderr)
 
     # --- commands
@@ -173,7 +173,7 @@ class SqlSession:
         self.print_rows(pa.table(columns))
 
     def _count_rows(self, table: TableInfo) -> TableInfo:
-        """Count the rows of a table whose log does not tell them."""
+        """Count the rows of a table whose log has no count."""
         if table.rows is not None:
             return table
         with self.engine.open(f"select count(*) as n from {table.name}") as reader:
@@ -185,14 +185,14 @@ class SqlSession:
             raise UsageError(f"\\x takes on, off or auto, found {argument!r}")
         self.cards = CARDS[argument] if argument else (None if self.cards else True)
         names = {value: name for name, value in CARDS.items()}
-        self._say(f"cards: {names[self.cards]}")
+        self._print_message(f"cards: {names[self.cards]}")
 
     def _set_timing(self, argument: str) -> None:
         self.shows_time = not self.shows_time
-        self._say(f"timing: {'on' if self.shows_time else 'off'}")
+        self._print_message(f"timing: {'on' if self.shows_time else 'off'}")
 
     def _help(self, argument: str) -> None:
-        self._say(HELP)
+        self._print_message(HELP)
 
     def _quit(self, argument: str) -> None:
         raise Quit
@@ -203,9 +203,9 @@ def split_script(text: str) -> Iterator[Part]:
     rest = text.lstrip()
     while rest:
         start = len(text) - len(rest)
-        if found := COMMAND_LINE.match(rest):
-            yield Part(start, found[0], (found["name"], found["argument"].strip()))
-            rest = rest[found.end() :].lstrip()
+        if command_line := COMMAND_LINE.match(rest):
+            yield Part(start, command_line[0], (command_line["name"], command_line["argument"].strip()))
+            rest = rest[command_line.end() :].lstrip()
             continue
         split = split_first(rest)
         if split is None:
@@ -231,20 +231,20 @@ def check_one_result(text: str) -> None:
 
 def locate_error(message: str, part: Part, script: str, source: str) -> str:
     """Add file and line to an error of a statement: the place that it names, or else where the statement begins."""
-    found = POSITION.search(message)
-    if found is None:
+    position = POSITION.search(message)
+    if position is None:
         start = part.start + (find_words(part.text) or 0)
         return f"{source}:{script.count(chr(10), 0, start) + 1}: {message}"
-    line, column = int(found["line"]), int(found["column"])
+    line, column = int(position["line"]), int(position["column"])
     if line == 1:
         column += part.start - (script.rfind("\n", 0, part.start) + 1)
     line += script.count("\n", 0, part.start)
-    problem = f"{message[: found.start()]} ({found['word']} {column}){message[found.end() :]}"
+    problem = f"{message[: position.start()]} ({position['word']} {column}){message[position.end() :]}"
     return f"{source}:{line}: {problem}"
 
 
 def run_safely(session: SqlSession, text: str) -> str:
-    """Run what is complete in a text at a prompt: errors are printed, and nothing is left over after one."""
+    """Run the complete statements of a text at a prompt. Returns the rest; an error is printed, and discards it."""
     try:
         return session.feed(text)
     except ZError as error:

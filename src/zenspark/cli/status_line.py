@@ -1,7 +1,7 @@
 """StatusLine: one line at the bottom of a terminal that is redrawn; log lines and results are written above it.
 
 All commands write through `write_line` while a status line is shown: one lock, clear, write, redraw. So no log line
-runs into the status line, from whatever thread it comes.
+runs into the status line, on any thread.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CLEAR = "\r\x1b[K"
 """Moves to the start of the line and erases it."""
 
 _lock = threading.RLock()
-_shown: list[StatusLine] = []
+_open_lines: list[StatusLine] = []
 """The status lines that are open; the last one is drawn."""
 
 
@@ -35,12 +35,12 @@ def write_line(text: str, stream: TextIO | None = None) -> None:
     """Write a line above the status line; to standard output by default."""
     target = sys.stdout if stream is None else stream
     with _lock:
-        if _shown:
-            _shown[-1].erase()
+        if _open_lines:
+            _open_lines[-1].erase()
         target.write(f"{text}\n")
         target.flush()
-        if _shown:
-            _shown[-1].draw()
+        if _open_lines:
+            _open_lines[-1].draw()
 
 
 def stamp_parts(parts: Sequence[Part]) -> list[Part]:
@@ -51,7 +51,7 @@ def stamp_parts(parts: Sequence[Part]) -> list[Part]:
 
 
 class StatusLine:
-    """Shows the state of a command: on a terminal as a line that is redrawn, elsewhere as a line from time to time."""
+    """Shows the state of a command: on a terminal in a line that is redrawn, elsewhere as a line per `log_seconds`."""
 
     def __init__(
         self, stream: TextIO | None = None, log_seconds: float | None = None, *, is_enabled: bool = True
@@ -68,7 +68,7 @@ class StatusLine:
         """Whether the line is redrawn on a terminal."""
         if self.is_terminal:
             with _lock:
-                _shown.append(self)
+                _open_lines.append(self)
 
     def __enter__(self) -> Self:
         return self
@@ -92,15 +92,15 @@ class StatusLine:
         with _lock:
             if self.is_terminal:
                 self.erase()
-                if self in _shown:
-                    _shown.remove(self)
+                if self in _open_lines:
+                    _open_lines.remove(self)
             if parts:
                 self._parts = parts
                 write_line(self._render(None), self._stream)
 
     def draw(self) -> None:
         """Draw the line, cut to the width of the terminal."""
-        if self._parts and self in _shown:
+        if self._parts and self in _open_lines:
             self._stream.write(self._render(self._width() - 1))
             self._stream.flush()
             self._is_drawn = True
@@ -118,12 +118,12 @@ class StatusLine:
             return self._screen.width
 
     def _render(self, width: int | None) -> str:
-        drawn, left = [], width
+        texts, remaining = [], width
         for place, part in enumerate(self._parts):
             text, style = part if isinstance(part, tuple) else (part, "")
             text = (SEPARATOR if place else "") + text
-            if left is not None:
-                text = cut_text(text, left)
-                left -= cell_len(text)
-            drawn.append(self._screen.style(text, style) if self.is_terminal else text)
-        return "".join(drawn)
+            if remaining is not None:
+                text = cut_text(text, remaining)
+                remaining -= cell_len(text)
+            texts.append(self._screen.style(text, style) if self.is_terminal else text)
+        return "".join(texts)

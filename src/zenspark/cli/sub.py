@@ -30,35 +30,37 @@ A line has the time (of the sample, or of reception if it has none), key and val
 bytes in hexadecimal. The exit code is 1 if --for was over before -n samples arrived."""
 
 TICK_SECONDS = 0.2
-"""Interval at which the command looks at the time and updates the status line."""
+"""Seconds between two checks of the time limit and updates of the status line."""
 
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made = Parser(prog="zenspark sub", description=DESCRIPTION)
-    made.add_argument(
+    argparser = Parser(prog="zenspark sub", description=DESCRIPTION)
+    argparser.add_argument(
         "keys", metavar="KEYEXPR", nargs="*", type=argument_parser.key_expr, help="key expression (default: **)"
     )
-    node_flags.add_key_flag(made, "the same as KEYEXPR")
-    add_output_flags(made)
-    node_flags.add_node_flags(made, mode=node_flags.CLIENT_OR_PEER)
-    return made
+    node_flags.add_key_flag(argparser, "the same as KEYEXPR")
+    add_output_flags(argparser)
+    node_flags.add_node_flags(argparser, mode=node_flags.CLIENT_OR_PEER)
+    return argparser
 
 
-def add_output_flags(made: argparse.ArgumentParser) -> None:
+def add_output_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of commands that print samples until a limit."""
-    add = made.add_argument_group("output").add_argument
+    add = parser.add_argument_group("output").add_argument
     add("-n", "--count", metavar="N", type=argument_parser.count, help="end after N samples")
     add("--for", metavar="DURATION", dest="seconds", type=argument_parser.duration, help="end after this time")
-    add_format_flags(made)
+    add_format_flags(parser)
 
 
-def add_format_flags(made: argparse.ArgumentParser) -> None:
+def add_format_flags(parser: argparse.ArgumentParser) -> None:
     """Add --json, --raw and --hex."""
-    ways = made.add_mutually_exclusive_group()
-    ways.add_argument("--json", action="store_true", help="one JSON object per line; bytes that are no text as base64")
-    ways.add_argument("--raw", action="store_true", help="only the bytes of the value, and a newline")
-    ways.add_argument("--hex", action="store_true", help="values in hexadecimal, whole")
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument(
+        "--json", action="store_true", help="one JSON object per line; bytes that are no text as base64"
+    )
+    formats.add_argument("--raw", action="store_true", help="only the bytes of the value, and a newline")
+    formats.add_argument("--hex", action="store_true", help="values in hexadecimal, whole")
 
 
 def run(arguments: list[str]) -> int:

@@ -24,14 +24,14 @@ Show keys with their rate, bytes, age and last value, full screen, until q or Ct
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made = Parser(prog="zenspark top", description=DESCRIPTION)
-    made.add_argument(
+    argparser = Parser(prog="zenspark top", description=DESCRIPTION)
+    argparser.add_argument(
         "keys", metavar="KEYEXPR", nargs="*", type=argument_parser.key_expr, help="key expression (default: **)"
     )
-    node_flags.add_key_flag(made, "the same as KEYEXPR")
-    made.add_argument("--sort", choices=SORTS, default="rate", help="first order of the keys (default: rate)")
-    node_flags.add_node_flags(made, mode=node_flags.CLIENT_OR_PEER)
-    return made
+    node_flags.add_key_flag(argparser, "the same as KEYEXPR")
+    argparser.add_argument("--sort", choices=SORTS, default="rate", help="first order of the keys (default: rate)")
+    node_flags.add_node_flags(argparser, mode=node_flags.CLIENT_OR_PEER)
+    return argparser
 
 
 def run(arguments: list[str]) -> int:

@@ -19,7 +19,7 @@ from zenspark.cli.screen import Screen
 from zenspark.cli.top_view import Line, SessionRow, TopState, TopView
 
 REFRESH_SECONDS = 0.5
-"""Interval between two drawings."""
+"""Seconds between two redraws."""
 PAGE_ROWS = 10
 
 
@@ -100,7 +100,7 @@ class TopScreen:
         bindings, state = KeyBindings(), self._state
         is_editing = Condition(lambda: state.is_editing)
         bindings.add("c-c")(lambda event: event.app.exit())
-        for key, act in {
+        for key, handler in {
             "q": lambda event: event.app.exit(),
             "s": lambda event: state.next_sort(),
             " ": lambda event: _toggle(state, "is_paused"),
@@ -113,7 +113,7 @@ class TopScreen:
             "home": lambda event: state.scroll(-state.offset),
             "/": lambda event: _toggle(state, "is_editing"),
         }.items():
-            bindings.add(key, filter=~is_editing)(act)
+            bindings.add(key, filter=~is_editing)(handler)
         bindings.add("enter", filter=is_editing)(lambda event: _toggle(state, "is_editing"))
         bindings.add("escape", filter=is_editing, eager=True)(lambda event: self._clear_filter())
         bindings.add("backspace", filter=is_editing)(lambda event: self._edit(state.filter[:-1]))

@@ -1,4 +1,4 @@
-"""TopView: the lines of `zenspark top`, made from counts and the state of the keyboard; knows no terminal."""
+"""TopView: formats the lines of `zenspark top` from counts and the state of the keyboard, without a terminal."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SessionRow(msgspec.Struct, frozen=True):
 
 
 class TopState(msgspec.Struct):
-    """What the keys pressed have chosen."""
+    """Choices that the user has made with the keyboard."""
 
     sort: str = "rate"
     filter: str = ""
@@ -56,7 +56,7 @@ class TopState(msgspec.Struct):
         self.offset = 0
 
     def scroll(self, rows: int) -> None:
-        """Move by so many rows."""
+        """Scroll down by a number of rows, or up if it is negative."""
         self.offset = max(self.offset + rows, 0)
 
     def limit_scrolling(self, rows: int, height: int) -> None:
@@ -79,9 +79,9 @@ class TopView:
         body = max(height - HEADER_LINES - 1, 0)
         head = self._head(state, connection, len(sessions))
         rows = self._sessions(state, sessions, body) if state.shows_sessions else self._rows(state, width, body)
-        shown = [*head, *rows[: body + 1]]
-        shown += [("", "")] * (height - 1 - len(shown))
-        return [(style, cut_text(text, width)) for style, text in [*shown[: height - 1], self._foot(state)]]
+        lines = [*head, *rows[: body + 1]]
+        lines += [("", "")] * (height - 1 - len(lines))
+        return [(style, cut_text(text, width)) for style, text in [*lines[: height - 1], self._foot(state)]]
 
     def _head(self, state: TopState, connection: Part, sessions: int) -> list[Line]:
         text, style = connection if isinstance(connection, tuple) else (connection, "")
@@ -90,25 +90,25 @@ class TopView:
         filtered = f"{self._count_keys(state)} of " if state.filter else ""
         counts = f"{filtered}{pluralize(len(self._traffic), 'key')}  {pluralize(sessions, 'session')}"
         paused = "  PAUSED" if state.is_paused else ""
-        others = f"  {self._traffic.uncounted} messages of further keys" if self._traffic.uncounted else ""
+        uncounted = f"  {self._traffic.uncounted} messages of further keys" if self._traffic.uncounted else ""
         return [
             ("bold", f"zenspark top  {self._keys}{paused}"),
-            ("fg:ansired bold" if style else "", f"{text}  {rates}  {counts}{others}"),
+            ("fg:ansired bold" if style else "", f"{text}  {rates}  {counts}{uncounted}"),
         ]
 
     def _foot(self, state: TopState) -> Line:
         if state.is_editing:
             return "reverse", f"filter: {state.filter}_   Enter keeps it, Esc clears it"
-        chosen = f"  filter: {state.filter}" if state.filter else ""
+        filter_text = f"  filter: {state.filter}" if state.filter else ""
         view = "keys" if state.shows_sessions else "sessions"
-        return "reverse", f"q quit  space pause  s sort: {state.sort}  / filter  tab {view}{chosen}"
+        return "reverse", f"q quit  space pause  s sort: {state.sort}  / filter  tab {view}{filter_text}"
 
     # -- keys
 
     def _rows(self, state: TopState, width: int, body: int) -> list[Line]:
-        wanted = make_filter(state.filter)
+        key_filter = make_filter(state.filter)
         state.limit_scrolling(self._count_keys(state), body)
-        rows = self._traffic.largest(state.sort, state.offset + body, wanted)[state.offset :]
+        rows = self._traffic.largest(state.sort, state.offset + body, key_filter)[state.offset :]
         columns = self._key_columns(rows, width)
         now = self._clock()
         return [("underline", self._row("key", columns, ("msg/s", "B/s", "messages", "age"), "value", width))] + [
@@ -117,17 +117,17 @@ class TopView:
 
     def _count_keys(self, state: TopState) -> int:
         """Count the keys that the filter selects."""
-        wanted = make_filter(state.filter)
-        return len(self._traffic) if wanted is None else sum(map(wanted, self._traffic.keys()))
+        key_filter = make_filter(state.filter)
+        return len(self._traffic) if key_filter is None else sum(map(key_filter, self._traffic.keys()))
 
     def _key_columns(self, rows: Sequence[KeyCounts], width: int) -> int:
         longest = max((len(counts.key) for counts in rows), default=0)
-        most = max((width - FIXED_COLUMNS) * 3 // 5, MIN_KEY_COLUMNS)
-        return min(max(longest, MIN_KEY_COLUMNS), most)
+        max_columns = max((width - FIXED_COLUMNS) * 3 // 5, MIN_KEY_COLUMNS)
+        return min(max(longest, MIN_KEY_COLUMNS), max_columns)
 
     def _key_row(self, counts: KeyCounts, columns: int, now: float, width: int) -> str:
-        left = max(width - columns - FIXED_COLUMNS - 1, 0)
-        value = "DELETE" if counts.is_deleted else format_value(counts.payload, counts.encoding, left)
+        value_columns = max(width - columns - FIXED_COLUMNS - 1, 0)
+        value = "DELETE" if counts.is_deleted else format_value(counts.payload, counts.encoding, value_columns)
         numbers = (
             format_rate(counts.rate),
             format_quantity(counts.byte_rate, "B"),
@@ -158,7 +158,7 @@ def format_rate(rate: float) -> str:
 
 
 def make_filter(text: str) -> Callable[[str], bool] | None:
-    """Return what keys must fulfil: to match a key expression, or to contain a text; None for all keys."""
+    """Return the condition for keys: to match a key expression, or to contain a text; None selects all keys."""
     if not text:
         return None
     if "*" in text:

@@ -61,7 +61,7 @@ def run(c2s: str | None, s2c: str | None, as_json: bool) -> int:
 def _problem(conversation: Conversation, event: Event) -> Iterator[str]:
     match event:
         case InvalidBytes():
-            yield f"{event.side}: {event.why}"
+            yield f"{event.side}: {event.text}"
         case Truncated():
             end = conversation.sides[event.side].direction.total
             missing = pluralize(event.missing, "more byte")
@@ -82,38 +82,38 @@ def show_fields(events: Sequence[Event]) -> None:
 
 def fields_of_event(event: Event) -> json_fields.Fields:
     """Convert an event to JSON fields: side, offset and content."""
-    shown: json_fields.Fields = {"from": event.side}
+    fields: json_fields.Fields = {"from": event.side}
     match event:
         case CapturedMessage():
-            shown |= {"offset": event.start, "end": event.end, "key": event.key}
+            fields |= {"offset": event.start, "end": event.end, "key": event.key}
             if event.request_key is not None:
-                shown["request_key"] = event.request_key
+                fields["request_key"] = event.request_key
             if event.carrier is not None:
                 carrier = msgspec.to_builtins(event.carrier)
-                shown["carrier"] = carrier | {"pieces": carrier.pop("fragments")}
-            shown["fields"] = json_fields.to_json_fields(event.message)
+                fields["carrier"] = carrier | {"pieces": carrier.pop("fragments")}
+            fields["fields"] = json_fields.to_json_fields(event.message)
         case LostMessage():
-            shown |= {"offset": event.start, "end": event.end, "lost": event.why}
+            fields |= {"offset": event.start, "end": event.end, "lost": event.text}
         case Ignored():
-            shown |= {"offset": event.start, "ignored": event.size}
+            fields |= {"offset": event.start, "ignored": event.size}
         case Truncated():
             message = f"{pluralize(event.missing, 'more byte')} expected in the batch at {event.position}"
-            shown["error"] = {"message": message, "offset": event.position}
+            fields["error"] = {"message": message, "offset": event.position}
         case InvalidBytes():
-            shown["error"] = {"message": event.why, "offset": event.start}
+            fields["error"] = {"message": event.text, "offset": event.start}
         case _:
             assert_never(event)
-    return shown
+    return fields
 
 
 # -- as a table --------------------------------------------------------------------------------------------------
 
 
 def show(screen: Screen, conversation: Conversation, events: Sequence[Event]) -> None:
-    """Print both nodes, all messages, and how many bytes were decoded."""
-    shown_events = [event for event in events if isinstance(event, CapturedMessage | LostMessage)]
-    screen.print(*_heading(screen, conversation, shown_events), "")
-    rows = [make_row(number, event) for number, event in enumerate(shown_events, 1)]
+    """Print both nodes, all messages, and the number of decoded bytes."""
+    messages = [event for event in events if isinstance(event, CapturedMessage | LostMessage)]
+    screen.print(*_heading(screen, conversation, messages), "")
+    rows = [make_row(number, event) for number, event in enumerate(messages, 1)]
     if rows:
         screen.write(_table(screen, rows))
     screen.print("", _summary(conversation, events))
@@ -123,30 +123,32 @@ def show(screen: Screen, conversation: Conversation, events: Sequence[Event]) ->
 
 
 def _heading(
-    screen: Screen, conversation: Conversation, shown_events: Sequence[CapturedMessage | LostMessage]
+    screen: Screen, conversation: Conversation, messages: Sequence[CapturedMessage | LostMessage]
 ) -> Iterator[RenderableType]:
-    for side, speaker in conversation.sides.items():
-        who = "unknown" if speaker.identity is None else f"{speaker.identity.whatami.text} {speaker.identity.zid}"
-        yield Text.assemble((f"{ARROWS[side]} {side}", COLOURS[side]), f"  {who}")
+    for side, state in conversation.sides.items():
+        node = "unknown" if state.identity is None else f"{state.identity.whatami.text} {state.identity.zid}"
+        yield Text.assemble((f"{ARROWS[side]} {side}", COLOURS[side]), f"  {node}")
     if conversation.parameters is not None:
         yield f"agreed: {', '.join(_format_parameters(conversation.parameters))}"
-    yield from _remarks(conversation, shown_events)
+    yield from _remarks(conversation, messages)
 
 
-def _format_parameters(terms: SessionParameters) -> Iterator[str]:
-    yield f"batches of up to {terms.batch_size} bytes"
-    yield f"sequence numbers of {terms.sn_mask.bit_length()} bits"
-    yield from ["qos"] * terms.qos + ["low latency"] * terms.low_latency + ["compression"] * terms.compression
-    yield f"patch {terms.patch}"
+def _format_parameters(parameters: SessionParameters) -> Iterator[str]:
+    yield f"batches of up to {parameters.batch_size} bytes"
+    yield f"sequence numbers of {parameters.sn_mask.bit_length()} bits"
+    yield from (
+        ["qos"] * parameters.qos + ["low latency"] * parameters.low_latency + ["compression"] * parameters.compression
+    )
+    yield f"patch {parameters.patch}"
 
 
-def _remarks(conversation: Conversation, shown_events: Sequence[CapturedMessage | LostMessage]) -> Iterator[str]:
-    late = [str(speaker.side) for speaker in conversation.sides.values() if speaker.begins_late]
+def _remarks(conversation: Conversation, messages: Sequence[CapturedMessage | LostMessage]) -> Iterator[str]:
+    late = [str(state.side) for state in conversation.sides.values() if state.begins_late]
     if late:
-        yield f"the recording of {' and '.join(late)} begins after the handshake: its terms are guessed"
-    if any(isinstance(event, CapturedMessage) and not event.resolved for event in shown_events):
+        yield f"the recording of {' and '.join(late)} begins after the handshake: its parameters are guessed"
+    if any(isinstance(event, CapturedMessage) and not event.is_resolved for event in messages):
         yield "keys shown as #number+suffix use a number whose binding was not recorded"
-    first = next((event for event in shown_events if isinstance(event, CapturedMessage)), None)
+    first = next((event for event in messages if isinstance(event, CapturedMessage)), None)
     if first is not None and first.side is Side.S2C and first.message.NAME == "INIT_SYN":
         yield "s2c begins with INIT_SYN, which the connecting side sends: the two files seem to be exchanged"
 
@@ -158,8 +160,8 @@ def make_row(number: int, event: CapturedMessage | LostMessage) -> Row:
     """Return the table cells of one event."""
     head = Cell(str(number)), Cell(ARROWS[event.side], COLOURS[event.side]), Cell(str(event.start))
     if isinstance(event, LostMessage):
-        return (*head, Cell("lost", "red"), Cell(""), Cell(event.why, "red"))
-    key = Cell(printable(event.key or ""), "" if event.resolved else "red")
+        return (*head, Cell("lost", "red"), Cell(""), Cell(event.text, "red"))
+    key = Cell(printable(event.key or ""), "" if event.is_resolved else "red")
     return (*head, Cell(format_title(event.message), "bold"), key, Cell(", ".join(_details(event))))
 
 
@@ -188,9 +190,9 @@ def _widths(rows: Sequence[Row], width: int) -> list[int]:
         max(len(name), *(cell_len(cell.text) for cell in cells))
         for name, cells in zip(COLUMNS, zip(*rows, strict=True), strict=True)
     ]
-    left = width - sum(widths[:4]) - len(GAP) * (len(widths) - 1)
-    widths[4] = min(widths[4], max(MIN_WIDTH, left * 2 // 5, left - widths[5]))
-    widths[5] = min(widths[5], max(MIN_WIDTH, left - widths[4]))
+    remaining = width - sum(widths[:4]) - len(GAP) * (len(widths) - 1)
+    widths[4] = min(widths[4], max(MIN_WIDTH, remaining * 2 // 5, remaining - widths[5]))
+    widths[5] = min(widths[5], max(MIN_WIDTH, remaining - widths[4]))
     return widths
 
 
@@ -201,8 +203,8 @@ def _lines(screen: Screen, cells: Row, widths: Sequence[int]) -> Iterator[str]:
         line = []
         for name, part, width, cell in zip(COLUMNS, parts, widths, cells, strict=True):
             blanks = " " * (width - cell_len(part))
-            shown = screen.style(part, cell.style)
-            line.append(blanks + shown if name in NUMBERS else shown + blanks)
+            text = screen.style(part, cell.style)
+            line.append(blanks + text if name in NUMBERS else text + blanks)
         yield GAP.join(line).rstrip()
 
 
@@ -212,15 +214,15 @@ def _lines(screen: Screen, cells: Row, widths: Sequence[int]) -> Iterator[str]:
 def _summary(conversation: Conversation, events: Sequence[Event]) -> str:
     count = pluralize(sum(isinstance(event, CapturedMessage) for event in events), "message")
     ignored = {event.side: event.size for event in events if isinstance(event, Ignored)}
-    sides = (_format_coverage(speaker, ignored.get(side, 0)) for side, speaker in conversation.sides.items())
+    sides = (_format_coverage(state, ignored.get(side, 0)) for side, state in conversation.sides.items())
     return f"{count}; {'; '.join(sides)}"
 
 
-def _format_coverage(speaker: SideState, ignored: int) -> str:
-    direction = speaker.direction
+def _format_coverage(state: SideState, ignored: int) -> str:
+    direction = state.direction
     if not direction.total:
-        return f"{speaker.side}: no bytes"
+        return f"{state.side}: no bytes"
     if direction.followed + ignored < direction.total:
-        return f"{speaker.side}: {direction.followed} of {pluralize(direction.total, 'byte')} followed"
+        return f"{state.side}: {direction.followed} of {pluralize(direction.total, 'byte')} followed"
     after = f" ({ignored} after CLOSE ignored)" if ignored else ""
-    return f"{speaker.side}: all {pluralize(direction.total, 'byte')} followed{after}"
+    return f"{state.side}: all {pluralize(direction.total, 'byte')} followed{after}"

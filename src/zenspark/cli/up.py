@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DESCRIPTION = f"""\
 Run a Zenoh node that records publications, ingests them into tables with Spark, and replies to queries from them: the
 newest value of a key, and with ?_time=[now(-1h)..] its history. It runs until interrupted (Ctrl-C) or terminated, and
-then ingests what it has received. Started again with the same lake, it continues.
+then ingests the received samples. Started again with the same lake, it continues.
 
 It is a router and listens on tcp/[::]:7447. With --connect and without --listen it is a client of that node instead.
 Its page is on http://{http_flags.DEFAULT_ADDRESS}, or on a free port if that one is in use.
@@ -78,9 +78,9 @@ def run(arguments: list[str]) -> int:
 
 def parser() -> Parser:
     """Return the argument parser."""
-    made = Parser(prog="zenspark up", description=DESCRIPTION)
-    node_flags.add_key_flag(made, "key expression to record and reply for (default: **)")
-    add = made.add_argument
+    argparser = Parser(prog="zenspark up", description=DESCRIPTION)
+    node_flags.add_key_flag(argparser, "key expression to record and reply for (default: **)")
+    add = argparser.add_argument
     add("--lake", metavar="PLACE", help=f"directory or URI of the tables (default: ./{DEFAULT_LAKE})")
     add(
         "--journal",
@@ -91,11 +91,11 @@ def parser() -> Parser:
     add("--demo", action="store_true", help="run a small simulated fleet, and show tables and queries")
     add("--open", action="store_true", help="open the page in a browser, if this is the terminal of a desktop")
     add("--print-config", action="store_true", help="print the effective configuration and its origin, and end")
-    node_flags.add_node_flags(made, mode="router; with --connect alone, client")
-    http_flags.add_http_flags(made, default=http_flags.DEFAULT_ADDRESS)
-    ingest_flags.add_ingest_flags(made)
-    add_policy_flags(made, ingest_flags.JOURNAL_DEFAULTS)
-    return made
+    node_flags.add_node_flags(argparser, mode="router; with --connect alone, client")
+    http_flags.add_http_flags(argparser, default=http_flags.DEFAULT_ADDRESS)
+    ingest_flags.add_ingest_flags(argparser)
+    add_policy_flags(argparser, ingest_flags.JOURNAL_DEFAULTS)
+    return argparser
 
 
 # --- configuration --------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from zenspark.errors import JournalError
 from zenspark.journal.reader import Journal
 from zenspark.lake.lake import Lake
 from zenspark.spark.ingest.settings import IngestSettings
-from zenspark.spark.ingest.supervision import IngestState
+from zenspark.spark.ingest.supervisor_state import IngestState
 from zenspark.spark.pipeline.job import Job, JobEnded
 from zenspark.spark.pipeline.status import JobStatus
 from zenspark.storage.settings import StorageSettings
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from zenspark.web.interfaces import SqlEngine
 
 STATUS_SECONDS = 1.0
-"""Interval of the status line on a terminal."""
+"""Seconds between two updates of the status line on a terminal."""
 LOG_STATUS_SECONDS = 10.0
-"""Interval of the status line in a log."""
+"""Seconds between two status lines in a log."""
 WAIT_SECONDS = 0.2
-"""Interval between checks whether Spark has started."""
+"""Seconds between two checks whether Spark has started."""
 CATCH_UP_ROWS = 100_000
-"""With a larger backlog, the status line shows the ingestion rate."""
+"""Rows in the backlog above which the status line shows the ingestion rate."""
 
 
 class RunLoop:
@@ -112,7 +112,7 @@ class RunLoop:
     def _storages(self) -> Sequence[StorageSettings]:
         return self._job.storages.settings
 
-    def _print_banner(self, served: http_flags.Served) -> None:
+    def _print_banner(self, served: http_flags.HttpAddresses) -> None:
         """Print the URL of the page first, then the facts of the node."""
         if served.url is not None:
             write_line(self._screen.style(f"{served.url}  the page: keys, pictures, time, network, SQL", "bold"))
@@ -160,13 +160,13 @@ class RunLoop:
             time.sleep(max(0.0, left))
             self._job.check()
             self._show_status()
-            self._tell_story()
+            self._show_demo()
 
     def _show_status(self) -> None:
         parts = status_parts(self._job.status(), self._watch_connections.status(), has_spark=self._has_spark)
         self._status.show(*(parts if self._status.is_terminal else stamp_parts(parts)))
 
-    def _tell_story(self) -> None:
+    def _show_demo(self) -> None:
         if self._demo is not None:
             self._demo.show()
 
@@ -181,7 +181,7 @@ class RunLoop:
 
     def _drain(self, timeout: float) -> bool:
         """Ingest the received rows. Returns whether all of them are; another Ctrl-C ends at once."""
-        self._print("stopping: ingesting what was received")
+        self._print("stopping: ingesting the received rows")
         try:
             self._job.ingest(self._settings)  # Ctrl-C may have come before ingestion started
             return self._job.drain(timeout)
@@ -211,7 +211,7 @@ class RunLoop:
 
 
 def format_query_hint(lake: str) -> list[str]:
-    """Return the lines that say where the tables are, and how to query them."""
+    """Return lines with the path of the tables, and a command that queries them."""
     from zenspark.cli.demo_story import find_command  # imported here: only the end of a run needs it
 
     query = "select key, count(*) from samples group by key"

@@ -45,7 +45,7 @@ HIDDEN = "(hidden)"
 
 
 class Kind(Enum):
-    """What a value may be."""
+    """Type of a value, with its description for errors."""
 
     TEXT = "a text or a number"
     FLAG = "true or false"
@@ -67,7 +67,7 @@ class Setting(NamedTuple):
     is_secret: bool = False
 
 
-def _age(text: str) -> float | None:
+def _parse_age(text: str) -> float | None:
     return None if text == FOREVER else units.parse_duration(text)
 
 
@@ -104,7 +104,13 @@ SETTINGS: dict[str, Setting] = {
         Setting("connect", "connect", Kind.LIST, check=parse_endpoint, meaning="endpoints to connect to"),
         Setting("id", "id", meaning="Zenoh id of the node"),
         Setting("master", "master", default="local[*]", meaning="Spark master"),
-        Setting("stop_timeout", "stop_timeout", default="60s", check=_duration, meaning="time to ingest the rest"),
+        Setting(
+            "stop_timeout",
+            "stop_timeout",
+            default="60s",
+            check=_duration,
+            meaning="timeout to ingest the remaining rows",
+        ),
         Setting("spark/conf", "conf", Kind.TABLE, {}, meaning="Spark configuration"),
         Setting("spark/ui", "spark_ui", check=_number, meaning="port of Spark's web interface"),
         Setting("spark/trigger", "trigger", default="1s", check=_duration, meaning="time between batches"),
@@ -119,14 +125,14 @@ SETTINGS: dict[str, Setting] = {
             False,
             meaning="whether samples of several recorders are ingested once",
         ),
-        Setting("retention/age", "lake_retain_age", default=FOREVER, check=_age, meaning="retention of samples"),
+        Setting("retention/age", "lake_retain_age", default=FOREVER, check=_parse_age, meaning="retention of samples"),
         Setting("retention/bytes", "lake_retain_bytes", check=_size, meaning="maximum size of samples"),
         Setting(
             "retention/rules",
             "lake_retain",
             Kind.TABLE,
             {},
-            _age,
+            _parse_age,
             "retention by prefix or key expression; the first that matches applies",
         ),
         Setting(
@@ -134,15 +140,21 @@ SETTINGS: dict[str, Setting] = {
             "lake_history",
             default="1h",
             check=_duration,
-            meaning="how long old versions of tables can be read",
+            meaning="time for which old versions of tables can be read",
         ),
-        Setting("compaction/interval", "compact_interval", default="60s", check=_duration, meaning="between two runs"),
+        Setting(
+            "compaction/interval",
+            "compact_interval",
+            default="60s",
+            check=_duration,
+            meaning="time between compactions",
+        ),
         Setting(
             "compaction/refresh_interval",
             "refresh_interval",
             default="5s",
             check=_duration,
-            meaning="between two refreshes of derived tables",
+            meaning="time between refreshes of derived tables",
         ),
         *_policy_settings(),
         Setting("http/address", "http", default=DEFAULT_ADDRESS, meaning="address of the page, or none"),
@@ -203,35 +215,36 @@ def read_section(name: str, config: Config) -> SettingsFile:
     section = plugins.pop(PLUGIN)
     if not isinstance(section, dict):
         raise ConfigError(SECTION, "an object", json.dumps(section))
-    section = {key: value for key, value in section.items() if not key.startswith("__")}  # how zenohd loads plugins
-    others = copy(config)
-    others.insert_json5("plugins", json.dumps(plugins))
-    return SettingsFile(name, flatten(section, SECTION), others)
+    # keys that begin with __ are settings with which zenohd loads plugins
+    section = {key: value for key, value in section.items() if not key.startswith("__")}
+    node = copy(config)
+    node.insert_json5("plugins", json.dumps(plugins))
+    return SettingsFile(name, flatten(section, SECTION), node)
 
 
-def flatten(document: Mapping[str, Any], where: str, others: list[str] | None = None) -> dict[str, Any]:
-    """Return the values by path, checked; `where` names the document in errors, `others` are further known keys."""
-    top = [path for path in SETTINGS if "/" not in path] + sorted(SECTIONS) + (others or [])
+def flatten(document: Mapping[str, Any], document_name: str, further_keys: list[str] | None = None) -> dict[str, Any]:
+    """Return the values by path, checked; `document_name` and `further_keys` are for errors, which suggest keys."""
+    top_keys = [path for path in SETTINGS if "/" not in path] + sorted(SECTIONS) + (further_keys or [])
     values: dict[str, Any] = {}
     for name, value in document.items():
         if name in SECTIONS:
             if not isinstance(value, dict):
-                raise ConfigError(f"{where}/{name}", "a table", json.dumps(value, default=str))
-            known = [path.partition("/")[2] for path in SETTINGS if path.startswith(f"{name}/")]
-            for key, inner in value.items():
-                if key not in known:
-                    raise_unknown_key(f"{where}/{name}/{key}", key, known)
-                values[f"{name}/{key}"] = _parse_value(SETTINGS[f"{name}/{key}"], inner, where)
+                raise ConfigError(f"{document_name}/{name}", "a table", json.dumps(value, default=str))
+            section_keys = [path.partition("/")[2] for path in SETTINGS if path.startswith(f"{name}/")]
+            for key, item in value.items():
+                if key not in section_keys:
+                    raise_unknown_key(f"{document_name}/{name}/{key}", key, section_keys)
+                values[f"{name}/{key}"] = _parse_value(SETTINGS[f"{name}/{key}"], item, document_name)
         elif name in SETTINGS:
-            values[name] = _parse_value(SETTINGS[name], value, where)
+            values[name] = _parse_value(SETTINGS[name], value, document_name)
         else:
-            raise_unknown_key(f"{where}/{name}", name, top)
+            raise_unknown_key(f"{document_name}/{name}", name, top_keys)
     return values
 
 
-def _parse_value(setting: Setting, value: Any, where: str) -> Any:  # noqa: ANN401 - any value of a document
+def _parse_value(setting: Setting, value: Any, document_name: str) -> Any:  # noqa: ANN401 - any value of a document
     """Return a value as the flag would have it; raises ConfigError if it is wrong."""
-    path = f"{where}/{setting.path}"
+    path = f"{document_name}/{setting.path}"
     is_text = isinstance(value, str | int | float) and not isinstance(value, bool)
     match setting.kind:
         case Kind.FLAG if isinstance(value, bool):
@@ -241,11 +254,11 @@ def _parse_value(setting: Setting, value: Any, where: str) -> Any:  # noqa: ANN4
         case Kind.LIST if isinstance(value, list) and all(isinstance(item, str) for item in value):
             return [_check_text(setting, item, path) for item in value]
         case Kind.TABLE if isinstance(value, dict):
-            return {key: _check_text(setting, _plain(item), f"{path}/{key}") for key, item in value.items()}
+            return {key: _check_text(setting, _to_text(item), f"{path}/{key}") for key, item in value.items()}
     raise ConfigError(path, setting.kind.value, json.dumps(value, default=str))
 
 
-def _plain(value: Any) -> str:  # noqa: ANN401 - any value of a document
+def _to_text(value: Any) -> str:  # noqa: ANN401 - any value of a document
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -262,14 +275,14 @@ def _check_text(setting: Setting, text: str, path: str) -> str:
 
 
 class Origin(NamedTuple):
-    """The effective value of a setting, and where it came from."""
+    """The effective value of a setting, and its source: flag, file or default."""
 
     value: Any
     source: str
 
 
 def apply_file(args: Namespace, file: SettingsFile | None) -> tuple[Namespace, dict[str, Origin]]:
-    """Return the flags with the values of the file where they say nothing, and the origin of every setting."""
+    """Return the flags, with values of the file for those that are not set, and the origin of every setting."""
     merged = Namespace(**vars(args))
     origins: dict[str, Origin] = {}
     for path, setting in SETTINGS.items():
@@ -317,9 +330,9 @@ def format_config(origins: Mapping[str, Origin], node: Config) -> Iterator[str]:
             section = name
             yield ""
             yield f"[{name}]"
-        shown = HIDDEN if SETTINGS[path].is_secret and value else value
-        line = f"{key or name} = {_to_toml(shown)}" if shown is not None else f"# {key or name} is not set"
-        yield f"{line:<42} # {source}" if shown is not None else line
+        displayed = HIDDEN if SETTINGS[path].is_secret and value else value
+        line = f"{key or name} = {_to_toml(displayed)}" if displayed is not None else f"# {key or name} is not set"
+        yield f"{line:<42} # {source}" if displayed is not None else line
     yield ""
     yield f"[{ZENOH}]"
     yield f"# {json.dumps(json.loads(str(node)), sort_keys=True)}"

@@ -1,7 +1,7 @@
 """Values of samples and replies: for people in one line, for scripts as JSON.
 
 People see a payload as SQL decodes it: JSON compact, text as it is, CBOR and serialized numbers that name their type,
-anything else as text if it is text, and in hexadecimal otherwise. What comes from the network is escaped, so that it
+anything else as text if it is text, and in hexadecimal otherwise. Text from the network is escaped, so that it
 cannot move the cursor or change colours.
 """
 
@@ -22,7 +22,7 @@ from zenspark.types.sample import Sample
 from zenspark.types.timestamps import Timestamp
 
 PREVIEW_BYTES = 32
-"""Bytes of binary payloads that are shown."""
+"""Number of bytes that are shown of a binary payload."""
 
 JsonObject = dict[str, object]
 
@@ -31,8 +31,8 @@ def format_value(payload: bytes, encoding: Encoding | str, width: int | None = N
     """Format a payload in one line; `width` is the maximum number of characters."""
     text = decode_value(payload, encoding)
     if text is None:
-        hidden = "…" if len(payload) > PREVIEW_BYTES else ""
-        text = f"<{len(payload)} bytes> {payload[:PREVIEW_BYTES].hex(' ')}{hidden}"
+        ellipsis = "…" if len(payload) > PREVIEW_BYTES else ""
+        text = f"<{len(payload)} bytes> {payload[:PREVIEW_BYTES].hex(' ')}{ellipsis}"
     elif media_type(encoding) in JSON_ENCODINGS:
         text = _compact_json(text)
     text = printable(text)
@@ -91,8 +91,8 @@ def error_object(error: ReplyError) -> JsonObject:
 
 def format_time(timestamp: Timestamp | None, received: float) -> str:
     """Format the time of a sample, local; the time of reception if it has no timestamp."""
-    at = datetime.fromtimestamp(received) if timestamp is None else timestamp.get_time().astimezone()
-    return at.strftime("%H:%M:%S.%f")[:-3]
+    local_time = datetime.fromtimestamp(received) if timestamp is None else timestamp.get_time().astimezone()
+    return local_time.strftime("%H:%M:%S.%f")[:-3]
 
 
 def json_line(value: object) -> str:

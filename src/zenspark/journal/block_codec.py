@@ -32,7 +32,7 @@ from zenspark.arrow.decode import (
 SAMPLE_ROWS = 8192
 """Rows that are sampled to estimate whether a column has few distinct values."""
 MIN_REPEAT_FACTOR = 4
-"""A dictionary or run-end encoding is used if there are so many times more rows than values or runs."""
+"""Minimum number of rows per distinct value or run for a dictionary or run-end encoding."""
 ENCODING_BYTES = 192
 """Bytes that a run-end encoding or a dictionary adds to a block: shorter columns are plain."""
 OFFSET_BYTES = 4
@@ -92,9 +92,9 @@ def encode_chunks(chunks: Sequence[RowChunk]) -> pa.RecordBatch:
     encoded = {name: _encode_shared(name, values, rows) for name, values in rows.values.items() if has_value(values)}
     encoded["payload"] = rows.payload
     encoded["attachment"] = rows.attachment
-    ntp64 = rows.where_set("timestamp_id", rows.ntp64)
+    ntp64 = rows.null_where_unset("timestamp_id", rows.ntp64)
     encoded["timestamp_ntp64"] = None if ntp64 is None else ntp64.view(pa.int64())
-    sn = rows.where_set("source_zid", rows.sn)
+    sn = rows.null_where_unset("source_zid", rows.sn)
     encoded["source_sn"] = None if sn is None else sn.cast(pa.int64())
     is_short = _is_short(SCHEMA.field("received_at").type, (), rows.rows)
     encoded["received_at"] = pc.run_end_decode(rows.received_at) if is_short else rows.received_at
@@ -112,11 +112,11 @@ def _encode_shared(name: str, values: tuple[Value, ...], rows: ConcatenatedColum
     distinct, is_short = len(set(values)), _is_short(kind, values, rows.rows)
     if rows.index is None or distinct == 1:
         return (constant_column if is_short else _constant_run)(kind, values[0], rows.rows)
-    known = pa.array(values, kind)
+    plain = pa.array(values, kind)
     if is_short or not pa.types.is_string(kind) or distinct * MIN_REPEAT_FACTOR > rows.rows:
-        return known.take(rows.index)
-    words = known.dictionary_encode()
-    return _narrow_dictionary(words.indices.take(rows.index), words.dictionary)
+        return plain.take(rows.index)
+    encoded = plain.dictionary_encode()
+    return _narrow_dictionary(encoded.indices.take(rows.index), encoded.dictionary)
 
 
 def _is_short(kind: pa.DataType, values: tuple[Value, ...], rows: int) -> bool:

@@ -92,7 +92,7 @@ def decode_group(
 
 
 def _read_streams(file: FileIO, group: Sequence[IndexEntry]) -> list[bytes]:
-    """Read the IPC streams of the blocks at once; raises ValueError if one of them is not as the index says."""
+    """Read the IPC streams of the blocks at once; raises ValueError if one of them contradicts the index."""
     begin = group[0].position
     file.seek(begin)
     raw = file.read(group[-1].stop - begin)
@@ -120,15 +120,15 @@ def _concat_streams(streams: Sequence[bytes], rows: Sequence[int]) -> pa.RecordB
         _check_messages(stream, schema_size)
         bodies.append(stream[schema_size : -len(END_OF_STREAM)])
         by_schema.setdefault(stream[:schema_size], []).append(number)
-    found = []
+    merged = []
     for schema, numbers in by_schema.items():
         batches = list(pa.ipc.open_stream(b"".join([schema, *(bodies[number] for number in numbers)])))
         if [batch.num_rows for batch in batches] != [rows[number] for number in numbers]:
             raise ValueError("the number of rows differs from that of the header")
-        found.append(_concat_batches(batches))
-    if len(found) == 1:
-        return found[0]
-    table = pa.concat_tables([_decode_batch(batch) for batch in found], promote_options="default").combine_chunks()
+        merged.append(_concat_batches(batches))
+    if len(merged) == 1:
+        return merged[0]
+    table = pa.concat_tables([_decode_batch(batch) for batch in merged], promote_options="default").combine_chunks()
     (batch,) = table.take(_order_of_rows(list(by_schema.values()), rows)).combine_chunks().to_batches()
     return batch
 
@@ -158,7 +158,7 @@ def _decode_batch(batch: pa.RecordBatch) -> pa.Table:
 
 
 def _order_of_rows(groups: Sequence[Sequence[int]], rows: Sequence[int]) -> pa.Array:
-    """Return where each row is, in the order of blocks, if rows are in the order of groups of blocks."""
+    """Return the positions of rows in the order of blocks, for rows that are in the order of groups of blocks."""
     starts, place = [0] * len(rows), 0
     for group in groups:
         for number in group:
@@ -184,7 +184,7 @@ def _check_messages(stream: bytes, place: int) -> None:
 
 
 def _parse_message(stream: bytes, place: int) -> tuple[int, bool, int]:
-    """Parse the metadata of an IPC message: its type, whether its body is compressed, and where it ends."""
+    """Parse the metadata of an IPC message: its type, whether its body is compressed, and its end position."""
     continuation, size = _PREFIX.unpack_from(stream, place)
     if continuation != CONTINUATION:
         raise ValueError("a message in the format before Arrow 0.15")
@@ -202,12 +202,12 @@ def _parse_message(stream: bytes, place: int) -> tuple[int, bool, int]:
 
 
 def _follow(stream: bytes, place: int) -> int:
-    """Return where the table is that an offset refers to."""
+    """Return the position of the table that an offset refers to."""
     return int(place + _OFFSET.unpack_from(stream, place)[0])
 
 
 def _field(stream: bytes, table: int, number: int) -> int:
-    """Return where a field of a flatbuffers table is; 0 if it is not there."""
+    """Return the position of a field of a flatbuffers table; 0 if the table does not have it."""
     vtable = table - _VTABLE_DISTANCE.unpack_from(stream, table)[0]
     if 4 + 2 * number >= _SHORT.unpack_from(stream, vtable)[0]:
         return 0

@@ -11,11 +11,11 @@ logger = logging.getLogger("zenspark.journal")
 CHECK_SECONDS = 5.0
 """Seconds between two checks of the disk."""
 RESERVE_FLUSHES = 3
-"""Free space below so many of the largest blocks raises the alarm,"""
+"""Number of largest blocks for which there must be free space; less raises the alarm."""
 RESERVE_SHARE = 0.05
-"""or below this share of the disk, if that is more,"""
+"""Share of the disk that must be free if that is more than `RESERVE_FLUSHES` blocks, up to `MAX_RESERVE_BYTES`."""
 MAX_RESERVE_BYTES = 1 << 30
-"""but never above this: a large disk would raise the alarm days before it is full."""
+"""Upper limit of `RESERVE_SHARE`: a large disk would raise the alarm days before it is full."""
 CLEAR_FACTOR = 1.1
 """Multiple of the reserve that must be free for the alarm to clear (hysteresis)."""
 

@@ -76,9 +76,9 @@ TIME_COLUMNS = {SAMPLES: "received_at", SESSIONS: "time", DECLARATIONS: "time", 
 """Time column by row type, for lookup by time."""
 
 
-def read_schema(rows: str) -> pa.Schema:
+def read_schema(row_type: str) -> pa.Schema:
     """Schema of rows that are read: the written columns, then recorder and offset."""
-    return SCHEMAS[rows].append(pa.field("recorder", pa.string())).append(pa.field("offset", pa.int64()))
+    return SCHEMAS[row_type].append(pa.field("recorder", pa.string())).append(pa.field("offset", pa.int64()))
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -120,21 +120,22 @@ def parse_offset(name: str, suffix: str) -> int | None:
     return int(stem) if stem != name and len(stem) == OFFSET_DIGITS and stem.isascii() and stem.isdigit() else None
 
 
-class Manifest(msgspec.Struct, frozen=True):
+class Manifest(msgspec.Struct, frozen=True, rename={"row_type": "rows"}):
     """The content of `journal.json`."""
 
     recorder: str
-    rows: str
+    row_type: str
+    """Samples, sessions, declarations or counters; `rows` in the file."""
     created: str
 
     @staticmethod
-    def new(recorder: str, rows: str) -> Manifest:
-        return Manifest(recorder, rows, datetime.now(UTC_ZONE).isoformat(timespec="seconds"))
+    def new(recorder: str, row_type: str) -> Manifest:
+        return Manifest(recorder, row_type, datetime.now(UTC_ZONE).isoformat(timespec="seconds"))
 
     def to_json(self) -> str:
-        columns = {field.name: str(field.type) for field in SCHEMAS[self.rows]}
-        known = {"format": FORMAT, "version": VERSION, **msgspec.to_builtins(self), "columns": columns}
-        return json.dumps(known, indent=2) + "\n"
+        columns = {field.name: str(field.type) for field in SCHEMAS[self.row_type]}
+        content = {"format": FORMAT, "version": VERSION, **msgspec.to_builtins(self), "columns": columns}
+        return json.dumps(content, indent=2) + "\n"
 
     @staticmethod
     def read(path: Path) -> Manifest:
@@ -158,21 +159,21 @@ class Manifest(msgspec.Struct, frozen=True):
             raise NoJournal(str(file), "expected JSON, found something else: nested too deeply") from None
 
     @staticmethod
-    def _validate(file: Path, known: object) -> Manifest:
-        if not isinstance(known, dict) or known.get("format") != FORMAT:
+    def _validate(file: Path, content: object) -> Manifest:
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise NoJournal(str(file), f"expected the format {FORMAT!r}: this is not a journal")
-        version = known.get("version")
+        version = content.get("version")
         if version != VERSION:
             problem = f"the journal has format version {version}, and this zenspark reads version {VERSION}"
             raise NoJournal(str(file), f"{problem}: use the zenspark that wrote it, or replay it into a new one")
         try:
-            manifest = msgspec.convert(known, Manifest)
+            manifest = msgspec.convert(content, Manifest)
         except msgspec.ValidationError as error:
-            raise NoJournal(str(file), f"not what a journal says of itself: {error}") from None
-        if manifest.rows not in SCHEMAS:
-            raise NoJournal(str(file), f"rows: expected one of {', '.join(SCHEMAS)}, found {manifest.rows!r}")
-        expected = {field.name: str(field.type) for field in SCHEMAS[manifest.rows]}
-        columns = known.get("columns")
+            raise NoJournal(str(file), f"not a valid manifest of a journal: {error}") from None
+        if manifest.row_type not in SCHEMAS:
+            raise NoJournal(str(file), f"rows: expected one of {', '.join(SCHEMAS)}, found {manifest.row_type!r}")
+        expected = {field.name: str(field.type) for field in SCHEMAS[manifest.row_type]}
+        columns = content.get("columns")
         if columns != expected:
             raise NoJournal(str(file), f"columns: expected {expected}, found {columns}")
         return manifest

@@ -47,7 +47,7 @@ class KeyRemap(msgspec.Struct, frozen=True):
     """Prefix for every key, without trailing slash."""
 
     def remap_key(self, key: str) -> str | None:
-        """The new key; None if the key is not selected."""
+        """Return the new key; None if the key is not selected."""
         if self.keys and not any(key_expr.intersects(key) for key_expr in self.keys):
             return None
         renamed = (rule.apply(key) for rule in self.rules)
@@ -62,8 +62,8 @@ class KeyRemap(msgspec.Struct, frozen=True):
         """Select rows and rename their keys; each distinct key is processed once."""
         if not (self.keys or self.rules or self.prefix):
             return batch
-        known = pc.dictionary_encode(batch.column("key"))
-        names = pa.array([self.remap_key(key) for key in known.dictionary.to_pylist()], pa.string())
+        encoded = pc.dictionary_encode(batch.column("key"))
+        names = pa.array([self.remap_key(key) for key in encoded.dictionary.to_pylist()], pa.string())
         place = batch.schema.get_field_index("key")
-        renamed = batch.set_column(place, "key", names.take(known.indices))
+        renamed = batch.set_column(place, "key", names.take(encoded.indices))
         return renamed.filter(pc.is_valid(renamed.column("key"))) if names.null_count else renamed

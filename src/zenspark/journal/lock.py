@@ -61,11 +61,13 @@ class JournalLock:
             raise JournalError(str(self._path / MANIFEST), problem)
         if not _is_at(self._path / LOCK, self._file):
             with write_errors(self._path):
-                lost, self._file = self._file, self._open_locked(LOCK, os.O_CREAT)
-                os.close(lost)
+                removed, self._file = self._file, self._open_locked(LOCK, os.O_CREAT)
+                os.close(removed)
                 self._write_pid()
             logger.warning(
-                "%s: was removed while process %d writes the journal; created again", self._path / LOCK, os.getpid()
+                "%s: lock file was removed while process %d writes the journal; created again",
+                self._path / LOCK,
+                os.getpid(),
             )
 
     def release(self) -> None:
@@ -99,7 +101,7 @@ def _read_pid(file: int) -> int | None:
 
 
 def _is_at(path: Path, file: int) -> bool:
-    """Whether a path refers to an open file."""
+    """Return whether a path refers to an open file."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(file))
     except OSError:

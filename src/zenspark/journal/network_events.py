@@ -2,7 +2,7 @@
 
 It writes three small side journals in the directory of the samples journal: `sessions`, `declarations` and `counters`.
 Sessions are recorded as they open and close; declarations are polled once a second, counters every ten seconds, and
-changes are recorded. A recording does not know the state at the end of the previous one: so it begins with rows that
+changes are recorded. A recording does not continue the previous one: it begins with rows that
 open all current sessions and declarations, and ends with rows that close them.
 """
 
@@ -32,11 +32,11 @@ from zenspark.types.network_info import Declaration, NeighbourEvent
 logger = logging.getLogger("zenspark.journal")
 
 POLL_SECONDS = 1.0
-"""Minimum interval of polling the declarations,"""
+"""Minimum interval in seconds between two polls of the declarations."""
 MIN_INTERVAL_FACTOR = 20
-"""and as a multiple of the duration of a poll, because it blocks the node."""
+"""Minimum interval between two polls as a multiple of the duration of a poll, because a poll blocks the node."""
 COUNTERS_SECONDS = 10.0
-"""Interval of polling the counters."""
+"""Interval in seconds between two polls of the counters."""
 
 OPENED, CLOSED = "OPENED", "CLOSED"
 DECLARED, UNDECLARED = "DECLARED", "UNDECLARED"
@@ -54,9 +54,9 @@ class NetworkEventRecorder:
         """Row types whose last write failed."""
         self._writers: dict[str, JournalWriter] = {}
         with ExitStack() as opened:  # closes the others if one cannot be opened
-            for rows in (SESSIONS, DECLARATIONS, COUNTERS):
-                writer = JournalWriter(samples.path / rows, policy, recorder=name, rows=rows)
-                self._writers[rows] = opened.enter_context(writer)
+            for row_type in (SESSIONS, DECLARATIONS, COUNTERS):
+                writer = JournalWriter(samples.path / row_type, policy, recorder=name, row_type=row_type)
+                self._writers[row_type] = opened.enter_context(writer)
             opened.pop_all()
         self._open: dict[tuple[str, str, str, str], None] = {}
         self._declared: set[Declaration] = set()

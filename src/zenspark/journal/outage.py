@@ -10,6 +10,7 @@ discarded; they are written first.
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import NamedTuple
 
 from zenspark.arrow.decode import RowChunk
@@ -32,7 +33,9 @@ class WriteFailure(NamedTuple):
 class Outage:
     """State of the current outage, and counters of discarded rows. Times are monotonic."""
 
-    def __init__(self, block_timeout: float | None) -> None:
+    def __init__(self, journal: str | Path, block_timeout: float | None) -> None:
+        """`journal` is the path that log lines begin with."""
+        self._journal = journal
         self.dropped: dict[str, int] = {}
         """Rows discarded since the recorder started, by the zid of the neighbour that sent them."""
         self.failure: WriteFailure | None = None
@@ -54,17 +57,18 @@ class Outage:
         """Record a failed write; True to pause and try again, False to discard received rows."""
         if self.failure is None:
             self._dropped_before = self.total
-            logger.error("recording paused: %s", error)
+            logger.error("%s: recording paused: %s", self._journal, error)
         since, was_discarding = (now, False) if self.failure is None else (self.failure.since, self._is_discarding)
         is_discarding = was_discarding or self._wait_left(since, now) <= 0
         if is_discarding and not was_discarding:
-            logger.error("recording discards received rows after %.1f s: %s", now - since, error)
+            seconds = now - since
+            logger.error("%s: recording discards received rows after %.1f s: %s", self._journal, seconds, error)
         self._retry_at = now + RETRY_SECONDS
         self.failure = WriteFailure(since, str(error), is_discarding)
         return not is_discarding
 
-    def pause(self, now: float) -> float:
-        """Seconds to wait before the next attempt."""
+    def retry_delay(self, now: float) -> float:
+        """Return the seconds to wait before the next attempt to write."""
         if self.failure is None or self.failure.is_discarding:
             return RETRY_SECONDS
         return min(RETRY_SECONDS, max(self._wait_left(self.failure.since, now), 0.0))
@@ -76,7 +80,7 @@ class Outage:
     def _wait_left(self, since: float, now: float) -> float:
         return RETRY_SECONDS if self._block_timeout is None else since + self._block_timeout - now
 
-    def discard(self, chunks: list[RowChunk], local_zid: str) -> None:
+    def count_discarded(self, chunks: list[RowChunk], local_zid: str) -> None:
         """Count discarded rows by neighbour; rows of the local session are counted under `local_zid`."""
         for chunk in chunks:
             via = chunk.shared[0].via or local_zid  # the same for all rows of a chunk, which come from one read
@@ -88,4 +92,4 @@ class Outage:
             return
         self.failure = None
         dropped = self.total - self._dropped_before
-        logger.warning("recording resumed at offset %d: %d rows were discarded", offset, dropped)
+        logger.warning("%s: recording resumed at offset %d: %d rows were discarded", self._journal, offset, dropped)

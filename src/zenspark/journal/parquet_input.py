@@ -84,18 +84,18 @@ class ParquetInput:
                 )
 
     def _merge_sorted(self, groups: list[ParquetRowGroup], condition: ds.Expression | None) -> Iterator[pa.RecordBatch]:
-        held = self._dataset.schema.empty_table().select(self._columns)
+        buffered = self._dataset.schema.empty_table().select(self._columns)
         position = 0
         while position < len(groups):
             begin, fresh = position, 0
-            while position < len(groups) and fresh < max(MIN_SORT_ROWS, held.num_rows):
+            while position < len(groups) and fresh < max(MIN_SORT_ROWS, buffered.num_rows):
                 fresh += groups[position].rows
                 position += 1
             read = [self._rows(group, condition) for group in groups[begin:position]]
-            held = pa.concat_tables([held, *read]).sort_by([(name, "ascending") for name in self._order])
-            done = _count_before(held, groups[position].first) if position < len(groups) else held.num_rows
-            yield from held[:done].to_batches(max_chunksize=BATCH_ROWS)
-            held = held[done:]
+            buffered = pa.concat_tables([buffered, *read]).sort_by([(name, "ascending") for name in self._order])
+            done = _count_before(buffered, groups[position].first) if position < len(groups) else buffered.num_rows
+            yield from buffered[:done].to_batches(max_chunksize=BATCH_ROWS)
+            buffered = buffered[done:]
 
     def _rows(self, group: ParquetRowGroup, condition: ds.Expression | None) -> pa.Table:
         try:
@@ -131,5 +131,5 @@ def _list_files(path: Path) -> str | list[str]:
     try:
         from deltalake import DeltaTable
     except ImportError:
-        raise NoJournal(str(path), "to read a Delta table, install zenspark[spark]") from None
+        raise NoJournal(str(path), "to read a Delta table, install zenspark[sql]") from None
     return list(DeltaTable(str(path)).file_uris())

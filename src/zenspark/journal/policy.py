@@ -39,32 +39,36 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a journal writer. Durations are seconds, sizes bytes; None is no limit.
 
     A crash of the process costs what was not flushed: at most `flush_interval` seconds, `flush_rows` rows or
-    `flush_bytes` bytes, whichever is least. A power loss costs the same with `fsync="flush"`, the last so many seconds
-    with a number, and with "never" whatever the system had not written by itself.
+    `flush_bytes` bytes, whichever is least. A power loss costs the same with `fsync="flush"`; with a number also
+    the rows of that many seconds; with "never" all rows that the operating system had not written.
     """
 
-    flush_interval: Annotated[float, _help("acknowledge rows at the latest after so long")] = 0.1
-    flush_rows: Annotated[int, _help("or after so many rows")] = 65_536
-    flush_bytes: Annotated[int, _help("or after so many bytes")] = 16 * MIB
-    fsync: Annotated[Fsync, _help("have the disk keep it: never, at every flush, or every so many seconds")] = 1.0
-    segment_bytes: Annotated[int, _help("begin another file after so many bytes")] = 256 * MIB
-    segment_age: Annotated[float, _help("or after so long")] = 3600.0
-    retain_age: Annotated[float | None, _help("remove rows older than that, segment by segment")] = None
-    retain_bytes: Annotated[int | None, _help("remove the oldest segments while there are more bytes")] = None
+    flush_interval: Annotated[float, _help("longest time until received rows are acknowledged")] = 0.1
+    flush_rows: Annotated[int, _help("number of rows after which they are acknowledged at once")] = 65_536
+    flush_bytes: Annotated[int, _help("number of bytes after which rows are acknowledged at once")] = 16 * MIB
+    fsync: Annotated[Fsync, _help("fsync of acknowledged rows: never, at every flush, or at this interval")] = 1.0
+    segment_bytes: Annotated[int, _help("size after which another segment is begun")] = 256 * MIB
+    segment_age: Annotated[float, _help("age after which another segment is begun")] = 3600.0
+    retain_age: Annotated[float | None, _help("remove segments whose rows are all older")] = None
+    retain_bytes: Annotated[int | None, _help("remove the oldest segments while the journal is larger")] = None
     retain_read_age: Annotated[
-        float | None, _help("remove rows older than that which all attached readers have committed")
+        float | None, _help("remove segments whose rows are all older and committed by all attached readers")
     ] = None
     retain_read_bytes: Annotated[
-        int | None, _help("remove the oldest such segments while they have more bytes; all of them if the disk is full")
+        int | None,
+        _help("remove the oldest segments committed by all readers while these are larger; all if the disk is full"),
     ] = None
     reader_expiry: Annotated[
-        float | None, _help("detach readers that are behind and have committed nothing for so long")
+        float | None, _help("detach readers that are behind and have committed nothing for this time")
     ] = 7 * DAY_SECONDS
-    trim_unread: Annotated[bool, _help("remove also what attached readers have not committed")] = False
+    trim_unread: Annotated[bool, _help("remove also rows that attached readers have not committed")] = False
     block_timeout: Annotated[
-        float | None, _help("while it cannot be written, let publishers wait so long; then discard, and count")
+        float | None,
+        _help(
+            "time for which publishers wait while the journal cannot be written; then rows are discarded and counted"
+        ),
     ] = 4.0
-    compression: Annotated[Compression, _help("compress what is written")] = "none"
+    compression: Annotated[Compression, _help("compression of the blocks")] = "none"
 
     def __post_init__(self) -> None:
         for name in POSITIVE:

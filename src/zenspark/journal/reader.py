@@ -44,7 +44,8 @@ class Slice(msgspec.Struct, frozen=True):
     path: str
     recorder: str
     rows: str
-    """Row type: samples, sessions, declarations or counters."""
+    """Row type: samples, sessions, declarations or counters. It is also a column of the Spark source with `slices`, and
+    therefore keeps this name; elsewhere it is `row_type`."""
     start: int
     end: int
     segment: int
@@ -102,7 +103,7 @@ class Slice(msgspec.Struct, frozen=True):
         try:
             encoded = pa.ipc.open_stream(raw).read_next_batch()
             if encoded.num_rows != block.rows:
-                raise ValueError(f"the header says {block.rows}, there are {encoded.num_rows}")
+                raise ValueError(f"the header has {block.rows} rows, the block {encoded.num_rows}")
             rows = decode_columns(encoded, read_schema(self.rows), self.recorder, block.first, text_type)
         except (pa.ArrowException, OSError, StopIteration, ValueError, TypeError, LookupError, AttributeError) as error:
             # the bytes are in memory: Arrow raises OSError for some invalid data
@@ -139,7 +140,7 @@ class Journal:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = journal_directory(path)
         self._segments: list[int] = []
-        """First offsets of the known segments, ascending."""
+        """First offsets of the cached segments, ascending."""
         self._last_received: dict[int, int] = {}
         """Last reception time of completed segments."""
 
@@ -160,35 +161,35 @@ class Journal:
         return self.manifest.recorder
 
     @property
-    def rows(self) -> str:
+    def row_type(self) -> str:
         """Row type: samples, sessions, declarations or counters."""
-        return self.manifest.rows
+        return self.manifest.row_type
 
     @property
     def schema(self) -> pa.Schema:
         """Schema of the rows that are read."""
-        return read_schema(self.rows)
+        return read_schema(self.row_type)
 
     # --- offsets
 
     def earliest(self) -> int:
         """Offset of the first retained row."""
-        known = self._cached_segments()
-        if known and not self._has(known[0]):
-            known = self._list()
-        return known[0] if known else 0
+        segments = self._cached_segments()
+        if segments and not self._has(segments[0]):
+            segments = self._list()
+        return segments[0] if segments else 0
 
     def latest(self) -> int:
         """Offset after the last acknowledged row."""
-        known = self._cached_segments()
-        if not known:
+        segments = self._cached_segments()
+        if not segments:
             return 0
         while True:
-            end = self._end(known[-1])
+            end = self._end(segments[-1])
             if end is None:  # it was trimmed since the last call
-                known = self._list()
-            elif end > known[-1] and self._has(end):
-                known = self._segments = [*known, end]
+                segments = self._list()
+            elif end > segments[-1] and self._has(end):
+                segments = self._segments = [*segments, end]
             else:
                 return end
 
@@ -197,11 +198,11 @@ class Journal:
 
         No row received at that time or later has a lower offset, even if the clock was set back.
         """
-        self.earliest()  # refreshes the list if the first known segments are gone
+        self.earliest()  # refreshes the list if the first cached segments are gone
         latest = self.latest()
         for block in self._blocks_at(time_us):
             (batch,) = self._slice(block.first, block.end).batches()
-            times = batch.column(TIME_COLUMNS[self.rows]).cast(pa.int64())
+            times = batch.column(TIME_COLUMNS[self.row_type]).cast(pa.int64())
             place = pc.index(pc.greater_equal(times, time_us), True).as_py()
             if place >= 0:
                 return int(block.first + place)
@@ -247,15 +248,15 @@ class Journal:
         """Split a range into at most `count` slices of about equal size in bytes, at block boundaries."""
         self._check(start, end)
         blocks = list(self._blocks(start, end))
-        aim = sum(entry.block.length for _, entry in blocks) / max(count, 1)
+        target_size = sum(entry.block.length for _, entry in blocks) / max(count, 1)
         slices: list[Slice] = []
         size, begun = 0, start
         segment = blocks[0][0] if blocks else 0
         for number, (place, entry) in enumerate(blocks):
             size += entry.block.length
-            if size >= aim * (len(slices) + 1) or number == len(blocks) - 1:
+            if size >= target_size * (len(slices) + 1) or number == len(blocks) - 1:
                 stop = min(entry.block.end, end)
-                slices.append(Slice(str(self.path), self.recorder, self.rows, begun, stop, segment))
+                slices.append(Slice(str(self.path), self.recorder, self.row_type, begun, stop, segment))
                 begun = stop
                 segment = blocks[number + 1][0] if number + 1 < len(blocks) else place
         return slices
@@ -272,7 +273,7 @@ class Journal:
 
     def _slice(self, start: int, end: int) -> Slice:
         segment = self._segment_of(start) if start < end else 0
-        return Slice(str(self.path), self.recorder, self.rows, start, end, segment)
+        return Slice(str(self.path), self.recorder, self.row_type, start, end, segment)
 
     def _check(self, start: int, end: int) -> None:
         earliest, latest = self.earliest(), self.latest()
@@ -292,7 +293,7 @@ class Journal:
 
     def refresh(self, reader: str) -> None:
         """Renew the registration of a reader, so that it does not expire while it has nothing to commit."""
-        ReaderOffsets(self.path).refresh(reader)
+        ReaderOffsets(self.path).touch(reader)
 
     def committed(self, reader: str) -> int | None:
         """Committed offset of a reader; None if it is not attached."""
@@ -317,7 +318,7 @@ class Journal:
     # --- segments
 
     def _cached_segments(self) -> list[int]:
-        """The known segments; lists the directory if there are none."""
+        """Return the cached segments; lists the directory if there are none."""
         self.manifest  # noqa: B018 - raises if there is no journal
         return self._segments or self._list()
 

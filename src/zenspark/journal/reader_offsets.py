@@ -23,7 +23,7 @@ logger = logging.getLogger("zenspark.journal")
 
 SUFFIX = ".json"
 MIN_EXPIRY_WATCH_SECONDS = 60.0
-"""Minimum time for which a reader must be seen lagging before it expires: one that had nothing to read for long, or all
+"""Seconds for which a reader must be seen lagging before it expires: one that had nothing to read for long, or all
 readers if the clock was set forward, can commit meanwhile."""
 
 
@@ -34,7 +34,7 @@ class AttachedReader(NamedTuple):
     offset: int
     """Committed offset: it needs no rows before it."""
     updated: float
-    """Time of the last commit or refresh, in seconds since 1970."""
+    """Time of the last commit or `touch`, in seconds since 1970."""
     description: str | None = None
 
 
@@ -51,8 +51,8 @@ class ReaderOffsets:
         file = self._file(reader)
         if description is None:
             description = _read_description(file)
-        known = {"offset": offset, "updated": round(time.time(), 3), "description": description}
-        text = json.dumps({name: value for name, value in known.items() if value is not None}) + "\n"
+        registration = {"offset": offset, "updated": round(time.time(), 3), "description": description}
+        text = json.dumps({name: value for name, value in registration.items() if value is not None}) + "\n"
         with write_errors(self._path):
             self._path.mkdir(DIRECTORY_MODE, exist_ok=True)
             self._replace(file, text)
@@ -68,27 +68,27 @@ class ReaderOffsets:
                 raise
             _overwrite(file, text)  # otherwise nothing could be trimmed, and the disk would stay full
 
-    def refresh(self, reader: str) -> None:
+    def touch(self, reader: str) -> None:
         """Update the time of a reader without a new offset; does nothing if it is not attached."""
-        known = self.get(reader)
-        if known is not None:
-            self.write(reader, known.offset, known.description)
+        registration = self.get(reader)
+        if registration is not None:
+            self.write(reader, registration.offset, registration.description)
 
     def get(self, reader: str) -> AttachedReader | None:
         """Read the registration of a reader; None if it is not attached."""
         file = self._file(reader)
         try:
             with read_errors(file):
-                known = json.loads(file.read_bytes())
+                registration = json.loads(file.read_bytes())
                 changed = file.stat().st_mtime
         except FileNotFoundError:
             return None
         except (ValueError, RecursionError):
-            known = None
-        offset = known.get("offset") if isinstance(known, dict) else None
+            registration = None
+        offset = registration.get("offset") if isinstance(registration, dict) else None
         if not isinstance(offset, int):
             raise JournalError(str(file), 'expected {"offset": number}: remove the file if the reader is gone')
-        updated, description = known.get("updated"), known.get("description")
+        updated, description = registration.get("updated"), registration.get("description")
         return AttachedReader(
             reader,
             offset,
@@ -98,8 +98,8 @@ class ReaderOffsets:
 
     def read(self, reader: str) -> int | None:
         """Committed offset of a reader; None if it is not attached."""
-        known = self.get(reader)
-        return None if known is None else known.offset
+        registration = self.get(reader)
+        return None if registration is None else registration.offset
 
     def names(self) -> list[str]:
         """Names of all attached readers, sorted, including those whose file cannot be read."""
@@ -113,11 +113,11 @@ class ReaderOffsets:
 
     def readers(self) -> list[AttachedReader]:
         """All attached readers, sorted by name."""
-        return [known for known in map(self.get, self.names()) if known is not None]
+        return [registration for registration in map(self.get, self.names()) if registration is not None]
 
     def offsets(self) -> dict[str, int]:
         """Committed offset of each reader."""
-        return {known.name: known.offset for known in self.readers()}
+        return {registration.name: registration.offset for registration in self.readers()}
 
     def min_offset(self) -> int | None:
         """Lowest committed offset of all attached readers; None if there are none."""
@@ -139,7 +139,7 @@ class ReaderOffsets:
 
 
 class ReaderExpiry:
-    """Detaches lagging readers that have not committed for so many seconds; runs in the writer process."""
+    """Detaches lagging readers that have not committed for `seconds`; runs in the writer process."""
 
     def __init__(self, path: Path, seconds: float | None) -> None:
         self._path = path
@@ -160,7 +160,7 @@ class ReaderExpiry:
             if is_expired and self._offsets.get(reader.name) == reader:
                 self._offsets.remove(reader.name)
                 logger.warning(
-                    "%s: reader %s at offset %d has not committed for %.0f s and is detached: nothing is kept for it",
+                    "%s: detached reader %s at offset %d: no commit for %.0f s, its unread rows may be trimmed",
                     self._path,
                     reader.name,
                     reader.offset,

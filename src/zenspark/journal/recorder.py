@@ -40,15 +40,15 @@ from zenspark.wire.columns import PushRun
 logger = logging.getLogger("zenspark.journal")
 
 COALESCE_SECONDS = 0.001
-"""Delay after a wakeup, so that more chunks arrive: a wakeup costs more than receiving a chunk."""
+"""Delay in seconds after a wakeup, so that more chunks arrive: a wakeup costs more than receiving a chunk."""
 IDLE_POLL_SECONDS = 0.2
-"""Interval of flushing and maintenance while no samples arrive."""
+"""Interval in seconds of flushing and maintenance while no samples arrive."""
 STOP_TIMEOUT_SECONDS = 5.0
-"""How long `stop` waits for a journal that cannot be written."""
+"""Seconds that `stop` waits for a journal that cannot be written."""
 RATE_WINDOW_SECONDS = 5.0
-"""Time over which the rate is averaged,"""
+"""Seconds over which the rate is averaged."""
 RATE_STEP_SECONDS = 1.0
-"""from counts at this interval."""
+"""Seconds between two of the counts from which the rate is computed."""
 MAX_CACHED_KEYS = 100_000
 """Keys in the cache of a `DedupChannel`: without a limit, publishers of ever new keys would fill the memory."""
 
@@ -80,7 +80,7 @@ class Status(msgspec.Struct, frozen=True):
     lost: int
     """Rows received that are not in the journal: dropped ones, and those not written before it stopped."""
     error: str | None
-    """Why the journal cannot be written; None if it can."""
+    """Reason why the journal cannot be written; None if it can."""
     cut: Truncation | None
     """Incomplete data after a crash that was truncated when the journal was opened."""
     dropped: dict[str, int] = {}
@@ -151,7 +151,7 @@ class Recorder:
         self.keys = drop_included(keys) or [KeyExpr("**")]
         self._session = session
         self._writer = writer
-        self._own_zid = str(session.zid())
+        self._local_zid = str(session.zid())
         self._wakeup = threading.Lock()
         self._subscribers: list[Subscriber[Any]] = []
         self._channels: list[DedupChannel] = []
@@ -159,7 +159,7 @@ class Recorder:
         self._is_stopping = threading.Event()
         self._stop_deadline = math.inf
         self._has_started = self._has_ended = False
-        self._outage = Outage(writer.policy.block_timeout)
+        self._outage = Outage(writer.path, writer.policy.block_timeout)
         self._disk = DiskAlarm(writer.path, writer.policy.flush_bytes)
         self._problem: str | None = None
         """Error other than a failed write."""
@@ -224,7 +224,7 @@ class Recorder:
     # --- status
 
     def status(self) -> Status:
-        """Current status."""
+        """Return the current status."""
         end = self._writer.acknowledged
         dropped, failure = dict(self._outage.dropped), self._outage.failure
         return Status(
@@ -285,10 +285,10 @@ class Recorder:
         if self._write(lambda: self._writer.append_chunks(chunks)):
             self._write(self._writer.flush)
         else:
-            self._outage.discard(chunks, self._own_zid)
+            self._outage.count_discarded(chunks, self._local_zid)
 
     def _write(self, operation: Callable[[], object]) -> bool:
-        """Run a write operation, with retries while publishers may be blocked; whether it succeeded."""
+        """Run a write operation, with retries while publishers may be blocked. Returns whether it succeeded."""
         while True:
             now = time.monotonic()
             self._run_periodic_checks(now)
@@ -306,7 +306,7 @@ class Recorder:
                 return True
 
     def _pause(self) -> None:
-        seconds = self._outage.pause(time.monotonic())
+        seconds = self._outage.retry_delay(time.monotonic())
         if self._is_stopping.wait(seconds):
             time.sleep(seconds)
 

@@ -34,11 +34,11 @@ from zenspark.router.face import DeclarationKind
 from zenspark.types.enums import CongestionControl, Priority
 
 BATCH_WINDOW_SECONDS = 0.001
-"""Time window of rows that are published as one batch: a single message costs a hundred times more."""
+"""Time window in seconds of rows that are published as one batch: a single message costs a hundred times more."""
 MATCH_CACHE_SECONDS = 1.0
-"""How long a match result of a key is cached: with many keys and subscribers a lookup costs more than publishing."""
+"""Seconds for which the match result of a key is cached: a lookup among many subscribers costs more than publishing."""
 SUBSCRIBER_POLL_SECONDS = 0.05
-"""Poll interval while waiting for subscribers."""
+"""Poll interval in seconds while waiting for subscribers."""
 TIMESTAMP_COLUMNS = ("timestamp", "timestamp_ntp64", "timestamp_id")
 NOT_PUBLISHED = ("received_at", "via")
 
@@ -101,8 +101,8 @@ def count_recorded(source: str, start: ReplayBound | None = None, end: ReplayBou
 
 
 def _read_journal(journal: Journal, start: ReplayBound | None, end: ReplayBound | None) -> Iterator[pa.RecordBatch]:
-    if journal.rows != SAMPLES:
-        raise NoJournal(str(journal.path), f"expected a journal of samples, found one of {journal.rows}")
+    if journal.row_type != SAMPLES:
+        raise NoJournal(str(journal.path), f"expected a journal of samples, found one of {journal.row_type}")
     return journal.read(*find_offsets(journal, start, end))
 
 
@@ -256,7 +256,7 @@ class ReplayClock:
             start = stop
 
     def _seconds_left(self, since_first: int) -> float:
-        """Seconds until a row is due that was received so many microseconds after the first."""
+        """Return the seconds until a row is due that was received `since_first` microseconds after the first."""
         return max(since_first / 1e6 / (self._speed or 1.0) - (time.monotonic() - self._began), 0.0)
 
 

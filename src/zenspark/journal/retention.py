@@ -16,7 +16,7 @@ logger = logging.getLogger("zenspark.journal")
 
 
 def trim(path: Path, policy: Policy, now: float) -> int:
-    """Remove segments by the retention policy, oldest first, until one is retained; how many rows."""
+    """Remove segments by the retention policy, oldest first, until one is retained. Returns the number of rows."""
     limits = (policy.retain_age, policy.retain_bytes, policy.retain_read_age, policy.retain_read_bytes)
     if all(limit is None for limit in limits):
         return 0
@@ -36,7 +36,7 @@ def trim(path: Path, policy: Policy, now: float) -> int:
 
 
 def trim_committed(path: Path) -> int:
-    """Remove segments that all attached readers have committed, none without readers; how many rows."""
+    """Remove segments that all attached readers have committed, none without readers. Returns the number of rows."""
     committed = ReaderOffsets(path).min_offset()
     removed = 0
     for first, end in pairwise(list_segments(path)):
@@ -93,7 +93,7 @@ def segment_size(path: Path, first: int) -> int:
 
 
 def is_older(path: Path, first: int, age: float, now: float) -> bool:
-    """Whether the newest row of a segment was received more than so many seconds ago."""
+    """Return whether the newest row of a segment was received more than `age` seconds ago."""
     try:
         with SegmentIndex(path, first) as index:
             return index.last_received < (now - age) * 1e6

@@ -41,7 +41,7 @@ class JournalMeter:
         """Bytes of the complete segments."""
 
     def measure(self, backlog: int, refused: int) -> JournalUsage:
-        """Measure the journal; `backlog` and `refused` are what its recorder has not written yet, and could not."""
+        """Measure the journal; `backlog` is in chunks and `refused` in rows, as its recorder counts them."""
         journal = self._journal
         free = _free_bytes(journal.path)
         try:

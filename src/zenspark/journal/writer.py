@@ -47,7 +47,7 @@ logger = logging.getLogger("zenspark.journal")
 
 MANIFEST_DRAFT = f".{MANIFEST}"
 TRIM_INTERVAL_SECONDS = 10.0
-"""Interval of trimming the journal."""
+"""Interval of trimming the journal, in seconds."""
 
 
 class JournalWriter:
@@ -59,15 +59,15 @@ class JournalWriter:
         policy: Policy | None = None,
         *,
         recorder: str | None = None,
-        rows: str = SAMPLES,
+        row_type: str = SAMPLES,
     ) -> None:
         self.path = journal_directory(path)
         self.policy = policy or Policy()
-        _prepare_directory(self.path, rows)
+        _prepare_directory(self.path, row_type)
         self._lock = JournalLock(self.path)
         try:
             with write_errors(self.path):
-                self.manifest = _open_manifest(self.path, recorder, rows)
+                self.manifest = _open_manifest(self.path, recorder, row_type)
                 self._lock.lock_manifest()
                 self._segment = self._last_segment()
         except BaseException:
@@ -145,8 +145,8 @@ class JournalWriter:
 
     def append_chunks(self, chunks: Sequence[RowChunk]) -> int:
         """Append received row chunks, none of them empty: ten times as fast as `append`."""
-        if self.manifest.rows != SAMPLES:
-            raise UsageError(f"{self.path}: this journal is for {self.manifest.rows}, not for samples")
+        if self.manifest.row_type != SAMPLES:
+            raise UsageError(f"{self.path}: this journal is for {self.manifest.row_type}, not for samples")
         return self._buffer(sum(chunk.num_rows for chunk in chunks), sum(chunk.size for chunk in chunks), chunks=chunks)
 
     def _buffer(
@@ -177,7 +177,7 @@ class JournalWriter:
         return self._buffered_rows >= self.policy.flush_rows or self._buffered_bytes >= self.policy.flush_bytes
 
     def _check(self, schema: pa.Schema) -> None:
-        expected = SCHEMAS[self.manifest.rows]
+        expected = SCHEMAS[self.manifest.row_type]
         if schema.equals(expected):
             return
         for field in expected:
@@ -211,8 +211,8 @@ class JournalWriter:
     def _append_block(self, rows: pa.RecordBatch, payload: list[memoryview]) -> None:
         self._rotate_if_due()
         times = (
-            rows.column(TIME_COLUMNS[self.manifest.rows])
-            if TIME_COLUMNS[self.manifest.rows] in rows.schema.names
+            rows.column(TIME_COLUMNS[self.manifest.row_type])
+            if TIME_COLUMNS[self.manifest.row_type] in rows.schema.names
             else None
         )
         block = BlockHeader(
@@ -286,7 +286,7 @@ class JournalWriter:
         return bool(self._segment.count) and committed is not None and committed >= self._segment.end
 
     def _free_space(self) -> bool:
-        """Remove rows that all attached readers have committed, if the policy does not retain them; whether it did."""
+        """Remove rows that all attached readers have committed, if the policy does not retain them. True if it did."""
         if not self._removes_committed:
             return False
         try:
@@ -299,7 +299,7 @@ class JournalWriter:
         return bool(removed)
 
     def trim_committed(self) -> int:
-        """Remove rows that all attached readers have committed, whatever the policy retains; how many.
+        """Remove rows that all attached readers have committed, whatever the policy retains. Returns their number.
 
         The active segment is rotated if all of its rows can be removed.
         """
@@ -329,10 +329,10 @@ class JournalWriter:
         self.close()
 
 
-def _prepare_directory(path: Path, rows: str) -> None:
+def _prepare_directory(path: Path, row_type: str) -> None:
     """Create the directory, or check that it is empty or has a journal."""
-    if rows not in SCHEMAS:
-        raise UsageError(f"rows: expected one of {', '.join(SCHEMAS)}, found {rows!r}")
+    if row_type not in SCHEMAS:
+        raise UsageError(f"row_type: expected one of {', '.join(SCHEMAS)}, found {row_type!r}")
     try:
         path.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
         with os.scandir(path) as entries:
@@ -345,16 +345,16 @@ def _prepare_directory(path: Path, rows: str) -> None:
         raise NoJournal(str(path), "the directory has files in it that are no journal: choose another, or empty it")
 
 
-def _open_manifest(path: Path, recorder: str | None, rows: str) -> Manifest:
+def _open_manifest(path: Path, recorder: str | None, row_type: str) -> Manifest:
     """Read the manifest; writes it if the journal is new."""
     if not (path / MANIFEST).exists():
-        manifest = Manifest.new(recorder or f"{path.resolve().name}-{secrets.token_hex(4)}", rows)
+        manifest = Manifest.new(recorder or f"{path.resolve().name}-{secrets.token_hex(4)}", row_type)
         write_file(path / MANIFEST_DRAFT, manifest.to_json())
         os.replace(path / MANIFEST_DRAFT, path / MANIFEST)
         sync_directory(path)
     manifest = Manifest.read(path)
-    if manifest.rows != rows:
-        raise NoJournal(str(path), f"expected a journal of {rows}, found one of {manifest.rows}")
+    if manifest.row_type != row_type:
+        raise NoJournal(str(path), f"expected a journal of {row_type}, found one of {manifest.row_type}")
     if recorder is not None and manifest.recorder != recorder:
         problem = f"the recorder of this journal is {manifest.recorder!r}, not {recorder!r}"
         raise NoJournal(str(path), f"{problem}: choose another directory, or that name")

@@ -83,10 +83,10 @@ class ParquetFileReader:
         merged = _coalesce_ranges(ranges, self._io.coalesce_gap_bytes)
         if len(merged) > 1 and self._io.parallel_requests > 1:
             with ThreadPoolExecutor(min(self._io.parallel_requests, len(merged))) as pool:
-                found = dict(zip(merged, pool.map(self._read_range, merged), strict=True))
+                data_by_range = dict(zip(merged, pool.map(self._read_range, merged), strict=True))
         else:
-            found = {part: self._read_range(part) for part in merged}
-        return [_slice_range(found, wanted) for wanted in ranges]
+            data_by_range = {part: self._read_range(part) for part in merged}
+        return [_slice_range(data_by_range, byte_range) for byte_range in ranges]
 
     def _read_range(self, byte_range: ByteRange) -> memoryview:
         start, end = byte_range
@@ -145,11 +145,11 @@ def _coalesce_ranges(ranges: Iterable[ByteRange], gap: int) -> list[ByteRange]:
     return merged
 
 
-def _slice_range(parts: dict[ByteRange, memoryview], wanted: ByteRange) -> memoryview:
+def _slice_range(parts: dict[ByteRange, memoryview], byte_range: ByteRange) -> memoryview:
     for (start, end), data in parts.items():
-        if start <= wanted[0] and wanted[1] <= end:
-            return data[wanted[0] - start : wanted[1] - start]
-    raise AssertionError(wanted)
+        if start <= byte_range[0] and byte_range[1] <= end:
+            return data[byte_range[0] - start : byte_range[1] - start]
+    raise AssertionError(byte_range)
 
 
 class RowSelection:
@@ -212,9 +212,9 @@ def read_page_header(data: memoryview) -> tuple[Struct, int]:
         header, length = read_struct(bytes(data[:PAGE_HEADER_BYTES]))
     except ThriftError:  # long texts in its statistics
         header, length = read_struct(bytes(data[:MAX_PAGE_HEADER_BYTES]))
-    is_known = isinstance(header.get(1), int) and isinstance(header.get(2), int) and isinstance(header.get(3), int)
+    is_valid = isinstance(header.get(1), int) and isinstance(header.get(2), int) and isinstance(header.get(3), int)
     counts = header.get({DATA_PAGE: 5, DICTIONARY_PAGE: 7, DATA_PAGE_V2: 8}.get(header.get(1, -1), -1))
-    if not is_known or not isinstance(counts, dict) or not isinstance(counts.get(1), int) or header[3] < 0:
+    if not is_valid or not isinstance(counts, dict) or not isinstance(counts.get(1), int) or header[3] < 0:
         raise ThriftError(f"expected the header of a page, found {header}")
     return header, length
 

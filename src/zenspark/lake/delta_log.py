@@ -1,6 +1,6 @@
 """The Delta transaction log of one table: read incrementally, committed by put-if-absent.
 
-`deltalake` replays the whole log for every commit and every refresh: with 100,000 files each costs half a second of
+`deltalake` replays the whole log for every commit and every update: with 100,000 files each costs half a second of
 processor time. Ingestion commits every second, so a `DeltaLog` keeps the state of the last version it has read and
 reads only later commits. A commit is one JSON file, `_delta_log/<version>.json`, that must not exist yet; a writer that
 finds the version taken reads the other commit and tries the next version, unless the two transactions conflict.
@@ -44,11 +44,11 @@ WRITER_VERSIONS = (2, 3, 4)
 PATH_SAFE = "/=+&@$;,~!()'-_."
 """Path characters that the log has unescaped; all others are percent-encoded, as the protocol requires."""
 MAX_COMMIT_ATTEMPTS = 100
-"""Versions in a row that other writers may take before a commit fails: more means a loop, not traffic."""
+"""Most versions in a row that other writers commit before a commit fails: more means a loop, not traffic."""
 MAX_CACHED_COMMITS = 5_000
 """Commits kept in memory for `files_since`; for older versions all files of the table are filtered."""
 CHECKPOINT_RECHECK_SECONDS = 600.0
-"""After so long without a read, log files may have been cleaned up: the checkpoint is read first."""
+"""Seconds without a read after which log files may have been cleaned up, so that the checkpoint is read first."""
 
 PartitionKey = tuple[str | None, ...]
 Action = dict[str, Any]
@@ -123,8 +123,8 @@ class DeltaLog:
 
     # --- read
 
-    def refresh(self) -> TableState:
-        """Read the commits since the last refresh and return the state after them."""
+    def update(self) -> TableState:
+        """Read the commits since the last update and return the state after them."""
         with self._lock:
             if self._state.version < 0 or time.monotonic() - self._read_at > CHECKPOINT_RECHECK_SECONDS:
                 self._load_checkpoint()
@@ -218,8 +218,8 @@ class DeltaLog:
         content = self.location.read(LAST_CHECKPOINT)
         if content is None:
             return (-1, None) if self.location.exists(commit_path(0)) else (self._find_checkpoint(), None)
-        known = msgspec.json.decode(content)
-        return int(known["version"]), known.get("parts")
+        checkpoint = msgspec.json.decode(content)
+        return int(checkpoint["version"]), checkpoint.get("parts")
 
     def _find_checkpoint(self) -> int:
         """Version of the newest checkpoint in a log without `_last_checkpoint`; -1 if there is none."""
@@ -230,8 +230,8 @@ class DeltaLog:
         try:
             with self.location.open(path) as source:
                 file = pq.ParquetFile(source)
-                wanted = [name for name in CHECKPOINT_COLUMNS if name in file.schema_arrow.names]
-                return file.read(columns=wanted)
+                columns = [name for name in CHECKPOINT_COLUMNS if name in file.schema_arrow.names]
+                return file.read(columns=columns)
         except FileNotFoundError:
             where = f"{self.location.address}/{path}"
             raise LakeError(where, "the log names this checkpoint, but it is not there") from None
@@ -279,7 +279,7 @@ class DeltaLog:
         with self._lock:
             checked = base.version
             for _ in range(MAX_COMMIT_ATTEMPTS):
-                self.refresh()
+                self.update()
                 if self._is_committed_since(checked, identity, checker):
                     return self._state
                 checked = self._state.version
@@ -293,7 +293,7 @@ class DeltaLog:
         commits = self.commits_since(checked, self._state.version)
         if commits is None:
             raise CommitConflict(
-                self.location.address, f"the log behind version {checked} was cleaned up at the same time"
+                self.location.address, f"the log after version {checked} was cleaned up at the same time"
             )
         for commit in commits:
             if commit.id == identity:
@@ -306,19 +306,21 @@ class DeltaLog:
 
 @dataclass(frozen=True)
 class ConflictChecker:
-    """What a transaction relies on: no concurrent commit may set these application versions or remove these files."""
+    """Preconditions of a transaction: no concurrent commit may set these application versions or remove these files."""
 
     app_versions: frozenset[str] = frozenset()
     removed: frozenset[str] = frozenset()
 
     def find_conflict(self, commit: Commit) -> str | None:
         """Describe the conflict with a concurrent commit, or return None."""
-        moved = sorted(self.app_versions & commit.app_versions.keys())
-        if moved:
-            return f"another writer moved {moved[0]!r} at the same time (version {commit.version})"
-        gone = sorted(self.removed.intersection(commit.removed))
-        if gone:
-            return f"another writer removed {gone[0]} at the same time ({commit.operation}, version {commit.version})"
+        conflicting = sorted(self.app_versions & commit.app_versions.keys())
+        if conflicting:
+            return f"another writer set {conflicting[0]!r} at the same time (version {commit.version})"
+        removed = sorted(self.removed.intersection(commit.removed))
+        if removed:
+            return (
+                f"another writer removed {removed[0]} at the same time ({commit.operation}, version {commit.version})"
+            )
         return None
 
 

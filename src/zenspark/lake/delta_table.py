@@ -39,14 +39,14 @@ VERSION_PROPERTY = "zenspark.schema"
 LOG_RETENTION_PROPERTY = "delta.logRetentionDuration"
 FILE_RETENTION_PROPERTY = "delta.deletedFileRetentionDuration"
 DEFAULT_HISTORY = timedelta(hours=1)
-"""How far back other tools can read older versions (time travel); each commit in that time is a file."""
+"""Time for which other tools can read older versions (time travel); each commit in that time is a file."""
 COMMITS_PER_CHECKPOINT = 20
 """Commits between two checkpoints: a process that opens the table reads those since the last one one by one."""
 FILES_PER_CHECKPOINT_COMMIT = 500
-"""With many files checkpoints are rarer, one commit later for so many files, because each lists all of them."""
+"""Files per commit between two checkpoints: of many files they are rarer, because each lists all of them."""
 WILDCARD = "*"
 MAX_LOOKUP_DAYS = 366
-"""Up to so many days are looked up partition by partition; for more, all partitions are filtered."""
+"""Most days that are looked up partition by partition; for more, all partitions are filtered."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class ForeignCommit:
 
 
 class LakeTable:
-    """A table at the version that was current when it was opened or last refreshed."""
+    """A table at the version that was current when it was opened or last updated."""
 
     def __init__(self, location: StoragePath, spec: TableSpec, log: DeltaLog | None = None) -> None:
         """Open the table; if it does not exist it is empty, and the first commit creates it."""
@@ -92,7 +92,7 @@ class LakeTable:
 
     def _read(self) -> TableState:
         try:
-            state = self._log.refresh()
+            state = self._log.update()
         except OSError as error:
             raise LakeError(self.location.address, to_one_line(error)) from error
         self._check(state)
@@ -113,8 +113,8 @@ class LakeTable:
     def _properties(state: TableState) -> Mapping[str, str]:
         return state.metadata.get("configuration") or {}
 
-    def refresh(self) -> LakeTable:
-        """Read commits made since the table was opened or last refreshed."""
+    def update(self) -> LakeTable:
+        """Read commits made since the table was opened or last updated."""
         self._state = self._read()
         return self
 
@@ -193,10 +193,10 @@ class LakeTable:
         if prefix is None or days > MAX_LOOKUP_DAYS:
             return [key for key in self._state.partitions if _may_contain_rows(key, first, last, prefix, wild)]
         assert first is not None, "days were counted from it"
-        known = [((first + timedelta(days=number)).isoformat(), prefix) for number in range(days + 1)]
+        exact = [((first + timedelta(days=number)).isoformat(), prefix) for number in range(days + 1)]
         wildcards = self._state.wildcard_partitions if wild else ()
         others = [key for key in wildcards if _may_contain_rows(key, first, last, prefix, wild)]
-        return dict.fromkeys([*known, *others, *((day, None) for day, _ in known)])
+        return dict.fromkeys([*exact, *others, *((day, None) for day, _ in exact)])
 
     def foreign_changes(self, version: int) -> list[ForeignCommit] | None:
         """Commits of other tools after a version that removed rows; None if the log does not reach back that far."""
@@ -292,10 +292,10 @@ class LakeTable:
             )
         except OSError as error:  # deltalake raises it for failures of the object store, too
             raise LakeError(self.location.address, to_one_line(error)) from error
-        self.refresh()
+        self.update()
 
     def set_history(self, history: timedelta) -> None:
-        """Set how long the log and removed files are kept: how far back other tools can read older versions."""
+        """Set the time for which the log and removed files are kept, so that other tools can read older versions."""
         interval = _format_interval(history)
         if not self.exists or self._properties(self._state).get(LOG_RETENTION_PROPERTY) == interval:
             return
@@ -305,12 +305,12 @@ class LakeTable:
             )
         except (OSError, DeltaError) as error:
             raise LakeError(self.location.address, to_one_line(error)) from error
-        self.refresh()
+        self.update()
 
     # --- checkpoints
 
     def checkpoint(self, *, force: bool = False) -> bool:
-        """Write a checkpoint if enough commits were made since the last one, and clean up the log; whether it did."""
+        """Write a checkpoint if enough commits were made since the last one, and clean up the log. True if it did."""
         due = max(COMMITS_PER_CHECKPOINT, self.file_count // FILES_PER_CHECKPOINT_COMMIT)
         if not self.exists or (self.version - self._log.checkpoint_version < due and not force):
             return False

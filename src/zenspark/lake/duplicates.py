@@ -40,7 +40,7 @@ IDENTITY_COLUMNS = (
     "offset",
 )
 MAX_CLOCK_SKEW = timedelta(minutes=1)
-"""How far apart the clocks of two recorders may be: bounds the search for a sample with a source and no timestamp."""
+"""Largest difference between the clocks of two recorders: bounds the search for samples without a timestamp."""
 
 Offsets = npt.NDArray[np.int64]
 DuplicateOffsets = dict[str, Offsets]
@@ -101,14 +101,14 @@ def _is_among(samples: SampleIdentities, others: Iterable[SampleIdentities]) -> 
     mask = pa.array(np.zeros(len(samples.recorder), bool))
     for other in others:
         for identities, candidates in ((samples.by_stamp, other.by_stamp), (samples.by_source, other.by_source)):
-            known = pc.drop_null(candidates)
-            if len(known):
-                mask = pc.or_(mask, pc.and_(pc.is_valid(identities), pc.is_in(identities, known)))
+            values = pc.drop_null(candidates)
+            if len(values):
+                mask = pc.or_(mask, pc.and_(pc.is_valid(identities), pc.is_in(identities, values)))
     return mask
 
 
-def _filter_identities(known: SampleIdentities, mask: pa.Array) -> SampleIdentities:
-    return SampleIdentities(*(column.filter(mask) for column in known))
+def _filter_identities(identities: SampleIdentities, mask: pa.Array) -> SampleIdentities:
+    return SampleIdentities(*(column.filter(mask) for column in identities))
 
 
 def _concat_identities(parts: Sequence[SampleIdentities]) -> SampleIdentities | None:
@@ -164,8 +164,8 @@ def _read_overlapping(samples: LakeTable, rows: pa.Table) -> Iterator[pa.Table]:
         return
     recorders = set(pc.unique(rows["recorder"]).to_pylist())
     for file in samples.prune_files(day_from=times.first_day):
-        may_be = _overlaps(file, "timestamp", times.stamped) or _overlaps(file, "received_at", times.received)
-        if may_be and not _is_of_single_recorder(file, recorders):
+        may_overlap = _overlaps(file, "timestamp", times.stamped) or _overlaps(file, "received_at", times.received)
+        if may_overlap and not _is_of_single_recorder(file, recorders):
             yield from map(
                 pa.Table.from_batches,
                 ([batch] for batch in read_batches(samples.location, file, SAMPLES, IDENTITY_COLUMNS)),

@@ -36,7 +36,7 @@ KNOWN_FAILURES = (
         "{0} is no master URL of Spark, such as local[*] or spark://host:7077",
     ),
     (r"ExecutorLostFailure \(executor \S+ exited (.*?)\)", "executors of Spark are lost: {0}"),
-    (r"Java gateway process exited|JAVA_GATEWAY_EXITED", "Spark's Java process did not start; its log says why"),
+    (r"Java gateway process exited|JAVA_GATEWAY_EXITED", "Spark's Java process did not start: see its log"),
     (r"SparkContext was shut down|stopped SparkContext", JAVA_ENDED),
     (r"(?m)^MemoryError$", "a Python worker of Spark has no memory left"),
 )
@@ -155,10 +155,10 @@ def _shorten(text: str) -> str:
     return line if len(line) <= MAX_CAUSE_CHARACTERS else line[: MAX_CAUSE_CHARACTERS - 1] + "…"
 
 
-def _explain_object_store_error(found: re.Match[str]) -> str:
-    endpoint = found["endpoint"] or "the object store"
-    if _UNREACHABLE.search(found["code"]):
+def _explain_object_store_error(match: re.Match[str]) -> str:
+    endpoint = match["endpoint"] or "the object store"
+    if _UNREACHABLE.search(match["code"]):
         return f"{endpoint} cannot be reached"
-    if _REFUSED.search(found["code"]):
+    if _REFUSED.search(match["code"]):
         return f"{endpoint} refuses the credentials"
-    return found[0]
+    return match[0]

@@ -29,7 +29,7 @@ from zenspark.lake.specs import TableSpec
 from zenspark.lake.storage_path import StoragePath
 
 SORTED_FILE_MEMORY_BYTES = 32 << 20
-"""Bytes in memory of the rows of one file: what has to be rewritten when one row changes."""
+"""Bytes in memory of the rows of one file: all of them are rewritten when one row changes."""
 MIN_ROWS_TO_REDUCE = 1 << 20
 """Minimum number of rows to read before they are reduced."""
 
@@ -99,16 +99,16 @@ class SortedTable(NamedTuple):
         """
         schema = with_text_type(self.spec.columns, DICTIONARY_TYPE)
         waiting: list[pa.RecordBatch] = []
-        rows, most = 0, MIN_ROWS_TO_REDUCE
+        rows, reduce_at = 0, MIN_ROWS_TO_REDUCE
         for batch in (
             batch for file in self.overlapping_files(files, key_range) for batch in self._batches(file, key_range)
         ):
             waiting.append(batch)
             rows += batch.num_rows
-            if rows >= most:
+            if rows >= reduce_at:
                 left = reduce(concat_batches(waiting)).combine_chunks()
                 waiting = [conform_to_schema(part, schema) for part in left.to_batches()]
-                rows, most = left.num_rows, max(MIN_ROWS_TO_REDUCE, 2 * left.num_rows)
+                rows, reduce_at = left.num_rows, max(MIN_ROWS_TO_REDUCE, 2 * left.num_rows)
         return reduce(concat_batches(waiting) if waiting else pa.table(schema.empty_table()))
 
     def _batches(self, file: DataFile, key_range: KeyRange) -> Iterator[pa.RecordBatch]:
@@ -128,25 +128,25 @@ def find_split_points(groups: Sequence[tuple[SortKey, int]]) -> list[SortKey]:
     """Choose split points, one per `SORTED_FILE_MEMORY_BYTES`; row groups are first values and byte sizes, in order."""
     points: list[SortKey] = []
     size = 0
-    for value, more in groups:
+    for value, group_size in groups:
         is_greater = value > (points[-1] if points else groups[0][0])
-        if is_greater and size + more > SORTED_FILE_MEMORY_BYTES:
+        if is_greater and size + group_size > SORTED_FILE_MEMORY_BYTES:
             points.append(value)
             size = 0
-        size += more
+        size += group_size
     return points
 
 
 def select_range(rows: pa.RecordBatch, column: str, key_range: KeyRange) -> pa.RecordBatch:
     """Select the rows of a range."""
     values = rows[column]
-    words = values.dictionary if pa.types.is_dictionary(values.type) else values
-    within = pa.repeat(True, len(words))
+    distinct = values.dictionary if pa.types.is_dictionary(values.type) else values
+    within = pa.repeat(True, len(distinct))
     if key_range.start is not None:
-        within = pc.and_(within, pc.greater_equal(words, pa.scalar(key_range.start, words.type)))
+        within = pc.and_(within, pc.greater_equal(distinct, pa.scalar(key_range.start, distinct.type)))
     if key_range.end is not None:
-        within = pc.and_(within, pc.less(words, pa.scalar(key_range.end, words.type)))
-    mask = within.take(values.indices) if words is not values else within
+        within = pc.and_(within, pc.less(distinct, pa.scalar(key_range.end, distinct.type)))
+    mask = within.take(values.indices) if distinct is not values else within
     return rows if pc.all(mask).as_py() else rows.filter(mask)
 
 

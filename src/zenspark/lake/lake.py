@@ -123,7 +123,7 @@ class Lake:
             raise LakeError(self.location.address, "there is no lake here: no table `samples`")
 
     def create(self, history: timedelta = DEFAULT_HISTORY) -> None:
-        """Create missing tables; `history` is how far back other tools can read older versions of them."""
+        """Create missing tables; `history` is the time for which other tools can read older versions of them."""
         for name in TABLE_SPECS:
             table = self.table(name)
             if not table.exists:
@@ -132,7 +132,7 @@ class Lake:
     # --- reading
 
     def dataset(self, name: str) -> ds.Dataset:
-        """Read a table as an Arrow dataset; a derived table as of its last refresh."""
+        """Read a table as an Arrow dataset; a derived table as of its last publication."""
         return self.snapshot(name).dataset
 
     def snapshot(self, name: str) -> Snapshot:
@@ -164,16 +164,19 @@ class Lake:
     # --- maintenance
 
     def vacuum(self, retention: timedelta | None = None, *, full: bool = False) -> int:
-        """Delete files that were removed from their table longer ago than `retention` (None: its history); how many."""
+        """Delete files that were removed from their table longer ago than `retention`. Returns their number.
+
+        None is the history of each table.
+        """
         return sum(vacuum(table, retention, full=full) for table in self._all_tables())
 
     def set_history(self, history: timedelta) -> None:
-        """Set how far back other tools can read older versions of the tables."""
+        """Set the time for which other tools can read older versions of the tables."""
         for table in self._all_tables():
             table.set_history(history)
 
     def checkpoint(self, *, force: bool = False) -> int:
-        """Write checkpoints of the table logs where they are due; how many."""
+        """Write checkpoints of the table logs where they are due. Returns their number."""
         return sum(table.checkpoint(force=force) for table in self._all_tables())
 
     def quarantine(self) -> list[QuarantinedBlock]:

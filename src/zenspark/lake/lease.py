@@ -1,4 +1,4 @@
-"""Leases: which process ingests a recorder, and which one maintains the tables of a lake.
+"""Leases: the right of one process to ingest a recorder, or to maintain the tables of a lake.
 
 A lease is a small file in the lake that its holder renews every few seconds. It keeps two processes from doing the same
 work; exactly-once ingestion does not depend on it, but on the writer epochs in the table
@@ -30,8 +30,9 @@ from zenspark.errors import ZError
 from zenspark.lake.storage_path import StoragePath
 
 RENEW_SECONDS = 10.0
+"""Seconds between two renewals of a lease."""
 STALE_SECONDS = 30.0
-"""A lease that was not renewed for so long has expired."""
+"""Seconds without renewal after which a lease has expired."""
 LEASE_DIRECTORY = "_maintenance"
 RECORDER_LEASE_PREFIX = "landing-"
 """Prefix of the lease of a recorder. 'landing' is the former word for ingestion, kept for old lakes: older and newer
@@ -82,9 +83,9 @@ class LeaseHolder(msgspec.Struct, frozen=True):
 def machine_id() -> str:
     """Id of this boot of this machine and of the PID namespace."""
     boot = Path("/proc/sys/kernel/random/boot_id")
-    names = Path("/proc/self/ns/pid")
-    known = boot.read_text().strip() if boot.exists() else f"{platform.node()}-{psutil.boot_time():.0f}"
-    return f"{known}/{names.stat().st_ino}" if names.exists() else known
+    pid_namespace = Path("/proc/self/ns/pid")
+    boot_id = boot.read_text().strip() if boot.exists() else f"{platform.node()}-{psutil.boot_time():.0f}"
+    return f"{boot_id}/{pid_namespace.stat().st_ino}" if pid_namespace.exists() else boot_id
 
 
 class Lease:
@@ -101,13 +102,13 @@ class Lease:
         """Acquire the lease if it is free or expired; otherwise return its holder."""
         content = self._location.read(self.path)
         other = _decode_holder(content)
-        if other is not None and not self._is_lost(other, content, now):
+        if other is not None and not self._can_take_over(other, content, now):
             return other
         self._seen = None
         self._write()
         return None
 
-    def _is_lost(self, other: LeaseHolder, content: bytes | None, now: float) -> bool:
+    def _can_take_over(self, other: LeaseHolder, content: bytes | None, now: float) -> bool:
         """Whether the lease of another holder has expired, or belongs to the same pipeline."""
         if other.instance == self._holder.instance or other.is_gone():
             return True
@@ -164,7 +165,7 @@ class LeaseKeeper:
         self._thread.start()
 
     def stop(self, *, release: bool) -> None:
-        """Stop renewing; with `release` the leases are given back, otherwise they are kept for the next attempt."""
+        """Stop renewing; with `release` the leases are released, otherwise they are kept for the next attempt."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -187,7 +188,7 @@ class LeaseKeeper:
         self._maintain()
 
     def maintain_now(self) -> bool:
-        """Acquire the maintenance lease if it is free; whether this process holds it."""
+        """Acquire the maintenance lease if it is free. Returns whether this process holds it."""
         with contextlib.suppress(OSError, ZError):
             self._maintain()
         return self.maintains

@@ -5,7 +5,7 @@ Refreshes append small files to the part `new` (for `latest`, rows whose keys ha
 level is more than `LEVEL_GROWTH_FACTOR` times as large as all smaller ones. A row is rewritten only as often as the
 logarithm of the number of rows, and unchanged rows are not rewritten because others change.
 
-Only published rows are merged: the files in `new` and `wild` tell which rows the next write of the public
+Only published rows are merged: the files in `new` and `wild` show which rows the next write of the public
 table has to change.
 """
 
@@ -61,13 +61,13 @@ def has_wildcard_keys(file: DataFile) -> bool:
 
 def plan_merge(files: Collection[DataFile], unpublished: Iterable[DataFile]) -> MergePlan | None:
     """Choose the files to merge; None if no merge is due."""
-    waiting = {file.path for file in unpublished}
+    unpublished_paths = {file.path for file in unpublished}
     new = [file for file in files if is_new(file)]
-    published = [file for file in new if file.path not in waiting]
+    published = [file for file in new if file.path not in unpublished_paths]
     if len(published) >= MIN_FILES_TO_MERGE:
         return _plan_level(published, [file for file in files if not is_new(file) and part_of(file) != STATE_PART])
     if len(new) >= MAX_NEW_FILES:
-        return MergePlan([file for file in new if file.path in waiting], NEW_PART, is_full=False)
+        return MergePlan([file for file in new if file.path in unpublished_paths], NEW_PART, is_full=False)
     return None
 
 

@@ -1,4 +1,4 @@
-"""MaintenanceConfig: how often the tables of a lake are refreshed and compacted, and how long samples are kept."""
+"""MaintenanceConfig: intervals of refresh and compaction of a lake, and retention of its samples."""
 
 from __future__ import annotations
 
@@ -29,4 +29,4 @@ class MaintenanceConfig(msgspec.Struct, frozen=True, kw_only=True):
     retain: dict[str, Seconds | None] = msgspec.field(default_factory=dict)
     """Ages by prefix or key expression, instead of `retain_age`; None keeps these samples for ever."""
     history: Seconds = HOUR_SECONDS
-    """How far back older table versions can be read: the log and removed files are kept for so long."""
+    """Seconds for which older table versions can be read: the log and removed files are kept as long."""

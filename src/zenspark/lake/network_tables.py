@@ -25,7 +25,7 @@ SMALL_FILE_BYTES = 16 << 20
 
 
 def import_events(table: LakeTable, samples: Journal, reader: str) -> int:
-    """Import the rows that a recorder has written since the last import; how many."""
+    """Import the rows that a recorder has written since the last import. Returns their number."""
     journal = Journal(samples.path / table.spec.name)
     try:
         start = max(table.app_version(offset_app_id(journal.recorder)) or 0, journal.earliest())
@@ -40,6 +40,6 @@ def import_events(table: LakeTable, samples: Journal, reader: str) -> int:
     journal.commit(reader, end)
     small = sorted((file for file in table.files if file.size < SMALL_FILE_BYTES), key=lambda file: file.version)
     if len(small) > MAX_SMALL_FILES:
-        together = concat_batches([batch for file in small for batch in read_batches(table.location, file, table.spec)])
-        table.commit(Transaction(add=table.write(together, "compact"), remove=small, is_optimize=True))
+        merged = concat_batches([batch for file in small for batch in read_batches(table.location, file, table.spec)])
+        table.commit(Transaction(add=table.write(merged, "compact"), remove=small, is_optimize=True))
     return end - start

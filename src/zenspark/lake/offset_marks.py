@@ -1,7 +1,7 @@
 """Ingested offsets of a table: the application id `offset:<recorder>` for each recorder.
 
 A file may have rows of several recorders, after a compaction by another tool, or rows without a recorder, which another
-tool inserted. So the statistics of a file only tell whether it *may* have rows from an offset on; the rows themselves
+tool inserted. So the statistics of a file only show whether it *may* have rows from an offset on; the rows themselves
 are filtered one by one.
 """
 
@@ -16,6 +16,7 @@ from zenspark.lake.delta_table import LakeTable
 from zenspark.lake.parquet_files import DataFile
 
 OFFSET_APP_ID_PREFIX = "offset:"
+"""Application id of a recorder's end offset, without the name of the recorder."""
 
 
 def list_recorders(table: LakeTable) -> list[str]:

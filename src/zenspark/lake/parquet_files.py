@@ -38,9 +38,9 @@ UNSAFE_PATH_CHARACTERS = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
 BUFFER_ROWS, BUFFER_BYTES = 1 << 19, 64 << 20
 """Rows, or bytes, that are buffered before they are written."""
 READ_BATCH_ROWS = 1 << 16
-"""Maximum rows of a batch that is read from a file,"""
+"""Maximum rows of a batch that is read from a file."""
 READ_BATCH_BYTES = 16 << 20
-"""and approximate maximum of bytes, where rows are large."""
+"""Approximate maximum of bytes of a batch that is read from a file, where rows are large."""
 MAX_ROW_GROUP_ROWS = 1 << 17
 """Maximum rows of a row group: a reader that needs one of them may have to decode all."""
 MAX_ROW_GROUP_PAYLOAD_BYTES = 64 << 20
@@ -204,7 +204,7 @@ def _decode_stats(stats: str | None, types: Mapping[str, pa.DataType]) -> _FileS
         return _FileStats(0, {}, {}, {})  # invalid statistics prune nothing
 
 
-def _from_json_value(value: Any, kind: pa.DataType) -> object:  # noqa: ANN401 - whatever JSON has
+def _from_json_value(value: Any, kind: pa.DataType) -> object:  # noqa: ANN401 - any JSON value
     if pa.types.is_timestamp(kind):
         time = datetime.fromisoformat(value)
         return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
@@ -227,11 +227,11 @@ def read_min_max(footer: pq.FileMetaData, names: Iterable[str]) -> tuple[dict[st
     max_values: dict[str, object] = {}
     for name in names:
         groups = [footer.row_group(group).column(columns[name]) for group in range(footer.num_row_groups)]
-        known = [group.statistics for group in groups if group.statistics and group.statistics.has_min_max]
+        bounds = [group.statistics for group in groups if group.statistics and group.statistics.has_min_max]
         empty = [g for g in groups if g.statistics and g.statistics.null_count == g.num_values]
-        if known and len(known) + len(empty) == len(groups):
-            min_values[name] = _truncate_text(min(statistics.min for statistics in known), "")
-            max_values[name] = _truncate_text(max(statistics.max for statistics in known), chr(0x10FFFF))
+        if bounds and len(bounds) + len(empty) == len(groups):
+            min_values[name] = _truncate_text(min(statistics.min for statistics in bounds), "")
+            max_values[name] = _truncate_text(max(statistics.max for statistics in bounds), chr(0x10FFFF))
     return min_values, max_values
 
 
@@ -401,13 +401,13 @@ def _compact_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _compact_array(array: pa.DictionaryArray) -> pa.DictionaryArray:
-    words = len(array.dictionary)
-    if words <= 1 and array.null_count < len(array):
+    size = len(array.dictionary)
+    if size <= 1 and array.null_count < len(array):
         return array
     codes = pc.fill_null(array.indices, 0).to_numpy() if array.null_count else array.indices.to_numpy()
     valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
     used = np.unique(codes if valid is None else codes[valid])
-    if len(used) == words:
+    if len(used) == size:
         return array
     place = np.searchsorted(used, codes)
     indices = pa.array(
@@ -422,7 +422,7 @@ def _is_delta_encoded(data_type: pa.DataType) -> bool:
 
 def escape_path_value(value: str) -> str:
     """Escape a partition value for a directory name, as Spark does."""
-    return UNSAFE_PATH_CHARACTERS.sub(lambda found: f"%{ord(found[0]):02X}", value)
+    return UNSAFE_PATH_CHARACTERS.sub(lambda match: f"%{ord(match[0]):02X}", value)
 
 
 # --- read -------------------------------------------------------------------------------------------------------------

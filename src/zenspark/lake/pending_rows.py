@@ -19,7 +19,7 @@ SAMPLES_VERSION = "samples-version"
 ERASED_VERSION = "erased-version"
 """Application id of a state table: the version of `samples` up to which deletes by other tools have been applied."""
 REBUILT = "rebuilt"
-"""Application id: how often the state was rebuilt. A public table of an earlier rebuild is replaced as a whole."""
+"""Application id: number of rebuilds of the state. A public table of an earlier rebuild is replaced as a whole."""
 STATE_VERSION = "state-version"
 """Application id of a public table: the version of the state it was made from."""
 OffsetRange = tuple[int, int]

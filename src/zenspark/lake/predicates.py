@@ -105,8 +105,8 @@ class TimePredicate(msgspec.Struct, frozen=True):
     def mask(self, times: pa.Array) -> BoolMask:
         """Mask of the times that are in the range."""
         numbers = times.cast(pa.int64())
-        known = (pc.fill_null(numbers, 0) if times.null_count else numbers).to_numpy()
-        is_inside: BoolMask = (known >= self.start) & (known <= self.end)
+        values = (pc.fill_null(numbers, 0) if times.null_count else numbers).to_numpy()
+        is_inside: BoolMask = (values >= self.start) & (values <= self.end)
         if times.null_count:
             is_inside &= pc.is_valid(times).to_numpy(zero_copy_only=False)
         return is_inside
@@ -147,5 +147,5 @@ def _stats_without_bounds(file: DataFile, column: str) -> ColumnStats:
 def _to_microseconds(value: object) -> int | None:
     if not isinstance(value, datetime):
         return None
-    known = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-    return (known - EPOCH) // MICROSECOND
+    aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    return (aware - EPOCH) // MICROSECOND

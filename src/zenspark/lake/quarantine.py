@@ -222,7 +222,7 @@ def list_quarantined(lake: StoragePath, samples: LakeTable) -> list[QuarantinedB
 
 
 def retry(lake: StoragePath, samples: LakeTable, items: Sequence[QuarantinedBlock]) -> int:
-    """Ingest quarantined blocks that can be decoded now, one transaction per block; how many rows.
+    """Ingest quarantined blocks that can be decoded now, one transaction per block. Returns the number of rows.
 
     The rows are read from the quarantined bytes, or from the journal, which may have been restored from a backup.
     """

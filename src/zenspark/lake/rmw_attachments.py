@@ -1,4 +1,4 @@
-"""Sequence numbers in attachments: ROS 2 publishers on rmw_zenoh number what they publish there, not in SourceInfo.
+"""Sequence numbers in attachments: ROS 2 publishers on rmw_zenoh number their samples there, not in SourceInfo.
 
 rmw_zenoh_cpp serializes three fields with the serializer of zenoh-ext, integers little-endian, a byte array with its
 length before it:
@@ -96,8 +96,8 @@ def find_sequence_numbers(attachments: pa.BinaryArray) -> NumberedAttachments:
         gids.append(layout.gids(fields[valid]))
     place = np.concatenate(places)
     order = np.argsort(place)
-    known, publisher = np.unique(np.concatenate(gids)[order], return_inverse=True)
-    names = [gid.tobytes().hex() for gid in known]
+    unique_gids, publisher = np.unique(np.concatenate(gids)[order], return_inverse=True)
+    names = [gid.tobytes().hex() for gid in unique_gids]
     return NumberedAttachments(place[order], np.concatenate(numbers)[order], publisher.astype(np.int64), names)
 
 

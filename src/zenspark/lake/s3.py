@@ -54,11 +54,11 @@ Options = Mapping[str, str]
 
 def resolve_options(options: Options, environ: Mapping[str, str]) -> dict[str, str]:
     """Merge options and environment variables under canonical names, as deltalake accepts them."""
-    given = _canonicalize_names(options)
+    explicit = _canonicalize_names(options)
     resolved = _canonicalize_names({name: environ[name] for name in ENVIRONMENT_VARIABLES if environ.get(name)})
-    if any(name in given for name in CREDENTIALS):  # credentials of two users are never mixed
+    if any(name in explicit for name in CREDENTIALS):  # credentials of two users are never mixed
         resolved = {name: value for name, value in resolved.items() if name not in CREDENTIALS}
-    resolved |= given
+    resolved |= explicit
     endpoint = resolved.get("AWS_ENDPOINT_URL")
     if endpoint is not None:
         resolved.setdefault("AWS_REGION", DEFAULT_REGION)
@@ -82,8 +82,8 @@ def filesystem(options: Options, attempts: int = MAX_ATTEMPTS) -> fs.S3FileSyste
 
 
 @cache  # shared: each filesystem has its own threads and connections
-def _filesystem(settled_options: frozenset[tuple[str, str]], attempts: int) -> fs.S3FileSystem:
-    options = dict(settled_options)
+def _filesystem(resolved_options: frozenset[tuple[str, str]], attempts: int) -> fs.S3FileSystem:
+    options = dict(resolved_options)
     return fs.S3FileSystem(
         access_key=options.get("AWS_ACCESS_KEY_ID"),
         secret_key=options.get("AWS_SECRET_ACCESS_KEY"),
@@ -122,4 +122,4 @@ def explain_error(text: str, bucket: str, endpoint: str) -> str:
         return f"{endpoint} refuses the credentials ({code})"
     if code == "NETWORK_CONNECTION":
         return f"{endpoint} cannot be reached ({text.split('Details: ')[-1].strip()})"
-    return f"{endpoint} does not let us work there ({' '.join(text.split())})"
+    return f"{endpoint} refuses the request ({' '.join(text.split())})"

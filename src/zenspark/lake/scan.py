@@ -91,11 +91,11 @@ class NewestTimes:
     def add(self, names: Iterable[str], times: Iterable[int]) -> None:
         """Add rows by key and time in microseconds."""
         for name, time in zip(names, times, strict=True):
-            known = self._times.setdefault("" if self._is_single_key else name, [])
-            if len(known) < self.limit:
-                heapq.heappush(known, time)
+            newest_times = self._times.setdefault("" if self._is_single_key else name, [])
+            if len(newest_times) < self.limit:
+                heapq.heappush(newest_times, time)
             else:
-                heapq.heappushpop(known, time)
+                heapq.heappushpop(newest_times, time)
 
     def excludes(self, newest: int, names: Iterable[str] | None = None) -> bool:
         """Whether rows of these keys, or of any key if None, can be skipped if none is newer than `newest`."""
@@ -105,8 +105,8 @@ class NewestTimes:
 
     def _oldest(self, name: str) -> int:
         """The time that rows of a key must have at least to be among the newest."""
-        known = self._times.get("" if self._is_single_key else name, [])
-        return known[0] if len(known) == self.limit else MIN_TIME_US
+        newest_times = self._times.get("" if self._is_single_key else name, [])
+        return newest_times[0] if len(newest_times) == self.limit else MIN_TIME_US
 
     def select(self, names: pa.Array, codes: Numbers, times: Numbers) -> BoolMask:
         """Mask of rows, given by key code and time, that may be among the newest; includes all ties."""
@@ -116,9 +116,9 @@ class NewestTimes:
         ends = np.append(np.flatnonzero(np.diff(codes[order])) + 1, len(order))
         counts = np.diff(ends, prepend=0)
         oldest = times[order][ends - np.minimum(counts, self.limit)]
-        known = [self._oldest(names[code].as_py()) for code in codes[order][ends - 1].tolist()]
+        limits = [self._oldest(names[code].as_py()) for code in codes[order][ends - 1].tolist()]
         mask = np.empty(len(order), bool)
-        mask[order] = times[order] >= np.repeat(np.maximum(oldest, known), counts)
+        mask[order] = times[order] >= np.repeat(np.maximum(oldest, limits), counts)
         return mask
 
 
@@ -148,7 +148,7 @@ class Scanner:
         may be returned: the caller selects among them.
         """
         chosen = [(_max_file_time(file), file) for file in files if _may_match(file, request)]
-        for bound, file in sorted(chosen, key=lambda bounded: bounded[0], reverse=True):
+        for bound, file in sorted(chosen, key=lambda item: item[0], reverse=True):
             if not newest.excludes(bound):
                 yield from self._read_file(file, request, newest)
 
@@ -244,15 +244,15 @@ class _MetadataCache:
             if entry is not None:
                 self._entries.move_to_end(key)
                 return entry[0]  # type: ignore[return-value] # each key has values of one type
-        made = make()
-        size = size_of(made) + CACHE_ENTRY_MEMORY_BYTES
+        value = make()
+        size = size_of(value) + CACHE_ENTRY_MEMORY_BYTES
         with self._lock:
             if key not in self._entries and size <= self._max_bytes:
-                self._entries[key] = made, size
+                self._entries[key] = value, size
                 self._size += size
             while self._size > self._max_bytes:
                 self._size -= self._entries.popitem(last=False)[1][1]
-        return made
+        return value
 
 
 class _RowGroupReader:
@@ -281,8 +281,8 @@ class _RowGroupReader:
             keep = _select_newest(columns["key"], times, keep, newest)
         if not keep.any():
             return
-        decided = {name: array.filter(pa.array(keep)) for name, array in columns.items()}
-        yield from self._read_other_columns(candidates[keep], decided, request.columns)
+        read_columns = {name: array.filter(pa.array(keep)) for name, array in columns.items()}
+        yield from self._read_other_columns(candidates[keep], read_columns, request.columns)
 
     # -- selection
 
@@ -303,14 +303,14 @@ class _RowGroupReader:
         is_received = self._rows_where(RECEIVED_AT, request.times.may_overlap)
         return np.flatnonzero(is_key & (is_time | (has_no_time & is_received)))
 
-    def _rows_where(self, column: str, may_be: Callable[[ColumnStats], bool]) -> BoolMask:
+    def _rows_where(self, column: str, may_match: Callable[[ColumnStats], bool]) -> BoolMask:
         """Mask of rows whose page may match, by its statistics, or those of the row group without a page index."""
         chunk = self._group.chunks.get(column)
         pages = self._pages.get(column)
         if pages is None or pages.stats is None:
-            return np.full(self._group.rows, may_be(MISSING_COLUMN_STATS if chunk is None else chunk.stats))
+            return np.full(self._group.rows, may_match(MISSING_COLUMN_STATS if chunk is None else chunk.stats))
         lengths = np.diff(pages.starts, append=self._group.rows)
-        return np.repeat(np.array([may_be(stats) for stats in pages.stats], bool), lengths)
+        return np.repeat(np.array([may_match(stats) for stats in pages.stats], bool), lengths)
 
     def _is_in_dictionary(self, chunk: ColumnChunk, keys: KeyPredicate, newest: NewestTimes | None) -> bool:
         """Whether the key dictionary of the row group has a match; True if not all pages use it."""
@@ -319,7 +319,7 @@ class _RowGroupReader:
         names = self._cache.get(
             (self._path, self._group.number),
             lambda: self._source.dictionary(chunk, self._pages["key"]).cast(pa.string()),
-            lambda made: int(made.nbytes),
+            lambda value: int(value.nbytes),
         )
         matching = keys.matching(names)
         if newest is None or not matching.any():
@@ -337,16 +337,16 @@ class _RowGroupReader:
         return {name: _to_table_type(name, columns.get(name), chunks.get(name), len(rows)) for name in names}
 
     def _read_other_columns(
-        self, rows: Numbers, decided: Mapping[str, pa.Array], columns: Sequence[str]
+        self, rows: Numbers, read_columns: Mapping[str, pa.Array], columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
         """Yield rows with all columns, in batches that fit in memory."""
-        rest = [name for name in columns if name not in decided]
+        rest = [name for name in columns if name not in read_columns]
         start = 0
         for part in self._parts(rows):
             others = self._columns(rest, part)
-            known = {name: array[start : start + len(part)] for name, array in decided.items()}
+            read = {name: array[start : start + len(part)] for name, array in read_columns.items()}
             start += len(part)
-            arrays = [(known if name in known else others)[name] for name in columns]
+            arrays = [(read if name in read else others)[name] for name in columns]
             fields = [JOURNAL_SCHEMA.field(name) for name in columns]
             plain = [array.cast(field.type) for array, field in zip(arrays, fields, strict=True)]
             yield pa.RecordBatch.from_arrays(plain, names=list(columns))

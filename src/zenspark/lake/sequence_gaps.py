@@ -28,7 +28,7 @@ MAX_OPEN_RANGES = 256
 
 @dataclass(frozen=True)
 class MissingRange:
-    """Missing numbers from `first` to `last`, inclusive, and when the gap was noticed."""
+    """Missing numbers from `first` to `last`, inclusive, and the time at which the gap was noticed."""
 
     first: int
     last: int
@@ -69,24 +69,29 @@ class GapUpdate:
     """Ranges that are finally missing."""
 
 
-def update_gaps(known: SourceState | None, numbers: Numbers, received_at_us: Numbers, wraps: bool = True) -> GapUpdate:
+def update_gaps(
+    previous: SourceState | None, numbers: Numbers, received_at_us: Numbers, wraps: bool = True
+) -> GapUpdate:
     """Add numbers of one source in order of arrival, each with its reception time."""
-    counted = unwrap(known.highest if known else int(numbers[0]), numbers) if wraps else numbers
+    counted = unwrap(previous.highest if previous else int(numbers[0]), numbers) if wraps else numbers
     order = np.argsort(counted, kind="stable")
-    counted, came = counted[order], received_at_us[order]
+    counted, times = counted[order], received_at_us[order]
     is_first = np.concatenate([[True], counted[1:] != counted[:-1]])
-    again, came_again = counted[~is_first], came[~is_first]
-    fresh, came_first = counted[is_first], came[is_first]
+    repeats, repeat_times = counted[~is_first], times[~is_first]
+    fresh, first_times = counted[is_first], times[is_first]
     newest_us = int(received_at_us.max())
-    if known is None:
+    if previous is None:
         source = SourceState(
-            int(fresh[0]), int(fresh[-1]), newest_us, open_ranges=tuple(_find_missing(fresh, came_first))
+            int(fresh[0]), int(fresh[-1]), newest_us, open_ranges=tuple(_find_missing(fresh, first_times))
         )
     else:
-        known = replace(known, received_at_us=max(known.received_at_us, newest_us))
-        source, was_there = _extend_source(known, fresh, came_first)
-        again, came_again = np.append(again, fresh[was_there]), np.append(came_again, came_first[was_there])
-    return _finalize_surplus(source, _count_repeated(again, came_again))
+        previous = replace(previous, received_at_us=max(previous.received_at_us, newest_us))
+        source, repeat_indexes = _extend_source(previous, fresh, first_times)
+        repeats, repeat_times = (
+            np.append(repeats, fresh[repeat_indexes]),
+            np.append(repeat_times, first_times[repeat_indexes]),
+        )
+    return _finalize_surplus(source, _count_repeated(repeats, repeat_times))
 
 
 def unwrap(reference: int, numbers: Numbers) -> Numbers:
@@ -97,24 +102,24 @@ def unwrap(reference: int, numbers: Numbers) -> Numbers:
     return unwrapped
 
 
-def _extend_source(known: SourceState, fresh: Numbers, came: Numbers) -> tuple[SourceState, Numbers]:
+def _extend_source(previous: SourceState, fresh: Numbers, times: Numbers) -> tuple[SourceState, Numbers]:
     """Add distinct numbers to a source; also returns the indexes of those that it had before."""
-    above, below = fresh > known.highest, (fresh < known.lowest) & (not known.is_finalized)
-    inside = np.flatnonzero((fresh >= known.lowest) & (fresh <= known.highest))
-    still_missing, was_missing = _fill_ranges(known.open_ranges, fresh[inside])
-    upper = _find_missing(np.append(known.highest, fresh[above]), np.append(0, came[above]))
-    lower = _find_missing(np.append(fresh[below], known.lowest), np.append(came[below], 0))
-    lowest = int(fresh[below][0]) if below.any() else known.lowest
-    highest = int(fresh[above][-1]) if above.any() else known.highest
-    return replace(known, lowest=lowest, highest=highest, open_ranges=(*lower, *still_missing, *upper)), inside[
+    above, below = fresh > previous.highest, (fresh < previous.lowest) & (not previous.is_finalized)
+    inside = np.flatnonzero((fresh >= previous.lowest) & (fresh <= previous.highest))
+    still_missing, was_missing = _fill_ranges(previous.open_ranges, fresh[inside])
+    upper = _find_missing(np.append(previous.highest, fresh[above]), np.append(0, times[above]))
+    lower = _find_missing(np.append(fresh[below], previous.lowest), np.append(times[below], 0))
+    lowest = int(fresh[below][0]) if below.any() else previous.lowest
+    highest = int(fresh[above][-1]) if above.any() else previous.highest
+    return replace(previous, lowest=lowest, highest=highest, open_ranges=(*lower, *still_missing, *upper)), inside[
         ~was_missing
     ]
 
 
-def _find_missing(numbers: Numbers, came: Numbers) -> list[MissingRange]:
+def _find_missing(numbers: Numbers, times: Numbers) -> list[MissingRange]:
     """Find the gaps between ascending numbers; each was noticed when the later of its neighbours arrived."""
     places = np.flatnonzero(np.diff(numbers) > 1)
-    noticed_at_us = np.maximum(came[places], came[places + 1])
+    noticed_at_us = np.maximum(times[places], times[places + 1])
     return [
         MissingRange(first + 1, last - 1, at_us)
         for first, last, at_us in zip(
@@ -150,12 +155,12 @@ def _split_range(gap: MissingRange, numbers: list[int]) -> list[MissingRange]:
     return parts
 
 
-def _count_repeated(again: Numbers, came: Numbers) -> RepeatedNumbers:
+def _count_repeated(repeats: Numbers, times: Numbers) -> RepeatedNumbers:
     """Aggregate repetitions: each number once, with its first time and its count."""
-    order = np.lexsort((came, again))
-    again, came = again[order], came[order]
-    starts = np.flatnonzero(np.concatenate([[True], again[1:] != again[:-1]])) if len(again) else order
-    return RepeatedNumbers(again[starts], came[starts], np.diff(starts, append=len(again)))
+    order = np.lexsort((times, repeats))
+    repeats, times = repeats[order], times[order]
+    starts = np.flatnonzero(np.concatenate([[True], repeats[1:] != repeats[:-1]])) if len(repeats) else order
+    return RepeatedNumbers(repeats[starts], times[starts], np.diff(starts, append=len(repeats)))
 
 
 def _finalize_surplus(source: SourceState, repeated: RepeatedNumbers) -> GapUpdate:

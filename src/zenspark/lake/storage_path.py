@@ -147,7 +147,7 @@ class StoragePath:
             system.move(written, where)
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
-        """Write a small file atomically unless it exists; whether it was written."""
+        """Write a small file atomically unless it exists. Returns whether it was written."""
         if not self.is_local:
             return self._put_object_if_absent(path, content)
         _, where = self._create_parent(path)

@@ -12,7 +12,7 @@ from zenspark.lake.delta_table import LakeTable, to_one_line
 
 
 def vacuum(table: LakeTable, retention: timedelta | None = None, *, full: bool = False) -> int:
-    """Delete files that were removed from the table longer ago than `retention`; how many.
+    """Delete files that were removed from the table longer ago than `retention`. Returns their number.
 
     None is the history of the table (`LakeTable.set_history`); other values are rounded up to whole hours. With `full`
     all files in storage are listed, so that files that were written and never committed are deleted, too.

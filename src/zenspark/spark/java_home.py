@@ -53,7 +53,7 @@ def java_home(environ: Mapping[str, str], cache: Path | None = None) -> Path:
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """Yield Java tried in order of preference; Spark itself would use the first."""
+    """Yield the Javas to try, in order of preference; Spark itself would use the first."""
     home = environ.get("JAVA_HOME")
     if home:
         yield f"JAVA_HOME={home}", Path(home, "bin", "java")
@@ -80,7 +80,7 @@ def java_version(executable: Path) -> int | None:
 
 
 def cache_directory(environ: Mapping[str, str]) -> Path:
-    """Return the directory for what zenspark caches: of the user, or a temporary one."""
+    """Return the cache directory of zenspark: of the user, or a temporary one."""
     default = Path(environ["HOME"], ".cache") if environ.get("HOME") else Path(tempfile.gettempdir())
     return Path(environ.get("XDG_CACHE_HOME") or default, "zenspark")
 

@@ -94,8 +94,8 @@ def _with_prefix(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Add the canonical form and the literal prefix to expressions; runs as a Spark task."""
     for batch in batches:
         canonical = [KeyExpr.autocanonize(text) for text in batch.column(0).to_pylist()]
-        texts = pa.array([str(each) for each in canonical], pa.string())
-        prefixes = pa.array([str(each.prefix or "") for each in canonical], pa.string())
+        texts = pa.array([str(key_expr) for key_expr in canonical], pa.string())
+        prefixes = pa.array([str(key_expr.prefix or "") for key_expr in canonical], pa.string())
         yield pa.RecordBatch.from_arrays([batch.column(0), texts, prefixes], [EXPRESSION, CANONICAL, PREFIX])
 
 

@@ -48,7 +48,7 @@ class Lake(tables.Lake):
         return DerivedTable(derived_table_specs()[name], table, self.table("samples"))
 
     def public_table_writer(self, name: str) -> PublicTableWriter:
-        """Return what writes the public table of a derived table from its state."""
+        """Return the writer of the public table of a derived table, which reads its state."""
         from zenspark.spark.ingest.public_table import PublicTableWriter
 
         return PublicTableWriter(derived_table_specs()[name], self.table(name), self.state_table(name))
@@ -82,7 +82,7 @@ class Lake(tables.Lake):
         from zenspark.spark.ingest.public_table import PublishResult
 
         results = [self.public_table_writer(name).write(spark) for name in STATE_TABLE_SPECS]
-        return PublishResult(sum(each.seconds for each in results), sum(each.rows for each in results))
+        return PublishResult(sum(result.seconds for result in results), sum(result.rows for result in results))
 
     def rebuild(self, spark: SparkSession, name: str) -> PublishResult:
         """Rebuild and publish a derived table from the rows that are in `samples` now."""
@@ -92,24 +92,24 @@ class Lake(tables.Lake):
         return self.public_table_writer(name).write(spark)
 
     def observe(self, journals: Iterable[Journal], reader: str) -> None:
-        """Import the session and declaration events of the recorders of these journals."""
+        """Import the network events of the recorders of these journals: sessions, declarations and counters."""
         for journal in journals:
             for name in network_tables.NETWORK_TABLE_SPECS:
                 network_tables.import_events(self.table(name), journal, reader)
 
     def compact(self, spark: SparkSession) -> int:
-        """Compact small files of `samples`. Returns by how many the number of files decreased."""
+        """Compact small files of `samples`. Returns the decrease of the number of files."""
         return self._compaction.run(spark, self.table("samples"), datetime.now(UTC).date())
 
     def expire(self, retention: Retention, spark: SparkSession | None = None) -> int:
-        """Remove expired rows from `samples`. Returns how many files were removed or rewritten.
+        """Remove expired rows from `samples`. Returns the number of files removed or rewritten.
 
         Only rows that the derived tables include are removed; their aggregates are kept.
         """
         return maintenance.expire(spark, self.table("samples"), self._derived_offsets(), retention, datetime.now(UTC))
 
     def retry_quarantine(self, spark: SparkSession | None = None) -> int:
-        """Ingest quarantined rows that can be read now. Returns how many."""
+        """Ingest quarantined rows that can be read now. Returns their number."""
         return quarantine.retry(self.location, self.table("samples"), self.quarantine())
 
 

@@ -313,15 +313,15 @@ def _parse_value(name: str, text: str, hint: Any) -> Any:  # noqa: ANN401 - any 
     try:
         return parse(text)
     except (ValueError, TypeError):
-        wanted = EXPECTED_FORMS.get(plain) or describe_type(plain)
-        raise UsageError(f"option {name}: expected {wanted}, found {text!r}") from None
+        expected = EXPECTED_FORMS.get(plain) or describe_type(plain)
+        raise UsageError(f"option {name}: expected {expected}, found {text!r}") from None
 
 
 def _names(text: str) -> Names:
     if not text.strip():
         raise ValueError
     names = json.loads(text) if text.lstrip().startswith("[") else [text]
-    if not names or not all(isinstance(each, str) and each for each in names):
+    if not names or not all(isinstance(name, str) and name for name in names):
         raise ValueError
     return tuple(names)
 
@@ -340,8 +340,8 @@ def _offsets(text: str) -> Offsets:
 def _time(text: str) -> Time:
     if text.strip().isdecimal():
         return Time(int(text) * 1000)
-    moment = datetime.fromisoformat(text.strip())
-    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
+    time = datetime.fromisoformat(text.strip())
+    since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
     return Time((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds)
 
 

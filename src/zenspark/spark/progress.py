@@ -1,6 +1,6 @@
-"""Consumer lag of a streaming query, computed from its progress.
+"""Consumer lag in offsets, as Kafka's source reports it, computed from the progress of a streaming query.
 
-Spark's Kafka source reports it in `sources[].metrics`. A Python data source cannot report metrics in Spark 4.3, but the
+Spark's Kafka source has it in `sources[].metrics`. A Python data source cannot report metrics in Spark 4.3, but the
 offsets in a progress contain the same information:
 
     offsets_behind_latest(query.lastProgress)
@@ -22,8 +22,8 @@ def offsets_behind_latest(progress: Mapping[str, Any] | str | None) -> dict[str,
     Takes `query.lastProgress`, one of `query.recentProgress`, the progress that a listener gets, or any of them as
     JSON. With several streams of format zenoh, the recorders of all of them count; other sources are ignored.
     """
-    given = json.loads(progress) if isinstance(progress, str) else progress or {}
-    behind = [rows for source in given.get("sources") or () for rows in _rows_behind(source)]
+    parsed = json.loads(progress) if isinstance(progress, str) else progress or {}
+    behind = [rows for source in parsed.get("sources") or () for rows in _rows_behind(source)]
     if not behind:
         return {}
     return {
@@ -40,12 +40,12 @@ def _rows_behind(source: Mapping[str, Any]) -> Iterator[int]:
             yield max(offset - end.get(recorder, 0), 0)
 
 
-def _parse_offset(given: object) -> dict[str, int]:
+def _parse_offset(value: object) -> dict[str, int]:
     """Parse an offset of format zenoh, from JSON or a dictionary; empty for other sources."""
     try:
-        found = json.loads(given) if isinstance(given, str) else given
+        offsets = json.loads(value) if isinstance(value, str) else value
     except ValueError:
         return {}
-    if isinstance(found, dict) and all(isinstance(offset, int) for offset in found.values()):
-        return found
+    if isinstance(offsets, dict) and all(isinstance(offset, int) for offset in offsets.values()):
+        return offsets
     return {}

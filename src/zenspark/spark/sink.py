@@ -1,7 +1,7 @@
 """Sink: publishes rows as PUT and DELETE, at least once.
 
 A task publishes its rows through its own session and ends when the neighbours have received all of them: they reply to
-a query that is sent behind the rows. Spark repeats a failed task from its first row. So that receivers can drop
+a query that is sent after the rows. Spark repeats a failed task from its first row. So that receivers can drop
 duplicates, each row can carry an identity that is the same in every attempt.
 """
 
@@ -82,10 +82,14 @@ class TaskWriter:
         columns |= self._identity(identities, first, batch.num_rows)
         return pa.RecordBatch.from_pydict(columns)
 
-    def _identity(self, given: pa.Array | None, first: int, rows: int) -> dict[str, pa.Array]:
+    def _identity(self, identities: pa.Array | None, first: int, rows: int) -> dict[str, pa.Array]:
         match self.options.identity:
             case "attachment":
-                return {"attachment": self._identity_texts(first, rows) if given is None else given.cast(pa.binary())}
+                return {
+                    "attachment": self._identity_texts(first, rows)
+                    if identities is None
+                    else identities.cast(pa.binary())
+                }
             case "sourceInfo":
                 query, batch, partition = _task_identity(self.write_id)
                 zid = hashlib.sha256(f"{query}/{batch}".encode()).hexdigest()[:32].lstrip("0")
@@ -108,9 +112,9 @@ def make_task_writer(options: SinkOptions, columns: Sequence[str]) -> TaskWriter
     _require_column(options.key_column, columns, "keyColumn")
     if options.identity_column is not None:
         _require_column(options.identity_column, columns, "identityColumn")
-    made = {"none": (), "attachment": ("attachment",), "sourceInfo": SOURCE_COLUMNS}[options.identity]
+    identity_columns = {"none": (), "attachment": ("attachment",), "sourceInfo": SOURCE_COLUMNS}[options.identity]
     for name in columns:
-        if name in made and name != options.identity_column:
+        if name in identity_columns and name != options.identity_column:
             raise UsageError(
                 f"identity={options.identity} sets the column {name!r}, which the rows already have: drop it first"
             )
@@ -147,7 +151,9 @@ class PublishingSession:
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
         self._session: Session = connect_session(options)
-        self._fence = FlushBarrier(self._session, ", ".join(options.connect + options.listen) or options.config or "")
+        self._flush_barrier = FlushBarrier(
+            self._session, ", ".join(options.connect + options.listen) or options.config or ""
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -168,7 +174,7 @@ class PublishingSession:
 
     def finish(self) -> None:
         """Wait until the neighbours have received everything; raises if a connection was lost."""
-        self._fence.wait(self._options.timeout)
+        self._flush_barrier.wait(self._options.timeout)
 
 
 def log_result(event: str, messages: Iterable[WriterCommitMessage | None], level: int = logging.INFO) -> WriteResult:
@@ -177,7 +183,7 @@ def log_result(event: str, messages: Iterable[WriterCommitMessage | None], level
     Runs in a separate process beside the driver, which logs at the level of `RUST_LOG`, or warnings only.
     """
     done = [message for message in messages if isinstance(message, WriteResult)]
-    total = WriteResult(sum(each.rows for each in done), sum(each.dropped for each in done))
+    total = WriteResult(sum(result.rows for result in done), sum(result.dropped for result in done))
     try_init_log_from_env()
     text = "%s: %d rows published by %d tasks, %d deliveries dropped because of congestion"
     logger.log(logging.WARNING if total.dropped else level, text, event, total.rows, len(done), total.dropped)

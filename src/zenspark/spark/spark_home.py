@@ -15,13 +15,13 @@ from pathlib import Path
 
 from zenspark.spark.java_home import cache_directory
 
-LINKED = ("bin", "jars")
-"""Directories of a Spark installation that starting Spark reads."""
+LINKED_DIRECTORIES = ("bin", "jars")
+"""Directories of a Spark installation that are needed to start Spark; the home has links to them."""
 
 
 def spark_home(environ: Mapping[str, str], package: Path, cache: Path | None = None) -> Path | None:
     """Return the SPARK_HOME for the PySpark in `package`; None if that has no Spark, or SPARK_HOME is set."""
-    if environ.get("SPARK_HOME") or not all((package / name).is_dir() for name in LINKED):
+    if environ.get("SPARK_HOME") or not all((package / name).is_dir() for name in LINKED_DIRECTORIES):
         return None
     name = f"spark-{hashlib.sha256(str(package).encode()).hexdigest()[:16]}"
     try:
@@ -35,7 +35,7 @@ def _make_home(home: Path, package: Path) -> Path:
         home.parent.mkdir(parents=True, exist_ok=True)
         # filled under another name and renamed: a concurrent process must not use half of it
         temporary = Path(tempfile.mkdtemp(dir=home.parent))
-        for name in LINKED:
+        for name in LINKED_DIRECTORIES:
             (temporary / name).symlink_to(package / name)
         try:
             temporary.rename(home)

@@ -1,4 +1,4 @@
-"""SQL questions about a lake answered by Spark, the same as those of the embedded engine (`zenspark.sql`)."""
+"""SparkEngine: runs SQL queries about a lake in Spark, with the results of the embedded engine (`zenspark.sql`)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from zenspark.errors import UsageError
 from zenspark.lake.lake import TABLE_SPECS
 from zenspark.spark.functions import register
 from zenspark.spark.lake import Lake
-from zenspark.sql.statement import ONLY_QUESTIONS
+from zenspark.sql.statement import ONLY_QUERIES
 from zenspark.sql.tables import TableInfo, describe_tables
 
 LOGICAL_PLANS = "org.apache.spark.sql.catalyst.plans.logical"
-QUESTION_COMMANDS = frozenset(
+QUERY_COMMANDS = frozenset(
     {
         "DescribeColumnCommand",
         "DescribeQueryCommand",
@@ -35,14 +35,14 @@ QUESTION_COMMANDS = frozenset(
         "ShowTablesCommand",
     }
 )
-"""Commands of Spark that only tell something."""
+"""Commands of Spark that only return information."""
 CAUSE = re.compile(r"zenspark\.errors\.\w+: (.+)")
 """The error of a function in Python, in the Java stack trace that Spark makes of it."""
-MAX_MESSAGE = 300
+MAX_MESSAGE_CHARACTERS = 300
 
 
 class SparkEngine:
-    """Answers questions about one lake with a Spark session."""
+    """Runs queries about one lake in a Spark session."""
 
     def __init__(self, spark: SparkSession, lake: Lake) -> None:
         self.spark = spark
@@ -56,12 +56,12 @@ class SparkEngine:
 
     @contextmanager
     def open(self, text: str) -> Iterator[pa.RecordBatchReader]:
-        """Answer a question batch by batch. Raises UsageError."""
+        """Run a query, and yield its rows batch by batch. Raises UsageError."""
         rows = self.query(text)
         yield pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches())
 
     def query(self, text: str) -> pa.Table:
-        """Answer a question. Raises UsageError."""
+        """Run a query. Raises UsageError."""
         self.lake.check()
         with errors_as_one_line(self.lake):
             self._check(text)
@@ -75,15 +75,15 @@ class SparkEngine:
         return self.spark.sql(text)
 
     def _check(self, text: str) -> None:
-        """Refuse what is not a question, by the plan that Spark makes of it."""
+        """Reject a statement that is not a query, by the plan that Spark makes of it."""
         session: Any = self.spark._jsparkSession
         plan = session.sessionState().sqlParser().parsePlan(text)
-        if plan.getClass().getSimpleName() in QUESTION_COMMANDS:
+        if plan.getClass().getSimpleName() in QUERY_COMMANDS:
             return
         jvm: Any = self.spark._jvm
         commands = [jvm.java.lang.Class.forName(f"{LOGICAL_PLANS}.{kind}") for kind in ("Command", "ParsedStatement")]
         if any(kind.isInstance(node) for node in _plan_nodes(plan) for kind in commands):
-            raise UsageError(ONLY_QUESTIONS)
+            raise UsageError(ONLY_QUERIES)
 
 
 def _plan_nodes(plan: Any) -> Iterator[Any]:  # noqa: ANN401 - an object of Java
@@ -131,4 +131,4 @@ def _unknown(what: str, quoted: str, known: list[str]) -> str:
 
 def _one_line(text: str) -> str:
     plain = re.sub(r"\s+", " ", text.split("\n\nJVM stacktrace")[0].split("\n\n==")[0].split("\n\tat ")[0]).strip()
-    return plain if len(plain) <= MAX_MESSAGE else f"{plain[:MAX_MESSAGE]}..."
+    return plain if len(plain) <= MAX_MESSAGE_CHARACTERS else f"{plain[:MAX_MESSAGE_CHARACTERS]}..."

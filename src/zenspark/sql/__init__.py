@@ -1,4 +1,4 @@
-"""SQL over a lake without Spark: an embedded engine that answers questions from its tables at once, and only reads."""
+"""SQL over a lake without Spark: an embedded engine that only reads, and returns results in milliseconds."""
 
 from typing import TYPE_CHECKING, Any
 

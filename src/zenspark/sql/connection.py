@@ -1,6 +1,6 @@
-"""A connection of the embedded engine that can read the tables of one question, and nothing else.
+"""A connection of the embedded engine that can read the tables of one query, and nothing else.
 
-Every question has a connection of its own, to a database in memory: opening one takes some milliseconds, questions in
+Every query has a connection of its own, to a database in memory: opening one takes some milliseconds, queries in
 several threads are independent, and nothing is left behind.
 """
 
@@ -21,11 +21,11 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "python_enable_replacements": False,  # variables of this program are not tables
-    "temp_directory": "",  # nothing is written, not even what does not fit into memory
+    "temp_directory": "",  # nothing is written, not even rows that do not fit into memory
     "default_null_order": "nulls_first_on_asc_last_on_desc",  # as Spark orders
 }
 MEMORY_LIMIT = "2GB"
-"""Memory of one question: it fails beyond that, rather than take what other programs on the machine need."""
+"""Memory of one query: it fails beyond that, rather than take memory that other programs on the machine need."""
 NTP64_FUNCTION = "_zenoh_ntp64"
 NTP64_MACRO = (
     f"create macro zenoh_ntp64_to_timestamp(ntp64)"
@@ -43,7 +43,7 @@ class FunctionErrors:
         self.first: UsageError | None = None
 
     def watch(self, function: ArrowFunction) -> ArrowFunction:
-        """Make a function for the engine that takes chunked columns, and remembers an error."""
+        """Make a function for the engine that takes chunked columns, and records an error."""
 
         @wraps(function)  # the engine counts the parameters of its signature
         def call(*columns: pa.ChunkedArray) -> pa.Array:
@@ -59,7 +59,7 @@ class FunctionErrors:
 def connect(memory_limit: str = MEMORY_LIMIT) -> duckdb.DuckDBPyConnection:
     """Open a connection to an empty database."""
     connection = duckdb.connect(":memory:", config={**CONFIG, "memory_limit": memory_limit})
-    connection.execute("set TimeZone = 'UTC'")  # not known before there is a connection
+    connection.execute("set TimeZone = 'UTC'")  # the setting exists only once there is a connection
     return connection
 
 
@@ -80,7 +80,7 @@ def register_functions(connection: duckdb.DuckDBPyConnection) -> FunctionErrors:
 
 
 def register_tables(connection: duckdb.DuckDBPyConnection, scans: Mapping[str, Scan]) -> None:
-    """Make the tables of a question, then lock the connection: no other file, no other setting, no change."""
+    """Make the tables of a query, then lock the connection: no other file, no other setting, no change."""
     paths = [path for scan in scans.values() if not isinstance(scan, ArrowScan) for path in scan.paths]
     connection.execute("set allowed_paths = ?", [paths])
     connection.execute("set enable_external_access = false")

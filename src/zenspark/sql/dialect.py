@@ -1,7 +1,7 @@
 """Small differences of dialect: column names of a lake that the engine reserves, and identifiers in backticks.
 
-`offset` is a column of `samples`, and a word of the engine's grammar. It is the word only before a number (`limit 10
-offset 20`); elsewhere it is quoted. Identifiers in backticks, as in Spark, are written in double quotes.
+`offset` is a column of `samples`, and a keyword of the engine. It is the keyword only before a number (`limit 10 offset
+20`); elsewhere it is quoted. Identifiers in backticks, as in Spark, are written in double quotes.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ BEFORE_NUMBER = re.compile(r"\s+[\d(]")
 
 
 def split_first(text: str) -> tuple[str, str] | None:
-    """Split a text behind its first statement, at a semicolon not in a text or a comment; None if there is none.
+    """Split a text after its first statement, at a semicolon not in a text or a comment; None if there is none.
 
     Returns the statement, empty if it has no words, and the rest.
     """
-    for found in TOKEN.finditer(text):
-        if found[0] == ";":
-            statement = text[: found.start()].strip()
-            return (statement if has_words(statement) else ""), text[found.end() :]
+    for token in TOKEN.finditer(text):
+        if token[0] == ";":
+            statement = text[: token.start()].strip()
+            return (statement if has_words(statement) else ""), text[token.end() :]
     return None
 
 
 def has_words(text: str) -> bool:
-    """Whether a text has anything but blanks and comments."""
+    """Return whether a text has more than blanks and comments."""
     return find_words(text) is not None
 
 
 def find_words(text: str) -> int | None:
-    """Position of the first that is neither a blank nor a comment."""
-    for found in TOKEN.finditer(text):
-        if not (found[0].isspace() or found[0].startswith(("--", "/*"))):
-            return found.start()
+    """Return the position of the first token that is neither a blank nor a comment; None if there is none."""
+    for token in TOKEN.finditer(text):
+        if not (token[0].isspace() or token[0].startswith(("--", "/*"))):
+            return token.start()
     return None
 
 
 class Translation(NamedTuple):
-    """A query in the words of the engine."""
+    """A query in the dialect of the engine."""
 
     text: str
     added: tuple[int, ...]
     """Positions in `text` of characters that the query does not have."""
 
     def original_index(self, index: int) -> int:
-        """Position in the query of a position in `text`."""
+        """Return the position in the query of a position in `text`."""
         return index - sum(position < index for position in self.added)
 
 
@@ -60,11 +60,11 @@ def translate(text: str) -> Translation:
     parts: list[str] = []
     added: list[int] = []
     length = 0
-    for found in TOKEN.finditer(text):
-        part = found[0]
-        if found["quoted"]:
+    for token in TOKEN.finditer(text):
+        part = token[0]
+        if token["quoted"]:
             part = f'"{part[1:-1]}"'
-        elif found["word"] and part.lower() in RESERVED_COLUMNS and not BEFORE_NUMBER.match(text, found.end()):
+        elif token["word"] and part.lower() in RESERVED_COLUMNS and not BEFORE_NUMBER.match(text, token.end()):
             part = f'"{part}"'
             added += [length, length + len(part) - 1]
         parts.append(part)

@@ -1,9 +1,9 @@
-"""The embedded engine: answers SQL questions from the tables of a lake, in milliseconds and without Spark.
+"""The embedded engine: runs SQL queries on the tables of a lake, in milliseconds and without Spark.
 
     engine = Engine(Lake("./lake"))
     engine.query("select key, received_at from latest where zenoh_key_match(key, 'fleet/**')").to_pylist()
 
-Every question sees the tables as they are when it is asked. docs/sql.md documents the dialect.
+Every query reads the current versions of the tables. docs/sql.md documents the dialect.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from zenspark.sql.tables import Scan, TableInfo, describe_tables, plan_scan
 BATCH_ROWS = 1 << 14
 """Rows of a batch of the result."""
 ENGINE_ERRORS = (duckdb.Error, pa.ArrowException, OSError, RuntimeError)
-"""Errors of a question: of the engine, of Arrow, and of files that are read; an interrupted one is a RuntimeError."""
+"""Errors of a query: of the engine, of Arrow, and of files that are read; an interrupted one is a RuntimeError."""
 HUGEINT = pa.decimal128(38, 0)
-"""How the engine passes sums of integers."""
+"""Arrow type in which the engine returns sums of integers."""
 
 
 class Engine:
-    """Answers questions about one lake; can be used by several threads."""
+    """Runs queries about one lake; thread-safe."""
 
     def __init__(self, lake: Lake, *, memory_limit: str = MEMORY_LIMIT) -> None:
-        """Take a lake, which must exist when a question is asked, and the memory of a question, such as `2GB`."""
+        """Take a lake, which must exist when a query runs, and the memory of a query, such as `2GB`."""
         self.lake = lake
         self._memory_limit = memory_limit
 
@@ -47,13 +47,13 @@ class Engine:
         return describe_tables(self.lake) if self.lake.exists() else []
 
     def query(self, text: str, limit: int | None = None, timeout: float | None = None) -> pa.Table:
-        """Answer a question; with at most `limit` rows, and within `timeout` seconds. Raises UsageError."""
+        """Run a query; returns at most `limit` rows, within `timeout` seconds. Raises UsageError."""
         with self.open(text, timeout) as reader:
             return read_table(reader, limit)
 
     @contextmanager
     def open(self, text: str, timeout: float | None = None) -> Iterator[pa.RecordBatchReader]:
-        """Answer a question batch by batch, for results that do not fit into memory. Raises UsageError."""
+        """Run a query and read its rows batch by batch, if they do not fit into memory. Raises UsageError."""
         self.lake.check()
         connection = connect(self._memory_limit)
         thread = QueryThread(connection.interrupt)
@@ -113,7 +113,7 @@ def read_table(reader: pa.RecordBatchReader, limit: int | None = None) -> pa.Tab
 
 @contextmanager
 def _time_limit(connection: duckdb.DuckDBPyConnection, seconds: float | None) -> Iterator[None]:
-    """Interrupt a question that takes longer."""
+    """Interrupt a query that takes longer than `seconds`."""
     if seconds is None:
         yield
         return

@@ -101,17 +101,17 @@ def compare_key_exprs(
     canonical: Callable[[str], str | None] = _canonical,
 ) -> pa.Array:
     """Apply a relation to the key expressions of each row; null where one has no canonical form."""
-    left, right = (pc.dictionary_encode(_cast_nulls(each, pa.string())) for each in (a, b))
+    left, right = (pc.dictionary_encode(_cast_nulls(column, pa.string())) for column in (a, b))
     lefts = [canonical(text) for text in left.dictionary.to_pylist()]
     rights = [canonical(text) for text in right.dictionary.to_pylist()]
     pairs = pc.dictionary_encode(
         pc.add(pc.multiply(left.indices.cast(pa.int64()), len(rights)), right.indices.cast(pa.int64()))
     )
-    found: list[bool | None] = []
+    results: list[bool | None] = []
     for code in pairs.dictionary.to_pylist():
         left_expr, right_expr = lefts[code // len(rights)], rights[code % len(rights)]
-        found.append(None if left_expr is None or right_expr is None else relation(left_expr, right_expr))
-    return pa.array(found, pa.bool_()).take(pairs.indices)
+        results.append(None if left_expr is None or right_expr is None else relation(left_expr, right_expr))
+    return pa.array(results, pa.bool_()).take(pairs.indices)
 
 
 def _cast_nulls(values: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -8,9 +8,9 @@ from difflib import get_close_matches
 
 from zenspark.sql.dialect import Translation
 
-NOTHING = Translation("", ())
-MAX_LENGTH = 300
-"""Characters of a message that are shown."""
+NO_TRANSLATION = Translation("", ())
+MAX_MESSAGE_CHARACTERS = 300
+"""Most characters of a message; longer ones are cut."""
 POSITION = re.compile(r"\n\nLINE (\d+): (.*)\n( *)\^", re.DOTALL)
 LINE_LABEL = "LINE {}: "
 
@@ -21,14 +21,14 @@ NO_COLUMN_OF = re.compile(r'(?:Table|Values list) "(.+?)" does not have a column
 NO_RELATION = re.compile(r'Referenced table "(.+?)" not found')
 BYTES_AS_NUMBERS = re.compile(r"cast \(BLOB ->|argument types '[^']*\bBLOB\b")
 ADVICE = re.compile(r" You might need to add explicit type casts\..*")
-"""What the engine adds to an error about types: a list of all functions of that name."""
+"""Suffix that the engine adds to an error about types: a list of all functions of that name."""
 BYTES_HINT = "; payload is bytes: decode(payload) is its text, as in avg(decode(payload)::double)"
 NO_FUNCTION = re.compile(r"(?:Scalar|Aggregate|Table|Macro)?\s*Function with name \"?(.+?)\"? does not exist")
 
 
 def describe_error(
     error: Exception,
-    translation: Translation = NOTHING,
+    translation: Translation = NO_TRANSLATION,
     *,
     tables: Iterable[str] = (),
     columns: Iterable[str] = (),
@@ -37,17 +37,17 @@ def describe_error(
     """Describe an error of the engine; the names are those that can be suggested in place of an unknown one."""
     message = str(error)
     where = _find_position(message, translation)
-    if found := NO_TABLE.search(message):
-        return _unknown("table", found[1], tables)
-    if found := NO_COLUMN.search(message):
-        known = list(columns) or CANDIDATE.findall(message.partition("Candidate")[2])
-        return _unknown("column", found[1], known, text_hint=_is_in_double_quotes(found[1], translation))
-    if found := NO_COLUMN_OF.search(message):
-        return _unknown("column", found[2], columns)
-    if found := NO_RELATION.search(message):
-        return _unknown("table", found[1], tables)
-    if found := NO_FUNCTION.search(message):
-        return _unknown("function", found[1], functions, lists=False)
+    if match := NO_TABLE.search(message):
+        return _unknown("table", match[1], tables)
+    if match := NO_COLUMN.search(message):
+        names = list(columns) or CANDIDATE.findall(message.partition("Candidate")[2])
+        return _unknown("column", match[1], names, text_hint=_is_in_double_quotes(match[1], translation))
+    if match := NO_COLUMN_OF.search(message):
+        return _unknown("column", match[2], columns)
+    if match := NO_RELATION.search(message):
+        return _unknown("table", match[1], tables)
+    if match := NO_FUNCTION.search(message):
+        return _unknown("function", match[1], functions, lists=False)
     plain = re.sub(r"\s+", " ", POSITION.split(message)[0]).strip()
     kind, _, rest = plain.partition(" Error: ")
     problem = ADVICE.sub("", rest or plain)
@@ -60,7 +60,7 @@ def describe_error(
 def _is_in_double_quotes(name: str, translation: Translation) -> bool:
     """Whether the query has a name in double quotes, and not by the translation: it is often meant as a text."""
     return any(
-        found.start() not in translation.added for found in re.finditer(re.escape(f'"{name}"'), translation.text)
+        match.start() not in translation.added for match in re.finditer(re.escape(f'"{name}"'), translation.text)
     )
 
 
@@ -77,14 +77,14 @@ def _unknown(what: str, name: str, known: Iterable[str], *, lists: bool = True, 
 
 def _find_position(message: str, translation: Translation) -> str:
     """Line and position of an error in the query; the engine shortens long lines, so the line is searched."""
-    found = POSITION.search(message)
-    if found is None:
+    match = POSITION.search(message)
+    if match is None:
         return ""
-    number, shown, blanks = int(found[1]), found[2], found[3]
+    number, excerpt, blanks = int(match[1]), match[2], match[3]
     column = len(blanks) - len(LINE_LABEL.format(number))
     lines = translation.text.split("\n")
-    if shown.startswith("...") and number <= len(lines):
-        shift = lines[number - 1].find(shown.removeprefix("...").removesuffix("..."))
+    if excerpt.startswith("...") and number <= len(lines):
+        shift = lines[number - 1].find(excerpt.removeprefix("...").removesuffix("..."))
         column += shift - 3 if shift >= 0 else 0
     start = sum(len(line) + 1 for line in lines[: number - 1])
     column = translation.original_index(start + column) - translation.original_index(start)
@@ -92,4 +92,4 @@ def _find_position(message: str, translation: Translation) -> str:
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 3]}..."
+    return text if len(text) <= MAX_MESSAGE_CHARACTERS else f"{text[: MAX_MESSAGE_CHARACTERS - 3]}..."

@@ -8,7 +8,7 @@
 | `zenoh/serialized` without a type | null |
 | any other, such as `zenoh/bytes`, the default of `put` | as it is, if it is UTF-8 without control characters but tabs and line breaks; otherwise null |
 
-A payload that does not match its encoding is null as well. What is text is decided in `types/payload_text.py`. Zenoh's serialization is not self-describing; name the type
+A payload that does not match its encoding is null as well. `types/payload_text.py` decides which content is text. Zenoh's serialization is not self-describing; name the type
 in place of the schema: `zenoh_decode_payload('zenoh/serialized;int32', payload)`.
 """  # noqa: E501 - a table
 
@@ -47,13 +47,13 @@ FIXED_WIDTH_TYPES = {
 
 def decode_payloads(encodings: pa.Array, payloads: pa.Array) -> pa.Array:
     """Decode payloads to texts, each by the encoding of its row."""
-    known = pc.dictionary_encode(encodings)
-    if len(known.dictionary) == 1 and not encodings.null_count:
-        return find_decoder(known.dictionary[0].as_py())(payloads)
+    distinct = pc.dictionary_encode(encodings)
+    if len(distinct.dictionary) == 1 and not encodings.null_count:
+        return find_decoder(distinct.dictionary[0].as_py())(payloads)
     rows = pa.array(range(len(payloads)), pa.int64())
-    parts, places = [pa.nulls(known.null_count, pa.string())], [rows.filter(pc.is_null(encodings))]
-    for code, encoding in enumerate(known.dictionary.to_pylist()):
-        mask = pc.fill_null(pc.equal(known.indices, code), False)
+    parts, places = [pa.nulls(distinct.null_count, pa.string())], [rows.filter(pc.is_null(encodings))]
+    for code, encoding in enumerate(distinct.dictionary.to_pylist()):
+        mask = pc.fill_null(pc.equal(distinct.indices, code), False)
         parts.append(find_decoder(encoding)(payloads.filter(mask)))
         places.append(rows.filter(mask))
     return pa.concat_arrays(parts).take(pc.sort_indices(pa.concat_arrays(places)))
@@ -83,8 +83,8 @@ def find_encodings(rows: pa.Table, place: int) -> pa.ChunkedArray | None:
     names = rows.column_names
     if names[place] != "payload" or names.count("encoding") != 1:
         return None
-    found = rows["encoding"]
-    return found if pa.types.is_string(found.type) else None
+    encodings = rows["encoding"]
+    return encodings if pa.types.is_string(encodings.type) else None
 
 
 def find_decoder(encoding: str) -> Decoder:
@@ -126,13 +126,13 @@ def _decode_texts(payloads: pa.Array) -> pa.Array:
 
 
 PRINTABLE_ASCII = r"\A[\t\r\n -~]*\z"
-"""Payloads that are text without a closer look."""
+"""Pattern of payloads that are text without further checks."""
 
 _decode_printable_by_row = _decode_each(decode_text)
 
 
 def _decode_printable(payloads: pa.Array) -> pa.Array:
-    """Decode payloads whose encoding does not tell what they are."""
+    """Decode payloads whose encoding does not define their content."""
     is_ascii = pc.all(pc.match_substring_regex(payloads, PRINTABLE_ASCII), min_count=0).as_py()
     return payloads.cast(pa.string()) if is_ascii else _decode_printable_by_row(payloads)
 
@@ -156,7 +156,7 @@ def _decode_numbers(payloads: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _make_deserializer(name: str, to_text: Callable[[Any], str] = str) -> Decoder:
-    """Make a decoder of a type that `zenspark.ext` deserializes; its import takes longer than most questions."""
+    """Make a decoder of a type that `zenspark.ext` deserializes; its import takes longer than most queries."""
 
     def text_of(payload: bytes) -> str:
         from zenspark.api.ext import serialization
@@ -225,6 +225,6 @@ def _as_json(value: Any) -> Any:  # noqa: ANN401 - any CBOR value; one case per 
             return str(value) if inner is None else _as_json(inner)
 
 
-def _key(key: Any) -> str:  # noqa: ANN401 - as above
+def _key(key: Any) -> str:  # noqa: ANN401 - any CBOR value
     plain = _as_json(key)
     return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, separators=(",", ":"))

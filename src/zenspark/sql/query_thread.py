@@ -1,6 +1,6 @@
 """A thread for the calls of one query, which keeps the caller's thread free for signals.
 
-A call into the engine returns when its rows are there, which may take hours, and Python handles signals in the main
+A call into the engine returns when its rows are available, which may take hours, and Python handles signals in the main
 thread only, between two of its own steps. The caller therefore waits for the call, and a signal whose handler raises,
 as that of Ctrl-C does, interrupts the query.
 """
@@ -15,24 +15,24 @@ T = TypeVar("T")
 
 NAME = "sql query"
 WAIT_SECONDS = 0.5
-"""Time after which a waiting caller looks for signals; on POSIX systems a signal wakes it at once."""
+"""Seconds after which a waiting caller checks for signals; on POSIX systems a signal wakes it at once."""
 RETRY_SECONDS = 0.02
-"""Interval between two interrupts of a query: one that comes before the query has started is lost."""
+"""Seconds between two interrupts of a query: one that comes before the query has started is lost."""
 
 
 class QueryThread:
     """Makes the calls of one query."""
 
     def __init__(self, interrupt: Callable[[], object]) -> None:
-        """Take what interrupts a call that is running; the thread starts with the first call."""
+        """Take the function that interrupts a running call; the thread starts with the first call."""
         self._interrupt = interrupt
         self._pool = ThreadPoolExecutor(1, NAME)
 
-    def call(self, act: Callable[[], T]) -> T:
+    def call(self, function: Callable[[], T]) -> T:
         """Return the result of a call; it is interrupted, and has ended, if an exception ends the wait for it."""
         running: Future[T] = Future()
         try:
-            self._pool.submit(_run, running, act)
+            self._pool.submit(_run, running, function)
             while not wait([running], WAIT_SECONDS).done:
                 pass
         except BaseException:  # a signal may come at any moment, also before the call has started
@@ -51,10 +51,10 @@ class QueryThread:
         self._pool.shutdown()
 
 
-def _run(running: Future[T], act: Callable[[], T]) -> None:
+def _run(running: Future[T], function: Callable[[], T]) -> None:
     if not running.set_running_or_notify_cancel():
         return
     try:
-        running.set_result(act())
+        running.set_result(function())
     except BaseException as error:
         running.set_exception(error)

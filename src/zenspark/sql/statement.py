@@ -1,8 +1,8 @@
-"""Checks of a statement before it runs: it must be one question, about the tables of the lake and nothing else.
+"""Checks of a statement before it runs: it must be one query, about the tables of the lake and nothing else.
 
-Three barriers keep a question from reading or writing anything but the lake. This module refuses what is not a question
-by the syntax tree. The connection (`zenspark.sql.connection`) may open no file but those of the tables, and its
-transaction is read-only. Any of them would suffice for most statements.
+Three barriers keep a query from reading or writing anything but the lake. This module rejects statements that
+are not queries, by the syntax tree. The connection (`zenspark.sql.connection`) may open no file but those of the
+tables, and its transaction is read-only. Any of them would suffice for most statements.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from zenspark.errors import UsageError
 from zenspark.sql.dialect import Translation, translate
 from zenspark.sql.messages import describe_error
 
-ONLY_QUESTIONS = (
+ONLY_QUERIES = (
     "only read-only SQL is allowed: select, with ... select, values, describe, summarize and show tables;"
     " nothing in a lake can be changed by SQL"
 )
 TABLE_FUNCTIONS = frozenset({"generate_series", "range", "unnest", "json_each", "json_tree", "regexp_split_to_table"})
-"""Table functions that read nothing outside the question."""
+"""Table functions that read nothing outside the query."""
 REFUSED_FUNCTIONS = frozenset({"current_setting", "getvariable", "nextval", "sleep_ms", "write_log"})
-"""Scalar functions that are no part of a question."""
+"""Scalar functions that are no part of a query."""
 SELECT_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
 """Kinds of query nodes that only read; others change tables."""
 
@@ -40,7 +40,7 @@ class Statement(NamedTuple):
 
 
 def parse_statement(connection: duckdb.DuckDBPyConnection, text: str) -> Statement:
-    """Parse a statement; raises UsageError if it is not exactly one question."""
+    """Parse a statement; raises UsageError if it is not exactly one query."""
     translation = translate(text)
     try:
         statements = connection.extract_statements(translation.text)
@@ -51,11 +51,11 @@ def parse_statement(connection: duckdb.DuckDBPyConnection, text: str) -> Stateme
     if len(statements) > 1:
         raise UsageError(f"expected one statement, found {len(statements)}: run them separately")
     if statements[0].type != duckdb.StatementType.SELECT:
-        raise UsageError(ONLY_QUESTIONS)
+        raise UsageError(ONLY_QUERIES)
     row = connection.execute("select json_serialize_sql(?)", [translation.text]).fetchall()[0]
     tree = json.loads(row[0])
     if tree["error"]:
-        raise UsageError(ONLY_QUESTIONS)
+        raise UsageError(ONLY_QUERIES)
     return _check(translation, list(_nodes(tree["statements"])))
 
 
@@ -65,7 +65,7 @@ def _check(translation: Translation, nodes: list[dict[str, Any]]) -> Statement:
     for node in nodes:
         kind = str(node.get("type", ""))
         if kind.endswith("_NODE") and kind not in SELECT_NODES:
-            raise UsageError(ONLY_QUESTIONS)
+            raise UsageError(ONLY_QUERIES)
         if kind == "TABLE_FUNCTION":
             _check_table_function(node)
         elif kind == "BASE_TABLE":

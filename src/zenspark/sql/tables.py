@@ -1,4 +1,4 @@
-"""Tables of a lake for the embedded engine: their description, and how a connection gets their rows.
+"""Tables of a lake for the embedded engine: their description, and the scans by which a connection reads them.
 
 The engine reads the Parquet files of a table on a local disk itself. Tables in object stores, and files of other tools,
 are read by Arrow. Derived tables (`latest`, `gaps`, `traffic`) have all rows that are in `samples` now: from the
@@ -21,8 +21,8 @@ from zenspark.lake.specs import FORMAT_VERSION
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
-OWN_FILE = re.compile(r"(?:[^/]+/)*part-[0-9a-z]+-[0-9a-f]{32}\.parquet")
-"""Paths of files that zenspark wrote: with the number of a batch, or what compaction and retention call theirs."""
+ZENSPARK_FILE = re.compile(r"(?:[^/]+/)*part-[0-9a-z]+-[0-9a-f]{32}\.parquet")
+"""Paths of files that zenspark wrote: with the number of a batch, or the label of compaction or retention."""
 GLOB_CHARACTERS = frozenset("*?[]{}")
 """Characters that have a meaning in the file names that the engine is given."""
 
@@ -53,7 +53,7 @@ class TableInfo:
     name: str
     columns: tuple[ColumnInfo, ...]
     rows: int | None
-    """Number of rows; None for a derived table that is not up to date, whose rows only a question counts."""
+    """Number of rows; None for a derived table that is not up to date, whose rows only a query counts."""
     bytes: int
     """Size of its files."""
     files: int
@@ -95,7 +95,7 @@ def _is_current(lake: Lake, name: str) -> bool:
     """Whether the files of a table have all its rows."""
     if name not in STATE_TABLE_SPECS:
         return True
-    from zenspark.lake.derived.resolve import is_published  # imported here: most questions are not about these tables
+    from zenspark.lake.derived.resolve import is_published  # imported here: most queries are not about these tables
 
     return is_published(lake, name)
 
@@ -106,7 +106,7 @@ def type_name(kind: pa.DataType) -> str:
 
 
 def plan_scan(lake: Lake, name: str) -> Scan:
-    """Choose how a connection reads a table."""
+    """Choose the scan by which a connection reads a table."""
     if not _is_current(lake, name):
         from zenspark.lake.derived.resolve import resolve
 
@@ -137,7 +137,7 @@ def _can_engine_read(table: LakeTable, files: Sequence[str]) -> bool:
         location.is_local
         and table.format == FORMAT_VERSION
         and not GLOB_CHARACTERS & set(location.address)
-        and all(OWN_FILE.fullmatch(path) for path in files)
+        and all(ZENSPARK_FILE.fullmatch(path) for path in files)
     )
 
 

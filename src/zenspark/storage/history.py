@@ -46,7 +46,7 @@ HISTORY_COLUMNS = [
     "offset",
 ]
 MAX_CLOCK_AHEAD = timedelta(days=1)
-"""How far the clock of a timestamp may be ahead of the recorder's clock."""
+"""Largest lead of the clock of a timestamp over the recorder's clock."""
 MAX_SORTED_ROWS, MAX_SORTED_BYTES = 100_000, 64 << 20
 """More samples than this are returned unsorted: sorting would have to keep all of them in memory."""
 MAX_CHUNK_ROWS, MAX_CHUNK_BYTES = 1024, 4 << 20
@@ -74,14 +74,14 @@ class History:
         self._scope = scope
         self._inputs = inputs
 
-    def samples(self, query: HistoryQuery, owner: int = 0) -> Iterator[tuple[str, Put | Del]]:
+    def samples(self, query: HistoryQuery, key_expr_index: int = 0) -> Iterator[tuple[str, Put | Del]]:
         """Yield the samples for one of the storage's key expressions, oldest first unless there are very many.
 
         Raises `LakeError` if files were removed while they were read: in the second attempt, or after the first sample.
         """
         has_yielded = False
         try:
-            for sample in self._run(query, owner):
+            for sample in self._run(query, key_expr_index):
                 has_yielded = True
                 yield sample
             return
@@ -89,12 +89,12 @@ class History:
             if has_yielded:
                 raise _removed_error(error) from error
         try:
-            yield from self._run(query, owner)
+            yield from self._run(query, key_expr_index)
         except (FileNotFoundError, OffsetOutOfRange) as error:
             raise _removed_error(error) from error
 
-    def _run(self, query: HistoryQuery, owner: int) -> Iterator[tuple[str, Put | Del]]:
-        search = HistorySearch(self._scope, query, owner)
+    def _run(self, query: HistoryQuery, key_expr_index: int) -> Iterator[tuple[str, Put | Del]]:
+        search = HistorySearch(self._scope, query, key_expr_index)
         snapshot = self._inputs.snapshot(search.day_from, search.prefix)
         tail = self._inputs.read_tail(snapshot.offsets, search.received)
         if query.limit is None:
@@ -106,11 +106,11 @@ class History:
 class HistorySearch:
     """Finds the samples of one query."""
 
-    def __init__(self, scope: KeyScope, query: HistoryQuery, owner: int) -> None:
+    def __init__(self, scope: KeyScope, query: HistoryQuery, key_expr_index: int) -> None:
         self._scope = scope
         self._query = query
-        self._owner = owner
-        literal = scope.literal_prefix(query.key_expr, owner)
+        self._key_expr_index = key_expr_index
+        literal = scope.literal_prefix(query.key_expr, key_expr_index)
         self.prefix = None if literal is None else partition_prefix(literal.text)
         """Prefix partition of the keys that can match; None for all."""
         self.is_single_key = "*" not in query.key_expr
@@ -122,7 +122,7 @@ class HistorySearch:
         )
 
     def _matching(self, names: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        return self._scope.match(names, self._query.key_expr, self._owner)
+        return self._scope.match(names, self._query.key_expr, self._key_expr_index)
 
     @property
     def received(self) -> int | None:
@@ -146,8 +146,8 @@ class HistorySearch:
         kept = _NewestRows(limit, self.is_single_key)
         for rows in self._from_journals(tail):
             kept.add(rows)
-        found = kept.rows()
-        newest.add(found.table.column("name").to_pylist(), found.times.tolist())
+        journal_rows = kept.rows()
+        newest.add(journal_rows.table.column("name").to_pylist(), journal_rows.times.tolist())
         for batch in snapshot.newest(self.request, newest):
             kept.add(self._from_lake(batch))
         return kept.rows()
@@ -161,7 +161,7 @@ class HistorySearch:
         for batch in tail:
             times = pc.coalesce(batch.column("timestamp"), batch.column("received_at"))
             in_range = batch.select(HISTORY_COLUMNS).filter(pa.array(self._times.mask(times)))
-            keys, rows = self._scope.select_rows(in_range, self._query.key_expr, self._owner)
+            keys, rows = self._scope.select_rows(in_range, self._query.key_expr, self._key_expr_index)
             if rows.num_rows:
                 yield HistoryRows.from_batch(keys.cast(pa.string()), rows)
 
@@ -191,8 +191,8 @@ class HistoryRows(msgspec.Struct, frozen=True):
     @staticmethod
     def from_batch(keys: pa.Array, rows: pa.RecordBatch) -> HistoryRows:
         """Add the full keys to recorded rows."""
-        named = pa.Table.from_batches([rows]).append_column("name", rows.column("key"))
-        return HistoryRows(named.set_column(0, "key", keys))
+        with_names = pa.Table.from_batches([rows]).append_column("name", rows.column("key"))
+        return HistoryRows(with_names.set_column(0, "key", keys))
 
     @staticmethod
     def concat(parts: list[HistoryRows]) -> HistoryRows:
@@ -281,8 +281,8 @@ def _to_microseconds(seconds: float) -> int | None:
 
 def _removed_error(error: FileNotFoundError | OffsetOutOfRange) -> LakeError:
     if isinstance(error, OffsetOutOfRange):
-        return LakeError(error.path, "rows were trimmed away while they were read: ask again")
-    return LakeError(str(error.filename or error), "was removed while it was read: ask again, or keep files longer")
+        return LakeError(error.path, "rows were trimmed while they were read: query again")
+    return LakeError(str(error.filename or error), "was removed while it was read: query again, or keep files longer")
 
 
 NO_ROWS = pa.schema([*map(JOURNAL_SCHEMA.field, HISTORY_COLUMNS), pa.field("name", pa.string())]).empty_table()

@@ -18,12 +18,13 @@ from zenspark.storage.latest_store import LatestValueStore
 logger = logging.getLogger("zenspark.storage")
 
 TAIL_POLL_SECONDS = 0.01
-"""Poll interval of the journals: the maximum delay of a new value."""
+"""Poll interval of the journals in seconds: the maximum delay of a new value."""
 RETRY_SECONDS = 1.0
-"""Delay after a journal could not be read."""
+"""Seconds to wait after a journal could not be read."""
 LAKE_RETRY_SECONDS = 5.0
-"""Delay after the lake could not be read."""
+"""Seconds to wait after the lake could not be read."""
 EXPIRE_INTERVAL_SECONDS = 30.0
+"""Seconds between two removals of expired tombstones and wildcard updates."""
 MAX_BATCH_ROWS = 65_536
 """Maximum rows that are applied at once: they are in memory twice meanwhile."""
 
@@ -36,11 +37,13 @@ class JournalTailer:
         self._scope = scope
         self._inputs = inputs
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="zenspark-storage-follows", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="zenspark-storage-tailer", daemon=True)
         self.offsets: dict[str, int] = {}
         """End offset (exclusive) by recorder of the rows that were applied."""
         self._reload_at: float | None = None
         """Monotonic time of the next attempt to read the lake, after a failure."""
+        self._failure: str | None = None
+        """Error of the last poll, as logged; None if it succeeded."""
 
     def start(self) -> None:
         """Apply all existing rows, then tail the journals in a thread."""
@@ -86,7 +89,7 @@ class JournalTailer:
         self.offsets = {name: max(latest.offsets.get(name, 0), self.offsets.get(name, 0)) for name in recorders}
 
     def poll(self) -> int:
-        """Apply new rows of the journals; how many."""
+        """Apply new rows of the journals. Returns their number."""
         starts = self._inputs.start_offsets(self.offsets)
         if any(start > self.offsets.get(recorder, 0) for recorder, start in starts.items()):
             self._try_load_lake()  # rows trimmed before they were applied have been ingested
@@ -113,15 +116,29 @@ class JournalTailer:
                 if self._reload_at is not None and time.monotonic() >= self._reload_at:
                     self._try_load_lake()
                 self.poll()
+            except Exception as error:  # if the thread ended, the storage would silently reply with old values
+                self._log_failure(error)
+                pause = RETRY_SECONDS
+            else:
+                self._log_recovery()
                 pause = TAIL_POLL_SECONDS
-            except JournalError as error:
-                logger.error(
-                    "storage of %s cannot read the journal, replies may be out of date: %s", self._scope, error
-                )
-                pause = RETRY_SECONDS
-            except Exception:  # if the thread ended, the storage would silently reply with old values
-                logger.exception("storage of %s cannot read the journal, replies may be out of date", self._scope)
-                pause = RETRY_SECONDS
             if time.monotonic() - expired_at > EXPIRE_INTERVAL_SECONDS:
                 expired_at = time.monotonic()
                 self._store.expire()
+
+    def _log_failure(self, error: Exception) -> None:
+        """Log the first of a series of equal errors; with its stack, if it is not one of a journal."""
+        text = f"{type(error).__name__}: {error}"
+        if text != self._failure:
+            self._failure = text
+            logger.error(
+                "storage of %s cannot read the journal, replies may be out of date: %s",
+                self._scope,
+                error,
+                exc_info=None if isinstance(error, JournalError) else error,
+            )
+
+    def _log_recovery(self) -> None:
+        if self._failure is not None:
+            self._failure = None
+            logger.warning("storage of %s can read the journal again", self._scope)

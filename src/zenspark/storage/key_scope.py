@@ -47,17 +47,18 @@ class KeyScope:
         return ", ".join(self.key_exprs)
 
     def select_rows(
-        self, rows: pa.RecordBatch, query: str | None = None, owner: int | None = None
+        self, rows: pa.RecordBatch, query: str | None = None, key_expr_index: int | None = None
     ) -> tuple[pa.DictionaryArray, pa.RecordBatch]:
         """Select the rows in scope, with the full key of each.
 
-        Optionally only those that match a query's key expression, and whose first matching key expression is `owner`.
+        Optionally only those that match a query's key expression, and whose first matching key expression has the index
+        `key_expr_index`.
         """
         if rows.column("key").null_count:  # another tool may have inserted them
             rows = rows.filter(pc.is_valid(rows.column("key")))
         encoded = pc.dictionary_encode(rows.column("key"))
         codes = encoded.indices
-        matches = self.match(encoded.dictionary, query, owner)
+        matches = self.match(encoded.dictionary, query, key_expr_index)
         if not matches.all():
             keep = pa.array(matches[codes.to_numpy()])
             codes, rows = codes.filter(keep), rows.filter(keep)
@@ -67,25 +68,32 @@ class KeyScope:
         """The full keys of names in the tables."""
         return names if self.strip_prefix is None else pc.binary_join_element_wise(self.strip_prefix, names, "/")
 
-    def match(self, names: pa.Array, query: str | None = None, owner: int | None = None) -> BoolMask:
+    def match(self, names: pa.Array, query: str | None = None, key_expr_index: int | None = None) -> BoolMask:
         """Mask of the names in the tables whose key is selected, by the same conditions as in `select_rows`."""
         keys = self.full_keys(names)
-        matches = _match_names(keys, self.key_exprs if owner is None else self.key_exprs[owner : owner + 1])
-        if owner:
-            matches &= ~_match_names(keys, self.key_exprs[:owner])
+        matches = _match_names(
+            keys, self.key_exprs if key_expr_index is None else self.key_exprs[key_expr_index : key_expr_index + 1]
+        )
+        if key_expr_index:
+            matches &= ~_match_names(keys, self.key_exprs[:key_expr_index])
         if query is not None:
             matches &= _match_names(keys, [query])
         return matches
 
-    def owns(self, owner: int, key: str) -> bool:
-        """Whether key expression number `owner` is the first that matches a key of the scope."""
+    def owns(self, key_expr_index: int, key: str) -> bool:
+        """Whether key expression number `key_expr_index` is the first that matches a key of the scope."""
         if len(self.key_exprs) == 1:
             return True
-        return next((at for at, key_expr in enumerate(self.key_exprs) if intersects(key_expr, key)), None) == owner
+        return (
+            next((at for at, key_expr in enumerate(self.key_exprs) if intersects(key_expr, key)), None)
+            == key_expr_index
+        )
 
-    def literal_prefix(self, query: str, owner: int) -> LiteralPrefix | None:
+    def literal_prefix(self, query: str, key_expr_index: int) -> LiteralPrefix | None:
         """The prefix of all matching names in the tables that have no wildcards; None if there is none."""
-        prefixes = [prefix for prefix in map(self._local_prefix, (query, self.key_exprs[owner])) if prefix is not None]
+        prefixes = [
+            prefix for prefix in map(self._local_prefix, (query, self.key_exprs[key_expr_index])) if prefix is not None
+        ]
         return max(prefixes, key=lambda prefix: (prefix.is_exact, len(prefix.text)), default=None)
 
     def _local_prefix(self, key_expr: str) -> LiteralPrefix | None:
@@ -99,9 +107,9 @@ class KeyScope:
 @lru_cache(maxsize=1024)
 def literal_prefix(key_expr: str) -> LiteralPrefix | None:
     """The literal prefix of a key expression; None if it begins with a wildcard."""
-    known = KeyExpr(key_expr)
-    prefix = known.prefix
-    return None if prefix is None else LiteralPrefix(str(prefix), not known.is_wild)
+    parsed = KeyExpr(key_expr)
+    prefix = parsed.prefix
+    return None if prefix is None else LiteralPrefix(str(prefix), not parsed.is_wild)
 
 
 @lru_cache(maxsize=4096)
@@ -121,8 +129,8 @@ def _match_names(names: pa.Array, key_exprs: Sequence[str]) -> BoolMask:
     matches = np.zeros(len(names), bool)
     is_special = _to_mask(pc.match_substring_regex(names, NOT_A_PLAIN_KEY))
     for key_expr in key_exprs:
-        known, is_likely = _compare_plain_names(names, key_expr)
-        matches |= known & ~is_special
+        is_match, is_likely = _compare_plain_names(names, key_expr)
+        matches |= is_match & ~is_special
         places = np.flatnonzero((is_likely | is_special) & ~matches)
         texts = names.take(pa.array(places)).to_pylist()
         special = is_special[places].tolist()

@@ -39,7 +39,7 @@ from zenspark.wire.messages import Put
 from zenspark.wire.values import Timestamp, ZenohId
 
 DEFAULT_LIFESPAN_SECONDS = 86_400.0
-"""How long tombstones and wildcard updates are kept; as in zenohd."""
+"""Seconds for which tombstones and wildcard updates are kept; as in zenohd."""
 MAX_KEYS_UNDER_LOCK = 1024
 """Maximum new keys that are inserted while lookups wait."""
 INITIAL_CAPACITY = 1024
@@ -129,11 +129,11 @@ class LatestValueStore:
             return
         names, codes = _dense_codes(keys)
         slots = np.array([-1 if slot is None else slot for slot in map(self._slots.get, names)], np.intp)
-        known = self._stored_orders(slots)
+        stored = self._stored_orders(slots)
         orders = SampleOrder.from_rows(rows, self._clocks, self._recorders)
-        newest = select_newest_rows(codes, orders, known, self._clocks)
+        newest = select_newest_rows(codes, orders, stored, self._clocks)
         orders = orders.take(newest)
-        wins = is_newer(orders, known, self._clocks) | (slots < 0)
+        wins = is_newer(orders, stored, self._clocks) | (slots < 0)
         late = self._find_superseded(names, orders, wins) if len(self._wildcard_updates) else {}
         single = self._rows_to_reapply(names, codes, late, wins) if late else []
         winners = np.flatnonzero(wins)
@@ -149,11 +149,11 @@ class LatestValueStore:
 
     def _stored_orders(self, slots: Numbers) -> SampleOrder:
         """The stored orders of slots; zeros for new keys."""
-        known = self._orders.take(slots)
+        stored = self._orders.take(slots)
         is_new = slots < 0
-        for column in (known.ntp64, known.clock, known.recorder, known.offset):
+        for column in (stored.ntp64, stored.clock, stored.recorder, stored.offset):
             column[is_new] = 0
-        return known
+        return stored
 
     def _allocate_slots(self, names: list[str], slots: Numbers, winners: Numbers) -> None:
         """Allocate slots for new keys."""
@@ -203,9 +203,9 @@ class LatestValueStore:
         order = SampleOrder.from_rows(row, self._clocks, self._recorders)
         keys = [key for key, _ in self._slots.intersecting(name)]
         if order.clock[0] == NO_CLOCK and keys:
-            known = self._orders.take(np.array([self._slots.get(key) for key in keys]))
-            is_earlier = (known.recorder == order.recorder[0]) & (known.offset < order.offset[0])
-            order.ntp64[0] = max(order.ntp64[0], known.ntp64[is_earlier].max(initial=0))
+            stored = self._orders.take(np.array([self._slots.get(key) for key in keys]))
+            is_earlier = (stored.recorder == order.recorder[0]) & (stored.offset < order.offset[0])
+            order.ntp64[0] = max(order.ntp64[0], stored.ntp64[is_earlier].max(initial=0))
         update = WildcardUpdate(row, order, row.column("kind")[0].as_py() == "PUT", time.monotonic())
         before = self._wildcard_updates.get(name)
         if before is None or is_later(order, before.order, self._clocks)[0]:

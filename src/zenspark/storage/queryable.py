@@ -70,8 +70,8 @@ class Storage:
     def start(self) -> Self:
         """Load all values, declare the queryables, and tail the journals."""
         self._tailer.start()
-        for owner, key_expr in enumerate(self.scope.key_exprs):
-            handler = partial(self._on_query, owner)
+        for key_expr_index, key_expr in enumerate(self.scope.key_exprs):
+            handler = partial(self._on_query, key_expr_index)
             self._queryables.append(self._session.declare_queryable(key_expr, handler, complete=self.complete))
         return self
 
@@ -106,16 +106,16 @@ class Storage:
 
     # -- queries
 
-    def _on_query(self, owner: int, query: Query) -> None:
+    def _on_query(self, key_expr_index: int, query: Query) -> None:
         """Reply to a query, in this thread if there are few replies."""
         key = str(query.key_expr)
         parameters = query.parameters
         if parameters and "_time" in parameters:
-            self._pool.submit(self._reply_history, owner, query)
+            self._pool.submit(self._reply_history, key_expr_index, query)
         elif "*" not in key:
-            self._reply_latest(query, [key] if self.scope.owns(owner, key) else [])
+            self._reply_latest(query, [key] if self.scope.owns(key_expr_index, key) else [])
         else:
-            keys = [key for key in self.latest.matching_keys(key) if self.scope.owns(owner, key)]
+            keys = [key for key in self.latest.matching_keys(key) if self.scope.owns(key_expr_index, key)]
             if len(keys) <= MAX_INLINE_REPLIES:
                 self._reply_latest(query, keys)
             else:
@@ -128,16 +128,16 @@ class Storage:
                 if put is not None:
                     reply_stored(query, KeyExpr(key), put)
 
-    def _reply_history(self, owner: int, query: Query) -> None:
+    def _reply_history(self, key_expr_index: int, query: Query) -> None:
         with query:
             try:
-                for key, body in self._history.samples(_parse_history_query(query), owner):
+                for key, body in self._history.samples(_parse_history_query(query), key_expr_index):
                     reply_stored(query, KeyExpr(key), body)
             except ZError as error:
                 query.reply_err(str(error))
             except Exception:
                 logger.exception("storage of %s: query %s failed", self.scope, query.selector)
-                query.reply_err("the past cannot be read")
+                query.reply_err("the history cannot be read")
 
 
 def _parse_history_query(query: Query) -> HistoryQuery:

@@ -35,9 +35,9 @@ class StringIds:
     def ids(self, column: pa.Array) -> Numbers:
         """The id of each row of a string column."""
         coded = pc.dictionary_encode(column)
-        known = np.array([self._id_of(text) for text in coded.dictionary.to_pylist()] or [0], np.uint32)
-        indices = pc.fill_null(coded.indices, len(known)).to_numpy(zero_copy_only=False)
-        ids: Numbers = np.append(known, np.uint32(0))[indices]
+        distinct = np.array([self._id_of(text) for text in coded.dictionary.to_pylist()] or [0], np.uint32)
+        indices = pc.fill_null(coded.indices, len(distinct)).to_numpy(zero_copy_only=False)
+        ids: Numbers = np.append(distinct, np.uint32(0))[indices]
         return ids
 
     def _id_of(self, text: str) -> int:
@@ -112,60 +112,60 @@ class SampleOrder(msgspec.Struct):
 
     def resize(self, size: int) -> SampleOrder:
         """Copy to a larger capacity."""
-        more = SampleOrder.zeros(size)
-        more.assign(np.arange(len(self)), self)
-        return more
+        resized = SampleOrder.zeros(size)
+        resized.assign(np.arange(len(self)), self)
+        return resized
 
 
-def select_newest_rows(codes: Numbers, orders: SampleOrder, known: SampleOrder, clocks: ClockRanks) -> Numbers:
+def select_newest_rows(codes: Numbers, orders: SampleOrder, stored: SampleOrder, clocks: ClockRanks) -> Numbers:
     """Find the newest row of each key; `codes` has the key of each row.
 
-    `known` has the newest stored sample of each key. Rows without a timestamp are assigned their effective one.
+    `stored` has the newest stored sample of each key. Rows without a timestamp are assigned their effective one.
     """
-    rows = _raise_unstamped(codes, orders, known)
-    greatest = np.zeros(len(known), np.uint64)
+    rows = _raise_unstamped(codes, orders, stored)
+    greatest = np.zeros(len(stored), np.uint64)
     np.maximum.at(greatest, codes[rows], orders.ntp64[rows])
     rows = rows[orders.ntp64[rows] == greatest[codes[rows]]]
-    if len(rows) > len(known):
+    if len(rows) > len(stored):
         rows = rows[np.lexsort((rows, clocks.ranks(orders.clock[rows])))]
-    newest = np.empty(len(known), np.intp)
+    newest = np.empty(len(stored), np.intp)
     newest[codes[rows]] = rows  # of several rows of a key the last assignment wins
     return newest
 
 
-def _raise_unstamped(codes: Numbers, orders: SampleOrder, known: SampleOrder) -> Numbers:
+def _raise_unstamped(codes: Numbers, orders: SampleOrder, stored: SampleOrder) -> Numbers:
     """Raise rows without timestamp above all earlier ones of their recorder; returns rows that can be the newest."""
     rows = np.arange(len(codes))
     unstamped = np.flatnonzero(orders.clock == NO_CLOCK)
     if not len(unstamped):
         return rows
-    last = np.full(len(known), -1, np.intp)
+    last = np.full(len(stored), -1, np.intp)
     last[codes[unstamped]] = unstamped
     is_earlier = rows < last[codes]
-    lifted = last[last >= 0]
-    keys = codes[lifted]
-    is_later = (known.recorder[keys] == orders.recorder[lifted]) & (known.offset[keys] < orders.offset[lifted])
-    floor = np.zeros(len(known), np.uint64)
-    floor[keys[is_later]] = known.ntp64[keys[is_later]]
+    raised = last[last >= 0]
+    keys = codes[raised]
+    is_later = (stored.recorder[keys] == orders.recorder[raised]) & (stored.offset[keys] < orders.offset[raised])
+    floor = np.zeros(len(stored), np.uint64)
+    floor[keys[is_later]] = stored.ntp64[keys[is_later]]
     np.maximum.at(floor, codes[is_earlier], orders.ntp64[is_earlier])
-    orders.ntp64[lifted] = np.maximum(orders.ntp64[lifted], floor[keys])
+    orders.ntp64[raised] = np.maximum(orders.ntp64[raised], floor[keys])
     return np.flatnonzero(~is_earlier)
 
 
-def is_later(orders: SampleOrder, known: SampleOrder, clocks: ClockRanks) -> Numbers:
-    """Mask of samples that are later than the known one, or have the same timestamp."""
-    ranks, known_ranks = clocks.ranks(orders.clock), clocks.ranks(known.clock)
-    later: Numbers = (orders.ntp64 > known.ntp64) | ((orders.ntp64 == known.ntp64) & (ranks >= known_ranks))
+def is_later(orders: SampleOrder, stored: SampleOrder, clocks: ClockRanks) -> Numbers:
+    """Mask of samples that are later than the stored one, or have the same timestamp."""
+    ranks, stored_ranks = clocks.ranks(orders.clock), clocks.ranks(stored.clock)
+    later: Numbers = (orders.ntp64 > stored.ntp64) | ((orders.ntp64 == stored.ntp64) & (ranks >= stored_ranks))
     return later
 
 
-def is_newer(orders: SampleOrder, known: SampleOrder, clocks: ClockRanks) -> Numbers:
-    """Mask of samples that replace the known one, independent of the order of rows; the same row never does.
+def is_newer(orders: SampleOrder, stored: SampleOrder, clocks: ClockRanks) -> Numbers:
+    """Mask of samples that replace the stored one, independent of the order of rows; the same row never does.
 
     A sample recorded before one without timestamp is older, whatever its own timestamp.
     """
-    is_same_recorder = orders.recorder == known.recorder
-    is_same_time = (orders.ntp64 == known.ntp64) & (orders.clock == known.clock)
-    was_before = is_same_recorder & (orders.offset <= known.offset)
-    newer: Numbers = is_later(orders, known, clocks) & ~(was_before & (is_same_time | (known.clock == NO_CLOCK)))
+    is_same_recorder = orders.recorder == stored.recorder
+    is_same_time = (orders.ntp64 == stored.ntp64) & (orders.clock == stored.clock)
+    was_before = is_same_recorder & (orders.offset <= stored.offset)
+    newer: Numbers = is_later(orders, stored, clocks) & ~(was_before & (is_same_time | (stored.clock == NO_CLOCK)))
     return newer

@@ -57,7 +57,7 @@ class Volume(DataPaths, frozen=True):
 
     backend: Annotated[str | None, UNSET] = None
     ingest: Annotated[dict[str, Any] | None, UNSET] = None
-    """Ingestion options of `zenspark up`: its flags without dashes, such as `max_batch_rows`; `up` validates them."""
+    """Ingestion options of `zenspark up`: its flags with underscores, such as `max_batch_rows`; `up` validates them."""
     landing: Annotated[dict[str, Any] | None, UNSET] = None
     """Deprecated name of `ingest`."""
 
@@ -178,10 +178,10 @@ def journal_path(lake: str | None, journal: str | None) -> Path | None:
     return Path("journal") if "://" in lake else Path(lake) / JOURNAL_DIRECTORY
 
 
-def _resolve_data_paths(path: str, given: Json, volumes: dict[str, Volume]) -> tuple[DataPaths, dict[str, Any]]:
+def _resolve_data_paths(path: str, value: Json, volumes: dict[str, Volume]) -> tuple[DataPaths, dict[str, Any]]:
     """Resolve the paths of a storage, with those of its volume as defaults; also returns its ingestion options."""
     document: Document = (
-        {"id": given} if isinstance(given, str) else validate_document(VolumeReference, given or {}, path)
+        {"id": value} if isinstance(value, str) else validate_document(VolumeReference, value or {}, path)
     )
     name = document.get("id")
     if name is None:

@@ -113,6 +113,6 @@ class ValuePages:
         """
         pages = [self._drop(number) for number in numbers]
         first = np.cumsum([0] + [page.num_rows for page in pages])[:-1]
-        wanted, back = np.unique(first[places] + rows, return_inverse=True)
-        kept = pa.Table.from_batches(pages).take(pa.array(wanted)).combine_chunks().to_batches()
-        return self.add(kept[0], len(rows)), back
+        distinct_rows, new_rows = np.unique(first[places] + rows, return_inverse=True)
+        kept = pa.Table.from_batches(pages).take(pa.array(distinct_rows)).combine_chunks().to_batches()
+        return self.add(kept[0], len(rows)), new_rows

@@ -59,7 +59,7 @@ class Application:
         await response(scope, receive, send)
 
     async def _with_errors(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, *, as_json: bool) -> None:
-        """Run an application; what it raises becomes a response with a sentence."""
+        """Run an application; an error that it raises becomes a response with one sentence."""
         try:
             await app({**scope, "app": self}, receive, send)  # "app": routes raise HTTPException
         except ClientDisconnect:

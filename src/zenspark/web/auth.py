@@ -29,8 +29,8 @@ MAX_ADDRESSES = 1000
 
 TOKEN, PASSWORD = "token", "password"
 """Methods to log in, as the page's API names them."""
-NAMES = {TOKEN: "a token", PASSWORD: "user and password"}
-WRONG = {TOKEN: "wrong token", PASSWORD: "wrong user or password"}
+METHOD_NAMES = {TOKEN: "a token", PASSWORD: "user and password"}
+WRONG_CREDENTIALS = {TOKEN: "wrong token", PASSWORD: "wrong user or password"}
 SCHEMES = {"bearer": TOKEN, "basic": PASSWORD}
 """Methods by the scheme of an Authorization header."""
 
@@ -65,20 +65,20 @@ class Authenticator:
         return self.accepts_header(headers.get("authorization", "")) or self.accepts_cookie(cookies.get(COOKIE, ""))
 
     def refusal(self, method: str | None) -> str:
-        """Return why a login by a method is refused; None stands for a request without credentials."""
+        """Return the reason to refuse a login by a method; None stands for a request without credentials."""
         if method in self.methods:
-            return WRONG[str(method)]
-        expected = ", or ".join(NAMES[name] for name in self.methods)
-        return f"expected {expected}" if method is None else f"expected {expected}, found {NAMES[method]}"
+            return WRONG_CREDENTIALS[str(method)]
+        expected = ", or ".join(METHOD_NAMES[name] for name in self.methods)
+        return f"expected {expected}" if method is None else f"expected {expected}, found {METHOD_NAMES[method]}"
 
     def accepts_header(self, value: str) -> bool:
         """Return whether an Authorization header is valid."""
-        scheme, _, given = value.partition(" ")
+        scheme, _, credentials = value.partition(" ")
         match scheme.lower():
             case "bearer":
-                return self.accepts_token(given.strip())
+                return self.accepts_token(credentials.strip())
             case "basic":
-                user, colon, password = _decode_basic(given.strip()).partition(":")
+                user, colon, password = _decode_basic(credentials.strip()).partition(":")
                 return bool(colon) and self.accepts_password(user, password)
         return False
 
@@ -159,8 +159,8 @@ def _is_equal(given: str, expected: str) -> bool:
     return hmac.compare_digest(*digests)
 
 
-def _decode_basic(given: str) -> str:
+def _decode_basic(credentials: str) -> str:
     try:
-        return base64.b64decode(given, validate=True).decode()
+        return base64.b64decode(credentials, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
         return ""

@@ -1,7 +1,7 @@
 """ChunkQueue: received samples for HTTP clients, in a bounded queue that never makes a publisher wait.
 
 It takes rows in columns, as a recorder does, so the reading thread makes no Python object per sample. When it is full,
-rows are dropped and counted; the session always has room.
+rows are dropped and counted; for the session it is never full.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from zenspark.handlers.handler import BoundHandler
 from zenspark.wire.columns import PushRun
 
 MAX_CHUNKS = 4096
-"""Chunks, rows and bytes that wait at most; rows beyond are dropped."""
+"""Most chunks in a queue; further rows are dropped."""
 MAX_ROWS = 65536
+"""Most rows in a queue by default; further ones are dropped."""
 MAX_BYTES = 32 << 20
+"""Most bytes in a queue by default; further rows are dropped."""
 
 
 class ChunkQueue:
-    """A handler and sink of a subscriber; `take` returns what was received since the last call."""
+    """A handler and sink of a subscriber; `take` returns the rows received since the last call."""
 
     def __init__(
         self,
@@ -53,7 +55,7 @@ class ChunkQueue:
     # -- for the session
 
     def push_columns(self, pushes: PushRun, keys: list[str | None], via: str) -> bool:
-        """Add the rows that have a key; always returns True: there is room, or they are dropped."""
+        """Add the rows that have a key. Always returns True: rows that do not fit are dropped."""
         if self._is_full:
             self._skip(pushes.stop - pushes.start)
             return True
@@ -106,7 +108,7 @@ class ChunkQueue:
     # -- for the server
 
     def take(self) -> tuple[list[RowChunk], int]:
-        """Return the waiting chunks, and how many rows were dropped since the last call."""
+        """Return the waiting chunks, and the number of rows dropped since the last call."""
         with self._lock:
             taken = self._chunks, self._skipped
             self._chunks, self._rows, self._bytes, self._skipped = [], 0, 0, 0

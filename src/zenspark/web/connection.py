@@ -1,6 +1,6 @@
 """HTTP connections with limits: number, header size, time for headers, and clients that do not read.
 
-uvicorn parses requests with h11 and WebSocket messages with websockets; these classes add what it does not limit.
+uvicorn parses requests with h11 and WebSocket messages with websockets; these classes add the limits that it lacks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zenspark.web import limits
 from zenspark.web.counts import HttpCounts
 
 logger = logging.getLogger("zenspark.web.uvicorn")
-logger.setLevel(logging.ERROR)  # what clients do wrong is counted, not logged
+logger.setLevel(logging.ERROR)  # errors of clients are counted, not logged
 
 COUNTS, TRANSPORT = "counts", "transport"
 """Keys of `scope["state"]`."""
@@ -33,7 +33,7 @@ PHRASES = {
 }
 
 
-class _Flow(Protocol):
+class _WriteTransport(Protocol):
     """A transport, as far as the stall timer needs it."""
 
     def get_write_buffer_size(self) -> int: ...
@@ -43,19 +43,19 @@ class _Flow(Protocol):
 class StallTimer:
     """Aborts a connection whose client reads nothing for `STALL_SECONDS` although bytes wait for it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, transport: _Flow, counts: HttpCounts) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, transport: _WriteTransport, counts: HttpCounts) -> None:
         self._loop = loop
         self._transport = transport
         self._counts = counts
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Start to watch: the transport has more unsent bytes than it should."""
+        """Start the timer: the transport has more unsent bytes than its high-water mark."""
         if self._timer is None:
             self._arm(self._transport.get_write_buffer_size())
 
     def stop(self) -> None:
-        """Stop to watch: the client has read, or the connection has ended."""
+        """Stop the timer: the client has read, or the connection has ended."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -135,7 +135,7 @@ class HttpConnection(H11Protocol):
             self._stall.stop()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what h11 could not parse, with its reason; called while its error is handled."""
+        """Reject a request that h11 could not parse, with the reason; called while its error is handled."""
         error = sys.exception()
         too_large = isinstance(error, h11.RemoteProtocolError) and error.error_status_hint == 431
         if too_large:

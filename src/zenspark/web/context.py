@@ -1,4 +1,4 @@
-"""WebContext: what the handlers of one server share: session, settings, counts, worker threads, live state."""
+"""WebContext: the state that the handlers of a server share: session, settings, counts, worker threads, live state."""
 
 from __future__ import annotations
 
@@ -60,16 +60,16 @@ class WebContext:
 
     @property
     def uptime_seconds(self) -> float:
-        """Time since the server started."""
+        """Seconds since the server started."""
         return (datetime.now(UTC) - self.started_at).total_seconds()
 
     def connections(self) -> list[dict[str, Any]]:
-        """Return the connections that the configuration asks for, and why they fail."""
+        """Return the connections that the configuration requires, with the reason if one fails."""
         if self.session.is_closed() or not hasattr(self.session.info, "connections"):
             return []
         return [
-            {"endpoint": " or ".join(each.endpoints), "connected": each.is_connected, "error": each.problem}
-            for each in self.session.info.connections()
+            {"endpoint": " or ".join(status.endpoints), "connected": status.is_connected, "error": status.problem}
+            for status in self.session.info.connections()
         ]
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from typing import Literal, get_args
 
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of the buckets of latency histograms, in seconds."""
 
-DROP_REASONS = ("stalled", "slow_stream")
-"""Why clients are disconnected."""
+DropReason = Literal["stalled", "slow_stream", "server_overload"]
+"""Why a client is disconnected: it reads nothing for seconds, it reads events slower than they arrive, or this server
+encodes events slower than they arrive."""
+DROP_REASONS: tuple[DropReason, ...] = get_args(DropReason)
 REFUSAL_REASONS = (
     "connections",
     "header_bytes",
@@ -21,7 +24,7 @@ REFUSAL_REASONS = (
     "login",
     "read_only",
 )
-"""Why requests are refused."""
+"""Reasons for which requests are refused."""
 
 
 class Histogram:
@@ -67,7 +70,7 @@ class HttpCounts:
         with self._lock:
             self._requests[kind, status] += 1
 
-    def drop(self, reason: str) -> None:
+    def drop(self, reason: DropReason) -> None:
         """Count a client that was disconnected."""
         with self._lock:
             self._dropped[reason] += 1

@@ -14,11 +14,11 @@ from zenspark.types.network_info import ReplyError
 from zenspark.types.sample import Reply, Sample
 
 JSON = "application/json"
-UNSPECIFIED = "zenoh/bytes"
-"""Encoding of what was sent without one."""
-JSONS = frozenset({JSON, "text/json", "text/json5"})
+DEFAULT_ENCODING = "zenoh/bytes"
+"""Encoding of payloads that are sent without one."""
+JSON_TYPES = frozenset({JSON, "text/json", "text/json5"})
 OPENMETRICS = "application/openmetrics-text"
-TEXTS = frozenset({"text/plain", "zenoh/string", OPENMETRICS})
+TEXT_TYPES = frozenset({"text/plain", "zenoh/string", OPENMETRICS})
 BYTES = "application/octet-stream"
 GZIP_WINDOW = 31
 """Window of zlib that expects the header of gzip."""
@@ -65,9 +65,9 @@ def _of_reply(reply: Reply) -> Document:
 
 
 def _error_document(error: ReplyError) -> Document:
-    """Convert an error to its document; its reason is text, whether its queryable said so or not."""
+    """Convert an error to its document; its reason is text, also without an encoding."""
     payload = error.payload.to_bytes()
-    if str(error.encoding) == UNSPECIFIED:
+    if str(error.encoding) == DEFAULT_ENCODING:
         with contextlib.suppress(UnicodeDecodeError):
             return {"key": "ERROR", "value": payload.decode(), "encoding": "text/plain", "timestamp": None}
     return _document("ERROR", error, None)
@@ -86,9 +86,9 @@ def payload_value(payload: bytes, encoding: Encoding | str) -> object:
     try:
         if kind == OPENMETRICS and "content-encoding=gzip" in parameters:
             return zlib.decompressobj(GZIP_WINDOW).decompress(payload, MAX_TEXT_BYTES).decode()
-        if kind in JSONS:
+        if kind in JSON_TYPES:
             return msgspec.json.decode(payload)
-        if kind in TEXTS:
+        if kind in TEXT_TYPES:
             return payload.decode()
     except (ValueError, RecursionError, zlib.error):
         pass

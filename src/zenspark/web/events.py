@@ -1,13 +1,17 @@
 """Server-sent events: publications as an event stream, as zenohd's REST plugin sends them.
 
 One subscriber serves all streams of a key expression: an event is encoded once. Each client has a bounded queue; a
-client that does not read as fast as events arrive is disconnected and counted, and no publisher ever waits.
+client that does not read as fast as events arrive is disconnected and counted (`slow_stream`), and no publisher ever
+waits. If the server cannot encode events as fast as they arrive, all clients of the key expression are disconnected
+(`server_overload`): a stream never misses events silently.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import math
 from collections import deque
 from collections.abc import Iterable, Iterator
 from http import HTTPStatus
@@ -24,20 +28,47 @@ from zenspark.web import limits
 from zenspark.web.chunk_queue import ChunkQueue
 from zenspark.web.connection import TRANSPORT
 from zenspark.web.context import WebContext, check_access
+from zenspark.web.counts import DropReason
 from zenspark.web.documents import encode_json, row_document
 from zenspark.web.http_error import HttpError
 
+logger = logging.getLogger("zenspark.web")
+
 EVENT_STREAM_TYPE = "text/event-stream"
 MIN_DRAIN_SECONDS = 0.02
-"""Interval at which events are encoded under load: one write for many events costs less than one for each."""
+"""Seconds between two encodings of events under load: one write for many events costs less than one for each."""
 MAX_WRITE_BYTES = 256 << 10
 """Bytes given to a connection at once."""
+LOG_INTERVAL_SECONDS = 10.0
+"""Least seconds between two log lines about slow clients."""
+
+
+class SlowClientLog:
+    """Logs clients that were disconnected because they read too slowly: one line per interval, with a count."""
+
+    def __init__(self) -> None:
+        self._unlogged = 0
+        self._next_at = -math.inf
+
+    def add(self, address: str, now: float) -> None:
+        """Count a client; the first one, and the first one after an interval, is logged. `now` is monotonic."""
+        self._unlogged += 1
+        if now >= self._next_at:
+            logger.warning(
+                "disconnected %d HTTP clients: they read their event streams too slowly; the latest from %s",
+                self._unlogged,
+                address,
+            )
+            self._unlogged = 0
+            self._next_at = now + LOG_INTERVAL_SECONDS
 
 
 class StreamQueue:
     """The events that wait for one client; only used in the loop of the server."""
 
-    def __init__(self, transport: asyncio.WriteTransport | None, context: WebContext) -> None:
+    def __init__(self, transport: asyncio.WriteTransport | None, context: WebContext, address: str) -> None:
+        """`address` is that of the client, for the log."""
+        self.address = address
         self._transport = transport
         self._context = context
         self._parts: deque[tuple[bytes, int]] = deque()
@@ -47,15 +78,16 @@ class StreamQueue:
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that the client has not taken."""
+        """Bytes that wait for the client."""
         return self._bytes
 
     def push(self, parts: list[tuple[bytes, int]]) -> None:
-        """Add encoded events, in parts; a client that has not taken enough of the earlier ones is disconnected."""
+        """Add encoded events, in parts; a client for which too many earlier ones wait is disconnected."""
         if self.is_over:
             return
-        if self._is_behind:
-            self.disconnect()
+        if self._is_backlogged:
+            self.disconnect("slow_stream")
+            self._context.hubs.slow_clients.add(self.address, asyncio.get_running_loop().time())
             return
         self._parts.extend(parts)
         size = sum(len(data) for data, _ in parts)
@@ -65,15 +97,15 @@ class StreamQueue:
         self._ready.set()
 
     @property
-    def _is_behind(self) -> bool:
-        """Whether too much waits: of this client, or of all and also of this one."""
+    def _is_backlogged(self) -> bool:
+        """Whether too many bytes or events wait for this client; fewer may if all clients together exceed a limit."""
         is_memory_short = self._context.counts.stream_bytes > limits.MAX_ALL_STREAM_BYTES
-        most = MAX_WRITE_BYTES if is_memory_short else limits.MAX_STREAM_BYTES
-        return self._bytes > most or self._events > limits.MAX_STREAM_EVENTS
+        max_bytes = MAX_WRITE_BYTES if is_memory_short else limits.MAX_STREAM_BYTES
+        return self._bytes > max_bytes or self._events > limits.MAX_STREAM_EVENTS
 
-    def disconnect(self) -> None:
-        """Disconnect the client: a slow consumer."""
-        self._context.counts.drop("slow_stream")
+    def disconnect(self, reason: DropReason) -> None:
+        """Disconnect the client, and count it by reason."""
+        self._context.counts.drop(reason)
         self.discard()
         self.end()
         if self._transport is not None:
@@ -86,7 +118,7 @@ class StreamQueue:
         self._bytes = self._events = 0
 
     def end(self) -> None:
-        """End the stream after what waits."""
+        """End the stream after the events that wait."""
         self.is_over = True
         self._ready.set()
 
@@ -114,6 +146,7 @@ class EventHub:
 
     def __init__(self, context: WebContext, key: str, client: HttpClient) -> None:
         self._context = context
+        self._key = key
         self._client = client
         self.streams: set[StreamQueue] = set()
         self._loop = asyncio.get_running_loop()
@@ -141,8 +174,7 @@ class EventHub:
         self._is_scheduled = False
         chunks, skipped = self._queue.take()
         if skipped:  # more arrived than this server can encode: no stream may silently miss events
-            for stream in list(self.streams):
-                stream.disconnect()
+            self._disconnect_all(skipped)
         elif chunks and self.streams:
             parts = join_events(encode_events(chunks, self._client))
             for stream in list(self.streams):
@@ -151,6 +183,18 @@ class EventHub:
             for stream in self.streams:
                 stream.end()
         self._drained_at = self._loop.time()
+
+    def _disconnect_all(self, skipped: int) -> None:
+        streams = [stream for stream in self.streams if not stream.is_over]
+        for stream in streams:
+            stream.disconnect("server_overload")
+        if streams:
+            logger.warning(
+                "disconnected %d HTTP clients of event streams on %s: this server is overloaded, %d events dropped",
+                len(streams),
+                self._key,
+                skipped,
+            )
 
 
 def encode_events(chunks: list[RowChunk], client: HttpClient) -> Iterator[bytes]:
@@ -186,6 +230,7 @@ class EventHubs:
     def __init__(self, context: WebContext) -> None:
         self._context = context
         self._hubs: dict[tuple[str, str], EventHub] = {}
+        self.slow_clients = SlowClientLog()
         self._lock = asyncio.Lock()
 
     async def open(self, key: str, address: str, client: HttpClient, stream: StreamQueue) -> None:
@@ -229,7 +274,7 @@ class EventStreamResponse:
         check_stream_limit(context)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        stream = StreamQueue(scope["state"].get(TRANSPORT), self._context)
+        stream = StreamQueue(scope["state"].get(TRANSPORT), self._context, _client_address(scope))
         await self._context.hubs.open(self._key, self._address, self._client, stream)
         reader = asyncio.create_task(_wait_for_disconnect(receive, stream))
         try:
@@ -248,6 +293,11 @@ class EventStreamResponse:
         finally:
             reader.cancel()
             self._context.hubs.close(self._key, stream)
+
+
+def _client_address(scope: Scope) -> str:
+    host, port = scope.get("client") or ("an unknown address", None)
+    return host if port is None else f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def _wait_for_disconnect(receive: Receive, stream: StreamQueue) -> None:

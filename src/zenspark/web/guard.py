@@ -1,4 +1,4 @@
-"""Guard: what every request passes first: host name, origin, login; and the security headers of every response."""
+"""Guard: checks host name, origin and login of every request, and adds the security headers to every response."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Guard:
     def _check(self, connection: HTTPConnection, kind: PathKind) -> None:
         settings = self._context.settings
         headers = connection.headers
-        if not settings.as_zenohd and not self._context.origins.is_host_known(headers.get("host", "")):
+        if not settings.as_zenohd and not self._context.origins.is_own_host(headers.get("host", "")):
             self._context.counts.refuse("host")
             host = headers.get("host", "")
             raise HttpError(

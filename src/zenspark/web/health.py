@@ -1,4 +1,4 @@
-"""Health checks: `/health` says whether the node runs, `/ready` whether it can do its work."""
+"""Health checks: `/health` reports whether the node runs, `/ready` whether it is connected and without problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HttpError: a request that is answered with a status and one sentence."""
+"""HttpError: a request that is rejected with a status and one sentence."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the server is given: the pipeline and the SQL engine, as far as it uses them. Both may be absent.
+"""Interfaces of the pipeline and the SQL engine, as far as the server uses them. Both may be absent.
 
-The packages behind them import this package's neighbours, not this one; the command line brings them together.
+The packages that implement them do not import this one; the command line passes them to the server.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Pipeline(Protocol):
 
 
 class SqlEngine(Protocol):
-    """Answers SQL over the tables of a lake, without Spark."""
+    """Runs SQL on the tables of a lake, without Spark."""
 
     def tables(self) -> Sequence[Any]:
         """Return the tables: each with `name`, `columns`, and, where known, `rows`, `bytes` and `files`."""

@@ -1,4 +1,4 @@
-"""KeyMonitor: rate, size, age and newest value of each key of a key expression, while pages look at it.
+"""KeyMonitor: rate, size, age and newest value of each key of a key expression, while a page shows them.
 
 A subscriber leaves rows in a `ChunkQueue`; a thread aggregates them by key with Arrow a few times per second. The cost
 depends on the number of keys that changed, little on the number of messages.
@@ -42,14 +42,14 @@ MAX_ALL_KEPT_BYTES = 128 << 20
 SMALL_BYTES = 1024
 """Bytes of a payload up to which it is always kept."""
 LINGER_SECONDS = 30.0
-"""Time in seconds that a monitor stays after the last page left, so that a reloaded page finds it."""
+"""Time in seconds that a monitor stays after its last page has disconnected, so that a reloaded page finds it."""
 SETTLE_SECONDS = 1.0
 """Time in seconds that a new monitor waits for first messages."""
 NTP64_FRACTION = 1 << 32
 
 
 class KeyState(msgspec.Struct):
-    """What is known of one key."""
+    """Counts, rates and newest sample of one key."""
 
     key: str
     count: int = 0
@@ -68,8 +68,8 @@ class KeyState(msgspec.Struct):
     """Newest payload; None if it is too large to keep."""
     change: int = 0
     """Number of its last change, counted over all keys."""
-    shown_rate: float = 0.0
-    """Rate that pages were told."""
+    sent_rate: float = 0.0
+    """Rate that was last sent to pages."""
     first_at: float = 0.0
     count_before: int = 0
     bytes_before: int = 0
@@ -128,7 +128,7 @@ class KeyTable:
         return len(self._states)
 
     def get(self, key: str) -> KeyState | None:
-        """Return what is known of a key."""
+        """Return the state of a key; None if there is none."""
         return self._states.get(key)
 
     def add(self, chunks: list[RowChunk], now: float) -> None:
@@ -180,25 +180,25 @@ class KeyTable:
             state.bytes_rate += (size / seconds - state.bytes_rate) * share
             if state.rate < MIN_RATE and not count:
                 state.rate = state.bytes_rate = 0.0
-            if not state.rate or abs(state.rate - state.shown_rate) > RATE_STEP * state.shown_rate:
-                state.shown_rate = state.rate
+            if not state.rate or abs(state.rate - state.sent_rate) > RATE_STEP * state.sent_rate:
+                state.sent_rate = state.rate
                 changed.append(state)
         for state in changed:
             self._note_change(state)
 
     def changed_rows(self, since: int, limit: int) -> tuple[list[tuple[str, bytes]], int]:
         """Return keys and rows that changed after a change, oldest first, at most `limit`, and the last change."""
-        found: list[KeyState] = []
+        states: list[KeyState] = []
         with self.lock:
             for state in reversed(self._states.values()):
                 if state.change <= since:
                     break
-                found.append(state)
-            found = found[-limit:]
-            found.reverse()
+                states.append(state)
+            states = states[-limit:]
+            states.reverse()
             now_us = time.time_ns() // 1000
-            rows = [(state.key, state.row(now_us)) for state in found]
-            return rows, found[-1].change if found else since
+            rows = [(state.key, state.row(now_us)) for state in states]
+            return rows, states[-1].change if states else since
 
     def newest_rows(self, limit: int) -> list[tuple[str, bytes]]:
         """Return keys and rows, those that changed last first, at most `limit`."""
@@ -213,7 +213,7 @@ class KeyTable:
 
 
 class KeyUpdate(msgspec.Struct, frozen=True):
-    """What the rows of one aggregation say about one key."""
+    """Aggregate of the rows of one key."""
 
     key: str
     count: int
@@ -282,17 +282,17 @@ class KeyMonitor:
             self.update()
 
     def wait_for_keys(self) -> None:
-        """Wait until there are keys, or it has watched for a while."""
+        """Wait until there are keys, for at most `SETTLE_SECONDS`."""
         while not self.is_settled:
             time.sleep(TICK_SECONDS / 5)
 
     @property
     def is_settled(self) -> bool:
-        """Whether there are keys, or it has watched for a while: until then, no keys means nothing."""
+        """Whether there are keys, or `SETTLE_SECONDS` have passed: before that, keys may still be on their way."""
         return len(self.table) > 0 or time.monotonic() - self._began >= SETTLE_SECONDS
 
     def update(self) -> None:
-        """Aggregate what was received."""
+        """Aggregate the received rows."""
         chunks, skipped = self._queue.take()
         self.table.skipped += skipped
         self.table.add(chunks, time.monotonic())
@@ -312,7 +312,7 @@ class KeyMonitors:
         self._lock = threading.Lock()
         self._monitors: dict[str, KeyMonitor] = {}
         self._users: dict[str, int] = {}
-        self._left_at: dict[str, float] = {}
+        self._unused_since: dict[str, float] = {}
 
     def acquire(self, key_expr: str) -> KeyMonitor:
         """Return the monitor of a key expression, for use until `release`."""
@@ -321,7 +321,7 @@ class KeyMonitors:
             if monitor is None:
                 monitor = self._monitors[key_expr] = KeyMonitor(self._session, key_expr)
             self._users[key_expr] = self._users.get(key_expr, 0) + 1
-            self._left_at.pop(key_expr, None)
+            self._unused_since.pop(key_expr, None)
             return monitor
 
     def release(self, key_expr: str) -> None:
@@ -329,14 +329,14 @@ class KeyMonitors:
         with self._lock:
             self._users[key_expr] -= 1
             if not self._users[key_expr]:
-                self._left_at[key_expr] = time.monotonic()
+                self._unused_since[key_expr] = time.monotonic()
 
     def close_unused(self, now: float, linger: float = LINGER_SECONDS) -> None:
-        """Close monitors that were not used for a while."""
+        """Close monitors that were not used for `linger` seconds."""
         with self._lock:
-            for key_expr, left_at in list(self._left_at.items()):
-                if now - left_at >= linger:
-                    del self._left_at[key_expr], self._users[key_expr]
+            for key_expr, unused_since in list(self._unused_since.items()):
+                if now - unused_since >= linger:
+                    del self._unused_since[key_expr], self._users[key_expr]
                     self._monitors.pop(key_expr).close()
 
     def close(self) -> None:
@@ -349,17 +349,17 @@ class KeyMonitors:
     def newest(self, key: str) -> KeyState | None:
         """Return the newest state of a key in any monitor."""
         with self._lock:
-            found = [state for each in self._monitors.values() if (state := each.table.get(key)) is not None]
-        return max(found, key=lambda state: state.received_at, default=None)
+            states = [state for monitor in self._monitors.values() if (state := monitor.table.get(key)) is not None]
+        return max(states, key=lambda state: state.received_at, default=None)
 
     @property
     def key_count(self) -> int:
         """Number of keys of the largest monitor."""
         with self._lock:
-            return max((len(each.table) for each in self._monitors.values()), default=0)
+            return max((len(monitor.table) for monitor in self._monitors.values()), default=0)
 
     @property
     def skipped(self) -> int:
-        """Messages that monitors did not take, because they arrived too fast."""
+        """Messages that monitors did not aggregate, because they arrived too fast."""
         with self._lock:
-            return sum(each.table.skipped for each in self._monitors.values())
+            return sum(monitor.table.skipped for monitor in self._monitors.values())

@@ -1,4 +1,4 @@
-"""LakeStats: sizes of tables, gaps by source and latencies, asked of the SQL engine and cached."""
+"""LakeStats: sizes of tables, gaps by source and latencies, queried from the SQL engine and cached."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from zenspark.web.values import Document
 logger = logging.getLogger("zenspark.web")
 
 CACHE_SECONDS = 10.0
-"""Time in seconds that an answer of the SQL engine is used again."""
+"""Time in seconds that a result of the SQL engine is cached."""
 CACHE_FACTOR = 10
-"""Number of times the duration of a query that its answer is used again, where that is longer."""
+"""Multiple of the duration of a query for which its result is cached, if that is longer."""
 QUERY_SECONDS = 20.0
-"""Time in seconds that the SQL engine has for a query."""
+"""Timeout of a query, in seconds."""
 MAX_SOURCES = 100
 """Publishers whose gaps are listed."""
 
@@ -34,22 +34,22 @@ group by 1 order by 1"""
 
 
 class LakeStats:
-    """Answers about the tables of a lake; from any thread, one question at a time."""
+    """Statistics of the tables of a lake; thread-safe, one query at a time."""
 
     def __init__(self, engine: SqlEngine | None) -> None:
         self._engine = engine
         self._lock = threading.Lock()
-        self._answers: dict[str, tuple[float, Any]] = {}
+        self._results: dict[str, tuple[float, Any]] = {}
 
     def tables(self) -> list[Any]:
         """Return the tables with their sizes."""
-        found = self._cached("tables", lambda engine: list(engine.tables()))
-        return [] if found is None else list(found)
+        tables = self._cached("tables", lambda engine: list(engine.tables()))
+        return [] if tables is None else list(tables)
 
     def gaps(self) -> list[Document]:
         """Return missing and repeated numbers by source."""
-        found = self._cached("gaps", lambda engine: engine.query(GAPS_SQL, MAX_SOURCES, QUERY_SECONDS).to_pylist())
-        return [] if found is None else list(found)
+        rows = self._cached("gaps", lambda engine: engine.query(GAPS_SQL, MAX_SOURCES, QUERY_SECONDS).to_pylist())
+        return [] if rows is None else list(rows)
 
     def latency(self) -> Document | None:
         """Return a histogram of the time from publication to reception, of the last minutes."""
@@ -63,22 +63,22 @@ class LakeStats:
             "counts": [counts.get(bucket, 0) for bucket in buckets],
         }
 
-    def _cached(self, name: str, ask: Any) -> Any:  # noqa: ANN401 - what the engine answers
+    def _cached(self, name: str, query: Any) -> Any:  # noqa: ANN401 - any result of the engine
         if self._engine is None:
             return None
         with self._lock:
-            until, answer = self._answers.get(name, (0.0, None))
+            until, result = self._results.get(name, (0.0, None))
             began = time.monotonic()
             if began < until:
-                return answer
+                return result
             try:
-                answer = ask(self._engine)
-            except Exception as error:  # a table that is not there yet
+                result = query(self._engine)
+            except Exception as error:  # a table that does not exist yet
                 logger.debug("statistics %s of lake %s cannot be read: %s", name, _lake_of(self._engine), error)
-                answer = None
+                result = None
             took = time.monotonic() - began
-            self._answers[name] = (time.monotonic() + max(CACHE_SECONDS, took * CACHE_FACTOR), answer)
-            return answer
+            self._results[name] = (time.monotonic() + max(CACHE_SECONDS, took * CACHE_FACTOR), result)
+            return result
 
 
 def _lake_of(engine: SqlEngine) -> str:

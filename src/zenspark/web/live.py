@@ -1,7 +1,7 @@
 """Live data of the page over a WebSocket, in batches: overview, changed keys, followed samples, the network.
 
-A page says what it wants with `{"subscribe": {...}}`, at any time. What changed since the last batch is sent, so a
-page that reads slowly gets fewer batches, not a longer queue; one that does not read at all is disconnected.
+A page selects feeds with `{"subscribe": {...}}`, at any time. A batch has the changes since the last one, so a page
+that reads slowly gets fewer batches, not a longer queue; one that does not read at all is disconnected.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SAMPLE_COLUMNS = ["key", "kind", "timestamp", "received_at", "source_zid", "via"
 
 
 class FeedSelection(msgspec.Struct, frozen=True):
-    """What a page wants to be sent."""
+    """The feeds that a page has selected."""
 
     overview: bool = False
     keys: str | None = None
@@ -47,7 +47,7 @@ class ClientMessage(msgspec.Struct, frozen=True):
 
 
 class KeysFeed:
-    """The rows of keys that one page has not got yet."""
+    """The rows of keys that were not sent to one page yet."""
 
     def __init__(self, context: WebContext, key_expr: str, client: HttpClient) -> None:
         check_access(client, "declare_subscriber", key_expr)
@@ -59,7 +59,7 @@ class KeysFeed:
         self._is_first = True
 
     def batch(self) -> bytes | None:
-        """Return the changed rows as a message; None if nothing changed, or if nothing can be said yet."""
+        """Return the changed rows as a message; None if nothing changed, or the monitor is not settled yet."""
         table = self._monitor.table
         if self._is_first and not self._monitor.is_settled:
             return None
@@ -131,7 +131,7 @@ class LivePage:
         self._network_version = -1
 
     async def run(self) -> None:
-        """Serve the page until it leaves."""
+        """Serve the page until it disconnects."""
         reader = asyncio.create_task(self._read())
         try:
             while not reader.done() and not self._context.is_closing:
@@ -149,7 +149,7 @@ class LivePage:
         if self._selected.network:
             self._context.network.release()
 
-    # -- what the page wants
+    # -- selection
 
     async def _read(self) -> None:
         with contextlib.suppress(WebSocketDisconnect):
@@ -187,7 +187,7 @@ class LivePage:
             self._network_version = -1
         self._selected = msgspec.structs.replace(self._selected, network=selection.network)
 
-    # -- what it gets
+    # -- batches
 
     async def _send_batches(self) -> None:
         overview, network = self._context.overview, self._context.network
@@ -206,7 +206,7 @@ class LivePage:
         await self._send_encoded(msgspec.json.encode(document))
 
     async def _send_encoded(self, encoded: bytes) -> None:
-        with contextlib.suppress(WebSocketDisconnect, RuntimeError):  # it has left; the reader ends
+        with contextlib.suppress(WebSocketDisconnect, RuntimeError):  # it has disconnected; the reader ends
             await self._socket.send_text(encoded.decode())
 
 

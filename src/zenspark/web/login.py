@@ -1,4 +1,4 @@
-"""Login and logout of the page: a form sends the secret once, and a cookie stands for it afterwards."""
+"""Login and logout of the page: a form sends the secret once, and a cookie replaces it afterwards."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ class LoginApi:
         self._context = context
 
     async def describe(self, request: Request) -> Response:
-        """Tell, without a login, the methods to log in, and whether this client has to."""
+        """Return, without a login, the methods to log in, and whether this client has to."""
         auth = self._context.auth
         is_needed = auth.is_needed and not auth.accepts_counted(_address(request), request.headers, request.cookies)
         return json_response({"methods": auth.methods, "is_needed": is_needed})
 
     async def log_in(self, request: Request) -> Response:
         """Check the credentials and set the cookie: 204, or 401."""
-        given = await read_json(request, LoginRequest)
+        credentials = await read_json(request, LoginRequest)
         auth, address = self._context.auth, _address(request)
         auth.check_tries(address)
-        if auth.is_needed and not self._accepts(given):
+        if auth.is_needed and not self._accepts(credentials):
             auth.note_failure(address)
             self._context.counts.refuse("login")
-            raise HttpError(HTTPStatus.UNAUTHORIZED, auth.refusal(given.method))
+            raise HttpError(HTTPStatus.UNAUTHORIZED, auth.refusal(credentials.method))
         response = Response(status_code=HTTPStatus.NO_CONTENT)
         response.set_cookie(
             COOKIE,
@@ -68,11 +68,11 @@ class LoginApi:
         response.delete_cookie(COOKIE, httponly=True, samesite="strict")
         return response
 
-    def _accepts(self, given: LoginRequest) -> bool:
+    def _accepts(self, credentials: LoginRequest) -> bool:
         auth = self._context.auth
-        if given.token is not None:
-            return auth.accepts_token(given.token)
-        return auth.accepts_password(given.user or "", given.password or "")
+        if credentials.token is not None:
+            return auth.accepts_token(credentials.token)
+        return auth.accepts_password(credentials.user or "", credentials.password or "")
 
 
 def _address(request: Request) -> str:

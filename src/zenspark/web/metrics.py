@@ -48,8 +48,8 @@ TABLE_BYTES = Family("zenspark_table_bytes", "gauge", "Bytes of the files of a t
 TABLE_FILES = Family("zenspark_table_files", "gauge", "Files of a table.", ("table",))
 GAPS = Family("zenspark_gaps", "gauge", "Missing and repeated sequence numbers.", ("kind",))
 
-OWN_FAMILIES: tuple[Family, ...] = tuple(value for value in globals().values() if isinstance(value, Family))
-FAMILIES = (*OWN_FAMILIES, *PIPELINE_FAMILIES)
+SERVER_FAMILIES: tuple[Family, ...] = tuple(value for value in globals().values() if isinstance(value, Family))
+FAMILIES = (*SERVER_FAMILIES, *PIPELINE_FAMILIES)
 """All families, in the order of the document."""
 
 
@@ -96,12 +96,14 @@ class MetricsApi:
         if session.is_closed():
             return
         info = session.info
-        sessions = _from_zero(map(str, WhatAmI), _count(str(each.whatami) for each in info.transports()))
+        sessions = _from_zero(map(str, WhatAmI), _count(str(transport.whatami) for transport in info.transports()))
         yield from samples_by_label(SESSIONS, "whatami", sessions)
-        yield from samples_by_label(LINKS, "protocol", _count(each.dst.partition("/")[0] for each in info.links()))
+        yield from samples_by_label(LINKS, "protocol", _count(link.dst.partition("/")[0] for link in info.links()))
         yield from samples_by_label(REFUSALS, "limit", _from_zero(Limit, info.refusals()))
-        yield from samples_by_label(DECLARATIONS, "kind", _count(each.kind for each in info.declarations()))
-        states = [bool(each["connected"]) for each in self._context.connections()]
+        yield from samples_by_label(
+            DECLARATIONS, "kind", _count(declaration.kind for declaration in info.declarations())
+        )
+        states = [bool(connection["connected"]) for connection in self._context.connections()]
         yield ENDPOINTS, {"state": "connected"}, states.count(True)
         yield ENDPOINTS, {"state": "disconnected"}, states.count(False)
 
@@ -129,7 +131,7 @@ class MetricsApi:
         gaps: list[dict[str, Any]] = stats.gaps()
         if self._context.sql is not None:
             for kind in ("missing", "repeated"):
-                yield GAPS, {"kind": kind}, sum(each[kind] for each in gaps)
+                yield GAPS, {"kind": kind}, sum(source[kind] for source in gaps)
 
 
 def _from_zero(names: Iterable[str], counts: Mapping[str, int]) -> dict[str, int]:
@@ -138,10 +140,10 @@ def _from_zero(names: Iterable[str], counts: Mapping[str, int]) -> dict[str, int
 
 
 def _count(names: Iterable[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for name in names:
-        found[name] = found.get(name, 0) + 1
-    return found
+        counts[name] = counts.get(name, 0) + 1
+    return counts
 
 
 def histogram_lines(name: str, histogram: Histogram) -> Iterator[str]:

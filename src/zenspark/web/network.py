@@ -1,6 +1,6 @@
-"""NetworkWatch: nodes, links, sessions and declarations around this node, and what changed when.
+"""NetworkWatch: nodes, links, sessions and declarations around this node, and the events of their changes.
 
-Sessions of this node are followed all the time. While a page looks, declarations are polled, and the admin spaces of
+Sessions of this node are followed all the time. While a page is open, declarations are polled, and the admin spaces of
 other nodes are queried for their sessions, so that the graph goes beyond the neighbours.
 """
 
@@ -35,13 +35,13 @@ logger = logging.getLogger("zenspark.web")
 POLL_SECONDS = 1.0
 """Interval in seconds at which declarations are polled, unless polls take long."""
 POLL_FACTOR = 20
-"""Number of times the duration of a poll that passes at least until the next, because a poll blocks the node."""
+"""Minimum interval between two polls, as a multiple of the duration of a poll, because a poll blocks the node."""
 MIN_POLL_SECONDS = 0.1
 """Interval in seconds between polls while tokens or sessions come and go."""
 ADMIN_SECONDS = 3.0
 """Interval in seconds at which the admin spaces of other nodes are queried."""
 ADMIN_TIMEOUT_SECONDS = 1.0
-"""Time in seconds that other nodes have to reply to a query of their admin space."""
+"""Timeout in seconds of the query of other admin spaces."""
 ADMIN_KEYS = "@/*/*"
 """Keys under which nodes describe themselves in their admin spaces."""
 MAX_EVENTS = 1000
@@ -49,12 +49,12 @@ MAX_EVENTS = 1000
 MAX_DECLARATIONS = 5000
 """Declarations that are sent to a page."""
 
-DECLARED = {
+DECLARED_KINDS = {
     "subscriber": DeclarationKind.SUBSCRIBER,
     "queryable": DeclarationKind.QUERYABLE,
     "token": DeclarationKind.TOKEN,
 }
-INTERESTED = {"publisher": DeclarationKind.SUBSCRIBER, "querier": DeclarationKind.QUERYABLE}
+INTEREST_KINDS = {"publisher": DeclarationKind.SUBSCRIBER, "querier": DeclarationKind.QUERYABLE}
 ACTIONS: dict[str, Action] = {
     "subscriber": "declare_subscriber",
     "queryable": "declare_queryable",
@@ -65,12 +65,12 @@ ACTIONS: dict[str, Action] = {
 """The message that must be allowed to go to a client, by kind of declaration, for it to be shown to the client."""
 EVERYTHING = "**"
 
-Declared = tuple[str, str, str]
+DeclarationKey = tuple[str, str, str]
 """Kind, key and node of a declaration."""
 
 
 class NetworkEvent(msgspec.Struct, frozen=True):
-    """Something that came or went."""
+    """A session or declaration that appeared or disappeared."""
 
     time: str
     event: str
@@ -99,10 +99,10 @@ class NetworkWatch:
         self._lock = threading.Lock()
         self._users = 0
         self.version = 0
-        """Changes whenever there is something new."""
+        """Incremented with every change."""
         self._events: deque[NetworkEvent] = deque(maxlen=MAX_EVENTS)
         self._sessions: dict[tuple[str, str], SessionEntry] = {}
-        self._declared: frozenset[Declared] = frozenset()
+        self._declared: frozenset[DeclarationKey] = frozenset()
         self._has_declarations = False
         self._roles: dict[str, str] = {}
         self._remote: dict[str, dict[str, Any]] = {}
@@ -110,7 +110,7 @@ class NetworkWatch:
         self._graph = Graph()
         self._wake = threading.Event()
         self._is_closing = False
-        self._is_wanted = threading.Event()
+        self._is_used = threading.Event()
         self._listener = session.info.declare_neighbour_events_listener(Callback(self._on_session), history=True)
         self._thread: threading.Thread | None = None
 
@@ -123,38 +123,38 @@ class NetworkWatch:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="zenspark-network", daemon=True)
                 self._thread.start()
-        self._is_wanted.set()
+        self._is_used.set()
 
     def release(self) -> None:
         """End a use."""
         with self._lock:
             self._users -= 1
             if not self._users:
-                self._is_wanted.clear()
+                self._is_used.clear()
 
     def close(self) -> None:
         """End polling and listening."""
         self._is_closing = True
-        self._is_wanted.set()
+        self._is_used.set()
         self._wake.set()
         with contextlib.suppress(ZError):
             self._listener.undeclare()
 
     def refresh(self) -> None:
         """Poll once, for a request without a live page."""
-        if not self._is_wanted.is_set() and not self._session.is_closed():
+        if not self._is_used.is_set() and not self._session.is_closed():
             self._query_admin_spaces()
             self._poll()
 
     # -- documents
 
     def document(self, client: HttpClient) -> Document:
-        """Return everything that is known, without declarations that access control keeps from the client."""
+        """Return the whole state, without declarations that access control keeps from the client."""
         with self._lock:
             declared, events = sorted(self._declared), list(self._events)
             sessions, graph = self._session_documents(), self._graph.document()
-        declared = [each for each in declared if client.may_receive(ACTIONS[each[0]], each[1])]
-        shown = [msgspec.to_builtins(event) for event in events if _may_see(client, event)]
+        declared = [(kind, key, zid) for kind, key, zid in declared if client.may_receive(ACTIONS[kind], key)]
+        visible = [msgspec.to_builtins(event) for event in events if _may_see(client, event)]
         by_key: dict[tuple[str, str], list[str]] = {}
         for kind, key, zid in declared:
             by_key.setdefault((kind, key), []).append(zid)
@@ -166,23 +166,23 @@ class NetworkWatch:
             "sessions": sessions,
             "declarations": declarations,
             "declarations_total": len(by_key),
-            "events": shown,
+            "events": visible,
         }
 
     def message(self, client: HttpClient) -> bytes:
-        """Return it as a message to a page."""
+        """Return the document as a message to a page."""
         return msgspec.json.encode({"network": self.document(client)})
 
     def _session_documents(self) -> list[Document]:
-        found: dict[str, Document] = {}
+        documents: dict[str, Document] = {}
         for entry in self._sessions.values():
-            document = found.setdefault(
+            document = documents.setdefault(
                 entry.zid, {"zid": entry.zid, "whatami": entry.whatami, "links": [], "since": entry.since}
             )
             links = document["links"]
             assert isinstance(links, list)
             links.append({"src": entry.src, "dst": entry.dst})
-        return list(found.values())
+        return list(documents.values())
 
     # -- sessions of this node
 
@@ -206,7 +206,7 @@ class NetworkWatch:
         tokens = None
         admin_at = 0.0
         while not self._is_closing and not self._session.is_closed():
-            self._is_wanted.wait()
+            self._is_used.wait()
             if self._is_closing:
                 break
             began = time.monotonic()
@@ -245,7 +245,7 @@ class NetworkWatch:
                 self._graph = graph
                 self.version += 1
 
-    def _note_changes(self, declared: frozenset[Declared], now: str) -> None:
+    def _note_changes(self, declared: frozenset[DeclarationKey], now: str) -> None:
         for kind, key, zid in sorted(declared - self._declared):
             name = "token" if kind == "token" else "declared"
             self._events.append(NetworkEvent(now, name, zid, self._roles.get(zid), key, kind))
@@ -253,67 +253,67 @@ class NetworkWatch:
             name = "token_removed" if kind == "token" else "undeclared"
             self._events.append(NetworkEvent(now, name, zid, self._roles.get(zid), key, kind))
 
-    def _read_declarations(self) -> tuple[frozenset[Declared], dict[str, str]]:
+    def _read_declarations(self) -> tuple[frozenset[DeclarationKey], dict[str, str]]:
         """Read the declarations of the router's tables, and the roles of their nodes."""
         router = self._node.router
-        found: list[tuple[str, dict[str, OwnersByRole]]] = []
+        keys_by_kind: list[tuple[str, dict[str, OwnersByRole]]] = []
         with self._node.lock:
-            for name, kind in DECLARED.items():
-                found.append((name, introspection.declared_keys(router, kind, EVERYTHING)))
-            for name, kind in INTERESTED.items():
-                found.append((name, introspection.interested_keys(router, kind, EVERYTHING)))
-        declared: set[Declared] = set()
+            for name, kind in DECLARED_KINDS.items():
+                keys_by_kind.append((name, introspection.declared_keys(router, kind, EVERYTHING)))
+            for name, kind in INTEREST_KINDS.items():
+                keys_by_kind.append((name, introspection.interested_keys(router, kind, EVERYTHING)))
+        declared: set[DeclarationKey] = set()
         roles: dict[str, str] = {}
-        own = str(self._node.identity.zid)
-        for name, keys in found:
+        own_zid = str(self._node.identity.zid)
+        for name, keys in keys_by_kind:
             for key, owners in keys.items():
                 listed = [("router", owners.routers), ("peer", owners.peers), ("client", owners.clients)]
                 for role, zids in listed:
                     for zid in zids:
-                        if zid != own:
+                        if zid != own_zid:
                             roles.setdefault(zid, role)
-                others = {zid for _, zids in listed for zid in zids if zid != own}
-                is_own = any(own in zids for _, zids in listed)
-                # a router is listed with what its clients declare: it is the owner only if there is no other
-                declared.update((name, key, zid) for zid in (others or ({own} if is_own else set())))
+                others = {zid for _, zids in listed for zid in zids if zid != own_zid}
+                is_own = any(own_zid in zids for _, zids in listed)
+                # a router is listed with the declarations of its clients: it is the owner only if there is no other
+                declared.update((name, key, zid) for zid in (others or ({own_zid} if is_own else set())))
         return frozenset(declared), roles
 
     def _query_admin_spaces(self) -> None:
-        """Ask all nodes that have an admin space to describe themselves."""
+        """Query the descriptions of all nodes that have an admin space."""
         replies = self._session.get(ADMIN_KEYS, target=QueryTarget.ALL, timeout=ADMIN_TIMEOUT_SECONDS)
-        found: dict[str, dict[str, Any]] = {}
+        descriptions: dict[str, dict[str, Any]] = {}
         for reply in replies:
-            described = None if reply.ok is None else _description(reply.ok)
-            if described is not None:
-                found[described["zid"]] = described
+            description = None if reply.ok is None else _description(reply.ok)
+            if description is not None:
+                descriptions[description["zid"]] = description
         with self._lock:
-            self._remote = found
+            self._remote = descriptions
 
     def _read_graph(self) -> Graph:
-        """Return this node and the routers it knows by their link states."""
+        """Return this node and the routers of its link states."""
         graph = Graph()
         with self._node.lock:
             identity, network = self._node.identity, self._node.router.network
             edges = [] if network is None else network.edges
         graph.add_node(str(identity.zid), identity.whatami.text, self._node.advertised_addresses, is_self=True)
-        for one, other, _ in edges:
-            for zid in (str(one), str(other)):
+        for first, second, _ in edges:
+            for zid in (str(first), str(second)):
                 graph.add_node(zid, "router", [])
-            graph.add_link(str(one), str(other), "linkstate")
+            graph.add_link(str(first), str(second), "linkstate")
         return graph
 
     def _add_sessions(self, graph: Graph) -> None:
-        """Add the sessions of this node, and what other nodes said of theirs; with the lock."""
-        own = str(self._node.identity.zid)
+        """Add the sessions of this node, and those in the descriptions of other nodes; called with the lock."""
+        own_zid = str(self._node.identity.zid)
         for entry in self._sessions.values():
             graph.add_node(entry.zid, entry.whatami, [])
-            graph.add_link(own, entry.zid, entry.dst.partition("/")[0])
-        for zid, described in self._remote.items():
-            graph.add_description(zid, described)
+            graph.add_link(own_zid, entry.zid, entry.dst.partition("/")[0])
+        for zid, description in self._remote.items():
+            graph.add_description(zid, description)
 
 
 def _may_see(client: HttpClient, event: NetworkEvent) -> bool:
-    """Return whether access control lets a client know of an event; sessions have no key."""
+    """Return whether access control lets a client see an event; sessions have no key."""
     return event.key is None or client.may_receive(ACTIONS[event.detail or ""], event.key)
 
 

@@ -1,4 +1,4 @@
-"""Graph: nodes and links of a network, put together from what several sources say."""
+"""Graph: nodes and links of a network, merged from several sources."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Graph(msgspec.Struct):
     """Kind of each link, by both zids in order."""
 
     def add_node(self, zid: str, whatami: str, locators: Iterable[str], *, is_self: bool = False) -> None:
-        """Add a node, or what is new about it."""
+        """Add a node; of one that exists only missing locators are added."""
         node = self.nodes.get(zid)
         if node is None:
             if len(self.nodes) < MAX_NODES:
@@ -39,15 +39,15 @@ class Graph(msgspec.Struct):
             return
         node.locators = node.locators or list(locators)
 
-    def add_link(self, one: str, other: str, kind: str) -> None:
-        """Add a link; the first source that says its kind counts."""
-        if one in self.nodes and other in self.nodes:
-            self.links.setdefault((min(one, other), max(one, other)), kind)
+    def add_link(self, first_zid: str, second_zid: str, kind: str) -> None:
+        """Add a link; its kind is that of the first source."""
+        if first_zid in self.nodes and second_zid in self.nodes:
+            self.links.setdefault((min(first_zid, second_zid), max(first_zid, second_zid)), kind)
 
-    def add_description(self, zid: str, described: dict[str, Any]) -> None:
+    def add_description(self, zid: str, description: dict[str, Any]) -> None:
         """Add a node and its sessions from the description in its admin space."""
-        self.add_node(zid, _role(described.get("whatami")), _texts(described.get("locators")))
-        sessions = described.get("sessions")
+        self.add_node(zid, _role(description.get("whatami")), _texts(description.get("locators")))
+        sessions = description.get("sessions")
         for session in sessions if isinstance(sessions, list) else ():
             if isinstance(session, dict) and isinstance(session.get("peer"), str):
                 self.add_node(session["peer"], _role(session.get("whatami")), [])
@@ -59,16 +59,19 @@ class Graph(msgspec.Struct):
             {"zid": node.zid, "whatami": node.whatami, "locators": node.locators, "self": node.is_self}
             for node in self.nodes.values()
         ]
-        links = [{"src": one, "dst": other, "kind": kind} for (one, other), kind in sorted(self.links.items())]
+        links = [
+            {"src": first_zid, "dst": second_zid, "kind": kind}
+            for (first_zid, second_zid), kind in sorted(self.links.items())
+        ]
         return {"nodes": nodes, "links": links}
 
 
-def _role(given: object) -> str:
-    return given if isinstance(given, str) and given in ROLES else "peer"
+def _role(value: object) -> str:
+    return value if isinstance(value, str) and value in ROLES else "peer"
 
 
-def _texts(given: object) -> list[str]:
-    return [text for text in given if isinstance(text, str)] if isinstance(given, list) else []
+def _texts(value: object) -> list[str]:
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
 def _link_kind(session: dict[str, Any]) -> str:

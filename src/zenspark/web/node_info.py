@@ -43,7 +43,7 @@ class NodeApi:
                 "lakes": lakes_of(self._context.overview.status),
                 "endpoints": {
                     "configured": configured,
-                    "connected": sum(bool(each["connected"]) for each in configured),
+                    "connected": sum(bool(connection["connected"]) for connection in configured),
                 },
             }
         )

@@ -25,7 +25,7 @@ class OriginPolicy:
         self._origins = {origin.lower().rstrip("/") for origin in settings.allowed_origins}
         self._scheme = "http" if settings.certificate is None else "https"
 
-    def is_host_known(self, host_header: str) -> bool:
+    def is_own_host(self, host_header: str) -> bool:
         """Return whether a Host header names this server: an IP address, or one of its names."""
         host = _host_name(host_header)
         if host is None:

@@ -24,7 +24,7 @@ COUNTER_READ_SECONDS = 1.0
 KEPT_SAMPLES = 600
 """Points of the series that are kept: ten minutes."""
 STATUS_FACTOR = 20
-"""Number of times the duration of reading a pipeline's status that passes at least until it is read again."""
+"""Minimum interval between two reads of a pipeline's status, as a multiple of the duration of a read."""
 STARTING = "starting"
 """State of an ingestion whose Spark starts."""
 
@@ -104,7 +104,7 @@ class OverviewSampler:
 
     def _note_started(self, status: dict[str, Any]) -> None:
         ingestions = status.get("ingestions", ())
-        self._started.update(str(each["lake"]) for each in ingestions if each.get("state") != STARTING)
+        self._started.update(str(ingestion["lake"]) for ingestion in ingestions if ingestion.get("state") != STARTING)
 
     @property
     def is_starting(self) -> bool:
@@ -124,7 +124,7 @@ class OverviewSampler:
         """Return the current values; those of a pipeline are null without one."""
         last = self.samples[-1] if self.samples else None
         status = self.status
-        found: Document = {
+        document: Document = {
             "t": time.time() if last is None else last.t,
             "messages_rate": 0.0 if last is None else last.messages,
             "bytes_rate": 0.0 if last is None else last.bytes,
@@ -134,9 +134,9 @@ class OverviewSampler:
         }
         if status is None:
             names = ("recorded", "ingested", "waiting_rows", "lag_seconds", "disk_bytes", "quarantined")
-            return found | dict.fromkeys(names) | {"lost": sum(self.totals.lost.values())}
+            return document | dict.fromkeys(names) | {"lost": sum(self.totals.lost.values())}
         waiting = status.get("waiting", {})
-        return found | {
+        return document | {
             "recorded": status.get("recorded"),
             "ingested": status.get("ingested"),
             "waiting_rows": waiting.get("rows"),
@@ -152,17 +152,17 @@ class OverviewSampler:
         return max(seen, stored) or None
 
     def problems(self) -> list[str]:
-        """Return what is wrong now, one sentence each."""
-        found = [
-            f"not connected to {each['endpoint']}" + (f": {each['error']}" if each["error"] else "")
-            for each in self._context.connections()
-            if not each["connected"]
+        """Return the current problems, one sentence each."""
+        problems = [
+            f"not connected to {connection['endpoint']}" + (f": {connection['error']}" if connection["error"] else "")
+            for connection in self._context.connections()
+            if not connection["connected"]
         ]
         if self._context.session.is_closed():
-            found.append("the session was closed")
+            problems.append("the session was closed")
         if self.status is not None and self.status.get("problem"):
-            found.append(str(self.status["problem"]))
-        return found
+            problems.append(str(self.status["problem"]))
+        return problems
 
 
 def _bytes(totals: TrafficTotals) -> int:

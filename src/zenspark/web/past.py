@@ -1,6 +1,6 @@
-"""The recorded past of keys: `_time` queries to storages, which any storage of the network may answer.
+"""The recorded past of keys: `_time` queries, to which any storage of the network may reply.
 
-Storages of zenspark send only the newest samples of a range if `_limit` says so; others send all, and more are read.
+Storages of zenspark send only the newest samples of a range if `_limit` is set; others send all, and more are read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from zenspark.web.context import WebContext, check_access
 from zenspark.web.export import FORMATS, export
 from zenspark.web.http_error import HttpError
 from zenspark.web.node_info import json_response
-from zenspark.web.query import required, sample_reply_document
+from zenspark.web.query import required_parameter, sample_reply_document
 from zenspark.web.rest import may_receive
 from zenspark.web.values import Document, decode_json
 from zenspark.wire import values as wire
@@ -35,7 +35,7 @@ from zenspark.wire import values as wire
 logger = logging.getLogger("zenspark.web")
 
 QUERY_SECONDS = 30.0
-"""Time in seconds that storages have to reply."""
+"""Timeout of a query to storages, in seconds."""
 DEFAULT_LIMIT, MAX_LIMIT = 500, 5000
 """Samples of one response."""
 MAX_SERIES_SAMPLES = 50_000
@@ -56,9 +56,9 @@ DEFAULT_KEYS, MAX_KEYS = 500, 5000
 """Recorded keys of one response: without the parameter `limit`, and at most."""
 KEYS_SQL = "select distinct key from latest where contains(lower(key), lower({})) order by key"
 KEYS_SECONDS = 20.0
-"""Time in seconds that the SQL engine has to list recorded keys."""
+"""Timeout of the SQL query for recorded keys, in seconds."""
 LOOKBACK = (timedelta(minutes=1), timedelta(hours=1), timedelta(days=1), timedelta(days=3650))
-"""Ranges in which the sample before an instant is looked for, the shortest first."""
+"""Ranges in which the sample before an instant is searched, the shortest first."""
 
 
 class PastApi:
@@ -70,10 +70,10 @@ class PastApi:
     async def samples(self, request: Request) -> Response:
         """Return the samples of a range, newest last; if there are too many, the newest of them."""
         limit = int_parameter(request, "limit", DEFAULT_LIMIT, MAX_LIMIT)
-        found = await self._context.run(self._read, request, MAX_SERIES_SAMPLES, limit + 1)
-        newest = found[-limit:]
+        samples = await self._context.run(self._read, request, MAX_SERIES_SAMPLES, limit + 1)
+        newest = samples[-limit:]
         documents = [sample_reply_document(sample) for sample in newest]
-        return json_response({"samples": documents, "truncated": len(found) > limit})
+        return json_response({"samples": documents, "truncated": len(samples) > limit})
 
     async def at(self, request: Request) -> Response:
         """Return the sample that was the newest of a key at an instant."""
@@ -81,38 +81,38 @@ class PastApi:
         assert instant is not None, "it is required"
         client = self._context.client(request)
         check_access(client, "query", str(key))
-        found = await self._context.run(self._newest_before, key, instant, client)
-        if found is None:
+        sample = await self._context.run(self._newest_before, key, instant, client)
+        if sample is None:
             raise HttpError(HTTPStatus.NOT_FOUND, f"no storage has a value of {str(key)!r} up to that time")
-        return json_response(sample_reply_document(found))
+        return json_response(sample_reply_document(sample))
 
     def _newest_before(self, key: KeyExpr, instant: datetime, client: HttpClient) -> Sample | None:
         for lookback in LOOKBACK:
-            found = self._query(key, instant - lookback, instant, client, MAX_SERIES_SAMPLES, 1)
-            if found:
-                return found[-1]
+            samples = self._query(key, instant - lookback, instant, client, MAX_SERIES_SAMPLES, 1)
+            if samples:
+                return samples[-1]
         return None
 
     async def keys(self, request: Request) -> Response:
         """Return recorded keys that contain a text, in order; none where the node has no table `latest`."""
         limit = int_parameter(request, "limit", DEFAULT_KEYS, MAX_KEYS)
         client = self._context.client(request)
-        found = await self._context.run(self._recorded_keys, request.query_params.get("search", ""))
-        shown = [
-            key for key in found if client.may_receive("reply", key) and client.is_allowed("ingress", "query", key)
+        recorded = await self._context.run(self._recorded_keys, request.query_params.get("search", ""))
+        readable = [
+            key for key in recorded if client.may_receive("reply", key) and client.is_allowed("ingress", "query", key)
         ]
-        return json_response({"keys": shown[:limit], "truncated": len(shown) > limit or len(found) > MAX_KEYS})
+        return json_response({"keys": readable[:limit], "truncated": len(readable) > limit or len(recorded) > MAX_KEYS})
 
     def _recorded_keys(self, part: str) -> list[str]:
         if self._context.sql is None:
             return []
         quoted = "'" + part.replace("'", "''") + "'"
         try:
-            found = self._context.sql.query(KEYS_SQL.format(quoted), MAX_KEYS + 1, KEYS_SECONDS)
+            rows = self._context.sql.query(KEYS_SQL.format(quoted), MAX_KEYS + 1, KEYS_SECONDS)
         except ZError as error:  # nothing was ingested yet
             logger.debug("recorded keys cannot be listed: %s", error)
             return []
-        return [str(key) for key in found.column("key").to_pylist()]
+        return [str(key) for key in rows.column("key").to_pylist()]
 
     async def series(self, request: Request) -> Response:
         """Return a number of each sample in a range, by its JSON path, and the paths that have numbers.
@@ -120,18 +120,18 @@ class PastApi:
         If there are too many samples, those of the newest.
         """
         points = int_parameter(request, "points", DEFAULT_POINTS, MAX_POINTS)
-        found = await self._context.run(self._read, request, MAX_SERIES_SAMPLES, MAX_SERIES_SAMPLES)
+        samples = await self._context.run(self._read, request, MAX_SERIES_SAMPLES, MAX_SERIES_SAMPLES)
         path = request.query_params.get("path")
-        series = await self._context.run(make_series, found, path, points)
-        return json_response(series | {"truncated": len(found) >= MAX_SERIES_SAMPLES})
+        series = await self._context.run(make_series, samples, path, points)
+        return json_response(series | {"truncated": len(samples) >= MAX_SERIES_SAMPLES})
 
     async def export(self, request: Request) -> Response:
         """Return the samples of a range as a file."""
         kind = FORMATS.get(request.query_params.get("format", "csv"))
         if kind is None:
             raise HttpError(HTTPStatus.BAD_REQUEST, f"expected format to be one of {', '.join(FORMATS)}")
-        found = await self._context.run(self._read, request, MAX_EXPORT_SAMPLES)
-        content = await self._context.run(export, found, kind)
+        samples = await self._context.run(self._read, request, MAX_EXPORT_SAMPLES)
+        content = await self._context.run(export, samples, kind)
         name = f"zenspark-{datetime.now(UTC):%Y%m%d-%H%M%S}.{kind.suffix}"
         headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Type": kind.media_type}
         return Response(content, headers=headers)
@@ -139,7 +139,7 @@ class PastApi:
     # -- queries
 
     def _key(self, request: Request) -> KeyExpr:
-        return KeyExpr(required(request, "key"))
+        return KeyExpr(required_parameter(request, "key"))
 
     def _read(self, request: Request, limit: int, newest: int | None = None) -> list[Sample]:
         """Query the samples of the range in a request, of each key only the newest; called in a worker thread."""
@@ -159,25 +159,25 @@ class PastApi:
     ) -> list[Sample]:
         """Return the samples of all storages in a range, each once, ordered by time.
 
-        Storages are asked for the `newest` samples of each key only; more than `limit` samples are an error.
+        Storages are queried for the `newest` samples of each key only; more than `limit` samples are an error.
         """
         only_newest = "" if newest is None else f";_limit={newest}"
         selector = Selector(key, f"_time=[{time_bound(start)}..{time_bound(end)}]{only_newest}")
-        cancel = CancellationToken()
+        token = CancellationToken()
         replies = self._context.session.get(
             selector,
             target=QueryTarget.ALL,
             consolidation=ConsolidationMode.NONE,
             timeout=QUERY_SECONDS,
-            cancellation_token=cancel,
+            cancellation_token=token,
         )
-        found: dict[tuple[str, wire.Timestamp], Sample] = {}
+        samples: dict[tuple[str, wire.Timestamp], Sample] = {}
         problem = None
         size = 0
         for reply in replies:
             size += len(reply.result.payload)
-            if len(found) > limit or size > MAX_BYTES:
-                cancel.cancel()
+            if len(samples) > limit or size > MAX_BYTES:
+                token.cancel()
                 raise HttpError(
                     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                     f"the range has more than {limit} samples or {MAX_BYTES >> 20} MiB: choose a shorter one",
@@ -186,10 +186,10 @@ class PastApi:
             if sample is None:
                 problem = reply.result.payload.to_bytes().decode(errors="replace")
             elif sample.timestamp is not None and may_receive(client, reply, str(key)):
-                found[str(sample.key_expr), sample.timestamp.to_wire()] = sample
-        if problem is not None and not found:
+                samples[str(sample.key_expr), sample.timestamp.to_wire()] = sample
+        if problem is not None and not samples:
             raise HttpError(HTTPStatus.BAD_GATEWAY, f"a storage replied with an error: {problem}")
-        return sorted(found.values(), key=_time_order)
+        return sorted(samples.values(), key=_time_order)
 
 
 def _time_order(sample: Sample) -> tuple[int, str]:
@@ -217,28 +217,28 @@ def time_parameter(request: Request, name: str) -> datetime | None:
             return datetime.fromtimestamp(float(text) / 1000, UTC)
         if text.startswith("now("):
             return datetime.fromtimestamp(TimeRange.parse(f"[{text}..]", time.time()).start, UTC)
-        found = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except (ValueError, OverflowError, OSError, UsageError) as error:
         message = f"expected {name} as a time such as 2024-07-01T13:51:12Z or now(-5m), found {text!r}"
         raise HttpError(HTTPStatus.BAD_REQUEST, message) from error
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
-def int_parameter(request: Request, name: str, default: int, most: int) -> int:
-    """Parse a positive number, at most `most`."""
+def int_parameter(request: Request, name: str, default: int, max_value: int) -> int:
+    """Parse a positive number, at most `max_value`."""
     text = request.query_params.get(name)
     if not text:
         return default
     if not (text.isascii() and text.isdecimal()) or not int(text[:12]):
         raise HttpError(HTTPStatus.BAD_REQUEST, f"expected {name} to be a positive number, found {text!r}")
-    return min(int(text[:12]), most)
+    return min(int(text[:12]), max_value)
 
 
 # -- numbers in values
 
 
 def make_series(samples: list[Sample], path: str | None, points: int) -> Document:
-    """Return the numbers at a path, thinned to so many points, and all paths that have numbers."""
+    """Return the numbers at a path, thinned to `points` points, and all paths that have numbers."""
     values = [decode_json(sample.payload.to_bytes(), str(sample.encoding)) for sample in samples]
     paths: dict[str, None] = {}
     for value in values[-MAX_POINTS:]:
@@ -246,12 +246,12 @@ def make_series(samples: list[Sample], path: str | None, points: int) -> Documen
             paths.update(dict.fromkeys(name for name, _ in numbers_in(value)))
     chosen = path if path is not None else next(iter(paths), "")
     read = path_reader(chosen)
-    found = [
+    series = [
         (_milliseconds(sample), number)
         for sample, value in zip(samples, values, strict=True)
         if (number := read(value)) is not None
     ]
-    kept = thin(found, points)
+    kept = thin(series, points)
     return {
         "paths": list(paths)[:MAX_PATHS],
         "path": chosen,
@@ -287,11 +287,11 @@ def path_reader(path: str) -> Callable[[object], float | None]:
     return read
 
 
-def thin(points: list[tuple[float, float]], most: int) -> list[tuple[float, float]]:
-    """Leave out points so that at most so many stay; of each group the smallest and the largest stay."""
-    if len(points) <= most:
+def thin(points: list[tuple[float, float]], max_points: int) -> list[tuple[float, float]]:
+    """Thin points to at most `max_points`; of each group the smallest and the largest value stay."""
+    if len(points) <= max_points:
         return points
-    size = math.ceil(len(points) / max(most // 2, 1))
+    size = math.ceil(len(points) / max(max_points // 2, 1))
     kept: list[tuple[float, float]] = []
     for start in range(0, len(points), size):
         group = points[start : start + size]

@@ -8,7 +8,7 @@ from zenspark.web.settings import HttpSettings
 
 
 class PathKind(StrEnum):
-    """What a path stands for; the values are labels of metrics."""
+    """Kind of a path; the values are labels of metrics."""
 
     PAGE = "page"
     ASSET = "asset"
@@ -24,7 +24,7 @@ class PathKind(StrEnum):
         return self in (PathKind.API, PathKind.LOGIN)
 
 
-FIXED = {
+FIXED_PATHS = {
     "/": PathKind.PAGE,
     "/metrics": PathKind.METRICS,
     "/health": PathKind.HEALTH,
@@ -35,11 +35,11 @@ FIXED = {
 
 
 def kind_of(path: str, settings: HttpSettings) -> PathKind:
-    """Return what a path stands for on a server with these settings."""
+    """Return the kind of a path on a server with these settings."""
     if not settings.serve_page:
         return PathKind.KEY
-    if path in FIXED:
-        return FIXED[path]
+    if path in FIXED_PATHS:
+        return FIXED_PATHS[path]
     if path.startswith("/_app/") or path == "/favicon.ico":
         return PathKind.ASSET
     if path == "/_api" or path.startswith("/_api/"):

@@ -1,6 +1,6 @@
 """The pipeline as documents: its status as plain values, which the page and the metrics read.
 
-The pipeline is a package above this one, so its status is read by field names, and what is absent counts as 0.
+The pipeline is a package above this one, so its status is read by field names, and absent fields count as 0.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ def status_document(pipeline: Pipeline | None) -> dict[str, Any] | None:
         return None
     status = pipeline.status()
     document: dict[str, Any] = msgspec.to_builtins(status)
-    problems = {each.lake: each.problem for each in getattr(status, "ingestions", ())}
-    for each in document.get("ingestions", ()):
-        each["problem"] = problems.get(each["lake"])
+    problems = {ingestion.lake: ingestion.problem for ingestion in getattr(status, "ingestions", ())}
+    for ingestion in document.get("ingestions", ()):
+        ingestion["problem"] = problems.get(ingestion["lake"])
     return document | {"problem": getattr(status, "problem", None)}
 
 
 def lakes_of(document: dict[str, Any] | None) -> list[str]:
     """Return the lakes that a pipeline ingests into."""
-    return [] if document is None else [str(each["lake"]) for each in document.get("ingestions", ())]
+    return [] if document is None else [str(ingestion["lake"]) for ingestion in document.get("ingestions", ())]
 
 
 class BatchHistory:
-    """The last batches of each lake, noticed by what its counts have grown by."""
+    """The last batches of each lake, detected by the growth of its counts."""
 
     def __init__(self) -> None:
         self._batches: dict[str, deque[Document]] = {}
         self._before: dict[str, tuple[int, int]] = {}
 
     def add(self, document: dict[str, Any]) -> None:
-        """Take a status; rows since the last one are a batch."""
-        for each in document.get("ingestions", ()):
-            lake, rows, size = str(each["lake"]), int(each.get("rows", 0)), int(each.get("bytes", 0))
+        """Add a status; rows since the last one are a batch."""
+        for ingestion in document.get("ingestions", ()):
+            lake, rows, size = str(ingestion["lake"]), int(ingestion.get("rows", 0)), int(ingestion.get("bytes", 0))
             before = self._before.get(lake)
             self._before[lake] = rows, size
             if before is not None and rows > before[0]:
                 batch: Document = {
                     "time": iso(datetime.now(UTC)),
                     "rows": rows - before[0],
-                    "seconds": each.get("batch_seconds"),
+                    "seconds": ingestion.get("batch_seconds"),
                     "bytes": max(size - before[1], 0),
                 }
                 self._batches.setdefault(lake, deque(maxlen=MAX_BATCHES)).append(batch)
@@ -80,10 +80,10 @@ class PipelineApi:
     def _document(self) -> Document:
         stats, status = self._context.lake_stats, self._context.overview.status
         tables = [
-            {"name": each.name, **{name: getattr(each, name, None) for name in ("rows", "bytes", "files")}}
-            for each in stats.tables()
+            {"name": table.name, **{name: getattr(table, name, None) for name in ("rows", "bytes", "files")}}
+            for table in stats.tables()
         ]
-        lakes = [self._lake(each, tables) for each in (status or {}).get("ingestions", ())]
+        lakes = [self._lake(ingestion, tables) for ingestion in (status or {}).get("ingestions", ())]
         return {
             "lakes": lakes,
             "tables": tables,
@@ -103,7 +103,7 @@ class PipelineApi:
             "bytes": ingestion.get("bytes"),
             "batches": self._context.overview.batches.of(lake),
             "tables": tables,
-            "maintenance": [_run_document(each) for each in ingestion.get("maintenance_runs", ())],
+            "maintenance": [_run_document(run) for run in ingestion.get("maintenance_runs", ())],
         }
 
 

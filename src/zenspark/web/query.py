@@ -78,16 +78,16 @@ class QueryApi:
 
     async def query(self, request: Request) -> Response:
         """Run a query and return its replies with their latency."""
-        given = await read_json(request, PageQuery)
+        body = await read_json(request, PageQuery)
         client = self._context.client(request)
-        selector = parse_selector(given.selector)
+        selector = parse_selector(body.selector)
         check_access(client, "query", str(selector.key_expr))
-        return json_response(await self._context.run(self._run, given, selector, client))
+        return json_response(await self._context.run(self._run, body, selector, client))
 
-    def _run(self, given: PageQuery, selector: Selector, client: HttpClient) -> Document:
-        timeout = min(max(given.timeout_ms, 1.0), MAX_TIMEOUT_MS) / 1000
-        target = one_of("target", given.target, TARGETS)
-        consolidation = one_of("consolidation", given.consolidation, CONSOLIDATIONS)
+    def _run(self, body: PageQuery, selector: Selector, client: HttpClient) -> Document:
+        timeout = min(max(body.timeout_ms, 1.0), MAX_TIMEOUT_MS) / 1000
+        target = parse_choice("target", body.target, TARGETS)
+        consolidation = parse_choice("consolidation", body.consolidation, CONSOLIDATIONS)
         began = time.monotonic()
         replies: list[Document] = []
         left_out = 0
@@ -96,8 +96,8 @@ class QueryApi:
             timeout=timeout,
             target=target,
             consolidation=consolidation,
-            payload=given.payload,
-            encoding=given.encoding,
+            payload=body.payload,
+            encoding=body.encoding,
         ):
             if not may_receive(client, reply, str(selector.key_expr)):
                 continue
@@ -117,11 +117,11 @@ class QueryApi:
     async def put(self, request: Request) -> Response:
         """Publish a value."""
         check_write(self._context, request)
-        given = await read_json(request, PagePut)
-        key = KeyExpr(given.key)
+        body = await read_json(request, PagePut)
+        key = KeyExpr(body.key)
         check_access(self._context.client(request), "put", str(key))
-        payload = decode_base64(given.payload) if given.base64 else given.payload.encode()
-        await self._context.run(self._context.session.put, key, payload, encoding=given.encoding)
+        payload = decode_base64(body.payload) if body.base64 else body.payload.encode()
+        await self._context.run(self._context.session.put, key, payload, encoding=body.encoding)
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def delete(self, request: Request) -> Response:
@@ -134,20 +134,20 @@ class QueryApi:
 
     async def value(self, request: Request) -> Response:
         """Return the newest value of a key: seen by a monitor, or replied by a storage; 404 if there is none."""
-        key = KeyExpr(required(request, "key"))
+        key = KeyExpr(required_parameter(request, "key"))
         client = self._context.client(request)
         check_access(client, "query", str(key))
         seen = self._context.monitors.newest(str(key))
         if seen is not None and seen.payload is not None and client.may_read(str(key)):
             return json_response(seen.document())
-        found = await self._context.run(newest_reply, self._context.session, key, client)
-        if found is None:
+        sample = await self._context.run(newest_reply, self._context.session, key, client)
+        if sample is None:
             raise HttpError(HTTPStatus.NOT_FOUND, f"no value of {str(key)!r} was seen, and no storage has one")
-        return json_response(sample_reply_document(found) | {"received_at": None})
+        return json_response(sample_reply_document(sample) | {"received_at": None})
 
 
 def newest_reply(session: Session, key: KeyExpr, client: HttpClient) -> Sample | None:
-    """Ask all storages for a key; returns the newest sample that the client may have."""
+    """Query all storages for a key; returns the newest sample that the client may receive."""
     replies = session.get(key, target=QueryTarget.ALL, timeout=DEFAULT_TIMEOUT_MS / 1000)
     samples = [reply.ok for reply in replies if reply.ok is not None and may_receive(client, reply, str(key))]
     return max(samples, key=lambda sample: -1 if sample.timestamp is None else _ntp64(sample), default=None)
@@ -192,7 +192,7 @@ def sample_reply_document(sample: Sample) -> Document:
     }
 
 
-def required(request: Request, name: str) -> str:
+def required_parameter(request: Request, name: str) -> str:
     """Return a query parameter; raises HttpError if it is absent."""
     value = request.query_params.get(name)
     if not value:
@@ -206,14 +206,14 @@ def parse_selector(text: str) -> Selector:
     return Selector(KeyExpr(key), parameters)
 
 
-def one_of(name: str, given: str | None, known: dict[str, T]) -> T | None:
-    """Return what a name stands for, None without a name; raises HttpError if it is unknown."""
-    if not given:
+def parse_choice(name: str, text: str | None, choices: dict[str, T]) -> T | None:
+    """Return the value of a name, None without a name; raises HttpError if it is unknown."""
+    if not text:
         return None
-    found = known.get(given.lower())
-    if found is None:
-        raise HttpError(HTTPStatus.BAD_REQUEST, f"expected {name} to be one of {', '.join(known)}, found {given!r}")
-    return found
+    value = choices.get(text.lower())
+    if value is None:
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"expected {name} to be one of {', '.join(choices)}, found {text!r}")
+    return value
 
 
 def decode_base64(text: str) -> bytes:

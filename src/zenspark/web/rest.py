@@ -36,13 +36,13 @@ METHODS = (*READS, *WRITES)
 
 
 class AsgiResponse(Protocol):
-    """A response, or anything else that answers a request."""
+    """A response, or another ASGI application that sends one."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
 
 class RestApi:
-    """Answers requests whose path is a key expression."""
+    """Serves requests whose path is a key expression."""
 
     def __init__(self, context: WebContext) -> None:
         self._context = context
@@ -80,9 +80,9 @@ class RestApi:
         check_access(client, "query", str(selector.key_expr))
         encoding = _encoding(request) if body else None
         began = time.monotonic()
-        found = await self._context.run(self._replies, selector, body or None, encoding)
+        all_replies = await self._context.run(self._replies, selector, body or None, encoding)
         self._context.counts.query_seconds.add(time.monotonic() - began)
-        replies = [reply for reply in found if may_receive(client, reply, str(selector.key_expr))]
+        replies = [reply for reply in all_replies if may_receive(client, reply, str(selector.key_expr))]
         if RAW_PARAMETER not in selector.parameters:
             return Response(encode_replies(replies), media_type=JSON)
         if not replies:
@@ -153,13 +153,13 @@ def check_origin(context: WebContext, request: Request) -> None:
         context.counts.refuse("origin")
         origin = request.headers.get("origin", "another site")
         raise HttpError(HTTPStatus.FORBIDDEN, f"a page of {origin} may not do this here")
-    if request.headers.get("origin") is not None and not context.origins.is_host_known(request.headers["host"]):
+    if request.headers.get("origin") is not None and not context.origins.is_own_host(request.headers["host"]):
         context.counts.refuse("host")
         raise HttpError(HTTPStatus.FORBIDDEN, f"{request.headers['host']} is not a name of this server")
 
 
 def may_receive(client: HttpClient, reply: Reply, key: str) -> bool:
-    """Return whether access control lets a client have a reply; an error counts as one on the key of the query."""
+    """Return whether access control lets a client receive a reply; an error counts as one on the key of the query."""
     if client.is_unrestricted:
         return True
     return client.is_allowed("egress", "reply", key if reply.ok is None else str(reply.ok.key_expr))
@@ -171,5 +171,5 @@ def _accepted_type(request: Request) -> str:
 
 
 def _encoding(request: Request) -> str | None:
-    given = request.headers.get("content-type")
-    return given and ";".join(part.strip() for part in given.split(";"))
+    content_type = request.headers.get("content-type")
+    return content_type and ";".join(part.strip() for part in content_type.split(";"))

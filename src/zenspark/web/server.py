@@ -1,6 +1,6 @@
 """HttpServer: serves a session over HTTP in a thread with an event loop of its own.
 
-The session's threads never wait for HTTP: they leave what they deliver in bounded queues (chunk_queue.py). Requests
+The session's threads never wait for HTTP: they deliver samples to bounded queues (chunk_queue.py). Requests
 that wait for the network run in worker threads.
 """
 
@@ -18,7 +18,7 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from zenspark.api.session import Session
-from zenspark.errors import LinkError, UsageError
+from zenspark.errors import ListenError, UsageError
 from zenspark.web import limits
 from zenspark.web.app import make_app
 from zenspark.web.connection import COUNTS, HttpConnection, SocketConnection
@@ -33,7 +33,7 @@ from zenspark.web.settings import ANY_ADDRESS, Address, HttpSettings, has_privat
 logger = logging.getLogger("zenspark.web")
 
 CLOSE_SECONDS = 2.0
-"""Time for requests in progress to end when the server closes."""
+"""Seconds for requests in progress to end when the server closes."""
 
 
 class HttpServer:
@@ -87,7 +87,7 @@ class HttpServer:
         try:
             asyncio.run(self._serve())
         except Exception:
-            logger.exception("the HTTP server has failed")
+            logger.exception("HTTP server %s failed", self.url)
         finally:
             self._has_started.set()
 
@@ -119,7 +119,7 @@ class HttpServer:
             await self._shut_down(server, state)
 
     def _start_page(self) -> list[asyncio.Task[None]]:
-        """Start what the page needs: monitors, the network, and the series of the overview."""
+        """Start the monitors of keys and of the network, and the sampling of the overview."""
         context = self._context
         context.monitors = KeyMonitors(context.session)
         context.network = NetworkWatch(context.session)
@@ -158,7 +158,7 @@ def url_of(address: Address, is_tls: bool = False) -> str:
 
 
 def _listen(settings: HttpSettings) -> socket.socket:
-    """Bind the address; raises LinkError if that fails."""
+    """Bind the address; raises ListenError if that fails."""
     host, port = settings.address
     dual = host == ANY_ADDRESS and socket.has_dualstack_ipv6()
     if host == ANY_ADDRESS and not dual:
@@ -170,23 +170,23 @@ def _listen(settings: HttpSettings) -> socket.socket:
         )
     except OSError as error:
         reason = (error.strerror or str(error)).partition(" (while")[0]  # Python repeats the address there
-        raise LinkError(url_of(settings.address), f"cannot listen: {reason}") from error
+        raise ListenError(url_of(settings.address), f"cannot listen: {reason}") from error
 
 
 def _make_tls(settings: HttpSettings) -> ssl.SSLContext | None:
     if settings.certificate is None:
         return None
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        made.load_cert_chain(settings.certificate, settings.key)
+        context.load_cert_chain(settings.certificate, settings.key)
     except OSError as error:
         where = settings.certificate if settings.key is None else f"{settings.certificate} and {settings.key}"
         is_incomplete = settings.key is None and isinstance(error, ssl.SSLError)
         has_no_key = is_incomplete and not has_private_key(settings.certificate)
         reason = "it has no private key: expected `key`, too" if has_no_key else error.strerror or error
         raise UsageError(f"expected a certificate and its private key in PEM in {where}: {reason}") from error
-    return made
+    return context
 
 
 def _make_config(context: WebContext) -> Config:

@@ -1,6 +1,6 @@
-"""Settings of the HTTP server: its address, what it serves and who may use it.
+"""Settings of the HTTP server: its address, its content and the permissions of clients.
 
-`HttpSettings` is what a server needs; `rest_address` reads the section `plugins/rest` of zenohd's configuration.
+`HttpSettings` has the settings of a server; `rest_address` reads the section `plugins/rest` of zenohd's configuration.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Name of clients that send `Authorization: Basic`; access control rules may name it."""
     password: str | None = None
     certificate: Path | None = None
-    """PEM file with the certificate chain: with it the server speaks HTTPS only."""
+    """PEM file with the certificate chain: with it the server serves HTTPS only."""
     key: Path | None = None
     """PEM file with the private key; by default it is in the file of the certificate."""
     allowed_hosts: tuple[str, ...] = ()
@@ -113,12 +113,12 @@ def is_loopback_host(host: str) -> bool:
 
 def parse_http_address(text: str) -> Address:
     """Parse the address of the page: `port` (on loopback), `address:port` or `address`."""
-    found = parse_host_port(text)
-    if found is None and text and not text.rpartition(":")[2].isdecimal():
-        found = parse_host_port(f"{text}:{DEFAULT_PORT}")
-    if found is None:
+    address = parse_host_port(text)
+    if address is None and text and not text.rpartition(":")[2].isdecimal():
+        address = parse_host_port(f"{text}:{DEFAULT_PORT}")
+    if address is None:
         raise UsageError(f"expected a port or an address and a port such as 127.0.0.1:8000, found {text!r}")
-    host, port = found
+    host, port = address
     return host or LOOPBACK, port
 
 
@@ -138,15 +138,15 @@ def rest_address(config: Config) -> tuple[Address | None, Config]:
     return parse_address(section.get("http_port")), others
 
 
-def parse_address(given: Json) -> Address | None:
+def parse_address(value: Json) -> Address | None:
     """Parse `port`, `address:port` or `none`, as in zenohd."""
-    text = "" if isinstance(given, bool | None) else str(given)
+    text = "" if isinstance(value, bool | None) else str(value)
     if text.lower() == NONE:
         return None
-    found = parse_host_port(text)
-    if found is None:
-        raise ConfigError(PORT, EXPECTED, json.dumps(given))
-    return found[0] or ANY_ADDRESS, found[1]
+    address = parse_host_port(text)
+    if address is None:
+        raise ConfigError(PORT, EXPECTED, json.dumps(value))
+    return address[0] or ANY_ADDRESS, address[1]
 
 
 def parse_host_port(text: str) -> Address | None:

@@ -27,13 +27,13 @@ from zenspark.web.values import Document, iso
 DEFAULT_LIMIT, MAX_LIMIT = 1000, 10_000
 """Rows of a result."""
 QUERY_SECONDS = 60.0
-"""How long a question may take."""
+"""Timeout of a query, in seconds."""
 MAX_CELL_BYTES = 4096
 """Bytes of a binary cell that are sent to the page."""
 
 
 class SqlRequest(msgspec.Struct, frozen=True):
-    """A question of the page."""
+    """A query of the page."""
 
     query: str
     limit: int = DEFAULT_LIMIT
@@ -48,18 +48,18 @@ class TablesApi:
     async def tables(self, request: Request) -> Response:
         """List the tables with their columns and sizes."""
         engine = self._engine()
-        found = await self._context.run(engine.tables)
-        return json_response({"tables": [table_document(each) for each in found]})
+        tables = await self._context.run(engine.tables)
+        return json_response({"tables": [table_document(table) for table in tables]})
 
     async def sql(self, request: Request) -> Response:
-        """Run a question; only questions are run."""
-        given = await read_json(request, SqlRequest)
-        return json_response(await self._context.run(self._run, self._engine(), given))
+        """Run a query; other statements are rejected."""
+        body = await read_json(request, SqlRequest)
+        return json_response(await self._context.run(self._run, self._engine(), body))
 
-    def _run(self, engine: SqlEngine, given: SqlRequest) -> Document:
-        limit = min(max(given.limit, 1), MAX_LIMIT)
+    def _run(self, engine: SqlEngine, body: SqlRequest) -> Document:
+        limit = min(max(body.limit, 1), MAX_LIMIT)
         began = time.monotonic()
-        table = engine.query(given.query, limit + 1, QUERY_SECONDS)
+        table = engine.query(body.query, limit + 1, QUERY_SECONDS)
         elapsed = time.monotonic() - began
         return {**result_document(table.slice(0, limit)), "elapsed_ms": round(elapsed * 1000, 1)} | {
             "truncated": table.num_rows > limit
@@ -67,7 +67,9 @@ class TablesApi:
 
     def _engine(self) -> SqlEngine:
         if self._context.sql is None:
-            raise HttpError(HTTPStatus.NOT_FOUND, "this node has no lake to ask: start it with zenspark up --lake PATH")
+            raise HttpError(
+                HTTPStatus.NOT_FOUND, "this node has no lake to query: start it with zenspark up --lake PATH"
+            )
         return self._context.sql
 
 

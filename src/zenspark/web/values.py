@@ -16,13 +16,13 @@ from zenspark.types.sample import Sample
 HEX_BYTES = 256
 """Bytes of a payload that are also shown as hexadecimal digits."""
 MAX_VALUE_BYTES = 256 << 10
-"""Bytes of a payload up to which it is sent to the page whole,"""
+"""Bytes of a payload up to which it is sent to the page whole."""
 MAX_IMAGE_BYTES = 2 << 20
-"""and of an image."""
+"""Bytes of an image up to which it is sent to the page whole."""
 SHORT_CHARACTERS = 120
 """Characters of a value in a list of keys."""
 SERIALIZED = "zenoh/serialized"
-SMALLEST, LARGEST = 1e-12, 1e15
+MIN_FLOAT_MAGNITUDE, MAX_FLOAT_MAGNITUDE = 1e-12, 1e15
 """Magnitudes between which eight bytes are taken for a float, not for an integer."""
 
 Document = dict[str, object]
@@ -73,14 +73,14 @@ def decode_number(payload: bytes) -> float | int | None:
             return int.from_bytes(payload, "little", signed=True)
         case _:
             return None
-    is_plausible = number == 0 or (math.isfinite(number) and SMALLEST <= abs(number) <= LARGEST)
+    is_plausible = number == 0 or (math.isfinite(number) and MIN_FLOAT_MAGNITUDE <= abs(number) <= MAX_FLOAT_MAGNITUDE)
     return number if is_plausible else int.from_bytes(payload, "little", signed=True)
 
 
 def value_document(payload: bytes, encoding: str) -> Document:
     """Convert a payload to the document that a page shows."""
-    most = MAX_IMAGE_BYTES if media_type(encoding).startswith("image/") else MAX_VALUE_BYTES
-    is_small = len(payload) <= most
+    max_bytes = MAX_IMAGE_BYTES if media_type(encoding).startswith("image/") else MAX_VALUE_BYTES
+    is_small = len(payload) <= max_bytes
     return {
         "encoding": encoding,
         "size": len(payload),

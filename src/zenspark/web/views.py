@@ -14,7 +14,7 @@ from zenspark.web.past import int_parameter
 
 
 class ViewsApi:
-    """Requests for what the WebSocket sends in batches."""
+    """Requests for the data that the WebSocket sends in batches."""
 
     def __init__(self, context: WebContext) -> None:
         self._context = context

@@ -8,8 +8,8 @@ the numbers of its other keys appear as missing.
 lake/sequence_gaps.py defines missing and repeated. For every source the state has a row of kind SOURCE with the lowest
 and highest number (SETTLED once numbers below are no longer checked), and its missing ranges that may still be filled.
 Each refresh with new numbers rewrites the state and drops sources that sent nothing for `SOURCE_RESET_AFTER`; such a
-source starts anew when it returns. A row of kind CHANGED tells the writer of the public table that the open ranges of a
-source changed.
+source starts anew when it returns. A row of kind CHANGED marks that the open ranges of a source changed, for the writer
+of the public table.
 """
 
 from __future__ import annotations
@@ -85,18 +85,18 @@ class GapsAggregation:
         columns = (sources, eids, names.indices.to_numpy())
         order = np.lexsort(columns)
         starts = np.flatnonzero(np.any([np.diff(column[order], prepend=-2) != 0 for column in columns], axis=0))
-        counted = [each[order] for each in (numbers, *(_integers(rows[name]) for name in ("received_at", "offset")))]
-        found = [
+        values = [array[order] for array in (numbers, *(_integers(rows[name]) for name in ("received_at", "offset")))]
+        packed = [
             (
                 zids[sources[index]],
                 None if eids[index] == NO_ENTITY else int(eids[index]),
                 names[index].as_py(),
-                *(each[start:end].tobytes() for each in counted),
+                *(array[start:end].tobytes() for array in values),
             )
             for index, start, end in zip(order[starts].tolist(), starts, [*starts[1:], len(order)], strict=True)
         ]
         return pa.Table.from_pylist(
-            [dict(zip(NUMBERS_SCHEMA.names, row, strict=True)) for row in found], schema=NUMBERS_SCHEMA
+            [dict(zip(NUMBERS_SCHEMA.names, row, strict=True)) for row in packed], schema=NUMBERS_SCHEMA
         )
 
     def combine_rows(self, partials: pa.Table, state: pa.Table) -> pa.Table:
@@ -104,59 +104,59 @@ class GapsAggregation:
 
     def reduce(self, rows: pa.Table) -> pa.Table:
         """Merge rows into one per missing range and per repeated number."""
-        found = (
+        grouped = (
             rows.cast(GAPS.schema).group_by(list(GAP_KEY_COLUMNS)).aggregate([("count", "sum"), ("noticed_at", "min")])
         )
-        return found.rename_columns([*GAP_KEY_COLUMNS, "count", "noticed_at"]).cast(GAPS.schema)
+        return grouped.rename_columns([*GAP_KEY_COLUMNS, "count", "noticed_at"]).cast(GAPS.schema)
 
     def drop_expired(self, rows: pa.Table, wild: pa.Table, limits: Mapping[str, int]) -> pa.Table:
         return rows.filter(pc.not_equal(rows["kind"], CHANGED))
 
     def to_public_rows(self, rows: pa.Table, wild: pa.Table) -> pa.Table:
         """Return the rows of the public table, with sequence numbers as they were on the wire."""
-        found = rows.filter(pc.is_in(rows["kind"], pa.array([MISSING, REPEATED])))
-        wraps = pc.is_valid(found["source_eid"])
+        gaps = rows.filter(pc.is_in(rows["kind"], pa.array([MISSING, REPEATED])))
+        wraps = pc.is_valid(gaps["source_eid"])
         for name in ("first_sn", "last_sn"):
-            wire = pc.bit_wise_and(found[name], SOURCE_SN_MODULUS - 1)
-            found = found.set_column(found.schema.names.index(name), name, pc.if_else(wraps, wire, found[name]))
-        return found.cast(GAPS.schema)
+            wire = pc.bit_wise_and(gaps[name], SOURCE_SN_MODULUS - 1)
+            gaps = gaps.set_column(gaps.schema.names.index(name), name, pc.if_else(wraps, wire, gaps[name]))
+        return gaps.cast(GAPS.schema)
 
 
 def update_sources(partials: pa.Table, state: pa.Table) -> pa.Table:
     """Update sources with new numbers. Returns their new state rows and the finalized gaps and repetitions."""
-    known = read_sources(state)
+    sources = read_sources(state)
     repeated: list[pa.Table] = []
-    found: list[tuple[object, ...]] = []
+    state_rows: list[tuple[object, ...]] = []
     for name, numbers, times in group_by_source(partials):
-        before = known.get(name)
-        verdict = update_gaps(before, numbers, times, wraps=name[1] is not None)
-        known[name] = verdict.source
-        repeated.append(_repeated_rows(name, verdict.repeated))
-        found += [_row(name, MISSING, each, _size(each), NEW_PART) for each in verdict.finalized]
-        if verdict.source.open_ranges != (before.open_ranges if before else ()):
-            found.append(_row(name, CHANGED, MissingRange(0, 0, verdict.source.received_at_us), 0, NEW_PART))
-    now = max((source.received_at_us for source in known.values()), default=0)
-    for name, source in known.items():
-        found += _state_rows(name, source, now)
-    columns = zip(*found, strict=True) if found else [()] * len(GAPS_STATE.schema)
-    arrays = [pa.array(column, each.type) for column, each in zip(columns, GAPS_STATE.schema, strict=True)]
+        before = sources.get(name)
+        update = update_gaps(before, numbers, times, wraps=name[1] is not None)
+        sources[name] = update.source
+        repeated.append(_repeated_rows(name, update.repeated))
+        state_rows += [_row(name, MISSING, gap, _size(gap), NEW_PART) for gap in update.finalized]
+        if update.source.open_ranges != (before.open_ranges if before else ()):
+            state_rows.append(_row(name, CHANGED, MissingRange(0, 0, update.source.received_at_us), 0, NEW_PART))
+    now = max((source.received_at_us for source in sources.values()), default=0)
+    for name, source in sources.items():
+        state_rows += _state_rows(name, source, now)
+    columns = zip(*state_rows, strict=True) if state_rows else [()] * len(GAPS_STATE.schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, GAPS_STATE.schema, strict=True)]
     return pa.concat_tables([pa.Table.from_arrays(arrays, schema=GAPS_STATE.schema), *repeated])
 
 
-def _repeated_rows(name: _SourceKey, found: RepeatedNumbers) -> pa.Table:
+def _repeated_rows(name: _SourceKey, repeated: RepeatedNumbers) -> pa.Table:
     """Make a row for each repeated number of a source."""
     constant = {"source_zid": name[0], "source_eid": name[1], "kind": REPEATED, "part": NEW_PART}
     varying = {
-        "first_sn": found.numbers,
-        "last_sn": found.numbers,
-        "count": found.repetitions,
-        "noticed_at": found.noticed_at_us,
+        "first_sn": repeated.numbers,
+        "last_sn": repeated.numbers,
+        "count": repeated.repetitions,
+        "noticed_at": repeated.noticed_at_us,
     }
     columns = [
-        pa.array(varying[each.name]).cast(each.type)
-        if each.name in varying
-        else pa.repeat(pa.scalar(constant[each.name], each.type), len(found.numbers))
-        for each in GAPS_STATE.schema
+        pa.array(varying[field.name]).cast(field.type)
+        if field.name in varying
+        else pa.repeat(pa.scalar(constant[field.name], field.type), len(repeated.numbers))
+        for field in GAPS_STATE.schema
     ]
     return pa.Table.from_arrays(columns, schema=GAPS_STATE.schema)
 
@@ -164,8 +164,8 @@ def _repeated_rows(name: _SourceKey, found: RepeatedNumbers) -> pa.Table:
 def extract_numbers(rows: pa.Table) -> tuple[pa.Table, Integers, Integers, Integers, list[str]]:
     """Select rows with a sequence number. Returns rows, source indices, entity ids, numbers, and source names."""
     has_source = rows["source_sn"].chunk(0).is_valid().to_numpy(zero_copy_only=False)
-    attached = find_sequence_numbers(rows["attachment"].chunk(0))
-    chosen = ~has_source[attached.places]
+    attachments = find_sequence_numbers(rows["attachment"].chunk(0))
+    chosen = ~has_source[attachments.places]
     zids = rows["source_zid"].chunk(0)
     sources = np.full(len(has_source), -1, np.int64)
     eids, numbers = np.full_like(sources, NO_ENTITY), np.zeros_like(sources)
@@ -173,11 +173,17 @@ def extract_numbers(rows: pa.Table) -> tuple[pa.Table, Integers, Integers, Integ
     eids[has_source], numbers[has_source] = (
         rows[name].filter(pa.array(has_source)).to_numpy() for name in ("source_eid", "source_sn")
     )
-    sources[attached.places[chosen]] = attached.publisher[chosen] + len(zids.dictionary)
-    numbers[attached.places[chosen]] = attached.numbers[chosen]
-    found = sources >= 0
-    names = [*zids.dictionary.to_pylist(), *attached.gids]
-    return rows.filter(pa.array(found)).combine_chunks(), sources[found], eids[found], numbers[found], names
+    sources[attachments.places[chosen]] = attachments.publisher[chosen] + len(zids.dictionary)
+    numbers[attachments.places[chosen]] = attachments.numbers[chosen]
+    is_numbered = sources >= 0
+    names = [*zids.dictionary.to_pylist(), *attachments.gids]
+    return (
+        rows.filter(pa.array(is_numbered)).combine_chunks(),
+        sources[is_numbered],
+        eids[is_numbered],
+        numbers[is_numbered],
+        names,
+    )
 
 
 def group_by_source(partials: pa.Table) -> Iterator[tuple[_SourceKey, Numbers, Numbers]]:
@@ -190,7 +196,7 @@ def group_by_source(partials: pa.Table) -> Iterator[tuple[_SourceKey, Numbers, N
             sources.setdefault((zid, eid), {}).setdefault(recorder, []).append(columns)
     for name, recorders in sources.items():
         ordered = [_sort_by_offset(recorders[recorder]) for recorder in sorted(recorders)]
-        numbers, times = (np.concatenate(each) for each in zip(*ordered, strict=True))
+        numbers, times = (np.concatenate(arrays) for arrays in zip(*ordered, strict=True))
         yield name, numbers, times
 
 
@@ -201,7 +207,7 @@ def _numbers_at(column: pa.Array, index: int) -> Numbers:
 
 def _sort_by_offset(rows: list[_PackedNumbers]) -> tuple[Numbers, Numbers]:
     """Sort the numbers and times of one source at one recorder by offset."""
-    numbers, times, offsets = (np.concatenate(each) for each in zip(*rows, strict=True))
+    numbers, times, offsets = (np.concatenate(arrays) for arrays in zip(*rows, strict=True))
     order = np.argsort(offsets)
     return numbers[order], times[order]
 
@@ -224,24 +230,24 @@ def _integers(column: pa.ChunkedArray) -> Integers:
     """Convert a column of integers or timestamps to integers (microseconds)."""
     if pa.types.is_timestamp(column.type):
         column = column.cast(UTC)
-    found: Integers = pc.cast(column, pa.int64()).to_numpy()
-    return found
+    integers: Integers = pc.cast(column, pa.int64()).to_numpy()
+    return integers
 
 
 def _state_rows(name: _SourceKey, source: SourceState, now: int) -> list[tuple[object, ...]]:
     if now - source.received_at_us > SOURCE_RESET_AFTER / timedelta(microseconds=1):
         return [_row(name, MISSING, gap, _size(gap), NEW_PART) for gap in source.open_ranges]
-    itself = MissingRange(source.lowest, source.highest, source.received_at_us)
+    full_range = MissingRange(source.lowest, source.highest, source.received_at_us)
     kind = SETTLED if source.is_finalized else SOURCE
     return [
-        _row(name, kind, itself, _size(itself), STATE_PART),
+        _row(name, kind, full_range, _size(full_range), STATE_PART),
         *(_row(name, MISSING, gap, _size(gap), STATE_PART) for gap in source.open_ranges),
     ]
 
 
-def _row(name: _SourceKey, kind: str, found: MissingRange, count: int, part: str) -> tuple[object, ...]:
-    return (*name, kind, found.first, found.last, count, found.noticed_at_us, part)
+def _row(name: _SourceKey, kind: str, gap: MissingRange, count: int, part: str) -> tuple[object, ...]:
+    return (*name, kind, gap.first, gap.last, count, gap.noticed_at_us, part)
 
 
-def _size(found: MissingRange) -> int:
-    return found.last - found.first + 1
+def _size(gap: MissingRange) -> int:
+    return gap.last - gap.first + 1

@@ -94,11 +94,11 @@ def apply_wildcards(rows: pa.Table, wild: pa.Table) -> pa.Table:
     chosen = np.full(rows.num_rows, -1, np.int64)
     stamps, ranks = compute_stamps(rows), _ranks(wild)
     for index in sorted(range(wild.num_rows), key=ranks.__getitem__):
-        met = _included_and_older(rows, stamps, wild["key"][index].as_py(), ranks[index])
+        affected = _included_and_older(rows, stamps, wild["key"][index].as_py(), ranks[index])
         if wild["kind"][index].as_py() == "DELETE":
-            removed[met] = True
+            removed[affected] = True
         else:
-            chosen[met] = index
+            chosen[affected] = index
     updated = np.flatnonzero(~removed & (chosen >= 0))
     new = wild.take(chosen[updated]).set_column(0, JOURNAL_SCHEMA.field("key"), rows["key"].take(updated))
     return pa.concat_tables([rows.filter(pa.array(~removed & (chosen < 0))), new])
@@ -106,11 +106,11 @@ def apply_wildcards(rows: pa.Table, wild: pa.Table) -> pa.Table:
 
 def _included_and_older(rows: pa.Table, stamps: Stamps, expression: str, rank: Rank) -> list[int]:
     """Return the indices of rows whose keys an expression includes and that are older than its row."""
-    begins = pc.starts_with(rows["key"], literal_prefix(expression)).to_numpy()
+    has_prefix = pc.starts_with(rows["key"], literal_prefix(expression)).to_numpy()
     limit = np.uint64(rank[0])
-    found = np.flatnonzero(begins & (stamps <= limit))
-    keys = rows["key"].take(found).to_pylist()
-    included = [index for index, key in zip(found.tolist(), keys, strict=True) if includes(expression, key)]
+    candidates = np.flatnonzero(has_prefix & (stamps <= limit))
+    keys = rows["key"].take(candidates).to_pylist()
+    included = [index for index, key in zip(candidates.tolist(), keys, strict=True) if includes(expression, key)]
     return [index for index in included if stamps[index] < limit or _ranks(rows.slice(index, 1))[0] < rank]
 
 
@@ -146,9 +146,9 @@ def compute_stamps(rows: pa.Table) -> Stamps:
     micros = rows["received_at"].combine_chunks().cast(pa.int64()).to_numpy()
     seconds, rest = np.divmod(micros, 1_000_000)
     received = (seconds << 32) + np.floor(rest * (2**32 / 1_000_000)).astype(np.int64)
-    known = pc.fill_null(ntp64, 0).to_numpy()
-    is_known = ntp64.is_valid().to_numpy(zero_copy_only=False)
-    return np.where(is_known, known, received).view(np.uint64)  # type: ignore[no-any-return]
+    stamped = pc.fill_null(ntp64, 0).to_numpy()
+    is_stamped = ntp64.is_valid().to_numpy(zero_copy_only=False)
+    return np.where(is_stamped, stamped, received).view(np.uint64)  # type: ignore[no-any-return]
 
 
 def break_ties(rows: pa.Table) -> pa.Table:

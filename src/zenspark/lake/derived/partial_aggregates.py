@@ -42,10 +42,10 @@ def iterate_partials(
 ) -> Iterator[pa.Table]:
     """Yield the partial aggregates of some files one at a time, to bound memory."""
     columns = [name for name in JOURNAL_SCHEMA.names if name in aggregation.columns or name in IDENTITY_COLUMNS]
-    found = (
+    batches = (
         extent.filter_batch(batch) for file in task_files for batch in read_batches(samples, file, SAMPLES, columns)
     )
-    for rows in group_batches(batch for batch in found if batch.num_rows):
+    for rows in group_batches(batch for batch in batches if batch.num_rows):
         aggregated = aggregation.aggregate_rows(rows)
         if aggregated.num_rows:
             yield aggregated

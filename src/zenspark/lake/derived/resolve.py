@@ -93,9 +93,9 @@ def _read_pending(
     partials = list(iterate_partials(aggregation, samples.location, pending, selected))
     if not aggregation.needs_state:
         return _concat(partials, state.spec.schema)
-    own = [file for file in state.files if part_of(file) == STATE_PART]
-    known = _concat([_read_with_part(state, file) for file in own], state.spec.schema)
-    return aggregation.combine_rows(pa.concat_tables(partials), known) if partials else known
+    state_files = [file for file in state.files if part_of(file) == STATE_PART]
+    previous = _concat([_read_with_part(state, file) for file in state_files], state.spec.schema)
+    return aggregation.combine_rows(pa.concat_tables(partials), previous) if partials else previous
 
 
 def _read_with_part(state: LakeTable, file: DataFile) -> pa.Table:
@@ -167,15 +167,15 @@ def _read_removed(samples: LakeTable, paths: Sequence[str]) -> set[Identity] | N
     return {_identity(row) for row in _iterate(samples, files, IDENTITY_COLUMNS)}
 
 
-def _read_rows(samples: LakeTable, wanted: Iterable[Identity]) -> dict[Identity, list[Row]]:
+def _read_rows(samples: LakeTable, identities: Iterable[Identity]) -> dict[Identity, list[Row]]:
     """Contents of the rows of `samples` with these identities."""
-    identities = set(wanted)
-    found: dict[Identity, list[Row]] = {}
-    if identities:
+    selected = set(identities)
+    contents: dict[Identity, list[Row]] = {}
+    if selected:
         for row in _iterate(samples, samples.files, JOURNAL_SCHEMA.names):
-            if _identity(row) in identities:
-                found.setdefault(_identity(row), []).append(_content(row))
-    return found
+            if _identity(row) in selected:
+                contents.setdefault(_identity(row), []).append(_content(row))
+    return contents
 
 
 def _iterate(samples: LakeTable, files: Iterable[DataFile], columns: Sequence[str]) -> Iterable[Row]:

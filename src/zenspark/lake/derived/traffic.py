@@ -46,7 +46,7 @@ class TrafficAggregation:
         received = rows["received_at"].chunk(0).cast(pa.int64())
         latency = pc.subtract(received, rows["timestamp"].chunk(0).cast(pa.int64()))
         minutes = received.to_numpy() // MICROSECONDS_PER_MINUTE * MICROSECONDS_PER_MINUTE
-        counted = pa.table(
+        measures = pa.table(
             {
                 "prefix": prefixes.indices.take(keys.indices),
                 "minute": pa.array(minutes),
@@ -55,7 +55,7 @@ class TrafficAggregation:
                 "sum": latency.cast(pa.float64()),  # float: timestamps that are years off do not overflow it
             }
         )
-        wanted = [
+        aggregates = [
             ("bytes", "count"),
             ("bytes", "sum"),
             ("latency", "count"),
@@ -63,12 +63,12 @@ class TrafficAggregation:
             ("latency", "min"),
             ("latency", "max"),
         ]
-        found = counted.group_by(["prefix", "minute"]).aggregate(wanted)
+        grouped = measures.group_by(["prefix", "minute"]).aggregate(aggregates)
         columns = [
-            prefixes.dictionary.take(found["prefix"]),
-            found["minute"],
-            *(found[f"{name}_{what}"] for name, what in wanted),
-            pa.repeat(NEW_PART, found.num_rows),
+            prefixes.dictionary.take(grouped["prefix"]),
+            grouped["minute"],
+            *(grouped[f"{name}_{what}"] for name, what in aggregates),
+            pa.repeat(NEW_PART, grouped.num_rows),
         ]
         return pa.table(columns, names=TRAFFIC_STATE.schema.names).cast(TRAFFIC_STATE.schema)
 
@@ -77,9 +77,9 @@ class TrafficAggregation:
 
     def reduce(self, rows: pa.Table) -> pa.Table:
         """Merge rows into one per prefix and minute."""
-        found = rows.cast(TRAFFIC_STATE.columns).group_by(["prefix", "minute"]).aggregate(list(SUMS.items()))
+        grouped = rows.cast(TRAFFIC_STATE.columns).group_by(["prefix", "minute"]).aggregate(list(SUMS.items()))
         names = [*("prefix", "minute"), *(f"{name}_{how}" for name, how in SUMS.items())]
-        return found.select(names).rename_columns(TRAFFIC_STATE.columns.names).cast(TRAFFIC_STATE.columns)
+        return grouped.select(names).rename_columns(TRAFFIC_STATE.columns.names).cast(TRAFFIC_STATE.columns)
 
     def drop_expired(self, rows: pa.Table, wild: pa.Table, limits: Mapping[str, int]) -> pa.Table:
         return rows
@@ -94,5 +94,5 @@ class TrafficAggregation:
             "latency_avg_us": pc.divide(rows["latency_sum"], stamped),
             "latency_max_us": rows["latency_max"],
         }
-        same = {name: rows[name] for name in ("prefix", "minute", "messages", "bytes")}
-        return pa.table(same | columns).select(TRAFFIC.schema.names).cast(TRAFFIC.schema)
+        unchanged = {name: rows[name] for name in ("prefix", "minute", "messages", "bytes")}
+        return pa.table(unchanged | columns).select(TRAFFIC.schema.names).cast(TRAFFIC.schema)

@@ -3,7 +3,7 @@
 One batch consists of slices of journals. Spark tasks read one slice each and write its rows with Arrow into new Parquet
 files. The driver then commits one transaction, which adds these files and sets the end offset of every recorder. No
 reader sees the files before the transaction, and a crash before it leaves only files that vacuum removes. After it, the
-next query starts at these offsets, whatever Spark knows of the batch.
+next query starts at these offsets, regardless of the state that Spark has of the batch.
 
 Two marks per recorder guard this. `offset:<recorder>`: a batch that starts before the committed offset is rejected.
 `epoch:<recorder>`: a process that starts to ingest a recorder increments it, and every transaction carries it, so that
@@ -51,7 +51,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("zenspark.spark")
 
-WRITER_EPOCH = "epoch:"
+EPOCH_APP_ID_PREFIX = "epoch:"
+"""Application id of a recorder's epoch, without the name of the recorder."""
 MAX_WRITE_ATTEMPTS = 3
 """Attempts to write a slice with a data error before its failing blocks are quarantined."""
 MIN_SYSTEMATIC_BLOCKS = 16
@@ -98,8 +99,8 @@ class BatchResult:
     """Rows moved to quarantine."""
     duplicates: int = 0
     """Rows skipped because another recorder's copy was ingested before."""
-    lost: int = 0
-    """Rows before this batch that the journals trimmed before they were ingested."""
+    lost: Mapping[str, int] = field(default_factory=dict)
+    """Rows before this batch, per recorder, that its journal trimmed before they were ingested."""
 
 
 class TaskFailure(NamedTuple):
@@ -118,16 +119,16 @@ class WrittenFiles:
     quarantined: list[QuarantinedBlock] = field(default_factory=list)
 
 
-def write_slice(folder: StoragePath, label: str, dropped: DuplicateOffsets, part: Slice) -> SliceResult:
+def write_slice(folder: StoragePath, label: str, dropped: DuplicateOffsets, journal_slice: Slice) -> SliceResult:
     """Write the rows of a journal slice into files by day and prefix; runs as a Spark task."""
-    batches = (drop_duplicates(batch, dropped) for batch in part.batches(DICTIONARY_TYPE))
+    batches = (drop_duplicates(batch, dropped) for batch in journal_slice.batches(DICTIONARY_TYPE))
     return SliceResult(write_rows(folder, label, (batch for batch in batches if batch.num_rows)), [])
 
 
-def run_task(write: Callable[[Slice], SliceResult], part: Slice) -> SliceResult | TaskFailure:
+def run_task(write: Callable[[Slice], SliceResult], journal_slice: Slice) -> SliceResult | TaskFailure:
     """Run `write` in a task; returns the error as a result, because Spark would hide its cause."""
     try:
-        return write(part)
+        return write(journal_slice)
     except Exception as error:
         return TaskFailure(error_cause(error), is_data_error(error), traceback.format_exc())
 
@@ -144,24 +145,26 @@ class SamplesWriter:
 
     def claim(self, recorders: Iterable[str]) -> None:
         """Increment the writer epoch of recorders: a process that ingested them before cannot commit any more."""
-        self.table.refresh()
-        new = {recorder: (self.table.app_version(f"{WRITER_EPOCH}{recorder}") or 0) + 1 for recorder in recorders}
+        self.table.update()
+        new = {
+            recorder: (self.table.app_version(f"{EPOCH_APP_ID_PREFIX}{recorder}") or 0) + 1 for recorder in recorders
+        }
         self.table.commit(
-            Transaction(app_versions={f"{WRITER_EPOCH}{recorder}": epoch for recorder, epoch in new.items()})
+            Transaction(app_versions={f"{EPOCH_APP_ID_PREFIX}{recorder}": epoch for recorder, epoch in new.items()})
         )
         self._epochs |= new
 
-    def commit_batch(self, parts: DataFrame, batch: int) -> BatchResult:
+    def commit_batch(self, slice_rows: DataFrame, batch: int) -> BatchResult:
         """Write and commit one batch, given as slices of journals."""
-        _check_columns(parts)
-        slices = [_validate_slice(Slice(**row.asDict())) for row in parts.collect()]
+        _check_columns(slice_rows)
+        slices = [_validate_slice(Slice(**row.asDict())) for row in slice_rows.collect()]
         spans = _offset_spans(slices)
         unclaimed = [recorder for recorder in spans if recorder not in self._epochs]
         if unclaimed:
             self.claim(unclaimed)
         for _ in range(MAX_BATCH_RETRIES):
             self._check_spans(spans, batch)  # before anything is written
-            written = self._write_slices(parts.sparkSession, slices, batch)
+            written = self._write_slices(slice_rows.sparkSession, slices, batch)
             try:
                 return self._commit_and_count(written, spans, batch)
             except ConcurrentCommit:
@@ -174,7 +177,7 @@ class SamplesWriter:
 
     def _commit_and_count(self, written: WrittenFiles, spans: Mapping[str, OffsetSpan], batch: int) -> BatchResult:
         """Commit a batch and return its counts."""
-        lost = self._commit(written, spans, batch) if spans else 0
+        lost = self._commit(written, spans, batch) if spans else {}
         newest: datetime = max((file.max_values["received_at"] for file in written.files), default=None)  # type: ignore[assignment]
         rows = sum(file.rows for file in written.files)
         quarantined = sum(item.num_rows for item in written.quarantined)
@@ -189,15 +192,15 @@ class SamplesWriter:
             lost=lost,
         )
 
-    def _commit(self, written: WrittenFiles, spans: Mapping[str, OffsetSpan], batch: int) -> int:
-        """Commit files, offsets and epochs of a batch. Returns how many rows before it are lost."""
+    def _commit(self, written: WrittenFiles, spans: Mapping[str, OffsetSpan], batch: int) -> dict[str, int]:
+        """Commit files, offsets and epochs of a batch. Returns the rows before it that are lost, per recorder."""
         committed_offsets = offset_app_versions({recorder: span.end for recorder, span in spans.items()})
-        epochs = {f"{WRITER_EPOCH}{recorder}": self._epochs[recorder] for recorder in spans}
+        epochs = {f"{EPOCH_APP_ID_PREFIX}{recorder}": self._epochs[recorder] for recorder in spans}
         quarantined = {item.app_id: QUARANTINED for item in written.quarantined}
         deduplication = {DEDUPLICATION_MARK: self._deduplication_version + 1} if self._deduplicate else {}
         try:
             if not self._deduplicate:  # with deduplication the commit must be based on the version that was searched
-                self.table.refresh()
+                self.table.update()
             self._check_owner(spans)
             lost = self._check_spans(spans, batch)
             self.table.commit(
@@ -205,7 +208,7 @@ class SamplesWriter:
             )
         except CommitConflict as error:
             self._discard(written.files)
-            self.table.refresh()
+            self.table.update()
             self._check_owner(spans)
             if self._deduplicate:
                 raise ConcurrentCommit(self.table.location.address, error.problem) from error
@@ -255,7 +258,7 @@ class SamplesWriter:
 
     def _duplicates(self, slices: Sequence[Slice]) -> DuplicateOffsets:
         """Find rows that other recorders have ingested, if deduplication is on."""
-        return find_duplicates(slices, self.table.refresh()) if self._deduplicate else {}
+        return find_duplicates(slices, self.table.update()) if self._deduplicate else {}
 
     @property
     def _deduplication_version(self) -> int:
@@ -281,7 +284,7 @@ class SamplesWriter:
         if other is not None:
             self._discard(written.files)
             raise LakeError(self.table.location.address, other.cause)
-        return [part for part, outcome in zip(slices, outcomes, strict=True) if isinstance(outcome, TaskFailure)]
+        return [each for each, outcome in zip(slices, outcomes, strict=True) if isinstance(outcome, TaskFailure)]
 
     def _discard(self, files: Sequence[DataFile]) -> None:
         """Remove files that will not be committed, best effort; vacuum removes the rest."""
@@ -293,14 +296,14 @@ class SamplesWriter:
 
     def _check_owner(self, recorders: Iterable[str]) -> None:
         for recorder in recorders:
-            if self.table.app_version(f"{WRITER_EPOCH}{recorder}") != self._epochs[recorder]:
+            if self.table.app_version(f"{EPOCH_APP_ID_PREFIX}{recorder}") != self._epochs[recorder]:
                 raise Superseded(
                     self.table.location.address, f"another process has started to ingest recorder {recorder!r}"
                 )
 
-    def _check_spans(self, spans: Mapping[str, OffsetSpan], batch: int) -> int:
-        """Return how many rows before the batch were trimmed; raises LakeError if its rows are committed already."""
-        lost = 0
+    def _check_spans(self, spans: Mapping[str, OffsetSpan], batch: int) -> dict[str, int]:
+        """Return the trimmed rows before the batch by recorder; raises LakeError if its rows are committed already."""
+        lost: dict[str, int] = {}
         for recorder, span in spans.items():
             end = self.table.app_version(offset_app_id(recorder))
             if end is not None and span.start < end:
@@ -310,31 +313,33 @@ class SamplesWriter:
                     " are committed: does another process ingest this journal without a lease?",
                 )
             if end is not None and span.start > end:
-                lost += span.start - end
+                lost[recorder] = span.start - end
         return lost
 
 
 def _offset_spans(slices: Iterable[Slice]) -> dict[str, OffsetSpan]:
     """Return the offset span of each recorder in these slices."""
     spans: dict[str, OffsetSpan] = {}
-    for part in slices:
-        span = OffsetSpan(part.start, part.end, part.num_rows)
-        spans[part.recorder] = spans[part.recorder] | span if part.recorder in spans else span
+    for journal_slice in slices:
+        span = OffsetSpan(journal_slice.start, journal_slice.end, journal_slice.num_rows)
+        recorder = journal_slice.recorder
+        spans[recorder] = spans[recorder] | span if recorder in spans else span
     return spans
 
 
-def _check_columns(parts: DataFrame) -> None:
+def _check_columns(slice_rows: DataFrame) -> None:
     from zenspark.spark.ingest.read_files import spark_columns
     from zenspark.spark.source.stream import SLICES
 
-    expected, found = dict(spark_columns(SLICES)), dict(parts.dtypes)
-    unknown = [f"{name} is unknown" for name in found if name not in expected]
-    wrong = "; ".join([describe_difference(expected, found)] * (not unknown) + unknown)
-    if wrong:
-        raise LakeError("samples", f"not journal slices: {wrong}")
+    expected, actual = dict(spark_columns(SLICES)), dict(slice_rows.dtypes)
+    unknown = [f"{name} is unknown" for name in actual if name not in expected]
+    problem = "; ".join([describe_difference(expected, actual)] * (not unknown) + unknown)
+    if problem:
+        raise LakeError("samples", f"not journal slices: {problem}")
 
 
-def _validate_slice(part: Slice) -> Slice:
-    if part.rows != SAMPLES.name:
-        raise LakeError("samples", f"rows of type {part.rows} cannot be ingested here: {part.path}")
-    return part
+def _validate_slice(journal_slice: Slice) -> Slice:
+    if journal_slice.rows != SAMPLES.name:
+        problem = f"rows of type {journal_slice.rows} cannot be ingested here: {journal_slice.path}"
+        raise LakeError("samples", problem)
+    return journal_slice

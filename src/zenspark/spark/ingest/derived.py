@@ -69,7 +69,7 @@ MERGE_LABEL = "merge"
 """Prefix of the names of files that a merge writes."""
 
 TOMBSTONE_TTL = timedelta(days=1)
-"""How long tombstones (DELETEs, rows with wildcards) are kept, so that delayed older samples stay hidden."""
+"""Time for which tombstones (DELETEs, rows with wildcards) are kept, so that delayed older samples stay hidden."""
 MAX_ROWS_PER_REFRESH = 1 << 22
 """Rows of one recorder per refresh transaction: bounds the work lost in a crash and the memory of a backlog. All of
 these rows may belong to one source, and the task that checks its sequence numbers needs some 130 bytes per row."""
@@ -80,7 +80,7 @@ MIN_ROW_BYTES = 16
 
 
 class DerivedTableSpec(PartialAggregation, Protocol):
-    """Defines one derived table: how samples are aggregated, combined with the state, and published."""
+    """Defines one derived table: aggregation of samples, combination with the state, and public rows."""
 
     public: TableSpec
     partial_schema: pa.Schema
@@ -135,14 +135,14 @@ class DerivedTable:
         step = pending.limit_rows(MAX_ROWS_PER_REFRESH)
         tasks = self._split_pending(step)
         change = self._make_change(spark, step, tasks) if tasks else Transaction()
-        moved = offset_app_versions(step.end) | dict.fromkeys(find_late(self.state, self.samples), RETRIED)
+        marks = offset_app_versions(step.end) | dict.fromkeys(find_late(self.state, self.samples), RETRIED)
         if step.end == pending.end:
-            moved[SAMPLES_VERSION] = self.samples.version
+            marks[SAMPLES_VERSION] = self.samples.version
             if self.state.app_version(REBUILDING):
-                moved[REBUILDING] = 0
+                marks[REBUILDING] = 0
         if self.definition.propagates_deletes:
-            moved[ERASED_VERSION] = self.samples.version
-        self.state.commit(replace(change, app_versions=moved))
+            marks[ERASED_VERSION] = self.samples.version
+        self.state.commit(replace(change, app_versions=marks))
         return True
 
     def _make_change(self, spark: SparkSession, extent: OffsetRanges, tasks: Sequence[TaskFiles]) -> Transaction:
@@ -180,7 +180,7 @@ class DerivedTable:
     def _combine_rows(self, spark: SparkSession, extent: OffsetRanges, tasks: Sequence[TaskFiles]) -> pa.Table | None:
         """Aggregate pending rows on executors and combine them in the driver; None if they contribute nothing."""
         read = partial(read_partials, self.definition, self.samples.location, extent)
-        partials = [aggregated for found in run_on_executors(spark, read, tasks) for aggregated in found]
+        partials = [aggregated for tables in run_on_executors(spark, read, tasks) for aggregated in tables]
         if not partials:
             return None
         spec = self.state.spec
@@ -213,8 +213,8 @@ class DerivedTable:
         """Read the state without the STATE part, and without rows that other tools deleted from `samples`."""
         changes = self._foreign_changes()
         stored = dataframe(spark, self.state, self._files_outside_state)
-        left = remove_deleted(spark, stored, self.samples, changes) if changes else None
-        return stored if left is None else left
+        remaining = remove_deleted(spark, stored, self.samples, changes) if changes else None
+        return stored if remaining is None else remaining
 
     # --- merge, rebuild, propagation of deletes
 
@@ -246,8 +246,8 @@ class DerivedTable:
             return {}
         find = partial(find_newest_times, self.state.location, self.state.spec)
         newest: dict[str, int] = {}
-        for found in run_on_executors(spark, find, files):
-            newest |= {name: max(time, newest.get(name, 0)) for name, time in found.items()}
+        for times in run_on_executors(spark, find, files):
+            newest |= {name: max(time, newest.get(name, 0)) for name, time in times.items()}
         now = int(time.time() * 1_000_000)
         return {
             name: min(newest_time, now) - TOMBSTONE_TTL // timedelta(microseconds=1)
@@ -261,11 +261,11 @@ class DerivedTable:
 
     def _start_rebuild(self) -> None:
         zero = offset_app_versions(dict.fromkeys(read_offsets(self.state, list_recorders(self.samples)), 0))
-        moved = {SAMPLES_VERSION: 0, ERASED_VERSION: self.samples.version, REBUILDING: 1, REBUILT: self._rebuilt + 1}
-        self.state.commit(Transaction(remove=self.state.files, app_versions=zero | moved))
+        marks = {SAMPLES_VERSION: 0, ERASED_VERSION: self.samples.version, REBUILDING: 1, REBUILT: self._rebuilt + 1}
+        self.state.commit(Transaction(remove=self.state.files, app_versions=zero | marks))
 
     def _propagate_deletes(self, spark: SparkSession) -> bool:
-        """Remove from the state what other tools deleted from `samples`. Returns whether they deleted anything."""
+        """Remove from the state rows that other tools deleted from `samples`. Returns whether they deleted any."""
         changes = self._foreign_changes()
         if changes is None:
             logger.warning(
@@ -279,16 +279,16 @@ class DerivedTable:
         elif not changes:
             return False
         done = {ERASED_VERSION: self.samples.version}
-        left = (
+        remaining = (
             remove_deleted(spark, dataframe(spark, self.state, self.state.files), self.samples, changes)
             if changes
             else None
         )
-        if left is None:
+        if remaining is None:
             self.state.commit(Transaction(app_versions=done))
             return True
         column = self.definition.order[0]
-        rows = left.repartitionByRange(column).sortWithinPartitions(column)
+        rows = remaining.repartitionByRange(column).sortWithinPartitions(column)
         added = self._write(rows, MERGE_LABEL)
         self.state.commit(
             Transaction(add=added, remove=self.state.files, app_versions=done | {REBUILT: self._rebuilt + 1})
@@ -356,10 +356,10 @@ def merge_range(
     wild: pa.Table,
     limits: Mapping[str, int] | None,
     part: str,
-    wanted: KeyRange,
+    key_range: KeyRange,
 ) -> list[DataFile]:
     """Write the reduced rows of a key range into a part; with `limits`, drop expired rows."""
-    rows = state.read(files, wanted, definition.reduce)
+    rows = state.read(files, key_range, definition.reduce)
     if limits is not None:
         rows = definition.drop_expired(rows, wild, limits)
     return write_sorted(state, MERGE_LABEL, rows, definition.order, {"part": part})

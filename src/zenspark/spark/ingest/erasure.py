@@ -35,30 +35,30 @@ def remove_deleted(
     spark: SparkSession, stored: DataFrame, samples: LakeTable, changes: Collection[ForeignCommit]
 ) -> DataFrame | None:
     """Return the state of `latest` without rows deleted from `samples`; None if nothing changes."""
-    gone = _find_deleted(spark, stored, samples, changes)
-    if not gone.num_rows:
+    deleted = _find_deleted(spark, stored, samples, changes)
+    if not deleted.num_rows:
         return None
-    lost = dataframe_of_rows(spark, gone).select("key", *IDENTITY_COLUMNS)
-    left = stored.join(lost, ["key", *IDENTITY_COLUMNS], "left_anti")
-    return left.unionByName(_find_replacements(spark, samples, gone))
+    deleted_rows = dataframe_of_rows(spark, deleted).select("key", *IDENTITY_COLUMNS)
+    remaining = stored.join(deleted_rows, ["key", *IDENTITY_COLUMNS], "left_anti")
+    return remaining.unionByName(_find_replacements(spark, samples, deleted))
 
 
 def _find_deleted(
     spark: SparkSession, stored: DataFrame, samples: LakeTable, changes: Collection[ForeignCommit]
 ) -> pa.Table:
     """Find key, kind and identity of rows that were in removed files and are no longer in their partitions."""
-    places = {place or (None, None) for change in changes for place in change.partitions}
-    days, prefixes = {place[0] for place in places}, {place[1] for place in places}
+    partitions = {partition or (None, None) for change in changes for partition in change.partitions}
+    days, prefixes = {partition[0] for partition in partitions}, {partition[1] for partition in partitions}
     removed = _read_removed_identities(spark, samples, [path for change in changes for path in change.removed])
-    met = stored if removed is None else stored.join(removed, [*IDENTITY_COLUMNS], "left_semi")
-    met = met if None in days else met.where(_is_received_on(days))
+    affected = stored if removed is None else stored.join(removed, [*IDENTITY_COLUMNS], "left_semi")
+    affected = affected if None in days else affected.where(_is_received_on(days))
     live = dataframe(spark, samples, _files_in_partitions(samples, days, prefixes)).select(
         *IDENTITY_COLUMNS, _content_hash()
     )
-    left = met.withColumn("_content_hash", _content_hash()).join(
+    missing = affected.withColumn("_content_hash", _content_hash()).join(
         live, [*IDENTITY_COLUMNS, "_content_hash"], "left_anti"
     )
-    deleted = left.select("key", "kind", *IDENTITY_COLUMNS).toArrow()
+    deleted = missing.select("key", "kind", *IDENTITY_COLUMNS).toArrow()
     return deleted.filter(pa.array([_is_in_partition(key, prefixes) for key in deleted["key"].to_pylist()], pa.bool_()))
 
 
@@ -116,20 +116,20 @@ def _content_hash() -> Column:
     return F.xxhash64(*CONTENT_COLUMNS).alias("_content_hash")
 
 
-def _find_replacements(spark: SparkSession, samples: LakeTable, gone: pa.Table) -> DataFrame:
+def _find_replacements(spark: SparkSession, samples: LakeTable, deleted: pa.Table) -> DataFrame:
     """Find the newest remaining rows of `samples` for keys that lost their newest row."""
-    rows = gone.select(["key", "kind"]).to_pylist()
+    rows = deleted.select(["key", "kind"]).to_pylist()
     deletes = sorted({row["key"] for row in rows if "*" in row["key"] and row["kind"] == "DELETE"})
-    keys = dataframe_of_rows(spark, gone.select(["key"])).distinct().withColumn("_lost", F.lit(True))
+    keys = dataframe_of_rows(spark, deleted.select(["key"])).distinct().withColumn("_lost", F.lit(True))
     files = _files_of_keys(samples, {row["key"] for row in rows})
-    given = dataframe(spark, samples, files).select(JOURNAL_SCHEMA.names).where(F.col("recorder").isNotNull())
+    candidates = dataframe(spark, samples, files).select(JOURNAL_SCHEMA.names).where(F.col("recorder").isNotNull())
     # keys that a deleted DELETE with wildcards had removed exist again
-    returned = reduce(
+    is_restored = reduce(
         Column.__or__, [zenoh_key_match("key", F.lit(expression)) for expression in deletes], F.lit(False)
     )
-    wanted = F.col("_lost").isNotNull() | has_wildcards("key") | returned
+    is_replacement = F.col("_lost").isNotNull() | has_wildcards("key") | is_restored
     replacements = select_newest(
-        given.join(F.broadcast(keys), "key", "left").where(wanted).select(JOURNAL_SCHEMA.names)
+        candidates.join(F.broadcast(keys), "key", "left").where(is_replacement).select(JOURNAL_SCHEMA.names)
     )
     return replacements.withColumn(
         "part", F.when(has_wildcards("key"), F.lit(WILDCARD_PART)).otherwise(F.lit(NEW_PART))

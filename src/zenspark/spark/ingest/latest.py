@@ -74,6 +74,6 @@ def select_newest(rows: DataFrame) -> DataFrame:
     group = F.when(has_wildcards("key"), F.col("kind")).otherwise(F.lit(""))
     ordered = with_order_columns(rows).withColumn("_group", group)
     best = ordered.groupBy("key", "_group").agg(F.max("_stamp").alias("_stamp"))
-    left = ordered.join(best, ["key", "_group", "_stamp"], "left_semi")
+    candidates = ordered.join(best, ["key", "_group", "_stamp"], "left_semi")
     order = Window.partitionBy("key", "_group").orderBy(*(F.col(name).desc() for name in _ORDER[1:]))
-    return left.withColumn("_place", F.row_number().over(order)).where("_place = 1").select(JOURNAL_SCHEMA.names)
+    return candidates.withColumn("_place", F.row_number().over(order)).where("_place = 1").select(JOURNAL_SCHEMA.names)

@@ -73,10 +73,10 @@ def compaction_groups(files: Iterable[DataFile], is_over: bool) -> list[Group]:
     for file in files:
         if file.size < COMPACTED_FILE_BYTES:
             tiers[0 if is_over else size_tier(file.size)].append(file)
-    return [group for tier in tiers.values() for group in _pack_groups(tier) if _is_worth_it(group, is_over)]
+    return [group for tier in tiers.values() for group in _pack_groups(tier) if _is_worth_merging(group, is_over)]
 
 
-def _is_worth_it(group: Group, is_over: bool) -> bool:
+def _is_worth_merging(group: Group, is_over: bool) -> bool:
     if len(group) < 2:
         return False
     return is_over or len(group) >= MIN_FILES_TO_COMPACT or _size(group) * 2 >= COMPACTED_FILE_BYTES
@@ -90,7 +90,7 @@ def _pack_groups(files: Group) -> list[Group]:
     """Group files, in the order they were added, into groups of about the target size."""
     packed: list[Group] = [[]]
     size = rows = 0
-    for file in sorted(files, key=lambda each: (each.version, each.path)):
+    for file in sorted(files, key=lambda file: (file.version, file.path)):
         is_full = size + file.size > COMPACTED_FILE_BYTES or rows + file.rows > MAX_GROUP_ROWS
         if packed[-1] and is_full:
             packed.append([])
@@ -119,27 +119,27 @@ class Compaction:
             if self._seen.get(key) == mark:
                 seen[key] = mark
                 continue
-            own = compaction_groups(files.values(), mark[1])
-            if not own:
+            partition_groups = compaction_groups(files.values(), mark[1])
+            if not partition_groups:
                 seen[key] = mark
-            groups += own
+            groups += partition_groups
         self._seen = seen
         self._kept = samples.partitions
         return groups
 
     def run(self, spark: SparkSession, samples: LakeTable, today: date) -> int:
-        """Compact files, with as many concurrent tasks as cores. Returns by how many the number of files decreased."""
+        """Compact files, with as many concurrent tasks as cores. Returns the decrease of the number of files."""
         work = pack_tasks(self.groups(samples, today))
         write = partial(compact_groups, samples.location, with_extra_columns(samples))
         cores = spark.sparkContext.defaultParallelism
-        fewer = 0
+        decrease = 0
         for start in range(0, len(work), cores):
-            some = work[start : start + cores]
-            for share, added in zip(some, run_on_executors(spark, write, some), strict=True):
-                removed = [file for group in share for file in group]
+            tasks_at_once = work[start : start + cores]
+            for task, added in zip(tasks_at_once, run_on_executors(spark, write, tasks_at_once), strict=True):
+                removed = [file for group in task for file in group]
                 samples.commit(Transaction(add=added, remove=removed, is_optimize=True))
-                fewer += len(removed) - len(added)
-        return fewer
+                decrease += len(removed) - len(added)
+        return decrease
 
 
 def pack_tasks(groups: Sequence[Group]) -> list[list[Group]]:
@@ -155,10 +155,10 @@ def pack_tasks(groups: Sequence[Group]) -> list[list[Group]]:
     return tasks
 
 
-def compact_groups(folder: StoragePath, spec: TableSpec, share: Sequence[Group]) -> list[DataFile]:
+def compact_groups(folder: StoragePath, spec: TableSpec, groups: Sequence[Group]) -> list[DataFile]:
     """Merge the files of each group into one; runs as a Spark task."""
     try:
-        return [file for group in share for file in compact_group(folder, spec, group)]
+        return [file for group in groups for file in compact_group(folder, spec, group)]
     finally:
         pa.default_memory_pool().release_unused()  # the worker process is reused by tasks that need less
 
@@ -225,7 +225,7 @@ class Retention:
         return self.age is None and self.max_bytes is None and all(rule.age is None for rule in self.rules)
 
     def age_of(self, key: str) -> timedelta | None:
-        """Return how long rows of a key are kept."""
+        """Return the age up to which rows of a key are kept; None is unlimited."""
         for rule in self.rules:
             if intersects(rule.key_expr, key):
                 return rule.age
@@ -241,7 +241,7 @@ class Retention:
 
     @property
     def tag(self) -> str:
-        """Text form of the rules for the tag of a file."""
+        """The rules as text, for the tag of a file."""
         return ";".join(
             [*(f"{rule.key_expr}={rule.age is not None}" for rule in self.rules), str(self.age is not None)]
         )
@@ -257,14 +257,14 @@ def _age_at(age: timedelta | None, day: date, now: datetime) -> timedelta | None
 def expire(
     spark: SparkSession | None,
     samples: LakeTable,
-    taken_in: Sequence[Mapping[str, int]],
+    refreshed_offsets: Sequence[Mapping[str, int]],
     retention: Retention,
     now: datetime,
 ) -> int:
-    """Remove expired rows that the derived tables include. Returns how many files were removed or rewritten."""
+    """Remove expired rows that the derived tables include. Returns the number of files removed or rewritten."""
     if retention.is_empty:
         return 0
-    whole, partly = split_expired(samples.files, retention, now, partial(is_refreshed, samples, taken_in))
+    whole, partly = split_expired(samples.files, retention, now, partial(is_refreshed, samples, refreshed_offsets))
     if whole:
         samples.commit(Transaction(remove=whole))
     for file, state in partly:
@@ -274,25 +274,28 @@ def expire(
     return len(whole) + len(partly)
 
 
-def is_refreshed(samples: LakeTable, taken_in: Sequence[Mapping[str, int]], file: DataFile) -> bool:
+def is_refreshed(samples: LakeTable, refreshed_offsets: Sequence[Mapping[str, int]], file: DataFile) -> bool:
     """Whether the derived tables include all rows of a file.
 
     The statistics of a file are not sufficient if another tool wrote rows of several recorders into it; then its rows
     are read.
     """
-    waiting = [offsets for offsets in taken_in if may_have_rows_from(file, offsets)]
-    if not waiting or file.min_values.get("recorder") == file.max_values.get("recorder"):
-        return not waiting
+    pending = [offsets for offsets in refreshed_offsets if may_have_rows_from(file, offsets)]
+    if not pending or file.min_values.get("recorder") == file.max_values.get("recorder"):
+        return not pending
     rows = list(read_batches(samples.location, file, samples.spec, ["recorder", "offset"]))
-    return not any(pc.any(mask_rows_from(batch, offsets)).as_py() for batch in rows for offsets in waiting)
+    return not any(pc.any(mask_rows_from(batch, offsets)).as_py() for batch in rows for offsets in pending)
 
 
 def split_expired(
-    files: Sequence[DataFile], retention: Retention, now: datetime, is_free: Callable[[DataFile], bool] = lambda _: True
+    files: Sequence[DataFile],
+    retention: Retention,
+    now: datetime,
+    is_removable: Callable[[DataFile], bool] = lambda _: True,
 ) -> tuple[Group, list[tuple[DataFile, Retention]]]:
     """Return files to remove as a whole, and files of which some keys may expire, with the retention of their day.
 
-    Only files for which `is_free`, which is expensive, returns True.
+    Only files for which `is_removable`, which is expensive, returns True.
     """
     size = sum(file.size for file in files)
     whole: Group = []
@@ -304,10 +307,10 @@ def split_expired(
             states[day] = retention.for_day(date.fromisoformat(day), now)
         state = states.get(day, KEEP_ALL)
         if _expires_whole(state) or (retention.max_bytes is not None and size > retention.max_bytes):
-            if is_free(file):
+            if is_removable(file):
                 whole.append(file)
                 size -= file.size
-        elif _expires_partly(state) and file.tags.get(EXPIRED_TAG) != state.tag and is_free(file):
+        elif _expires_partly(state) and file.tags.get(EXPIRED_TAG) != state.tag and is_removable(file):
             partly.append((file, state))
     return whole, partly
 

@@ -1,9 +1,9 @@
 """MaintenanceThread: refresh, compaction, retention and vacuum of a lake, beside ingestion.
 
 One thread refreshes: every few seconds it updates the derived tables with ingested rows and imports the network events
-of the recorders. Another thread compacts: every few minutes it merges small files, removes expired samples, and then
-vacuums files that no snapshot references. Each step is one or more transactions and can be interrupted at any point. Of
-several processes that ingest into one lake, one does this (lake/lease.py).
+of the recorders. Another thread compacts: every minute by default it merges small files, removes expired samples, and
+then vacuums files that no snapshot references. Each step is one or more transactions and can be interrupted at any
+point. Of several processes that ingest into one lake, one does this (lake/lease.py).
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger("zenspark.spark")
 
 JOIN_TIMEOUT_SECONDS = 3.0
-"""Time for the current task to finish before its Spark jobs are cancelled."""
+"""Seconds for the current task to finish before its Spark jobs are cancelled."""
 CANCEL_RETRY_SECONDS = 0.1
-"""Interval between cancellations of the Spark jobs of a task: it may have been between two jobs."""
+"""Seconds between two cancellations of the Spark jobs of a task: it may have been between two jobs."""
 PUBLISH_PAUSE_FACTOR = 10
 """Minimum pause before the public tables are written again, as a multiple of the last duration."""
 HANDOVER_TIMEOUT_SECONDS = 20.0
-"""Time at the end to wait for the process that maintains the tables to refresh the last rows, or to end."""
+"""Seconds to wait at the end until the process that maintains the tables has refreshed the last rows, or ended."""
 HANDOVER_POLL_SECONDS = 0.2
-LEFT_TO_ANOTHER = "another process maintains the tables"
+NOT_MAINTAINER = "another process maintains the tables"
 FULL_VACUUM_INTERVAL_ROUNDS = 60
 """Compaction rounds between full vacuums, which list all files to find files that were never committed."""
 
@@ -51,13 +51,14 @@ FULL_VACUUM_INTERVAL_ROUNDS = 60
 class PeriodicSparkTask:
     """Runs a task periodically in a thread; a failed task is retried in the next round."""
 
-    def __init__(self, spark: SparkSession, name: str, interval: float, task: Callable[[], str]) -> None:
-        """`task` returns what it did, in a few words."""
+    def __init__(self, spark: SparkSession, address: str, name: str, interval: float, task: Callable[[], str]) -> None:
+        """Take the address of the lake, for the log, the interval in seconds, and a task that returns a summary."""
         self.problem: str | None = None
         """Error of the last round in one line."""
         self.last_run = MaintenanceRun(task=name)
-        """The last round, and when the next one starts."""
+        """The last round, and the start of the next."""
         self._spark = spark
+        self._address = address
         self._name = name
         self._interval = interval
         self._task = task
@@ -120,7 +121,8 @@ class PeriodicSparkTask:
             return
         problem = f"{self._name}: {error_cause(error)}"
         if problem != self.problem:
-            logger.warning("table maintenance failed, retrying in %g s: %s", self._interval, problem, exc_info=error)
+            text = "%s: table maintenance failed, retrying in %g s: %s"
+            logger.warning(text, self._address, self._interval, problem, exc_info=error)
         self.problem = problem
 
 
@@ -145,11 +147,10 @@ class MaintenanceThread:
         self._leases = leases
         self._rounds = 0
         self._publish_at = 0.0
+        address, run = lake.location.address, self._with_path_check
         self._tasks = [
-            PeriodicSparkTask(spark, "refresh", config.refresh_interval, partial(self._with_path_check, self._refresh)),
-            PeriodicSparkTask(
-                spark, "compaction", config.compact_interval, partial(self._with_path_check, self._compact)
-            ),
+            PeriodicSparkTask(spark, address, "refresh", config.refresh_interval, partial(run, self._refresh)),
+            PeriodicSparkTask(spark, address, "compaction", config.compact_interval, partial(run, self._compact)),
         ]
 
     @property
@@ -195,7 +196,7 @@ class MaintenanceThread:
     def _refresh(self) -> str:
         self._lake.observe(self._journals, self._reader)
         if not self._leases.maintains:
-            return LEFT_TO_ANOTHER
+            return NOT_MAINTAINER
         self._lake.refresh(self._spark)
         if time.monotonic() < self._publish_at:
             return "derived tables refreshed"
@@ -205,8 +206,8 @@ class MaintenanceThread:
 
     def _compact(self) -> str:
         if not self._leases.maintains:
-            return LEFT_TO_ANOTHER
-        fewer = self._lake.compact(self._spark)
+            return NOT_MAINTAINER
+        decrease = self._lake.compact(self._spark)
         expired = self._lake.expire(make_retention(self._config), self._spark)
         history = timedelta(seconds=self._config.history)
         self._lake.set_history(history)
@@ -215,7 +216,7 @@ class MaintenanceThread:
             deleted += self._lake.vacuum(max(history, DEFAULT_HISTORY), full=True)
         self._lake.checkpoint()
         self._rounds += 1
-        return f"{fewer} files fewer, {expired} expired, {deleted} deleted from disk"
+        return f"{decrease} files fewer, {expired} expired, {deleted} deleted from disk"
 
 
 def make_retention(config: MaintenanceConfig) -> Retention:

@@ -49,8 +49,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("zenspark.spark")
 
 REPORT_SECONDS = 1.0
+"""Seconds between two reports."""
 POLL_SECONDS = 0.2
-"""Interval between checks whether the query has ended or must drain."""
+"""Seconds between two checks whether the query has ended or must drain."""
 DRAIN_TIMEOUT_SECONDS = 24 * 3600.0
 """Effectively unlimited: the parent process decides how long to wait."""
 
@@ -62,7 +63,7 @@ class IngestProcess:
         self._task = task
         self._commands = commands
         self._reports = reports
-        self._reporting = threading.Lock()
+        self._report_lock = threading.Lock()
         self._query: IngestQuery | None = None
         """The running query, whose progress is reported."""
         self._is_draining = threading.Event()
@@ -144,7 +145,7 @@ class IngestProcess:
 
     def _ingest_until_drained(self, query: IngestQuery) -> bool:
         query.start(lambda reason: self._report(Waiting(reason)), self._report_now.set)
-        with self._reporting:
+        with self._report_lock:
             self._query = query
         while not self._is_draining.is_set():
             if query.wait(POLL_SECONDS):
@@ -155,7 +156,7 @@ class IngestProcess:
         return True
 
     def _abandon(self, query: IngestQuery) -> None:
-        with self._reporting:
+        with self._report_lock:
             self._query = None
         query.abandon()
 
@@ -170,7 +171,7 @@ class IngestProcess:
     # --- reports
 
     def _report(self, report: Report) -> None:
-        with self._reporting:
+        with self._report_lock:
             self._write(report)
 
     def _write(self, report: Report) -> None:
@@ -188,7 +189,7 @@ class IngestProcess:
             self._report_now.clear()
             if self._ended.is_set():
                 return
-            with self._reporting:
+            with self._report_lock:
                 self._write(self._progress())
 
     def _progress(self) -> Report:

@@ -52,19 +52,19 @@ class Waiting(msgspec.Struct, frozen=True, tag="waiting"):
 
 
 class MaintenanceRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The last round of a maintenance task, and when the next one is due; times are in seconds since 1970."""
+    """The last round of a maintenance task, and the time of the next; times are in seconds since 1970."""
 
     task: str
     """`refresh` or `compaction`."""
     time: float | None = None
-    """When the last round ended; None before the first one."""
+    """End of the last round; None before the first one."""
     seconds: float | None = None
     """Duration of the last round."""
     result: str | None = None
-    """What the last round did, or its error."""
+    """Summary of the last round, or its error."""
     is_failed: bool = False
     next: float | None = None
-    """When the next round starts; None while one runs."""
+    """Start of the next round; None while one runs."""
 
 
 class ProgressReport(msgspec.Struct, frozen=True, tag="progress", kw_only=True):
@@ -79,7 +79,7 @@ class ProgressReport(msgspec.Struct, frozen=True, tag="progress", kw_only=True):
     batch_seconds: float | None = None
     """Duration of the last batch."""
     running_seconds: float | None = None
-    """Time since the current batch started."""
+    """Seconds since the current batch started."""
     quarantined: int = 0
     """Rows moved to quarantine."""
     duplicates: int = 0

@@ -78,13 +78,13 @@ class PublicTableWriter:
             return PublishResult(time.monotonic() - started, 0)
         runs = self._find_runs(spark)
         added = self._write(spark, runs)
-        moved = offset_app_versions(read_offsets(self.state, list_recorders(self.state))) | {
+        marks = offset_app_versions(read_offsets(self.state, list_recorders(self.state))) | {
             REBUILT: self.state.app_version(REBUILT) or 0
         }
-        if runs or any(self.public.app_version(name) != value for name, value in moved.items()):
+        if runs or any(self.public.app_version(name) != value for name, value in marks.items()):
             removed = [file for run in runs for file in run.files]
             self.public.commit(
-                Transaction(add=added, remove=removed, app_versions=moved | {STATE_VERSION: self.state.version})
+                Transaction(add=added, remove=removed, app_versions=marks | {STATE_VERSION: self.state.version})
             )
         return PublishResult(time.monotonic() - started, sum(file.rows for file in added))
 
@@ -100,7 +100,7 @@ class PublicTableWriter:
         if len(file_ranges) == 1:
             return [FileRangeRun(KeyRange(), file_ranges[0].files)]
         find = partial(find_touched, self._sorted_state, [file_range.start for file_range in file_ranges])
-        indices = {index for found in run_on_executors(spark, find, touched) for index in found}
+        indices = {index for touched_ranges in run_on_executors(spark, find, touched) for index in touched_ranges}
         return merge_adjacent(file_ranges, indices)
 
     def _write(self, spark: SparkSession, runs: Sequence[FileRangeRun]) -> list[DataFile]:
@@ -129,7 +129,7 @@ def find_file_ranges(files: Iterable[DataFile], column: str) -> list[FileRange]:
         return [FileRange(None, [file for *_, file in limits])]
     file_ranges: list[FileRange] = []
     end: SortKey = None
-    for least, greatest, file in sorted(limits, key=lambda each: each[:2]):
+    for least, greatest, file in sorted(limits, key=lambda limit: limit[:2]):
         if not file_ranges:
             file_ranges.append(FileRange(None, []))
         elif least > end:
@@ -144,10 +144,10 @@ def find_touched(state: SortedTable, starts: Sequence[SortKey | None], file: Dat
     batches = read_batches(state.location, file, state.spec, [state.column])
     values = pc.unique(pa.chunked_array([_decode_dictionary(batch.column(0)) for batch in batches]))
     if has_wildcard_keys(file):
-        spans = [literal_prefix(key) for key in values.to_pylist()]
+        prefixes = [literal_prefix(key) for key in values.to_pylist()]
         return {
             index
-            for first in spans
+            for first in prefixes
             for index in range(_file_range_index(starts, first), _file_range_index(starts, first + MAX_CHARACTER) + 1)
         }
     ordered = values.take(pc.sort_indices(values))
@@ -210,8 +210,8 @@ def write_public_range(
     public: SortedTable,
     files: Sequence[DataFile],
     wild: pa.Table,
-    wanted: KeyRange,
+    key_range: KeyRange,
 ) -> list[DataFile]:
     """Write the public rows of a range of the state; runs as a Spark task."""
-    rows = definition.to_public_rows(state.read(files, wanted, definition.reduce), wild)
+    rows = definition.to_public_rows(state.read(files, key_range, definition.reduce), wild)
     return write_sorted(public, PUBLISH_LABEL, rows, definition.order, {})

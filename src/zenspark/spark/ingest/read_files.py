@@ -62,8 +62,8 @@ def dataframe(spark: SparkSession, table: LakeTable, files: Sequence[DataFile]) 
     with tempfile.TemporaryDirectory(prefix="zenspark-snapshot-") as directory:
         write_file_log(Path(directory), table.location, files)
         # without partitions Spark reads only files in the directory itself, unless lookup is recursive
-        below = "false" if table.spec.partitions.names else "true"
-        reader = spark.read.schema(schema).option("recursiveFileLookup", below)
+        recursive = "false" if table.spec.partitions.names else "true"
+        reader = spark.read.schema(schema).option("recursiveFileLookup", recursive)
         return reader.parquet(Path(directory).as_uri()).select(schema.names)
 
 
@@ -129,11 +129,11 @@ def can_spark_read(spark: SparkSession, folder: StoragePath) -> bool:
 
 def split_by_size(files: Sequence[DataFile], cores: int) -> list[list[DataFile]]:
     """Split files into tasks of about the same size, enough for all cores, and none very large."""
-    most = min(BYTES_PER_TASK, sum(file.size for file in files) // cores + 1)
+    task_bytes = min(BYTES_PER_TASK, sum(file.size for file in files) // cores + 1)
     groups: list[list[DataFile]] = []
-    size = most
+    size = task_bytes
     for file in files:
-        if size >= most:
+        if size >= task_bytes:
             groups.append([])
             size = 0
         groups[-1].append(file)

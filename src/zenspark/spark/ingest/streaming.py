@@ -46,12 +46,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("zenspark.spark")
 
 LEASE_RETRY_SECONDS = 1.0
-"""Interval between attempts to acquire the leases."""
+"""Seconds between two attempts to acquire the leases."""
 DRAIN_TIMEOUT_SECONDS = 60.0
 POLL_SECONDS = 0.05
-"""Interval between checks whether everything is ingested."""
+"""Seconds between two checks whether everything is ingested."""
 MAX_SHORT_TRIGGER_SECONDS = 2.0
-"""With a trigger interval up to this, the running query drains the rest; otherwise a new query is faster."""
+"""Longest trigger interval with which the running query drains the rest; otherwise a new query is faster."""
 
 Notify = Callable[[str], None]
 
@@ -68,7 +68,7 @@ class IngestProgress:
     batch_seconds: float | None
     """Duration of the last batch."""
     running_seconds: float | None
-    """Time since the current batch started."""
+    """Seconds since the current batch started."""
     newest: datetime | None
     """Reception time of the newest ingested row."""
     committed_offsets: Mapping[str, int]
@@ -158,7 +158,7 @@ class IngestQuery:
         """
         self._on_batch = on_batch
         self.lake.location.check()
-        leases = LeaseKeeper(self.lake.location, [each.recorder for each in self.journals], self._instance)
+        leases = LeaseKeeper(self.lake.location, [journal.recorder for journal in self.journals], self._instance)
         self._leases = leases
         if not self._acquire_leases(leases, on_wait or logger.warning):
             return
@@ -171,7 +171,7 @@ class IngestQuery:
         self._samples.claim(journal.recorder for journal in self.journals)
         self._retry_quarantine()
         ingested = self.lake.ingested()
-        self._counts.offsets = {each.recorder: ingested.get(each.recorder, 0) for each in self.journals}
+        self._counts.offsets = {journal.recorder: ingested.get(journal.recorder, 0) for journal in self.journals}
         self._query = self._start_query(self._trigger)
         self._maintenance_thread.start()
 
@@ -309,7 +309,7 @@ class IngestQuery:
         return self._query
 
     def _failure_cause(self, error: Exception) -> Exception:
-        """Return why the query ended: the error raised by the batch says more than Spark's wrapper."""
+        """Return the error that ended the query: that of the batch is more specific than Spark's wrapper."""
         if self._failure is not None:
             return self._failure
         return error if isinstance(error, ZError) else LakeError(self.lake.location.address, error_cause(error))
@@ -332,9 +332,9 @@ class IngestQuery:
         writer = parts.writeStream.foreachBatch(self._ingest_batch).option(
             "checkpointLocation", Path(self._checkpoint, uuid4().hex).as_uri()
         )
-        timed: dict[str, Any] = {"availableNow": True} if trigger is None else {"processingTime": trigger}
+        trigger_options: dict[str, Any] = {"availableNow": True} if trigger is None else {"processingTime": trigger}
         name = f"{self._reader}-{uuid4().hex[:8]}"  # a session may ingest several sets of journals into one lake
-        return writer.queryName(name).trigger(**timed).start()
+        return writer.queryName(name).trigger(**trigger_options).start()
 
     def _start_offsets(self) -> dict[str, int]:
         return {journal.recorder: self._start_offset(journal) for journal in self.journals}
@@ -350,11 +350,11 @@ class IngestQuery:
             )
         return max(start, journal.earliest())
 
-    def _ingest_batch(self, parts: DataFrame, batch: int) -> None:
+    def _ingest_batch(self, slice_rows: DataFrame, batch: int) -> None:
         with self._lock:
             self._counts.started_at = started_at = time.monotonic()
             try:
-                result = self._samples.commit_batch(parts, batch)
+                result = self._samples.commit_batch(slice_rows, batch)
             except Exception as error:
                 self._failure = self._to_cause(error)
                 raise
@@ -382,15 +382,15 @@ class IngestQuery:
         counts.bytes += result.bytes
         counts.quarantined += result.quarantined
         counts.duplicates += result.duplicates
-        counts.lost += result.lost
+        counts.lost += sum(result.lost.values())
         counts.offsets |= result.committed_offsets
         counts.newest = result.newest or counts.newest
-        if result.lost:
-            address = self.lake.location.address
+        for recorder, lost in result.lost.items():
             logger.error(
-                "%s: %d rows lost: journals trimmed them before ingestion; let journals retain more",
-                address,
-                result.lost,
+                "%s: %d rows of recorder %s lost: its journal trimmed them before ingestion; let it retain more",
+                self.lake.location.address,
+                lost,
+                recorder,
             )
         for journal in self.journals:
             if journal.recorder in result.committed_offsets:

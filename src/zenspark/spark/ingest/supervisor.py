@@ -1,8 +1,8 @@
 """IngestSupervisor: runs the ingest process of one lake and restarts it when it fails.
 
 The child process drives Spark (process.py); the supervisor neither imports PySpark nor starts Java. A thread reads the
-reports of the child and restarts it when supervision.py decides so. Standard error of Java and Python goes to a log
-file of bounded size, never to the terminal.
+reports of the child and restarts it when supervisor_state.py decides so. Standard error of Java and Python goes to a
+log file of bounded size, never to the terminal.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from zenspark.spark.ingest.process_protocol import (
     decode_report,
     encode_line,
 )
+from zenspark.spark.ingest.rotating_log import RotatingLog
 from zenspark.spark.ingest.settings import IngestTask
-from zenspark.spark.ingest.supervision import IngestState, ProcessAction, Supervision
-from zenspark.spark.pipeline.rotating_log import RotatingLog
+from zenspark.spark.ingest.supervisor_state import IngestState, ProcessAction, SupervisorState
 
 logger = logging.getLogger("zenspark.spark")
 
 COMMAND = (sys.executable, "-m", "zenspark.spark.ingest.process")
 EXIT_TIMEOUT_SECONDS = 5.0
-"""Time for the process to exit by itself before it is killed."""
+"""Seconds for the process to exit by itself before it is killed."""
 SQL_TIMEOUT_SECONDS = 60.0
 
 
@@ -58,14 +58,14 @@ class IngestStatus(msgspec.Struct, frozen=True, kw_only=True):
     lake: str
     state: IngestState
     cause: str | None
-    """Why ingestion failed, or what it waits for; None once a batch is committed."""
+    """Reason of the failure, or of the wait; None once a batch is committed."""
     retry_seconds: float | None
     """Seconds until the next attempt, if ingestion failed."""
     rows: int
     bytes: int
     batch_seconds: float | None
     running_seconds: float | None
-    """Time since the current batch started."""
+    """Seconds since the current batch started."""
     committed_offsets: dict[str, int]
     quarantined: int
     duplicates: int
@@ -73,14 +73,14 @@ class IngestStatus(msgspec.Struct, frozen=True, kw_only=True):
     maintenance: str | None
     """Error of the last table maintenance; ingestion continues."""
     maintenance_runs: tuple[MaintenanceRun, ...] = ()
-    """The last round of each maintenance task, and when the next one is due."""
+    """The last round of each maintenance task, and the time of the next."""
     pid: int | None
     ui: str | None
     log: str
 
     @property
     def problem(self) -> str | None:
-        """What prevents ingestion or the refresh of tables, in one line."""
+        """Reason why ingestion or the refresh of tables does not run, in one line; None if they run."""
         match self.state:
             case IngestState.FAILED:
                 return f"ingestion failed: {self.cause}; retry in {self.retry_seconds:.0f} s"
@@ -98,7 +98,7 @@ class IngestSupervisor:
         self.task = task
         self._log = log_file
         self._command = list(command)
-        self._supervision = Supervision(time.monotonic())
+        self._state = SupervisorState(time.monotonic())
         self._process: subprocess.Popen[bytes] | None = None
         self._events: queue.SimpleQueue[tuple[subprocess.Popen[bytes], Report | int] | None] = queue.SimpleQueue()
         self._lock = threading.RLock()
@@ -126,17 +126,17 @@ class IngestSupervisor:
         """Ingest everything in the journals and end. Returns whether it finished within `timeout` seconds."""
         with self._lock:
             self._is_draining = True
-            self._supervision.retry_now(time.monotonic())
+            self._state.retry_now(time.monotonic())
             self._send(Drain())
         self._events.put(None)
-        return self._changed.wait_for(lambda: self._supervision.state is IngestState.ENDED, timeout)
+        return self._changed.wait_for(lambda: self._state.ingest_state is IngestState.ENDED, timeout)
 
     def stop(self) -> None:
         """End the process at once; rows that are not ingested stay in the journals."""
         with self._lock:
             self._is_stopping = True
             process = self._process
-            has_ended = self._supervision.state is IngestState.ENDED
+            has_ended = self._state.ingest_state is IngestState.ENDED
         self._events.put(None)
         if self._thread.is_alive():
             self._thread.join()
@@ -148,13 +148,13 @@ class IngestSupervisor:
     def status(self) -> IngestStatus:
         """Return the current status."""
         with self._lock:
-            supervision, totals = self._supervision, self._supervision.totals
-            is_failed = supervision.state is IngestState.FAILED
+            state, totals = self._state, self._state.totals
+            is_failed = state.ingest_state is IngestState.FAILED
             return IngestStatus(
                 lake=self.task.lake,
-                state=supervision.state,
-                cause=supervision.cause,
-                retry_seconds=supervision.retry_in(time.monotonic()) if is_failed else None,
+                state=state.ingest_state,
+                cause=state.cause,
+                retry_seconds=state.retry_in(time.monotonic()) if is_failed else None,
                 rows=totals.rows,
                 bytes=totals.bytes,
                 batch_seconds=totals.last.batch_seconds,
@@ -163,7 +163,7 @@ class IngestSupervisor:
                 quarantined=totals.quarantined,
                 duplicates=totals.duplicates,
                 lost=totals.lost,
-                maintenance=supervision.maintenance,
+                maintenance=state.maintenance,
                 maintenance_runs=totals.last.maintenance_runs,
                 pid=None if self._process is None else self._process.pid,
                 ui=None if self._started is None else self._started.ui,
@@ -176,7 +176,7 @@ class IngestSupervisor:
 
     @property
     def _has_failed(self) -> bool:
-        return self._supervision.cause is not None
+        return self._state.cause is not None
 
     @property
     def has_spark_started(self) -> bool:
@@ -206,10 +206,10 @@ class IngestSupervisor:
             with self._lock:
                 if self._is_stopping:
                     return
-                action = self._supervision.due(time.monotonic())
+                action = self._state.due(time.monotonic())
                 if action is not None:
                     self._act(action)
-                wait = max(0.0, self._supervision.next_due() - time.monotonic())
+                wait = max(0.0, self._state.next_due() - time.monotonic())
             with contextlib.suppress(queue.Empty):
                 event = self._events.get(timeout=None if wait == math.inf else wait)
                 if event is not None:
@@ -224,29 +224,31 @@ class IngestSupervisor:
                 case int():
                     self._process = None
                     self._write_log_line(f"ingest process {process.pid} exited with code {event}")
-                    self._supervision.exited(event, now)
+                    self._state.on_exited(event, now)
                 case SqlResult(number):
                     if number in self._results:
                         self._results[number].put(event)
                 case Failed() if not self._has_spark:
                     # the output of Java names the cause better than the Python exception
-                    self._supervision.receive(Failed(start_cause(self._log.tail) or event.cause), now)
+                    self._state.receive(Failed(start_cause(self._log.tail) or event.cause), now)
                 case _:
                     if isinstance(event, Started):
                         self._started, self._has_spark = event, True
-                    self._supervision.receive(event, now)
+                    self._state.receive(event, now)
             self._log_state_change()
             self._changed.notify_all()
 
     def _log_state_change(self) -> None:
-        """Log a failure once, not for every retry, and the recovery."""
-        cause = self._supervision.cause
-        if cause == self._logged or (cause is None and self._supervision.state is not IngestState.INGESTING):
+        """Log a failure or a wait once, not for every retry, and the recovery."""
+        state, cause = self._state.ingest_state, self._state.cause
+        if cause == self._logged or (cause is None and state is not IngestState.INGESTING):
             return
-        if cause is not None:
-            logger.warning("%s: ingestion failed: %s (details in %s)", self.task.lake, cause, self._log.path)
-        else:
+        if cause is None:
             logger.warning("%s: ingestion resumed", self.task.lake)
+        elif state is IngestState.WAITING:
+            logger.warning("%s: ingestion waits: %s", self.task.lake, cause)
+        else:
+            logger.warning("%s: ingestion failed: %s (details in %s)", self.task.lake, cause, self._log.path)
         self._logged = cause
 
     def _act(self, action: ProcessAction) -> None:
@@ -255,12 +257,12 @@ class IngestSupervisor:
                 self._spawn()
             case ProcessAction.RESTART_QUERY:
                 self._send(Drain() if self._is_draining else RestartQuery())
-                self._supervision.query_restarted()
+                self._state.on_query_restarted()
             case ProcessAction.KILL:
                 assert self._process is not None
                 self._write_log_line(f"killing ingest process {self._process.pid}")
                 _kill(self._process)
-                self._supervision.killed(time.monotonic())
+                self._state.on_killed(time.monotonic())
 
     # --- the process
 
@@ -275,21 +277,21 @@ class IngestSupervisor:
                 start_new_session=True,
             )
         except OSError as error:
-            self._supervision.could_not_spawn(str(error), time.monotonic())
+            self._state.on_spawn_failed(str(error), time.monotonic())
             self._log_state_change()
             self._changed.notify_all()
             return
         self._process, self._has_spark = process, False
         self._write_log_line(f"started ingest process {process.pid}")
-        self._supervision.spawned(time.monotonic())
+        self._state.on_spawned(time.monotonic())
         assert process.stderr is not None
         _start_thread("zenspark-ingest-log", self._log.copy, process.stderr)
-        _start_thread("zenspark-ingest-reports", self._follow, process)
+        _start_thread("zenspark-ingest-reports", self._read_reports, process)
         self._send(self.task)
         if self._is_draining:
             self._send(Drain())
 
-    def _follow(self, process: subprocess.Popen[bytes]) -> None:
+    def _read_reports(self, process: subprocess.Popen[bytes]) -> None:
         """Queue the reports of a process, then its exit code."""
         assert process.stdout is not None
         with process.stdout as reports:

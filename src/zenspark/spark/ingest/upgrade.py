@@ -73,7 +73,7 @@ def _move_state(lake: Lake, name: str) -> None:
 
 
 def _move_files(table: LakeTable) -> int:
-    """Change the paths of the files of a table in one commit. Returns how many changed."""
+    """Change the paths of the files of a table in one commit. Returns the number of changed paths."""
     pairs = [(file, _new_path(file)) for file in table.files]
     added = [_with_path(file, path) for file, path in pairs if path != file.path]
     removed = [file for file, path in pairs if path != file.path]

@@ -22,7 +22,7 @@ class Backlog(msgspec.Struct, frozen=True):
 
 
 def measure_backlog(journals: Iterable[tuple[Journal, int]], now: float) -> Backlog:
-    """Measure the rows behind an offset in each journal; `now` is in seconds since 1970."""
+    """Measure the rows from an offset on in each journal; `now` is in seconds since 1970."""
     rows, oldest = 0, now
     for journal, ingested in journals:
         try:

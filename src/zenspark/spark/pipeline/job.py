@@ -22,22 +22,22 @@ from zenspark.journal import Journal, Policy
 from zenspark.journal.usage import JournalMeter
 from zenspark.lake.reader_name import reader_name
 from zenspark.lake.storage_path import StoragePath
+from zenspark.spark.ingest.rotating_log import RotatingLog
 from zenspark.spark.ingest.settings import IngestSettings, IngestTask
-from zenspark.spark.ingest.supervision import IngestState
 from zenspark.spark.ingest.supervisor import IngestSupervisor
+from zenspark.spark.ingest.supervisor_state import IngestState
 from zenspark.spark.pipeline.backlog import Backlog, measure_backlog
-from zenspark.spark.pipeline.rotating_log import RotatingLog
 from zenspark.spark.pipeline.status import JobStatus, Losses, RateMeter
 from zenspark.spark.pipeline.status_documents import StatusQueryable
 from zenspark.storage.manager import StorageManager
 from zenspark.storage.settings import StorageSettings
 
 RATE_SAMPLE_SECONDS = 1.0
-"""Interval between samples of the counters, for rates."""
+"""Seconds between two samples of the counters, for rates."""
 SETTLE_POLL_SECONDS = 0.1
-"""Interval between checks whether rows are ingested."""
+"""Seconds between two checks whether rows are ingested."""
 REATTACH_SECONDS = 600.0
-"""Interval at which readers are re-attached to journals, so that they do not expire while ingestion fails for days."""
+"""Seconds after which readers are re-attached to journals, so that they do not expire while ingestion fails."""
 LOG_PATH = "_logs/ingest.log"
 """Log file below the first journal of a lake: a local path, whatever is wrong with the lake."""
 
@@ -75,7 +75,7 @@ class Job:
     def record(self) -> None:
         """Start to record and to reply to queries; publishers that connect find the subscriptions from the start.
 
-        Raises LinkError if an endpoint cannot be reached that must be.
+        Raises LinkError if a required endpoint cannot be reached.
         """
         self.storages.start()
         self._attach()
@@ -171,8 +171,8 @@ class Job:
             reader = reader_name(StoragePath.at(lake).address)
             for path in journals:
                 journal = Journal(path)
-                known = journal.committed(reader)
-                journal.commit(reader, journal.earliest() if known is None else known)
+                committed = journal.committed(reader)
+                journal.commit(reader, journal.earliest() if committed is None else committed)
 
     def _backlog(self, lakes: Iterable[str]) -> Backlog:
         """Measure the rows of the journals that are not ingested into these lakes yet."""

@@ -14,7 +14,7 @@ from zenspark.spark.ingest.supervisor import IngestStatus
 from zenspark.spark.pipeline.backlog import Backlog
 
 RATE_WINDOW_SECONDS = 5.0
-"""Time window that rates are averaged over."""
+"""Seconds over which rates are averaged."""
 
 
 class RateMeter:

@@ -46,8 +46,8 @@ def missing_time_range(journal: Journal, option: str) -> str:
     if newest is None:
         return "[..]" if option == "true" else f"[{option}..]"
     # + 1: timestamps are rounded to microseconds, so the newest sample itself could be returned again
-    moment = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=newest + 1)
-    return f"[{moment.strftime('%Y-%m-%dT%H:%M:%S.%fZ')}..]"
+    start = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=newest + 1)
+    return f"[{start.strftime('%Y-%m-%dT%H:%M:%S.%fZ')}..]"
 
 
 def newest_timestamp(journal: Journal) -> int | None:

@@ -47,8 +47,8 @@ class JournalReader(DataSourceReader):
         if bounds.recorders is not None:
             start = {name: offset for name, offset in start.items() if name in bounds.recorders}
         if bounds.since is not None:
-            known = journals.by_recorder
-            start = {name: max(offset, known[name].offset_at(bounds.since)) for name, offset in start.items()}
+            by_recorder = journals.by_recorder
+            start = {name: max(offset, by_recorder[name].offset_at(bounds.since)) for name, offset in start.items()}
         if bounds.end is not None:
             end = {name: min(offset, bounds.end) for name, offset in end.items()}
         return {name: max(offset, bounds.start) for name, offset in start.items()}, end

@@ -1,4 +1,4 @@
-"""JournalSet: the journals of a source by recorder, their offsets, and how a range is split into tasks.
+"""JournalSet: the journals of a source by recorder, their offsets, and the split of a range into tasks.
 
 A range is two dictionaries from recorder to offset. Every task costs Spark about 30 ms, so there are few: one per
 `MIN_TASK_ROWS` rows or `MIN_TASK_BYTES` bytes, and at most as many as run concurrently, unless more are requested or a
@@ -55,7 +55,7 @@ class JournalSet:
                     f"{path} and {journals[journal.recorder].path} have the same recorder, {journal.recorder!r}"
                 )
             journals[journal.recorder] = journal
-        kinds = {journal.rows: journal.path for journal in journals.values()}
+        kinds = {journal.row_type: journal.path for journal in journals.values()}
         if len(kinds) > 1:
             raise UsageError(f"journals of different rows cannot be read together: {kinds}")
         return dict(sorted(journals.items()))
@@ -75,8 +75,8 @@ class JournalSet:
         """Resolve symbolic offsets, or a time, to an offset per recorder."""
         for name in offsets.named:
             if name not in self.by_recorder:
-                known = ", ".join(self.by_recorder)
-                raise UsageError(f"offsets name the recorder {name!r}, whose journal is not read; there are {known}")
+                names = ", ".join(self.by_recorder)
+                raise UsageError(f"offsets name the recorder {name!r}, whose journal is not read; there are {names}")
         if time is not None:
             return {name: journal.offset_at(time.micros) for name, journal in self.by_recorder.items()}
         return {name: _resolve_offset(journal, offsets.of(name)) for name, journal in self.by_recorder.items()}
@@ -103,40 +103,44 @@ class JournalSet:
         return min(max(offset, earliest), latest)
 
     def slices(
-        self, start: Mapping[str, int], end: Mapping[str, int], least: int | None, parallelism: int | None = None
+        self, start: Mapping[str, int], end: Mapping[str, int], min_tasks: int | None, parallelism: int | None = None
     ) -> list[Slice]:
-        """Split the rows between two offsets into slices for tasks: as few as needed, but at least `least`.
+        """Split the rows between two offsets into slices for tasks: as few as needed, but at least `min_tasks`.
 
         `parallelism` is the number of concurrent tasks; default: the number of processors of this machine.
         """
         ranges = _ranges(start, end)
         sizes = {name: self.by_recorder[name].size(*offsets) for name, offsets in ranges.items()}
         rows, size = sum(stop - begin for begin, stop in ranges.values()), sum(sizes.values())
-        wanted = max(-(-rows // MIN_TASK_ROWS), -(-size // MIN_TASK_BYTES))
-        needed = max(-(-rows // MAX_TASK_ROWS), -(-size // MAX_TASK_BYTES))
-        tasks = max(min(wanted, parallelism or available_cores()), needed, least or 1)
+        preferred = max(-(-rows // MIN_TASK_ROWS), -(-size // MIN_TASK_BYTES))
+        required = max(-(-rows // MAX_TASK_ROWS), -(-size // MAX_TASK_BYTES))
+        tasks = max(min(preferred, parallelism or available_cores()), required, min_tasks or 1)
         return [
             part
             for name, offsets in ranges.items()
             for part in self.by_recorder[name].slices(*offsets, max(1, round(tasks * sizes[name] / size)))
         ]
 
-    def limit_bytes(self, start: Mapping[str, int], end: Mapping[str, int], most: int) -> RecorderOffsets:
-        """Limit the end to `most` bytes behind the start, but at least one block of each journal that has rows.
+    def limit_bytes(self, start: Mapping[str, int], end: Mapping[str, int], max_bytes: int) -> RecorderOffsets:
+        """Limit the end to `max_bytes` bytes after the start, but at least one block of each journal that has rows.
 
         Every journal gets the same share; unused bytes are divided among the others. Only as much of the journal
         indexes is read as the bytes need, however large the backlog is.
         """
-        waiting, left = _ranges(start, end), most
+        remaining, bytes_left = _ranges(start, end), max_bytes
         limited = dict(end)
-        while waiting:
-            share = left // len(waiting)
-            runs = {name: measure_blocks(self.by_recorder[name], *offsets, share) for name, offsets in waiting.items()}
-            whole = {name: size for name, (stop, size) in runs.items() if stop == waiting[name][1] and size <= share}
-            if not whole:
+        while remaining:
+            share = bytes_left // len(remaining)
+            runs = {
+                name: measure_blocks(self.by_recorder[name], *offsets, share) for name, offsets in remaining.items()
+            }
+            complete = {
+                name: size for name, (stop, size) in runs.items() if stop == remaining[name][1] and size <= share
+            }
+            if not complete:
                 return limited | {name: stop for name, (stop, _) in runs.items()}
-            left -= sum(whole.values())
-            waiting = {name: offsets for name, offsets in waiting.items() if name not in whole}
+            bytes_left -= sum(complete.values())
+            remaining = {name: offsets for name, offsets in remaining.items() if name not in complete}
         return limited
 
 
@@ -145,8 +149,8 @@ def _ranges(start: Mapping[str, int], end: Mapping[str, int]) -> dict[str, tuple
     return {name: (offset, end[name]) for name, offset in start.items() if end.get(name, 0) > offset}
 
 
-def measure_blocks(journal: Journal, start: int, end: int, most: int) -> tuple[int, int]:
-    """Return end offset and size of the longest run of blocks from `start` with at most `most` bytes.
+def measure_blocks(journal: Journal, start: int, end: int, max_bytes: int) -> tuple[int, int]:
+    """Return end offset and size of the longest run of blocks from `start` with at most `max_bytes` bytes.
 
     The run has at least one block: a limit smaller than a block must not stop a query forever.
     """
@@ -155,7 +159,7 @@ def measure_blocks(journal: Journal, start: int, end: int, most: int) -> tuple[i
     while offset < end:
         with SegmentIndex(journal.path, segment) as index:
             for entry in iter_blocks(index, offset, end):
-                if size and size + entry.block.length > most:
+                if size and size + entry.block.length > max_bytes:
                     return offset, size
                 size += entry.block.length
                 segment = offset = entry.block.end
@@ -170,7 +174,7 @@ def _resolve_offset(journal: Journal, offset: int) -> int:
 
 def _report_loss(error: Exception, fail: bool) -> None:
     if fail:
-        raise UsageError(f"{error}; with failOnDataLoss=false the query goes on without these rows") from error
+        raise UsageError(f"{error}; with failOnDataLoss=false the query continues without these rows") from error
     logger.warning("rows lost, continuing because of failOnDataLoss=false: %s", error)
 
 

@@ -63,9 +63,9 @@ class QueryReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Split the selectors that can match the wanted keys into tasks."""
         options = self.options
-        wanted = [text for text in options.selector if self._may_match(Selector(text))]
-        tasks = min(max(options.parallelism or available_cores(), options.min_partitions or 1), len(wanted))
-        return [InputPartition(tuple(wanted[place::tasks])) for place in range(tasks)]
+        selectors = [text for text in options.selector if self._may_match(Selector(text))]
+        tasks = min(max(options.parallelism or available_cores(), options.min_partitions or 1), len(selectors))
+        return [InputPartition(tuple(selectors[place::tasks])) for place in range(tasks)]
 
     def _may_match(self, selector: Selector) -> bool:
         return self.keys is None or any(intersects(str(selector.key_expr), key) for key in self.keys)
@@ -161,8 +161,8 @@ def _rows(samples: list[Sample], has_error: bool) -> pa.RecordBatch:
     batch = concat_chunks([chunk_from_samples(samples, _now())])
     if not has_error:
         return batch
-    nothing = pa.nulls(batch.num_rows, pa.string())
-    return pa.RecordBatch.from_arrays([*batch.columns, nothing], schema=ERROR_SCHEMA)
+    no_errors = pa.nulls(batch.num_rows, pa.string())
+    return pa.RecordBatch.from_arrays([*batch.columns, no_errors], schema=ERROR_SCHEMA)
 
 
 def _error_row(selector: str, reply: Reply, timeout: float) -> pa.RecordBatch:

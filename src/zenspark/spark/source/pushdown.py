@@ -1,4 +1,4 @@
-"""Filter push-down: which filters of Spark are applied while a journal is read, and which rows need not be read."""
+"""Filter push-down: applies filters of Spark while a journal is read, and skips rows that cannot pass them."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ def _to_scalar(value: datetime) -> pa.Scalar:
 
 def make_row_filter(filters: Iterable[PushedFilter]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     """Make a function that keeps the rows of a batch that pass all filters."""
-    whole: pc.Expression | None = None
-    for each in filters:
-        whole = each.expression() if whole is None else whole & each.expression()
-    return (lambda batch: batch) if whole is None else lambda batch: batch.filter(whole)
+    combined: pc.Expression | None = None
+    for pushed in filters:
+        combined = pushed.expression() if combined is None else combined & pushed.expression()
+    return (lambda batch: batch) if combined is None else lambda batch: batch.filter(combined)
 
 
 class ScanRange(msgspec.Struct, frozen=True):
@@ -98,8 +98,8 @@ class ScanRange(msgspec.Struct, frozen=True):
     @staticmethod
     def of(filters: Iterable[PushedFilter]) -> ScanRange:
         range_ = ScanRange()
-        for each in filters:
-            range_ = range_.narrow(each)
+        for pushed in filters:
+            range_ = range_.narrow(pushed)
         return range_
 
     def narrow(self, pushed: PushedFilter) -> ScanRange:
@@ -111,8 +111,8 @@ class ScanRange(msgspec.Struct, frozen=True):
             case "received_at" | "time" if kind in (EqualTo, GreaterThan, GreaterThanOrEqual):
                 return msgspec.structs.replace(self, since=max(self.since or 0, value.cast(pa.int64()).as_py()))
             case "recorder" if kind in (EqualTo, In):
-                named = frozenset([value] if kind is EqualTo else value)
-                return msgspec.structs.replace(self, recorders=named & (self.recorders or named))
+                recorders = frozenset([value] if kind is EqualTo else value)
+                return msgspec.structs.replace(self, recorders=recorders & (self.recorders or recorders))
             case _:
                 return self
 

@@ -101,16 +101,16 @@ class ZenohStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self.options.reader
         if READER_ENTRY in offset:
             return _reader_name(offset[READER_ENTRY])
-        read = msgspec.json.encode([sorted(self.options.journal), sorted(self.options.subscribe)])
-        return f"spark-{hashlib.sha256(read).hexdigest()[:16]}"
+        sources = msgspec.json.encode([sorted(self.options.journal), sorted(self.options.subscribe)])
+        return f"spark-{hashlib.sha256(sources).hexdigest()[:16]}"
 
     # --- offsets
 
     def initialOffset(self) -> RecorderOffsets:
         """Return the start of a new query, and attach it to the journals, which keep unread rows from now on."""
         options = self.options
-        places = self.journals.resolve_offsets(options.starting_offsets, options.starting_timestamp)
-        start = self.journals.available_offsets(places, options.fail_on_data_loss)
+        offsets = self.journals.resolve_offsets(options.starting_offsets, options.starting_timestamp)
+        start = self.journals.available_offsets(offsets, options.fail_on_data_loss)
         if options.reader is None:
             start[READER_ENTRY] = self._new_reader_id
         self.commit(start)
@@ -128,13 +128,13 @@ class ZenohStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the end of the next batch."""
         if self.recording is not None:
             self.recording.check()
-        named = {READER_ENTRY: start[READER_ENTRY]} if READER_ENTRY in start else {}
+        reader_entry = {READER_ENTRY: start[READER_ENTRY]} if READER_ENTRY in start else {}
         begin = self._available_start(start)
         end = self._end(begin, limit)
         if self._target is not None and end == begin:
             # Spark commits a batch when it plans the next one, and there is none: commit the last one here.
-            self.commit(end | named)
-        return end | named
+            self.commit(end | reader_entry)
+        return end | reader_entry
 
     def _end(self, start: RecorderOffsets, limit: ReadLimit) -> RecorderOffsets:
         target = self._target or self.journals.latest()
@@ -142,8 +142,8 @@ class ZenohStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = {name: max(offset, target.get(name, offset)) for name, offset in start.items()}
         match limit:
             case ReadMaxRows():
-                end, most = limit_rows(start, end, limit.max_rows), self.options.max_bytes_per_trigger
-                return end if most is None else self.journals.limit_bytes(start, end, most)
+                end, max_bytes = limit_rows(start, end, limit.max_rows), self.options.max_bytes_per_trigger
+                return end if max_bytes is None else self.journals.limit_bytes(start, end, max_bytes)
             case ReadMaxBytes():
                 return self.journals.limit_bytes(start, end, limit.max_bytes)
             case ReadMinRows() if sum(end.values()) - sum(start.values()) < limit.min_rows and self._target is None:
@@ -153,10 +153,12 @@ class ZenohStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _available_start(self, start: Mapping[str, int]) -> RecorderOffsets:
         """Return the start with all current recorders: a new one is read from its beginning."""
-        places = {name: offset for name, offset in start.items() if name != READER_ENTRY}
-        kept = self.journals.available_offsets(places, self.options.fail_on_data_loss)
-        known = self.journals.by_recorder
-        return {name: kept[name] if name in kept else journal.earliest() for name, journal in known.items()}
+        offsets = {name: offset for name, offset in start.items() if name != READER_ENTRY}
+        available = self.journals.available_offsets(offsets, self.options.fail_on_data_loss)
+        journals = self.journals.by_recorder
+        return {
+            name: available[name] if name in available else journal.earliest() for name, journal in journals.items()
+        }
 
     def reportLatestOffset(self) -> RecorderOffsets:
         """Return the latest offsets, for the progress of the query."""
@@ -203,14 +205,14 @@ def _reader_name(reader: int) -> str:
     return f"spark-{reader:013x}"
 
 
-def limit_rows(start: RecorderOffsets, end: RecorderOffsets, most: int) -> RecorderOffsets:
-    """Limit the end to `most` rows behind the start, from each recorder in proportion to its backlog."""
+def limit_rows(start: RecorderOffsets, end: RecorderOffsets, max_rows: int) -> RecorderOffsets:
+    """Limit the end to `max_rows` rows after the start, from each recorder in proportion to its backlog."""
     rows = {name: offset - start[name] for name, offset in end.items()}
     total = sum(rows.values())
-    if total <= most:
+    if total <= max_rows:
         return end
-    limited = {name: count * most // total for name, count in rows.items()}
-    rest = most - sum(limited.values())
-    for name in sorted(rows, key=lambda each: rows[each] - limited[each], reverse=True)[:rest]:
+    limited = {name: count * max_rows // total for name, count in rows.items()}
+    rest = max_rows - sum(limited.values())
+    for name in sorted(rows, key=lambda recorder: rows[recorder] - limited[recorder], reverse=True)[:rest]:
         limited[name] += 1
     return {name: start[name] + count for name, count in limited.items()}

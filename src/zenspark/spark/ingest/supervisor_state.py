@@ -1,8 +1,8 @@
-"""Supervision: decides when an ingest process is started, restarts its query, or is killed. Sans-I/O, no clock.
+"""SupervisorState: decides when an ingest process is started, has to restart its query, or is killed.
 
-Failed ingestion is retried forever, with a backoff that doubles from one second to one minute; a committed batch resets
-it. If Java still runs, the query is restarted in the same process. A process that has ended, has failed many times in a
-row or has not reported for minutes is replaced.
+Sans-I/O, no clock. Failed ingestion is retried forever, with a backoff that doubles from one second to one minute; a
+committed batch resets it. If Java still runs, the query is restarted in the same process. A process that has ended, has
+failed many times in a row or has not reported for minutes is replaced.
 
                  spawned             ProgressReport
     (no process) ───────► STARTING ───────────────► INGESTING ─ Drained ─► ENDED
@@ -16,14 +16,14 @@ from __future__ import annotations
 import math
 from enum import Enum, StrEnum, auto
 
-from zenspark.net.node.backoff import Backoff, RetryPolicy
+from zenspark.net.backoff import Backoff, RetryPolicy
 from zenspark.spark.ingest.process_protocol import Drained, Failed, ProgressReport, Report, SqlResult, Waiting
 
 RETRY_POLICY = RetryPolicy(period_init_ms=1000, period_max_ms=60_000)
 MAX_FAILURES_PER_PROCESS = 10
 """Consecutive failures after which the process is replaced: the fault may be in its memory."""
 REPORT_TIMEOUT_SECONDS = 300.0
-"""Time without any report after which a process counts as hung (stopped, or starved of CPU or memory)."""
+"""Seconds without any report after which a process counts as hung (stopped, or starved of CPU or memory)."""
 
 
 class IngestState(StrEnum):
@@ -113,13 +113,13 @@ class IngestTotals:
         return self._before.lost + self.last.lost
 
 
-class Supervision:
-    """Supervision state of one lake. Times are seconds of any monotonic clock."""
+class SupervisorState:
+    """State of the supervisor of one lake's ingestion. Times are seconds of any monotonic clock."""
 
     def __init__(self, now: float) -> None:
-        self.state = IngestState.STARTING
+        self.ingest_state = IngestState.STARTING
         self.cause: str | None = None
-        """Why ingestion failed, or what it waits for; cleared when a batch is committed."""
+        """Reason of the failure, or of the wait; cleared when a batch is committed."""
         self.maintenance: str | None = None
         """Error of the last table maintenance."""
         self.totals = IngestTotals()
@@ -134,20 +134,22 @@ class Supervision:
 
     def due(self, now: float) -> ProcessAction | None:
         """Return the action that is due now."""
-        if self.state is IngestState.ENDED or now < self.next_due():
+        if self.ingest_state is IngestState.ENDED or now < self.next_due():
             return None
         match self._process_life:
             case ProcessLife.NONE:
                 return ProcessAction.SPAWN
-            case ProcessLife.ALIVE if self.state is IngestState.FAILED and self._failures < MAX_FAILURES_PER_PROCESS:
+            case ProcessLife.ALIVE if (
+                self.ingest_state is IngestState.FAILED and self._failures < MAX_FAILURES_PER_PROCESS
+            ):
                 return ProcessAction.RESTART_QUERY
         return ProcessAction.KILL
 
     def next_due(self) -> float:
         """Return the time of the next action, if no report arrives before."""
-        if self._process_life is ProcessLife.KILLED or self.state is IngestState.ENDED:
+        if self._process_life is ProcessLife.KILLED or self.ingest_state is IngestState.ENDED:
             return math.inf
-        if self._process_life is ProcessLife.NONE or self.state is IngestState.FAILED:
+        if self._process_life is ProcessLife.NONE or self.ingest_state is IngestState.FAILED:
             return self._retry_at
         return self._last_report_at + REPORT_TIMEOUT_SECONDS
 
@@ -161,20 +163,20 @@ class Supervision:
 
     # --- events
 
-    def spawned(self, now: float) -> None:
-        """A process was started."""
+    def on_spawned(self, now: float) -> None:
+        """Note that a process was started."""
         self._process_life = ProcessLife.ALIVE
         self._last_report_at = now
         self._failures = 0
-        self.state = IngestState.STARTING
+        self.ingest_state = IngestState.STARTING
 
-    def query_restarted(self) -> None:
-        """The query was restarted in the same process."""
-        self.state = IngestState.STARTING
+    def on_query_restarted(self) -> None:
+        """Note that the query was restarted in the same process."""
+        self.ingest_state = IngestState.STARTING
 
-    def killed(self, now: float) -> None:
-        """The process was killed, as `due` demanded."""
-        if self.state is not IngestState.FAILED:
+    def on_killed(self, now: float) -> None:
+        """Note that the process was killed, after `due` returned KILL."""
+        if self.ingest_state is not IngestState.FAILED:
             self._fail(f"ingest process killed: no report for {now - self._last_report_at:.0f} s", now)
         self._process_life = ProcessLife.KILLED
 
@@ -185,40 +187,40 @@ class Supervision:
             case ProgressReport():
                 self._on_progress(report, now)
             case Waiting(reason):
-                self.state, self.cause = IngestState.WAITING, reason
+                self.ingest_state, self.cause = IngestState.WAITING, reason
             case Failed(cause):
                 self._failures += 1
                 self._fail(cause, now)
             case Drained(maintenance):
-                self.state, self.cause, self.maintenance = IngestState.ENDED, None, maintenance
+                self.ingest_state, self.cause, self.maintenance = IngestState.ENDED, None, maintenance
             case SqlResult():
                 pass  # handled by the supervisor
 
     def _on_progress(self, report: ProgressReport, now: float) -> None:
         if report.batches > self.totals.last.batches:
-            self._backoff.succeeded(now)
+            self._backoff.reset(now)
             self._failures = 0
             self.cause = None
-        if self.state is IngestState.WAITING:
+        if self.ingest_state is IngestState.WAITING:
             self.cause = None
         self.totals.add(report)
-        self.state, self.maintenance = IngestState.INGESTING, report.maintenance
+        self.ingest_state, self.maintenance = IngestState.INGESTING, report.maintenance
 
-    def exited(self, code: int, now: float) -> None:
-        """The process has exited; a negative code is the signal that killed it."""
+    def on_exited(self, code: int, now: float) -> None:
+        """Note that the process has exited; a negative code is the signal that killed it."""
         self._process_life = ProcessLife.NONE
         self.totals.end_process()
-        if self.state not in (IngestState.ENDED, IngestState.FAILED):
+        if self.ingest_state not in (IngestState.ENDED, IngestState.FAILED):
             self._fail(f"ingest process {_format_exit(code)}", now)
 
-    def could_not_spawn(self, cause: str, now: float) -> None:
-        """The process could not be started."""
+    def on_spawn_failed(self, cause: str, now: float) -> None:
+        """Note that the process could not be started."""
         self._fail(f"ingest process could not be started: {cause}", now)
 
     def _fail(self, cause: str, now: float) -> None:
         retry_at = self._backoff.next_attempt(now)
         assert retry_at is not None  # retried forever
-        self.state, self.cause, self._retry_at = IngestState.FAILED, cause, retry_at
+        self.ingest_state, self.cause, self._retry_at = IngestState.FAILED, cause, retry_at
 
 
 def _format_exit(code: int) -> str:
