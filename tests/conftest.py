@@ -21,7 +21,7 @@ def pytest_report_header() -> str:
 
 
 def pytest_sessionstart() -> None:
-    """Begins as if somebody had started the tests by hand."""
+    """Set signals and environment as in tests that a developer starts in a terminal."""
     _refuse_the_wrong_build()
     share()
     if "PYTEST_XDIST_WORKER" in os.environ:

@@ -17,7 +17,7 @@ Datagram = tuple[str, bytes]
 
 
 class Node:
-    """One machine, what it has said, and what it has heard and from whom."""
+    """A node of a multicast group: the datagrams it has sent, and the messages it has received, with their senders."""
 
     def __init__(self, number: int, rules: GroupSettings | None = None, now: float = 0.0, first_sn: int = 100) -> None:
         self.number = number
@@ -53,7 +53,7 @@ class Node:
     def tick(self, now: float) -> None:
         self.handle(self.group.handle_timeout(now), now)
 
-    def say(
+    def send_message(
         self, message: NetworkMessage, now: float, reliable: bool = True, priority: Priority = Priority.DATA
     ) -> None:
         self.group.outbox.append(priority, reliable, encode(message))
@@ -74,11 +74,11 @@ class Node:
         return sorted(member.identity.zid.value for member in self.group.members)
 
 
-Fate = Callable[[list[Datagram]], list[Datagram]]
+DatagramFilter = Callable[[list[Datagram]], list[Datagram]]
 
 
-def carry(nodes: list[Node], now: float, fate: Fate = lambda said: said) -> None:
-    """Bring to everybody what everybody else has said, until nothing more is said; `fate` may change what arrives."""
+def deliver_datagrams(nodes: list[Node], now: float, fate: DatagramFilter = lambda said: said) -> None:
+    """Carry the datagrams of all nodes to all others, until none is sent; `fate` may change what a node receives."""
     while moving := [datagram for node in nodes for datagram in node.said]:
         for node in nodes:
             node.said = []
@@ -87,13 +87,13 @@ def carry(nodes: list[Node], now: float, fate: Fate = lambda said: said) -> None
                 node.receive(sender, datagram, now)
 
 
-def gathered(count: int, rules: GroupSettings | None = None) -> list[Node]:
+def joined_group_nodes(count: int, rules: GroupSettings | None = None) -> list[Node]:
     """Nodes that understand each other."""
     nodes = [Node(number, rules) for number in range(1, count + 1)]
     for node in nodes:
         node.tick(0.0)
-    carry(nodes, 0.0)
+    deliver_datagrams(nodes, 0.0)
     for node in nodes:
         node.tick(0.5)
-    carry(nodes, 0.5)
+    deliver_datagrams(nodes, 0.5)
     return nodes

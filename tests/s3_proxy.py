@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 REFUSAL = b"""<?xml version="1.0" encoding="UTF-8"?>
 <Error><Code>SignatureDoesNotMatch</Code><Message>The signature does not match.</Message></Error>"""
 POLL_SECONDS = 0.01
-"""How often the server looks whether it is to end; the default of half a second is how long each `close` would take."""
+"""Time between two checks whether the server is to end; the default of 0.5 s is how long each `close` would take."""
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "expect"}
 
 
@@ -22,7 +22,7 @@ class S3Proxy:
     def __init__(self, endpoint: str) -> None:
         self._target = urlsplit(endpoint).netloc
         self.refuses = False
-        """Whether it says that the credentials are wrong."""
+        """Whether it replies that the credentials are wrong."""
         self._server = self._opened(0)
         self._port = self._server.server_port
         self.endpoint = f"http://127.0.0.1:{self._port}"
@@ -97,7 +97,7 @@ def _body(request: BaseHTTPRequestHandler) -> bytes:
 
 
 @contextmanager
-def way_to(endpoint: str) -> Iterator[S3Proxy]:
+def running_s3_proxy(endpoint: str) -> Iterator[S3Proxy]:
     """A proxy before a server, until the end."""
     proxy = S3Proxy(endpoint)
     try:

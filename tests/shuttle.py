@@ -16,7 +16,7 @@ MAX_STEPS = 20
 
 
 def feed(connection: Connection, data: bytes, cut: int = 0, now: float = 0.0) -> list[Event]:
-    """Give a connection bytes, in pieces of `cut` (0: as they are); publications come out as messages."""
+    """Give a connection bytes, in chunks of `cut` bytes (0: as they are); publications come out as messages."""
     events: list[Event] = []
     while data:
         room = connection.buffer()
@@ -44,12 +44,12 @@ def written(connection: Connection) -> bytes:
 
 
 def shuttle(source: Connection, target: Connection, cut: int = 0, now: float = 0.0) -> list[Event]:
-    """Carry what one side has to say to the other; what that means there."""
+    """Carry the batches of one side to the other. Returns the events there."""
     return feed(target, written(source), cut, now)
 
 
 def shake_hands(alice: Connection, bob: Connection, cut: int = 0) -> list[Event]:
-    """Carry what both sides say by themselves until they fall silent; what else happened, on either side."""
+    """Carry the batches of both sides until none is left. Returns the other events of either side."""
     found: list[Event] = []
     moving = [(bob, event) for event in alice.start()]
     for _ in range(MAX_STEPS):
@@ -85,6 +85,6 @@ def opened_pair(
 
 
 def send(connection: Connection, message: NetworkMessage, reliable: bool = True, priority: int = 5) -> None:
-    """Say a network message."""
+    """Send a network message."""
     assert connection.outbox is not None
     connection.outbox.append(priority, reliable, encode(message))

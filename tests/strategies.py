@@ -194,7 +194,7 @@ class _Choices:
         self.fields = fields_of(cls)
         self.decided: dict[str, Any] = {}
 
-    def has_room(self, field: WireField, drawn: Drawn) -> bool:
+    def has_flag_byte(self, field: WireField, drawn: Drawn) -> bool:
         """Whether the flag byte the field depends on is there at all, as the options of a Final interest are not."""
         mark = field.bits or field.when
         for place in self.fields:
@@ -229,7 +229,7 @@ def _messages(draw: st.DrawFn, cls: type[Message]) -> Message:
     for field in fields_of(cls):
         if field.flags:
             continue
-        if choices.has_room(field, drawn) and choices.is_present(field):
+        if choices.has_flag_byte(field, drawn) and choices.is_present(field):
             codec = field.codec
             drawn[field.name] = draw(
                 CALLED[codec.name](drawn) if isinstance(codec, FunctionCodec) else _field(cls, field)

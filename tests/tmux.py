@@ -1,4 +1,4 @@
-"""Commands on a real terminal: tmux runs them, types keys, and says what is on the screen."""
+"""Commands on a real terminal: tmux runs them, types keys, and reads the screen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.programs import require_program
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 
 
 class TmuxTerminal:
@@ -50,7 +50,7 @@ class TmuxTerminal:
         """Wait until a text is on the screen, or the screen fulfils a condition; returns the screen."""
         shows = (lambda screen: expected in screen) if isinstance(expected, str) else expected
         try:
-            until(lambda: shows(self.screen), 2 * PATIENCE)
+            until(lambda: shows(self.screen), 2 * TIMEOUT_SECONDS)
         except AssertionError:
             raise AssertionError(f"{expected!r} never appeared on the screen:\n{self.screen}") from None
         return self.screen

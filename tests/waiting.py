@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-PATIENCE = 30.0
-"""Seconds until something that does not come is said to be missing, on a machine with much else to do."""
+TIMEOUT_SECONDS = 30.0
+"""Seconds until something that does not happen is a failure, on a busy machine."""
 
 T = TypeVar("T")
 
 
-def until(condition: Callable[[], T], patience: float = PATIENCE) -> T:
+def until(condition: Callable[[], T], timeout: float = TIMEOUT_SECONDS) -> T:
     """Wait for something to become true; what it gave then."""
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while not (found := condition()):
         assert time.monotonic() < deadline, "it never came true"
         time.sleep(0.002)

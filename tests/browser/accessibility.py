@@ -11,7 +11,7 @@ AXE = Path(__file__).parents[2] / "page/node_modules/axe-core/axe.min.js"
 FORMS = {"light": (DESKTOP, "light"), "dark": (DESKTOP, "dark"), "phone": (PHONE, "light")}
 """Size of the window and colour scheme of the system, by name."""
 LOADED = "typeof axe !== 'undefined'"
-AT_REST = "document.getAnimations().every((each) => !(each instanceof CSSTransition))"
+NO_TRANSITIONS = "document.getAnimations().every((each) => !(each instanceof CSSTransition))"
 """No colour is on its way to another, which axe would measure half way."""
 
 
@@ -19,7 +19,7 @@ def check_accessible(page: Page, view: str) -> None:
     """Fail if axe finds a violation in what the page shows now, or if it is wider than the screen."""
     if not page.evaluate(LOADED):
         page.evaluate(AXE.read_text())
-    page.wait(AT_REST)
+    page.wait(NO_TRANSITIONS)
     found = violations(page)
     assert found == [], f"{view}: {found}"
     width = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")

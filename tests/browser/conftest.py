@@ -57,7 +57,7 @@ def robots(recorder: NodeProcess) -> Iterator[Robots]:
 
 @pytest.fixture
 def page(browser: Chromium, recorder: NodeProcess, robots: Robots) -> Iterator[Page]:
-    """Open the page of the recorder; after the test it has logged no error and asked no other host."""
+    """Open the page of the recorder; after the test it has logged no error and sent no request to another host."""
     with browser.open(recorder.url) as opened:
         yield opened
         check_clean(opened, recorder.url)

@@ -37,7 +37,7 @@ def form(
         check_clean(page, recorder.url)
 
 
-def test_views_can_be_read_by_everyone(form: tuple[Page, str]) -> None:
+def test_views_have_no_accessibility_violations(form: tuple[Page, str]) -> None:
     page, url = form
     for view, shown in VIEWS.items():
         page.go(f"{url}/#/{view}")

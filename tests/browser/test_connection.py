@@ -41,14 +41,14 @@ def test_page_survives_a_restart_of_the_node(browser: Chromium, router: NodeProc
         with eclipse_session(router.settings.listen) as session:
 
             def is_shown_after_put() -> bool:
-                session.put("after/restart", "back")  # again: the node subscribes when the page asks for keys
+                session.put("after/restart", "back")  # again: the node subscribes when the page requests keys
                 return "restart" in page.text("main")
 
             assert until(is_shown_after_put)
         assert [error for error in page.errors if "ERR_CONNECTION" not in error and "WebSocket" not in error] == []
 
 
-def test_views_say_what_a_router_lacks(browser: Chromium, router: NodeProcess) -> None:
+def test_views_of_a_router_without_pipeline_show_hints(browser: Chromium, router: NodeProcess) -> None:
     with browser.open(router.url) as page:
         page.wait_text("This node records nothing")
         for view, sentence in (
@@ -75,7 +75,7 @@ def test_login_form_opens_the_page(browser: Chromium) -> None:
         assert TOKEN not in page.evaluate("JSON.stringify(localStorage) + document.cookie")
 
 
-def test_login_form_offers_what_the_node_has_and_opens_no_websocket(browser: Chromium) -> None:
+def test_login_form_has_the_methods_of_the_node_and_opens_no_websocket(browser: Chromium) -> None:
     settings = NodeSettings(zid="e5", listen=f"tcp/127.0.0.1:{free_port()}", user="ann", password=TOKEN)
     with NodeProcess(settings) as node, browser.open(node.url) as page:
         page.wait_text("Log in")

@@ -15,7 +15,7 @@ from tests.browser.processes import NodeProcess
 from tests.browser.publishers import Robots
 from tests.ports import free_port
 
-QUESTION = "select key, count(*) as n from samples group by key order by n desc"
+QUERY = "select key, count(*) as n from samples group by key order by n desc"
 REFRESHED = "/refresh.*derived tables refreshed/s.test(document.querySelector('[aria-label^=Maintenance]')?.innerText)"
 """The table of maintenance has a run of the task refresh."""
 SPARK_PATIENCE = 300.0
@@ -43,18 +43,18 @@ def page(browser: Chromium, pipeline: NodeProcess) -> Iterator[Page]:
         check_clean(opened, pipeline.url)
 
 
-def ask(page: Page, question: str) -> None:
-    """Write a question into the editor and run it."""
+def run_sql(page: Page, query: str) -> None:
+    """Write a query into the editor and run it."""
     page.wait_text("samples", "[aria-label=Tables]")
     page.evaluate("document.querySelector('.cm-content').focus()")
     page.press("a", 65, modifiers=2)
-    page.call("Input.insertText", text=question)
+    page.call("Input.insertText", text=query)
     page.press("Enter", 13, modifiers=2)
 
 
-def test_sql_answers_and_is_drawn(page: Page, pipeline: NodeProcess) -> None:
+def test_sql_result_is_shown_as_table_and_chart(page: Page, pipeline: NodeProcess) -> None:
     page.go(f"{pipeline.url}/#/sql")
-    ask(page, QUESTION)
+    run_sql(page, QUERY)
     page.wait("document.querySelectorAll('.result tbody tr').length === 15")
     assert page.text(".result tbody td").startswith("fleet/")
     page.click_text("Chart")
@@ -72,16 +72,16 @@ def test_sql_error_is_one_line(page: Page, pipeline: NodeProcess) -> None:
     page.errors.clear()  # the browser logs the status 400
 
 
-def test_questions_are_saved_and_completed(page: Page, pipeline: NodeProcess) -> None:
+def test_queries_are_saved_and_completed(page: Page, pipeline: NodeProcess) -> None:
     page.go(f"{pipeline.url}/#/sql")
     page.wait_text("samples", "[aria-label=Tables]")
-    page.type("input[aria-label='Name of the question']", "mine")
+    page.type("input[aria-label='Name of the query']", "mine")
     page.click_text("Save")
-    page.wait_text("mine", ".questions")
+    page.wait_text("mine", ".queries")
     page.call("Page.reload")
-    page.wait_text("mine", ".questions")
+    page.wait_text("mine", ".queries")
     page.click("button[aria-label='Delete mine']")
-    page.wait("!document.querySelector('.questions').innerText.includes('mine')")
+    page.wait("!document.querySelector('.queries').innerText.includes('mine')")
     page.evaluate("document.querySelector('.cm-content').focus()")
     page.press("a", 65, modifiers=2)
     page.call("Input.insertText", text="select * from sam")
@@ -102,13 +102,13 @@ def test_pipeline_shows_batches_and_tables(page: Page, pipeline: NodeProcess) ->
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_filled_views_can_be_read_by_everyone(browser: Chromium, pipeline: NodeProcess, form: str) -> None:
+def test_views_with_data_have_no_accessibility_violations(browser: Chromium, pipeline: NodeProcess, form: str) -> None:
     size, scheme = FORMS[form]
     with browser.open(pipeline.url, size, scheme) as page:
         page.wait(f"{ROWS} > 0", SPARK_PATIENCE)
         check_accessible(page, "overview")
         page.go(f"{pipeline.url}/#/sql")
-        ask(page, QUESTION)
+        run_sql(page, QUERY)
         page.wait("document.querySelectorAll('.result tbody tr').length === 15")
         check_accessible(page, "sql, a table")
         page.click_text("Chart")

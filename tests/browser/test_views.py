@@ -140,7 +140,7 @@ def test_arrow_keys_move_in_the_tree(page: Page, recorder: NodeProcess) -> None:
     page.wait_text(f"{ANT}/battery", ".key-detail h2")
 
 
-def test_skip_link_and_focus(page: Page) -> None:
+def test_skip_link_moves_the_focus_to_main(page: Page) -> None:
     page.press("Tab", 9)
     page.wait("document.activeElement.className === 'skip'")
     page.press("Enter", 13, text="\r")
@@ -148,7 +148,7 @@ def test_skip_link_and_focus(page: Page) -> None:
 
 
 def count_past_samples(url: str, key: str) -> int:
-    """Ask for the recorded past of a key, as the page does."""
+    """Request the recorded history of a key, as the page does."""
     with urllib.request.urlopen(f"{url}/_api/past?key={key}") as reply:
         return len(json.load(reply)["samples"])
 

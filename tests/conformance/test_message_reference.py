@@ -74,7 +74,7 @@ CARRIERS = {IN_PUSH: {0x01, 0x02}, IN_REQUEST: {0x03}, IN_RESPONSE: {0x04, 0x05}
 
 @pytest.mark.parametrize("carrier", CARRIERS)
 @pytest.mark.parametrize("number", range(0x20))
-def test_data_ids_and_what_carries_them(carrier: str, number: int) -> None:
+def test_data_ids_are_accepted_only_in_their_carriers(carrier: str, number: int) -> None:
     """MR-4, MR-204 to MR-208, PU-22, PU-39, QU-43, RE-45, RE-55: a data id means something only in the body of
     the messages the table names.
     """
@@ -99,7 +99,7 @@ RESERVED = {
 
 
 @pytest.mark.parametrize("name", RESERVED)
-def test_header_bits_without_a_name(name: str) -> None:
+def test_unnamed_header_bits_are_ignored(name: str) -> None:
     """MR-54, MR-60, MR-65, MR-175, MR-181, MR-219, MR-232, PU-42, RE-39, RE-48, RE-58: header bits drawn as X
     are written as zero and mean nothing.
     """
@@ -124,7 +124,7 @@ def test_stream_length_prefix() -> None:
     assert deframer.next_batch() is None
 
 
-def test_a_batch_holds_several_transport_messages() -> None:
+def test_batch_has_several_transport_messages() -> None:
     """MR-8, MR-71: one length stands before a whole batch, and a FRAME ends where the next transport message
     begins.
 

@@ -128,7 +128,7 @@ def test_packed_whatami(head: str, role: WhatAmI) -> None:
 
 
 @pytest.mark.parametrize("head", PACKED)
-def test_there_is_no_fourth_role(head: str) -> None:
+def test_fourth_role_is_rejected(head: str) -> None:
     """MR-34, MR-89: two bits hold four values, three of which are roles."""
     text, tail = PACKED[head]
     refused(text.format("03", "01") + tail, "one of 0 router, 1 peer, 2 client")

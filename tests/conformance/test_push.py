@@ -338,7 +338,7 @@ def test_publication_on_a_low_latency_session() -> None:
     assert LengthPrefix.U32.wrap(encode(message)) == stream
 
 
-def test_qos_holds_no_timestamp() -> None:
+def test_qos_contains_no_timestamp() -> None:
     """MR-116, PU-72: bits above the lowest byte of QoS are not a time; the stamp of a sample is the field of
     PUT or DEL.
     """

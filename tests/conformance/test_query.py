@@ -177,15 +177,15 @@ def test_consolidation_is_resolved_before_sending() -> None:
 
 @pytest.mark.parametrize("text", ["a=1&b=2", "a=1;b=two", "no format at all", "==&&;;?", "é/温度", "nul\0inside"])
 def test_parameters_are_any_text(text: str) -> None:
-    """MR-228, QU-48, QU-50, QU-63, QU-64: parameters are UTF-8 behind a length, without an end mark, and nobody
-    looks at their form.
+    """MR-228, QU-48, QU-50, QU-63, QU-64: parameters are UTF-8 behind a length, without an end mark, and the codec
+    does not parse them.
     """
     raw = text.encode()
     assert exact(f"{IN_REQUEST} 43 {len(raw):02x} {raw.hex()}").body.parameters == text
     refused(f"{IN_REQUEST} 43 02 61 ff", "UTF-8")
 
 
-def test_parameters_longer_than_16_bits_can_say() -> None:
+def test_parameters_longer_than_65535_bytes_are_accepted() -> None:
     """MR-229, QU-49: a length above 65535, which the page does not have, is understood."""
     assert exact(f"{IN_REQUEST} 43 ff ff 03 {'61' * 0xFFFF}").body.parameters == "a" * 0xFFFF
     assert exact(f"{IN_REQUEST} 43 80 80 04 {'61' * 0x10000}").body.parameters == "a" * 0x10000

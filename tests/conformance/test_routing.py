@@ -20,7 +20,7 @@ APART = [("a/b", "a"), ("a/*", "a/b/c"), ("a/**/b", "a/x/c"), ("**", "@a"), ("a"
 
 
 @pytest.mark.parametrize(("a", "b", "witness"), MEETING)
-def test_keys_meet_where_one_key_matches_both(a: str, b: str, witness: str) -> None:
+def test_keys_intersect_where_one_key_matches_both(a: str, b: str, witness: str) -> None:
     """RO-11, RO-30: two key expressions intersect if some key matches both."""
     assert KeyExpr(a).intersects(b)
     assert KeyExpr(b).intersects(a)
@@ -29,7 +29,7 @@ def test_keys_meet_where_one_key_matches_both(a: str, b: str, witness: str) -> N
 
 
 @pytest.mark.parametrize(("a", "b"), APART)
-def test_keys_apart_do_not_meet(a: str, b: str) -> None:
+def test_disjoint_keys_do_not_intersect(a: str, b: str) -> None:
     """RO-11, RO-30: where no key matches both, nothing is forwarded."""
     assert not KeyExpr(a).intersects(b)
     assert not KeyExpr(b).intersects(a)
@@ -42,7 +42,7 @@ def test_node_id_names_the_source_router() -> None:
     assert (own.node_id, relayed.node_id) == (0, 2)
 
 
-def test_interest_asks_and_final_ends() -> None:
+def test_interest_requests_declarations_and_final_ends_them() -> None:
     """RO-25: what a late joiner sends and what ends the answer, as captured."""
     asked = exact("f9 01 53 01 21 08")
     assert asked == Interest(

@@ -52,7 +52,7 @@ def test_no_key_that_asks_for_protection_is_only_warned_of() -> None:
 
 
 @pytest.mark.parametrize("path", [path for path, effect in ROWS.items() if effect == REFUSED])
-def test_what_is_said_to_be_refused_is_refused(path: str) -> None:
+def test_key_documented_as_refused_is_rejected(path: str) -> None:
     config = Config()
     for value in ('"x"', "3"):
         try:

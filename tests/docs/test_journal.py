@@ -22,7 +22,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "journal.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def test_its_example_prints_what_is_shown() -> None:
+def test_journal_example_prints_the_shown_output() -> None:
     languages = [language for language, _ in BLOCKS]
     shown = languages.index("text", languages.index("python"))
     printed = io.StringIO()
@@ -46,7 +46,7 @@ def test_every_error_and_column_is_there() -> None:
 
 def test_the_messages_are_those_that_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     error = write_failure("./journal/00000000000000000000.segment", OSError(errno.ENOSPC, "No space left on device"))
-    outage = Outage(4.0)
+    outage = Outage("./journal", 4.0)
     outage.fail(error, 0.0)
     outage.fail(error, 4.0)
     outage.dropped["5b2a0c1e"] = 3850
@@ -58,7 +58,7 @@ def test_the_messages_are_those_that_are_logged(caplog: pytest.LogCaptureFixture
     assert f"\nzenspark record: {format_loss(status)}\n" in PAGE
 
 
-def test_the_format_is_as_it_says() -> None:
+def test_documented_journal_format_has_magic_sizes_and_version() -> None:
     assert f"`{MAGIC.decode()}`" in PAGE
     assert f"header of {HEADER_SIZE} bytes" in PAGE
     assert f"entry of {ENTRY_SIZE} bytes" in PAGE

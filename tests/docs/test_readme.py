@@ -34,7 +34,7 @@ SHOWN = [
 ]
 
 
-def test_there_is_something_to_check() -> None:
+def test_readme_has_snippets_and_commands_to_check() -> None:
     assert len(SNIPPETS) >= 4
     assert SHOWN
 

@@ -26,17 +26,17 @@ IMPORT = "import zenspark as zenoh\n"
 PATIENCE = 60.0
 READY = "Press CTRL-C"
 
-OURS, THEIRS = "zenspark", "zenoh"
+ZENSPARK, ECLIPSE_ZENOH = "zenspark", "zenoh"
 INTEROP = [
     pytest.mark.interop,
     pytest.mark.skipif(find_spec("zenoh") is None, reason="eclipse-zenoh is not installed"),
 ]
-both_ways = pytest.mark.parametrize(
+library_pairs = pytest.mark.parametrize(
     ("listening", "connecting"),
     [
-        pytest.param(OURS, OURS, id="ours"),
-        pytest.param(OURS, THEIRS, id="theirs-connects", marks=INTEROP),
-        pytest.param(THEIRS, OURS, id="theirs-listens", marks=INTEROP),
+        pytest.param(ZENSPARK, ZENSPARK, id="ours"),
+        pytest.param(ZENSPARK, ECLIPSE_ZENOH, id="theirs-connects", marks=INTEROP),
+        pytest.param(ECLIPSE_ZENOH, ZENSPARK, id="theirs-listens", marks=INTEROP),
     ],
 )
 
@@ -121,7 +121,7 @@ class Runner:
 
     def file(self, library: str, name: str) -> Path:
         ours = EXAMPLES / f"{name}.py"
-        if library == OURS:
+        if library == ZENSPARK:
             return ours
         theirs = self.directory / f"{name}_{library}.py"
         theirs.write_text(ours.read_text().replace(IMPORT, f"import {library}\n"))
@@ -157,20 +157,20 @@ def connect(endpoint: str) -> tuple[str, ...]:
 
 @pytest.fixture
 def scouting() -> tuple[str, ...]:
-    """Finding each other by multicast, where nobody else looks."""
+    """Options to scout in a multicast group that no other process uses."""
     options = {"address": free_group(), "interface": find_interface("127.0.0.1").name}
     return tuple(word for key, value in options.items() for word in ("--cfg", f"scouting/multicast/{key}:'{value}'"))
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.py")), ids=lambda file: file.stem)
-def test_only_the_import_is_ours(file: Path) -> None:
+def test_example_is_tied_to_zenspark_only_by_its_import(file: Path) -> None:
     text = file.read_text()
     assert text.count(IMPORT) == 1
     assert "zenspark." not in text
     assert len(text.splitlines()) <= 60
 
 
-@both_ways
+@library_pairs
 @pytest.mark.parametrize("mode", ["peer", "client"])
 def test_put_to_sub(
     run: Runner, listen: tuple[str, ...], connect: tuple[str, ...], listening: str, connecting: str, mode: str
@@ -184,36 +184,38 @@ def test_put_to_sub(
     sub.wait_end()
 
 
-@pytest.mark.parametrize("library", [OURS, pytest.param(THEIRS, marks=INTEROP)])
-def test_pub_to_a_task(run: Runner, listen: tuple[str, ...], connect: tuple[str, ...], library: str) -> None:
+@pytest.mark.parametrize("library", [ZENSPARK, pytest.param(ECLIPSE_ZENOH, marks=INTEROP)])
+def test_aio_sub_receives_samples_of_pub(
+    run: Runner, listen: tuple[str, ...], connect: tuple[str, ...], library: str
+) -> None:
     pub = run(library, "pub", *listen, "-k", "test/a", "-p", "x", "--interval", "0.02")
     pub.wait_for(READY)
-    sub = run(OURS, "aio_sub", *connect, "-k", "test/*", "-n", "2")
+    sub = run(ZENSPARK, "aio_sub", *connect, "-k", "test/*", "-n", "2")
     sub.wait_for(">> [Subscriber] Received PUT ('test/a': '[", "] x')")
     sub.wait_end()
-    endless = run(OURS, "aio_sub", *connect, "-k", "test/*")
+    endless = run(ZENSPARK, "aio_sub", *connect, "-k", "test/*")
     endless.wait_for(">> [Subscriber] Received PUT ('test/a': '[", "] x')")
     endless.interrupt()
     pub.interrupt()
 
 
-@both_ways
+@library_pairs
 def test_pub_to_sub(
     run: Runner, listen: tuple[str, ...], connect: tuple[str, ...], listening: str, connecting: str
 ) -> None:
     pub = run(listening, "pub", *listen, "-k", "test/a", "-p", "x", "--interval", "0.02", "--add-matching-listener")
     pub.wait_for(READY)
     sub = run(connecting, "sub", *connect, "-k", "test/*")
-    pub.wait_for(">> [Publisher] Somebody listens")
+    pub.wait_for(">> [Publisher] Subscribers match")
     first = sub.wait_for(">> [Subscriber] Received PUT ('test/a': '[", "] x')")
     number = int(first.split("[")[2].split("]")[0])
     sub.wait_for(f"[{number + 1:4d}] x")
     sub.interrupt()
-    pub.wait_for(">> [Publisher] Nobody listens")
+    pub.wait_for(">> [Publisher] No subscriber matches")
     pub.interrupt()
 
 
-@both_ways
+@library_pairs
 def test_pub_to_pull(
     run: Runner, listen: tuple[str, ...], connect: tuple[str, ...], listening: str, connecting: str
 ) -> None:
@@ -226,7 +228,7 @@ def test_pub_to_pull(
     pull.interrupt()
 
 
-@both_ways
+@library_pairs
 @pytest.mark.parametrize("mode", ["peer", "client"])
 def test_get_from_queryable(
     run: Runner, listen: tuple[str, ...], connect: tuple[str, ...], listening: str, connecting: str, mode: str
@@ -240,8 +242,8 @@ def test_get_from_queryable(
     queryable.wait_end()
 
 
-@both_ways
-def test_querier_and_queryable(
+@library_pairs
+def test_querier_receives_replies_of_queryable(
     run: Runner, listen: tuple[str, ...], connect: tuple[str, ...], listening: str, connecting: str
 ) -> None:
     querier = run(listening, "querier", *listen, "-s", "test/a?n=1", "-p", "why", "--interval", "0.05")
@@ -253,7 +255,7 @@ def test_querier_and_queryable(
     queryable.interrupt()
 
 
-@both_ways
+@library_pairs
 def test_storage(
     run: Runner, listen: tuple[str, ...], connect: tuple[str, ...], listening: str, connecting: str
 ) -> None:
@@ -269,8 +271,8 @@ def test_storage(
     storage.interrupt()
 
 
-@both_ways
-def test_liveliness(
+@library_pairs
+def test_liveliness_token_is_listed_and_its_drop_received(
     run: Runner, listen: tuple[str, ...], connect: tuple[str, ...], listening: str, connecting: str
 ) -> None:
     token = run(listening, "liveliness", *listen, "-k", "test/alive")
@@ -285,7 +287,7 @@ def test_liveliness(
     watching.wait_end()
 
 
-@both_ways
+@library_pairs
 def test_liveliness_of_a_node_that_comes_later(
     run: Runner, listen: tuple[str, ...], connect: tuple[str, ...], listening: str, connecting: str
 ) -> None:
@@ -298,7 +300,7 @@ def test_liveliness_of_a_node_that_comes_later(
     watching.wait_end()
 
 
-@both_ways
+@library_pairs
 def test_info(
     run: Runner, endpoint: str, listen: tuple[str, ...], connect: tuple[str, ...], listening: str, connecting: str
 ) -> None:
@@ -310,7 +312,7 @@ def test_info(
     assert info.found("link: ", f"-> {endpoint}"), str(info)
 
 
-@both_ways
+@library_pairs
 def test_scout(run: Runner, endpoint: str, scouting: tuple[str, ...], listening: str, connecting: str) -> None:
     run(listening, "sub", "-l", endpoint, "--cfg", "id:'abc123'", *scouting).wait_for(READY)
     scout = run(connecting, "scout", *scouting)
@@ -319,7 +321,7 @@ def test_scout(run: Runner, endpoint: str, scouting: tuple[str, ...], listening:
     scout.wait_for("Found 1 nodes.")
 
 
-@both_ways
+@library_pairs
 def test_info_of_nodes_found(
     run: Runner, endpoint: str, scouting: tuple[str, ...], listening: str, connecting: str
 ) -> None:
@@ -329,7 +331,7 @@ def test_info_of_nodes_found(
     assert info.found("peers: ['abc123']"), str(info)
 
 
-@both_ways
+@library_pairs
 def test_ping_pong(
     run: Runner, listen: tuple[str, ...], connect: tuple[str, ...], listening: str, connecting: str
 ) -> None:
@@ -341,7 +343,7 @@ def test_ping_pong(
     pong.interrupt()
 
 
-@both_ways
+@library_pairs
 def test_throughput(
     run: Runner, listen: tuple[str, ...], connect: tuple[str, ...], listening: str, connecting: str
 ) -> None:
@@ -355,18 +357,20 @@ def test_throughput(
 
 
 @pytest.mark.parametrize("name", ["sub_thr", "ping", "liveliness"])
-def test_ends_with_ctrl_c_while_nothing_happens(run: Runner, endpoint: str, name: str) -> None:
-    example = run(OURS, name, "-l", endpoint, "--no-multicast-scouting")
+def test_idle_example_ends_with_ctrl_c(run: Runner, endpoint: str, name: str) -> None:
+    example = run(ZENSPARK, name, "-l", endpoint, "--no-multicast-scouting")
     example.wait_for("Waiting for pong" if name == "ping" else READY)
     example.interrupt()
 
 
-def test_configuration_file(run: Runner, endpoint: str, listen: tuple[str, ...], tmp_path: Path) -> None:
+def test_put_connects_as_in_its_configuration_file(
+    run: Runner, endpoint: str, listen: tuple[str, ...], tmp_path: Path
+) -> None:
     file = tmp_path / "zenoh.json5"
     scouting = {"multicast": {"enabled": False}}
     file.write_text(json.dumps({"mode": "client", "connect": {"endpoints": [endpoint]}, "scouting": scouting}))
-    sub = run(OURS, "sub", *listen, "-k", "test/**", "-n", "1")
+    sub = run(ZENSPARK, "sub", *listen, "-k", "test/**", "-n", "1")
     sub.wait_for(READY)
-    run(OURS, "put", "-c", str(file), "-k", "test/a", "-p", "one").wait_end()
+    run(ZENSPARK, "put", "-c", str(file), "-k", "test/a", "-p", "one").wait_end()
     sub.wait_for(">> [Subscriber] Received PUT ('test/a': 'one')")
     sub.wait_end()

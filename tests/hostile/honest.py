@@ -1,4 +1,4 @@
-"""Honest clients beside hostile ones: eclipse-zenoh and zenspark ask each other without end, and count the answers."""
+"""Honest clients beside hostile ones: eclipse-zenoh and zenspark query each other without end, and count replies."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from collections.abc import Callable, Iterator
 import zenoh
 
 import zenspark
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 
 KEY = "honest"
 ANSWER = "an honest answer"
 
 
 class Client:
-    """A session that asks in a thread of its own."""
+    """A session that queries in a thread of its own."""
 
     def __init__(self, name: str, ask: Callable[[], bool]) -> None:
         self.name = name
         self.answered = 0
         self.unanswered = 0
         self.slowest = 0.0
-        """Seconds the slowest answer took."""
+        """Seconds of the slowest reply."""
         self._ask = ask
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name)
@@ -37,7 +37,7 @@ class Client:
             self.once()
 
     def once(self) -> None:
-        """Ask, and wait for the answer."""
+        """Query, and wait for the reply."""
         started = time.monotonic()
         if self._ask():
             self.answered += 1
@@ -47,16 +47,16 @@ class Client:
 
     def stop(self) -> None:
         self._is_over.set()
-        self._thread.join(2 * PATIENCE)
+        self._thread.join(2 * TIMEOUT_SECONDS)
 
 
 @contextlib.contextmanager
 def honest_clients(locator: str) -> Iterator[list[Client]]:
-    """Two clients of a router, each of which asks what the other answers, until this ends."""
-    with reference(locator) as theirs, ours(locator) as mine:
+    """Two clients of a router, each of which queries the queryable of the other, until this ends."""
+    with eclipse_session(locator) as theirs, zenspark_session(locator) as mine:
         clients = [
-            Client("eclipse-zenoh", lambda: ask_by_reference(theirs, f"{KEY}/zenspark")),
-            Client("zenspark", lambda: ask_by_zenspark(mine, f"{KEY}/eclipse")),
+            Client("eclipse-zenoh", lambda: query_with_eclipse(theirs, f"{KEY}/zenspark")),
+            Client("zenspark", lambda: query_with_zenspark(mine, f"{KEY}/eclipse")),
         ]
         with (
             theirs.declare_queryable(f"{KEY}/eclipse", lambda query: query.reply(query.key_expr, ANSWER)),
@@ -75,7 +75,7 @@ def honest_clients(locator: str) -> Iterator[list[Client]]:
 def wait_for_each_other(clients: list[Client]) -> None:
     """Until the queryables are known everywhere; only then an unanswered query is the fault of the router."""
     for client in clients:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while not client.answered:
             assert time.monotonic() < deadline, f"{client.name} is not answered at all"
             client.once()
@@ -83,7 +83,7 @@ def wait_for_each_other(clients: list[Client]) -> None:
 
 
 @contextlib.contextmanager
-def reference(locator: str) -> Iterator[zenoh.Session]:
+def eclipse_session(locator: str) -> Iterator[zenoh.Session]:
     config = zenoh.Config()
     config.insert_json5("mode", '"client"')
     config.insert_json5("connect/endpoints", f'["{locator}"]')
@@ -93,7 +93,7 @@ def reference(locator: str) -> Iterator[zenoh.Session]:
 
 
 @contextlib.contextmanager
-def ours(locator: str) -> Iterator[zenspark.Session]:
+def zenspark_session(locator: str) -> Iterator[zenspark.Session]:
     config = zenspark.Config()
     config.insert_json5("mode", '"client"')
     config.insert_json5("connect/endpoints", f'["{locator}"]')
@@ -102,16 +102,16 @@ def ours(locator: str) -> Iterator[zenspark.Session]:
         yield session
 
 
-def ask_by_reference(session: zenoh.Session, key: str) -> bool:
-    """Whether the answer is among those that come: hostile queryables may answer, or never, as well."""
+def query_with_eclipse(session: zenoh.Session, key: str) -> bool:
+    """Whether the expected reply is received: hostile queryables may reply, or never, as well."""
     replies = session.get(
-        key, target=zenoh.QueryTarget.ALL, consolidation=zenoh.ConsolidationMode.NONE, timeout=PATIENCE
+        key, target=zenoh.QueryTarget.ALL, consolidation=zenoh.ConsolidationMode.NONE, timeout=TIMEOUT_SECONDS
     )
     return any(reply.ok is not None and reply.ok.payload.to_bytes() == ANSWER.encode() for reply in replies)
 
 
-def ask_by_zenspark(session: zenspark.Session, key: str) -> bool:
+def query_with_zenspark(session: zenspark.Session, key: str) -> bool:
     replies = session.get(
-        key, target=zenspark.QueryTarget.ALL, consolidation=zenspark.ConsolidationMode.NONE, timeout=PATIENCE
+        key, target=zenspark.QueryTarget.ALL, consolidation=zenspark.ConsolidationMode.NONE, timeout=TIMEOUT_SECONDS
     )
     return any(reply.ok is not None and reply.ok.payload.to_bytes() == ANSWER.encode() for reply in replies)

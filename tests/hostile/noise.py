@@ -91,7 +91,7 @@ class Session:
     def __init__(self, locator: str, random: Random) -> None:
         self._random = random
         self._reads = bool(random.randrange(DEAF))
-        zid = random.choice([None, random.randrange(1, 17)])  # the few that link states speak of, or any
+        zid = random.choice([None, random.randrange(1, 17)])  # the few that link states are about, or any
         self._peer = RawPeer(locator, zid=zid, whatami=random.choice(list(WhatAmI)), receive_buffer=4096)
 
     def draw(self) -> tuple[list[str], bytes]:

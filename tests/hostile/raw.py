@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable
 from typing import Self
 
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.transport.connection import Connection, Event, Send
 from zenspark.transport.handshake import Capabilities, Identity, Initiator, Opened
@@ -74,11 +74,11 @@ class RawPeer:
 
     # -- writing
 
-    def send(self, *messages: NetworkMessage, timeout: float = PATIENCE) -> bool:
+    def send(self, *messages: NetworkMessage, timeout: float = TIMEOUT_SECONDS) -> bool:
         """Send network messages; False if the node does not take all of them in time: the rest goes first later."""
         return self.send_bytes(self.framed(messages), timeout)
 
-    def send_transport(self, message: TransportMessage, timeout: float = PATIENCE) -> bool:
+    def send_transport(self, message: TransportMessage, timeout: float = TIMEOUT_SECONDS) -> bool:
         """Send a transport message as a batch of its own."""
         return self.send_bytes(_batch(encode(message)), timeout)
 
@@ -101,7 +101,7 @@ class RawPeer:
         self._sn = (self._sn + 1) & terms.sn_mask
         return _batch(encode(frame))
 
-    def send_bytes(self, data: bytes, timeout: float = PATIENCE) -> bool:
+    def send_bytes(self, data: bytes, timeout: float = TIMEOUT_SECONDS) -> bool:
         """Send bytes as they are, behind what could not be sent before."""
         self._unsent += data
         deadline = time.monotonic() + timeout
@@ -132,7 +132,7 @@ class RawPeer:
             self._handle(event)
         return True
 
-    def read_until_closed(self, timeout: float = PATIENCE) -> Closed:
+    def read_until_closed(self, timeout: float = TIMEOUT_SECONDS) -> Closed:
         """Read all there is until the node ends the session."""
         deadline = time.monotonic() + timeout
         while self.closed is None:
@@ -156,7 +156,7 @@ class RawPeer:
     def _shake(self) -> None:
         for event in self._connection.start():
             self._handle(event)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while self._connection.outbox is None:
             assert self.closed is None, f"no session: {self.closed}"
             assert time.monotonic() < deadline, "no session in time"
@@ -167,7 +167,7 @@ def _connect(locator: str, receive_buffer: int | None) -> socket.socket:
     link = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     if receive_buffer is not None:
         link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-    link.settimeout(PATIENCE)
+    link.settimeout(TIMEOUT_SECONDS)
     link.connect(Endpoint.parse(locator).host_port)
     link.setblocking(False)
     return link

@@ -24,9 +24,9 @@ from typing import NamedTuple
 import psutil
 
 from tests.growth import Measure, table, verdicts
-from tests.hostile.honest import ANSWER, KEY, ask_by_reference, ours, reference
+from tests.hostile.honest import ANSWER, KEY, eclipse_session, query_with_eclipse, zenspark_session
 from tests.hostile.routers import MIB, router
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 
 SESSIONS = 100
 SAMPLE_SECONDS = 1.0
@@ -55,10 +55,10 @@ def run(seconds: float, seed: int = 1) -> Outcome:
     """Churn and measure."""
     found: dict[str, list[float]] = defaultdict(list)
     unanswered = 0
-    with router() as process, reference(process.locator) as asker, ours(process.locator) as answerer:
+    with router() as process, eclipse_session(process.locator) as asker, zenspark_session(process.locator) as answerer:
         of_router = psutil.Process(process.process.pid)
         with answerer.declare_queryable(KEY, lambda query: query.reply(query.key_expr, ANSWER)):
-            until(lambda: ask_by_reference(asker, KEY))
+            until(lambda: query_with_eclipse(asker, KEY))
             at_rest = of_router.num_fds()
             with churning(process.locator, seed) as clients:
                 clients.wait_until_joined()
@@ -66,7 +66,7 @@ def run(seconds: float, seed: int = 1) -> Outcome:
                 while (left := ends_at - time.monotonic()) > 0:
                     time.sleep(min(SAMPLE_SECONDS, left))
                     started = time.monotonic()
-                    unanswered += not ask_by_reference(asker, KEY)
+                    unanswered += not query_with_eclipse(asker, KEY)
                     latency = (time.monotonic() - started) * 1000
                     values = [process.memory / MIB, of_router.num_fds(), of_router.num_threads(), latency]
                     for measure, value in zip(MEASURES, values, strict=True):
@@ -92,7 +92,7 @@ class Clients:
         """Have all of them leave; what they have done."""
         done: Counter[str] = Counter()
         for process in self._processes:
-            said, _ = process.communicate("stop\n", timeout=4 * PATIENCE)
+            said, _ = process.communicate("stop\n", timeout=4 * TIMEOUT_SECONDS)
             done.update(json.loads(said))
         return done
 

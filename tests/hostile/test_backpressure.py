@@ -16,7 +16,7 @@ import pytest
 from tests.hostile.raw import RawPeer
 from tests.hostile.routers import MIB, RouterProcess, router
 from tests.unit.api.sessions import address, connected, listening
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.transport.connection import ConnectionState
 from zenspark.wire.messages import (
     Declare,
@@ -75,16 +75,18 @@ def honest(locator: str) -> Iterator[Any]:
 
 
 def is_served(session: Any) -> bool:  # noqa: ANN401 - of eclipse-zenoh
-    return [reply.ok.payload.to_string() for reply in session.get("honest", timeout=PATIENCE) if reply.ok] == ["served"]
+    return [reply.ok.payload.to_string() for reply in session.get("honest", timeout=TIMEOUT_SECONDS) if reply.ok] == [
+        "served"
+    ]
 
 
 Chunk = Callable[[], tuple[list[NetworkMessage], int]]
 """Makes the next messages of an attack; with how many bytes they are about."""
 
 
-def assert_held_back(target: RouterProcess, deaf: RawPeer, source: RawPeer, chunk: Chunk) -> None:
+def assert_backlog_is_bounded(target: RouterProcess, deaf: RawPeer, source: RawPeer, chunk: Chunk) -> None:
     """Flood a neighbour that does not read: memory does not grow much, and the neighbour is given up."""
-    sent, growth, deadline = 0, 0.0, time.monotonic() + 4 * PATIENCE
+    sent, growth, deadline = 0, 0.0, time.monotonic() + 4 * TIMEOUT_SECONDS
     while not (end := ended(target, deaf)):
         assert time.monotonic() < deadline, f"not given up after {sent / MIB:.0f} MiB"
         if source.send(timeout=0.1) and sent < FLOOD_BYTES:
@@ -110,7 +112,7 @@ def has_request(peer: RawPeer) -> bool:
     return peer.read(0.02) and any(isinstance(message, Request) for message in peer.received)
 
 
-def test_replies_to_an_asker_that_never_reads() -> None:
+def test_replies_to_a_querier_that_never_reads_are_bounded() -> None:
     with attacked() as target, RawPeer(target.locator) as deaf, RawPeer(target.locator) as answerer:
         assert answerer.send(Declare(body=DeclareQueryable(id=1, wire_expr=KEY, info=COMPLETE)))
         numbers, body = count(1), Reply(body=Put(payload=bytes(20_000)))
@@ -128,10 +130,10 @@ def test_replies_to_an_asker_that_never_reads() -> None:
             answerer.received.clear()
             return answers, 20_000 * len(answers)
 
-        assert_held_back(target, deaf, answerer, chunk)
+        assert_backlog_is_bounded(target, deaf, answerer, chunk)
 
 
-def test_requests_to_a_queryable_that_never_reads() -> None:
+def test_requests_to_a_queryable_that_never_reads_are_bounded() -> None:
     with attacked() as target, RawPeer(target.locator) as deaf, RawPeer(target.locator) as asker:
         assert deaf.send(Declare(body=DeclareQueryable(id=1, wire_expr=KEY, info=COMPLETE)))
         numbers, question = count(1), Query(body=QueryBody(Encoding.BYTES, bytes(30_000)))
@@ -140,7 +142,7 @@ def test_requests_to_a_queryable_that_never_reads() -> None:
         def chunk() -> tuple[list[NetworkMessage], int]:
             return [Request(request_id=next(numbers), wire_expr=KEY, body=question) for _ in range(10)], 300_000
 
-        assert_held_back(target, deaf, asker, chunk)
+        assert_backlog_is_bounded(target, deaf, asker, chunk)
 
 
 TOKENS = 3_000
@@ -159,8 +161,10 @@ def settle(declarer: RawPeer) -> None:
 
 
 @pytest.mark.parametrize("mode", [InterestMode.CURRENT, InterestMode.CURRENT_FUTURE])
-def test_interests_of_an_asker_that_never_reads(mode: InterestMode, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each answer is small, as keys have numbers by then: here a link is behind sooner than it would be."""
+def test_declarations_for_interests_of_a_peer_that_never_reads_are_bounded(
+    mode: InterestMode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each reply is small, as keys have ids by then: here a link is backlogged sooner than it would be."""
     monkeypatch.setattr("zenspark.net.io.writer.BACKLOG_HIGH_WATER_BYTES", 100_000)
     wait = "transport__link__tx__queue__congestion_control__block__wait_before_close"
     with (
@@ -182,7 +186,7 @@ def test_interests_of_an_asker_that_never_reads(mode: InterestMode, monkeypatch:
         assert driver.connection.state is ConnectionState.CLOSED
 
 
-def test_declarations_for_a_neighbour_that_never_reads() -> None:
+def test_declarations_to_a_peer_that_never_reads_are_bounded() -> None:
     with attacked() as target, RawPeer(target.locator) as deaf, RawPeer(target.locator) as declarer:
         everything = WireExpr(0, "attack/**")
         assert deaf.send(Interest(id=1, mode=InterestMode.CURRENT_FUTURE, tokens=True, wire_expr=everything))
@@ -196,10 +200,10 @@ def test_declarations_for_a_neighbour_that_never_reads() -> None:
                 made += [Declare(body=DeclareToken(id=1, wire_expr=name)), Declare(body=UndeclareToken(id=1))]
             return made, 400_000
 
-        assert_held_back(target, deaf, declarer, chunk)
+        assert_backlog_is_bounded(target, deaf, declarer, chunk)
 
 
-def test_admin_space_queries_of_an_asker_that_never_reads() -> None:
+def test_admin_space_replies_to_a_querier_that_never_reads_are_bounded() -> None:
     with attacked() as target, RawPeer(target.locator) as deaf:
         numbers, everything = count(1), WireExpr(0, "@/**")
 
@@ -210,10 +214,10 @@ def test_admin_space_queries_of_an_asker_that_never_reads() -> None:
             ]
             return list(asked), 100_000
 
-        assert_held_back(target, deaf, deaf, chunk)
+        assert_backlog_is_bounded(target, deaf, deaf, chunk)
 
 
-def test_a_slow_asker_gets_every_declaration() -> None:
+def test_slow_reader_gets_every_declaration_for_its_interests() -> None:
     """Answers in portions are complete, in order, and end with D_FINAL."""
     with (
         attacked() as target,
@@ -225,7 +229,7 @@ def test_a_slow_asker_gets_every_declaration() -> None:
         for number in (1, 2):
             asked = Interest(id=number, mode=InterestMode.CURRENT, tokens=True, wire_expr=WireExpr(0, "attack/**"))
             assert slow.send(asked)
-        until(lambda: slow.read(0.02) and sum(is_final(message) for message in slow.received) == 2, 2 * PATIENCE)
+        until(lambda: slow.read(0.02) and sum(is_final(message) for message in slow.received) == 2, 2 * TIMEOUT_SECONDS)
         declared = [one for one in slow.received if isinstance(one, Declare) and isinstance(one.body, DeclareToken)]
         assert len(declared) == 2 * TOKENS
 
@@ -234,25 +238,25 @@ def is_final(message: NetworkMessage) -> bool:
     return isinstance(message, Declare) and type(message.body).__name__ == "DeclareFinal"
 
 
-QUESTIONS = 200
+QUERIES = 200
 
 
-def ask_each_other(one: Any, other: Any, payload: Any) -> None:  # noqa: ANN401 - of either package
-    """Two sessions put large questions to each other at the same time, and answer them at length in callbacks."""
+def query_each_other(one: Any, other: Any, payload: Any) -> None:  # noqa: ANN401 - of either package
+    """Two sessions send large queries to each other at the same time, and send large replies in callbacks."""
     with ThreadPoolExecutor(2) as pool:
         served = [
             session.declare_queryable(key, lambda query, key=key: query.reply(key, payload))
             for session, key in ((one, "of/one"), (other, "of/other"))
         ]
         for session, key in ((one, "of/other"), (other, "of/one")):
-            until(lambda: [reply.ok for reply in session.get(key, timeout=PATIENCE)])  # noqa: B023
+            until(lambda: [reply.ok for reply in session.get(key, timeout=TIMEOUT_SECONDS)])  # noqa: B023
 
         def ask(session: Any, key: str) -> int:  # noqa: ANN401 - of either package
-            waiting = [session.get(key, payload=payload, timeout=4 * PATIENCE) for _ in range(QUESTIONS)]
+            waiting = [session.get(key, payload=payload, timeout=4 * TIMEOUT_SECONDS) for _ in range(QUERIES)]
             return sum(reply.ok is not None for replies in waiting for reply in replies)
 
         asking = [pool.submit(ask, one, "of/other"), pool.submit(ask, other, "of/one")]
-        assert [each.result(8 * PATIENCE) for each in asking] == [QUESTIONS] * 2
+        assert [each.result(8 * TIMEOUT_SECONDS) for each in asking] == [QUERIES] * 2
         for queryable in served:
             queryable.undeclare()
 
@@ -260,11 +264,11 @@ def ask_each_other(one: Any, other: Any, payload: Any) -> None:  # noqa: ANN401 
 def test_two_sessions_that_flood_each_other_are_both_served(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zenspark.net.io.writer.BACKLOG_HIGH_WATER_BYTES", 100_000)
     with listening("router") as middle, connected("client", middle) as one, connected("client", middle) as other:
-        ask_each_other(one, other, bytes(200_000))
+        query_each_other(one, other, bytes(200_000))
         assert len(middle.info.transports()) == 2
 
 
 def test_two_sessions_of_eclipse_that_flood_each_other_are_both_served() -> None:
     with router() as middle, honest(middle.locator) as one, honest(middle.locator) as other:
-        ask_each_other(one, other, bytes(200_000))
+        query_each_other(one, other, bytes(200_000))
         assert " closed: " not in middle.log

@@ -10,14 +10,14 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit.api.sessions import listening, pair
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.handlers.handler import Callback
 from zenspark.types.query import Query
 
 ERRORS = [SystemExit, KeyboardInterrupt]
 
 
-class Calls:
+class RaisingCallback:
     """A callback that raises each time, and so does its drop."""
 
     def __init__(self, error: type[BaseException]) -> None:
@@ -39,15 +39,17 @@ class Calls:
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_subscribers_are_called_again(error: type[BaseException], caplog: pytest.LogCaptureFixture) -> None:
-    calls = Calls(error)
+def test_subscriber_is_called_again_after_its_callback_raised(
+    error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = RaisingCallback(error)
     with listening("peer") as session:
         subscriber = session.declare_subscriber("a", calls.handler)
         for number in range(3):
             session.put("a", b"")
             until(lambda: calls.count == number + 1)  # noqa: B023
         subscriber.undeclare()
-        assert calls.dropped.wait(PATIENCE)
+        assert calls.dropped.wait(TIMEOUT_SECONDS)
     assert [record.levelname for record in caplog.records if record.name == "zenspark.handlers"] == ["ERROR"] * 4
 
 
@@ -59,14 +61,14 @@ def test_a_query_ends_although_its_queryable_raises(error: type[BaseException]) 
 
     with pair("peer", "peer") as (one, other):
         one.declare_queryable("a", answer)
-        until(lambda: list(other.get("a", timeout=PATIENCE)))
-        assert [reply.ok is not None for reply in other.get("a", timeout=PATIENCE)] == [True]
-        assert [reply.ok is not None for reply in one.get("a", timeout=PATIENCE)] == [True]
+        until(lambda: list(other.get("a", timeout=TIMEOUT_SECONDS)))
+        assert [reply.ok is not None for reply in other.get("a", timeout=TIMEOUT_SECONDS)] == [True]
+        assert [reply.ok is not None for reply in one.get("a", timeout=TIMEOUT_SECONDS)] == [True]
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_other_listeners_are_called_again(error: type[BaseException]) -> None:
-    replies, matching, tokens = Calls(error), Calls(error), Calls(error)
+def test_reply_matching_and_liveliness_callbacks_are_called_again_after_they_raised(error: type[BaseException]) -> None:
+    replies, matching, tokens = RaisingCallback(error), RaisingCallback(error), RaisingCallback(error)
     with listening("peer") as session:
         session.declare_queryable("a", lambda query: query.reply("a", b""))
         for _ in range(2):
@@ -104,5 +106,5 @@ print("closed")
 def test_a_program_whose_callbacks_exit_ends_at_once() -> None:
     """The thread that ended without a word made closing wait for 30 s."""
     ended: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run
-    result = ended([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=PATIENCE - 5)
+    result = ended([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=TIMEOUT_SECONDS - 5)
     assert (result.stdout, result.returncode) == ("closed\n", 0), result.stderr

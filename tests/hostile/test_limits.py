@@ -23,7 +23,7 @@ from zenspark.wire.messages import Declare, DeclareSubscriber, Fragment, LinkSta
 from zenspark.wire.values import WhatAmI, WireExpr, ZenohId
 
 SILENT = int(os.environ.get("ZENSPARK_SILENT_CONNECTIONS", "2000"))
-"""Connections that say nothing; the acceptance figure is 10,000."""
+"""Connections that send nothing; the acceptance figure is 10,000."""
 BETWEEN = 200
 """How many of them come between two honest clients."""
 
@@ -41,7 +41,7 @@ def honest_config(router: Session) -> zenoh.Config:
 
 
 def is_served(router: Session) -> bool:
-    """Whether an honest client gets a session, and an answer."""
+    """Whether an honest client gets a session, and a reply."""
     with zenoh.open(honest_config(router)) as client:
         return [reply.ok and reply.ok.payload.to_string() for reply in client.get("honest", timeout=30)] == ["served"]
 
@@ -125,7 +125,7 @@ def test_accepted_identities_may_be_routers() -> None:
 
 
 @pytest.mark.parametrize("subject", [{"addresses": ["192.0.2.0/24"]}, {"usernames": ["fleet"]}])
-def test_others_may_not_be_routers_but_clients(subject: dict[str, list[str]]) -> None:
+def test_node_that_is_not_accepted_may_be_a_client_but_no_router(subject: dict[str, list[str]]) -> None:
     with listening("router", routing__router__accept=[subject]) as router, RawPeer(address(router)):
         until(lambda: len(router.info.transports()) == 1)
         with zenspark.open(config("router", (), [address(router)])):

@@ -10,7 +10,7 @@ import zenspark.api.open
 from tests.hostile.raw import RawPeer
 from tests.optional import some
 from tests.unit.api.sessions import address, config, connected, listening
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.errors import SessionClosed
 from zenspark.net.loop.event_loop import EventLoop
@@ -46,7 +46,7 @@ def test_a_request_with_a_timeout_beyond_all_bounds_does_not_end_the_loop(timeou
             connected("client", session) as honest,
             session.declare_queryable("c", lambda query: query.reply("c", b"")),
         ):
-            assert [reply.ok is not None for reply in honest.get("c", timeout=PATIENCE)] == [True]
+            assert [reply.ok is not None for reply in honest.get("c", timeout=TIMEOUT_SECONDS)] == [True]
 
 
 def has_request(peer: RawPeer) -> bool:
@@ -55,14 +55,14 @@ def has_request(peer: RawPeer) -> bool:
 
 
 @pytest.mark.parametrize("timeout", [3_000_000, 2.0**53])
-def test_a_program_may_wait_as_long_as_it_likes(timeout: float) -> None:
+def test_get_with_a_huge_timeout_waits_for_its_reply(timeout: float) -> None:
     kept: list[Query] = []
     with listening("peer") as session, session.declare_queryable("a/b", kept.append):
         replies = session.get("a/b", timeout=timeout)
         until(lambda: kept)
         turned = threading.Event()
         session._runtime.call_soon(turned.set)
-        assert turned.wait(PATIENCE)
+        assert turned.wait(TIMEOUT_SECONDS)
         with kept.pop() as query:
             query.reply("a/b", b"late")
         assert [some(reply.ok).payload.to_bytes() for reply in replies] == [b"late"]
@@ -91,7 +91,7 @@ def test_a_request_to_the_session_itself_is_kept_for_the_configured_time_at_most
         until(lambda: asker.read(0.05) and any(isinstance(one, ResponseFinal) for one in asker.received))
 
 
-def test_questions_of_a_neighbour_that_left_leave_no_timer() -> None:
+def test_queries_of_a_disconnected_neighbour_leave_no_timer() -> None:
     kept: list[Query] = []
     with listening("router") as session, session.declare_queryable("a/b", kept.append):
         with RawPeer(address(session)) as asker:
@@ -103,13 +103,13 @@ def test_questions_of_a_neighbour_that_left_leave_no_timer() -> None:
             query.reply("a/b", b"nobody is there")
 
 
-def test_if_the_loop_ends_all_the_same_the_session_is_closed(
+def test_session_is_closed_if_its_event_loop_fails(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("zenspark.net.loop.event_loop.FAILED_TURN_PAUSE_SECONDS", 0.001)
     session = zenspark.api.open.open(config("peer", ["tcp/127.0.0.1:0"]))
     with connected("peer", session) as other:
-        subscriber, replies = session.declare_subscriber("a"), other.get("never", timeout=PATIENCE)
+        subscriber, replies = session.declare_subscriber("a"), other.get("never", timeout=TIMEOUT_SECONDS)
         break_loop(session._runtime.node.loop)
         until(session.is_closed)
         with pytest.raises(SessionClosed):

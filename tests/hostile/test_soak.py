@@ -17,7 +17,7 @@ SECONDS = float(os.environ.get("ZENSPARK_SOAK_NETWORK_SECONDS", "15"))
 
 @pytest.mark.interop
 @pytest.mark.nightly
-def test_nothing_grows_while_clients_come_and_go() -> None:
+def test_router_resources_do_not_grow_while_clients_come_and_go() -> None:
     outcome = run(SECONDS)
     told = verdicts(MEASURES, outcome.measured)
     print(f"\n{summary(outcome, SECONDS)}\n{table(told)}")

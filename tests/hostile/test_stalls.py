@@ -21,7 +21,7 @@ from tests.hostile.routers import router
 from tests.optional import some
 from tests.unit.api.sessions import config
 from tests.unit.net.nodes import QUICK, TestNode, nodes
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.net.io.driver import ConnectionDriver
 from zenspark.net.node.limits import NodeLimits
 from zenspark.wire.messages import Declare, Interest, KeepAlive
@@ -30,10 +30,10 @@ from zenspark.wire.values import InterestMode, WhatAmI, WireExpr
 zenoh = pytest.importorskip("zenoh")
 
 
-def test_nothing_keeps_a_session_that_is_gone() -> None:
+def test_driver_of_a_closed_session_is_freed() -> None:
     node = TestNode(0xA1, WhatAmI.ROUTER, NodeLimits(accept_timeout=1000.0, writer=QUICK))
     with nodes(node):
-        locator = str(node.place())
+        locator = str(node.listen_on_loopback())
         with RawPeer(locator, zid=0xB1):
             node.wait_for(0xB1)
             (driver,) = [weakref.ref(each) for each in node.drivers.values()]
@@ -47,9 +47,9 @@ def is_freed(driver: weakref.ref[ConnectionDriver]) -> bool:
 
 
 @pytest.mark.parametrize("seconds", [2**63, 3601])
-def test_a_lease_without_end_is_not_believed(seconds: int) -> None:
+def test_announced_lease_is_limited_to_one_hour(seconds: int) -> None:
     node = TestNode(0xA1, WhatAmI.ROUTER)
-    with nodes(node), RawPeer(str(node.place()), zid=0xB1, lease_ms=seconds * 1000):
+    with nodes(node), RawPeer(str(node.listen_on_loopback()), zid=0xB1, lease_ms=seconds * 1000):
         node.wait_for(0xB1)
         (driver,) = node.drivers.values()
         assert driver.connection.next_timeout() <= node.loop.now() + 3600
@@ -119,8 +119,12 @@ def test_router_keeps_its_neighbours_after_a_stall() -> None:
         os.kill(stopped.process.pid, signal.SIGSTOP)
         time.sleep(STALL)
         os.kill(stopped.process.pid, signal.SIGCONT)
-        assert [reply.ok.payload.to_string() for reply in foreign.get("ours", timeout=PATIENCE)] == ["still here"]
-        assert [some(reply.ok).payload.to_string() for reply in own.get("theirs", timeout=PATIENCE)] == ["still here"]
+        assert [reply.ok.payload.to_string() for reply in foreign.get("ours", timeout=TIMEOUT_SECONDS)] == [
+            "still here"
+        ]
+        assert [some(reply.ok).payload.to_string() for reply in own.get("theirs", timeout=TIMEOUT_SECONDS)] == [
+            "still here"
+        ]
         answer.undeclare()
         assert " closed: " not in stopped.log
         assert stopped.log.count("session with") == 2

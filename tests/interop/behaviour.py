@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 Api = Any
-PATIENCE = 20.0
-A_WHILE = 0.5
+TIMEOUT_SECONDS = 20.0
+GRACE_SECONDS = 0.5
 """Seconds in which something that must not happen would."""
 CASES: dict[str, Callable[[Api], object]] = {}
 
@@ -70,8 +70,8 @@ def pair(z: Api) -> tuple[Any, Any]:
     return one, other
 
 
-def until(is_so: Callable[[], object], patience: float = PATIENCE) -> bool:
-    deadline = time.monotonic() + patience
+def until(is_so: Callable[[], object], timeout: float = TIMEOUT_SECONDS) -> bool:
+    deadline = time.monotonic() + timeout
     while not is_so():
         if time.monotonic() > deadline:
             return False
@@ -273,7 +273,7 @@ def a_closed_session(z: Api) -> object:
 
 
 @case
-def who_is_dropped(z: Api) -> object:
+def dropped_entities(z: Api) -> object:
     """A callback lives on, what has a channel or an object of its own ends."""
     session = z.open(config(z))
     found: list[object] = []
@@ -283,7 +283,7 @@ def who_is_dropped(z: Api) -> object:
         found.append(publisher.matching_status.matching)
         del subscriber
         gc.collect()
-        found.append(not until(lambda: not publisher.matching_status.matching, A_WHILE))  # noqa: B023 - called at once
+        found.append(not until(lambda: not publisher.matching_status.matching, GRACE_SECONDS))  # noqa: B023 - called at once
         publisher.undeclare()
         session.close()
         session = z.open(config(z))
@@ -365,10 +365,10 @@ def localities(z: Api) -> object:
     for name, session in (("one", one), ("other", other)):
         for origin in kinds:
 
-            def hear(sample: Any, label: str = f"{name} {origin}") -> None:  # noqa: ANN401 - the package's own
+            def on_sample(sample: Any, label: str = f"{name} {origin}") -> None:  # noqa: ANN401 - the package's own
                 found.append(f"{label} {text(sample.payload)}")
 
-            session.declare_subscriber("a", hear, allowed_origin=origin)
+            session.declare_subscriber("a", on_sample, allowed_origin=origin)
     publisher = one.declare_publisher("a", allowed_destination=z.Locality.REMOTE)
     until(lambda: publisher.matching_status.matching)
     for destination in (None, *kinds):
@@ -480,7 +480,7 @@ def cancelled_queries(z: Api) -> object:
     token = z.CancellationToken()
     callback = z.handlers.Callback(slowly, lambda: done.append("dropped"))
     session.get("q", callback, cancellation_token=token)
-    entered.wait(PATIENCE)
+    entered.wait(TIMEOUT_SECONDS)
     token.cancel()
     found.extend(done)
     answering.undeclare()
@@ -586,7 +586,7 @@ def main(package: str) -> None:
 
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
-        thread.join(2 * PATIENCE)
+        thread.join(2 * TIMEOUT_SECONDS)
     sys.stdout.write(f"\n{json.dumps(found, default=repr)}\n")
     sys.stdout.flush()
     os._exit(0)  # without waiting for threads of a case that never ended

@@ -1,4 +1,4 @@
-"""eclipse-zenoh in processes of its own: a session that does what it is told, line by line."""
+"""eclipse-zenoh in processes of its own: a session that runs commands, line by line."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable, Iterator
 
 from tests.ports import free_port
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.config.config import Config
 
 PROGRAM = """
 import json, sys, threading, zenoh
-speaking = threading.Lock()
-def say(*words):
-    with speaking:
+output_lock = threading.Lock()
+def write_line(*words):
+    with output_lock:
         print(*words, flush=True)
 config = zenoh.Config()
 for key, value in json.loads(sys.argv[1]).items():
@@ -27,16 +27,16 @@ for key, value in json.loads(sys.argv[1]).items():
 try:
     session = zenoh.open(config)
 except zenoh.ZError as error:
-    say("refused")
+    write_line("refused")
     sys.exit(0)
 kept = []
 def heard(sample):
     size = len(sample.payload)
-    say("heard", sample.key_expr, sample.payload.to_string() if size < 1000 else f"{size} bytes")
+    write_line("heard", sample.key_expr, sample.payload.to_string() if size < 1000 else f"{size} bytes")
 def answer(query):
     with query:
         query.reply(query.key_expr, "answer")
-say("open", session.info.zid())
+write_line("open", session.info.zid())
 for line in sys.stdin:
     command, _, rest = line.strip().partition(" ")
     if command == "put":
@@ -51,10 +51,10 @@ for line in sys.stdin:
     elif command == "get":
         for reply in session.get(rest, timeout=2):
             if reply.ok:
-                say("reply", reply.ok.payload.to_string())
+                write_line("reply", reply.ok.payload.to_string())
     elif command == "live":
         for reply in session.liveliness().get(rest, timeout=2):
-            say("alive", reply.ok.key_expr)
+            write_line("alive", reply.ok.key_expr)
     elif command == "advanced_pub":
         publisher = zenoh.ext.declare_advanced_publisher(
             session, rest, cache=zenoh.ext.CacheConfig(10), publisher_detection=True,
@@ -65,16 +65,16 @@ for line in sys.stdin:
         kept.append(zenoh.ext.declare_advanced_subscriber(
             session, rest, heard, history=zenoh.ext.HistoryConfig(detect_late_publishers=True),
             recovery=zenoh.ext.RecoveryConfig(heartbeat=True), subscriber_detection=True))
-        kept[-1].sample_miss_listener(lambda miss: say("missed", miss.nb))
+        kept[-1].sample_miss_listener(lambda miss: write_line("missed", miss.nb))
     elif command == "peers":
-        say("peers", *sorted(str(each) for each in session.info.peers_zid()))
-    say("done", command)
+        write_line("peers", *sorted(str(each) for each in session.info.peers_zid()))
+    write_line("done", command)
 session.close()
 """
 
 
 class Reference:
-    """One process, and the lines it says."""
+    """One process, and the lines it prints."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -91,10 +91,10 @@ class Reference:
 
     def line(self) -> str:
         """The next line."""
-        return self.lines.get(timeout=2 * PATIENCE)
+        return self.lines.get(timeout=2 * TIMEOUT_SECONDS)
 
-    def tell(self, command: str) -> list[str]:
-        """Have it do something; what it says until it is done, but for what it hears."""
+    def execute(self, command: str) -> list[str]:
+        """Run a command. Returns the lines that are printed until it is done, those of received samples included."""
         assert self.process.stdin is not None
         self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
@@ -107,7 +107,7 @@ class Reference:
         """End it as if the machine had failed."""
         self.process.kill()
         self.process.communicate()
-        self.reader.join(PATIENCE)
+        self.reader.join(TIMEOUT_SECONDS)
 
 
 @contextlib.contextmanager
@@ -126,7 +126,7 @@ def reference(**config: object) -> Iterator[Reference]:
         process.kill()
         process.communicate()
         if node is not None:
-            node.reader.join(PATIENCE)
+            node.reader.join(TIMEOUT_SECONDS)
 
 
 def ours(**config: object) -> Config:
@@ -145,7 +145,7 @@ def unused(protocol: str = "tcp", host: str = "127.0.0.1") -> str:
     return f"{protocol}/{host}:{free_port()}"
 
 
-def eventually(is_so: Callable[[], object], timeout: float = 2 * PATIENCE) -> bool:
+def eventually(is_so: Callable[[], object], timeout: float = 2 * TIMEOUT_SECONDS) -> bool:
     """Try until it is so."""
     deadline = time.monotonic() + timeout
     while not is_so():

@@ -63,7 +63,7 @@ def zenspark(file: Path, endpoints: list[str]) -> list[str]:
 
 @contextlib.contextmanager
 def running(command: list[str]) -> Iterator[None]:
-    """A router in a process of its own, which has said that it is there."""
+    """A router in a process of its own, which has printed that it is ready."""
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         assert process.stdout is not None
@@ -89,12 +89,12 @@ class Identities:
 
     @property
     def router(self) -> dict[str, Any]:
-        """What the router's file says of them."""
+        """The configuration of the router for them."""
         tls = {**self._listening, "root_ca_certificate": str(self._issued.root), "enable_mtls": True}
         return {"transport": {"auth": {"usrpwd": {"dictionary_file": str(self._users)}}, "link": {"tls": tls}}}
 
     def neighbour(self, user: str) -> dict[str, Any]:
-        """The configuration of a neighbour who is somebody."""
+        """The configuration of a neighbour that authenticates as this user."""
         certificate, key = self._shown[f"{user}.example"]
         tls = {"connect_certificate": str(certificate), "connect_private_key": str(key), "enable_mtls": True}
         return {
@@ -142,7 +142,9 @@ class Drawn:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_the_same_passes(seed: int, identities: Identities, tmp_path: Path) -> None:
+def test_random_access_control_rules_pass_the_same_as_in_eclipse_zenoh(
+    seed: int, identities: Identities, tmp_path: Path
+) -> None:
     drawn = Drawn(seed)
     file = tmp_path / "router.json5"
     file.write_text(json.dumps({**drawn.rules, **identities.router}))

@@ -57,7 +57,7 @@ ADMIN = {"enabled": True, "permissions": {"read": True, "write": True}}
 
 @contextlib.contextmanager
 def situation(api: Api, mode: str, asker: Api) -> Iterator[tuple[Session, Session]]:
-    """A node with everything around it that it can have: the node, and a client that asks it."""
+    """A node with everything around it that it can have: the node, and a client that queries it."""
     here, above = unused(), unused()
     with contextlib.ExitStack() as stack:
         if mode == "peer":
@@ -90,17 +90,17 @@ def _declared(entity: Any) -> Iterator[None]:  # noqa: ANN401 - an entity of eit
     entity.undeclare()
 
 
-OURS_ALONE = "/counters"
+ZENSPARK_ONLY_SUFFIX = "/counters"
 """What ends the key of the document that eclipse-zenoh does not have."""
 
 
-def ask(session: Session, selector: str) -> dict[str, tuple[str, bytes]]:
+def query_payloads(session: Session, selector: str) -> dict[str, tuple[str, bytes]]:
     """Encodings and payloads by key, of what both have."""
     found = [reply.ok for reply in session.get(selector, timeout=5)]
     return {
         str(sample.key_expr): (str(sample.encoding), sample.payload.to_bytes())
         for sample in found
-        if sample is not None and not str(sample.key_expr).endswith(OURS_ALONE)
+        if sample is not None and not str(sample.key_expr).endswith(ZENSPARK_ONLY_SUFFIX)
     }
 
 
@@ -139,19 +139,21 @@ EXPECTED = {
 
 @BOTH
 @pytest.mark.parametrize("mode", list(EXPECTED))
-def test_keys_and_documents_are_the_same(mode: str, asker: str) -> None:
+def test_admin_keys_and_documents_equal_eclipse_zenoh(mode: str, asker: str) -> None:
     found = {}
     keys = {f"@/a1/{mode}", *(f"@/a1/{mode}/{key}" for key in EXPECTED[mode])}
     for name, api in API.items():
         with situation(api, mode, API[asker]) as (_, client):
-            assert eventually(lambda: ask(client, f"@/a1/{mode}/**").keys() == keys), ask(client, "@/**")
-            found[name] = documents(ask(client, f"@/*/{mode}/**"))
-            assert ask(client, f"@/a1/{mode}/config/**") == {}
-            assert f"@/a1/{mode}/subscriber/demo/sub/**" in ask(client, "@/*/*/subscriber/demo/sub/x")
+            assert eventually(lambda: query_payloads(client, f"@/a1/{mode}/**").keys() == keys), query_payloads(
+                client, "@/**"
+            )
+            found[name] = documents(query_payloads(client, f"@/*/{mode}/**"))
+            assert query_payloads(client, f"@/a1/{mode}/config/**") == {}
+            assert f"@/a1/{mode}/subscriber/demo/sub/**" in query_payloads(client, "@/*/*/subscriber/demo/sub/x")
     assert found["ours"] == found["theirs"]
 
 
-def test_a_client_tells_of_itself_too() -> None:
+def test_client_admin_space_equals_eclipse_zenoh() -> None:
     found = {}
     for name, api in API.items():
         endpoint = unused()
@@ -159,13 +161,13 @@ def test_a_client_tells_of_itself_too() -> None:
             node(zenoh, "router", "a1", endpoint) as router,
             node(api, "client", "c1", None, endpoint, adminspace=ADMIN),
         ):
-            assert eventually(lambda: ask(router, "@/c1/client/**"))
-            found[name] = documents(ask(router, "@/c1/**"))
+            assert eventually(lambda: query_payloads(router, "@/c1/client/**"))
+            found[name] = documents(query_payloads(router, "@/c1/**"))
     assert found["ours"] == found["theirs"]
     assert found["ours"].keys() == {"@/c1/client", "@/c1/client/metrics"}
 
 
-def test_members_of_a_group_are_sessions_too() -> None:
+def test_multicast_members_are_in_the_admin_space() -> None:
     found = {}
     interface = find_interface("127.0.0.1").name
     for name, api in API.items():
@@ -174,8 +176,8 @@ def test_members_of_a_group_are_sessions_too() -> None:
             node(api, "peer", "a1", group, adminspace=ADMIN) as session,
             node(zenoh, "peer", "b1", group),
         ):
-            assert eventually(lambda: len(ask(session, "@/a1/session/**")) == 2)
-            documented = documents(ask(session, "@/a1/**"))
+            assert eventually(lambda: len(query_payloads(session, "@/a1/session/**")) == 2)
+            documented = documents(query_payloads(session, "@/a1/**"))
         place = re.compile(r"udp/2[23]\d\.[0-9.]+:\d+")
         found[name] = {key: (kind, place.sub("the group", text)) for key, (kind, text) in documented.items()}
     assert found["ours"] == found["theirs"]
@@ -183,7 +185,7 @@ def test_members_of_a_group_are_sessions_too() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
-def test_links_without_priorities_are_the_same(protocol: str) -> None:
+def test_admin_documents_of_links_without_qos_equal_eclipse_zenoh(protocol: str) -> None:
     found = {}
     for name, api in API.items():
         endpoint = unused(protocol)
@@ -191,7 +193,7 @@ def test_links_without_priorities_are_the_same(protocol: str) -> None:
             node(zenoh, "router", "a1", endpoint, transport__unicast__qos__enabled=False),
             node(api, "client", "c1", None, endpoint, transport__unicast__qos__enabled=False) as client,
         ):
-            found[name] = documents(ask(client, "@/c1/session/**"))
+            found[name] = documents(query_payloads(client, "@/c1/session/**"))
     assert found["ours"] == found["theirs"]
     assert len(found["ours"]) == 2
 
@@ -202,7 +204,7 @@ def names(metrics: bytes) -> list[str]:
 
 
 @BOTH
-def test_metrics_are_packed_unless_asked_otherwise(asker: str) -> None:
+def test_metrics_are_gzipped_unless_compression_is_false(asker: str) -> None:
     for api in API.values():
         endpoint = unused()
         with (
@@ -210,8 +212,11 @@ def test_metrics_are_packed_unless_asked_otherwise(asker: str) -> None:
             node(API[asker], "client", "c1", None, endpoint) as client,
         ):
             key = "@/a1/router/metrics"
-            (packed,), (plain,) = ask(client, key).values(), ask(client, f"{key}?compression=false").values()
-            (bare,) = ask(client, f"{key}?compression=false;descriptors=false").values()
+            (packed,), (plain,) = (
+                query_payloads(client, key).values(),
+                query_payloads(client, f"{key}?compression=false").values(),
+            )
+            (bare,) = query_payloads(client, f"{key}?compression=false;descriptors=false").values()
             assert (packed[0], plain[0]) == (f"{METRICS};content-encoding=gzip", METRICS)
             assert names(gzip.decompress(packed[1])) == names(plain[1])
             build = 'zenoh_build_info{local_id="a1",local_whatami="router",version="'
@@ -223,7 +228,7 @@ def test_metrics_are_packed_unless_asked_otherwise(asker: str) -> None:
 
 
 @BOTH
-def test_what_may_not_be_read_is_not_answered(asker: str) -> None:
+def test_admin_space_without_read_permission_sends_no_reply(asker: str) -> None:
     for api in API.values():
         endpoint = unused()
         closed = {"enabled": True, "permissions": {"read": False, "write": False}}
@@ -231,11 +236,11 @@ def test_what_may_not_be_read_is_not_answered(asker: str) -> None:
             node(api, "router", "a1", endpoint, adminspace=closed),
             node(API[asker], "client", "c1", None, endpoint) as client,
         ):
-            assert ask(client, "@/a1/**") == {}
+            assert query_payloads(client, "@/a1/**") == {}
 
 
 @BOTH
-def test_what_is_written_changes_nothing(asker: str) -> None:
+def test_put_and_delete_in_the_admin_space_change_nothing(asker: str) -> None:
     """1.10.2 lets only the keys of plugins be written, and has none here."""
     for api in API.values():
         endpoint = unused()
@@ -245,31 +250,31 @@ def test_what_is_written_changes_nothing(asker: str) -> None:
         ):
             client.put("@/a1/router/config/metadata", '{"name": "other"}')
             client.delete("@/a1/router/config/metadata")
-            (document,) = ask(client, "@/a1/router").values()
+            (document,) = query_payloads(client, "@/a1/router").values()
             assert json.loads(document[1])["metadata"] == {"name": "a1"}
 
 
-def coming_and_going(api: Api) -> tuple[dict[str, tuple[str, str]], list[tuple[str, str, str]]]:
-    """What a session tells its own program of a client: documents, and samples until it is gone."""
+def observe_client_transport(api: Api) -> tuple[dict[str, tuple[str, str]], list[tuple[str, str, str]]]:
+    """What a session reports of a client to its own program: documents, and samples until it has disconnected."""
     endpoint = unused()
     samples: list[tuple[str, str, str]] = []
 
-    def hear(sample: Any) -> None:  # noqa: ANN401 - of either side
+    def on_sample(sample: Any) -> None:  # noqa: ANN401 - of either side
         key = re.sub(r"/link/\d+$", "/link/0", str(sample.key_expr))
         samples.append((str(sample.kind).rpartition(".")[2], key, str(sample.encoding)))
 
     with node(api, "router", "a1", endpoint) as router:
-        router.declare_subscriber("@/a1/session/**", hear)
+        router.declare_subscriber("@/a1/session/**", on_sample)
         with node(zenoh, "client", "c1", None, endpoint) as client:
             assert eventually(lambda: len(samples) == 2)
-            found = documents(ask(router, "@/a1/session/**"))
-            assert ask(client, "@/a1/session/**") == {}
+            found = documents(query_payloads(router, "@/a1/session/**"))
+            assert query_payloads(client, "@/a1/session/**") == {}
         assert eventually(lambda: len(samples) == 4)
     return found, samples
 
 
-def test_sessions_tell_their_own_programs_of_transports() -> None:
-    found, heard = coming_and_going(zenspark)
-    assert (found, heard) == coming_and_going(zenoh)
+def test_transport_documents_are_published_to_the_local_session_only() -> None:
+    found, heard = observe_client_transport(zenspark)
+    assert (found, heard) == observe_client_transport(zenoh)
     assert len(found) == 2
     assert [kind for kind, _, _ in heard] == ["PUT", "PUT", "DELETE", "DELETE"]

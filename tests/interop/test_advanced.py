@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.interop.reference import Reference, eventually, ours, reference, unused
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.api.ext import (
     AdvancedPublisher,
     CacheConfig,
@@ -46,11 +46,11 @@ def publisher_of(session: Session, **options: Any) -> AdvancedPublisher:  # noqa
     return declare_advanced_publisher(session, KEY, sample_miss_detection=detection, **settings)
 
 
-def is_heard(publisher: AdvancedPublisher) -> bool:
+def has_matching_subscriber(publisher: AdvancedPublisher) -> bool:
     return publisher._publisher.matching_status.matching
 
 
-def put_in_vain(publisher: AdvancedPublisher, payload: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def put_without_sending(publisher: AdvancedPublisher, payload: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Publish what the network loses."""
     with monkeypatch.context() as patched:
         patched.setattr(Publisher, "put", lambda *_, **__: None)
@@ -60,46 +60,48 @@ def put_in_vain(publisher: AdvancedPublisher, payload: str, monkeypatch: pytest.
 # --- their subscriber -----------------------------------------------------------------------------
 
 
-def test_they_get_our_past_samples_and_those_after(beside: tuple[Session, Reference]) -> None:
+def test_eclipse_zenoh_subscriber_gets_history_and_new_samples_of_zenspark(beside: tuple[Session, Reference]) -> None:
     session, other = beside
     publisher = publisher_of(session)
     for number in range(3):
         publisher.put(str(number))
-    heard = other.tell(f"advanced_sub {KEY}")
+    heard = other.execute(f"advanced_sub {KEY}")
     heard += lines(other, 3 - len(heard))
     assert heard == [f"heard {KEY} {number}" for number in range(3)]
-    assert eventually(lambda: is_heard(publisher))
+    assert eventually(lambda: has_matching_subscriber(publisher))
     publisher.put("after")
     assert other.line() == f"heard {KEY} after"
 
 
-def test_they_recover_what_was_lost(beside: tuple[Session, Reference], monkeypatch: pytest.MonkeyPatch) -> None:
-    session, other = beside
-    other.tell(f"advanced_sub {KEY}")
-    publisher = publisher_of(session)
-    assert eventually(lambda: is_heard(publisher))
-    publisher.put("first")
-    put_in_vain(publisher, "lost", monkeypatch)
-    publisher.put("next")
-    put_in_vain(publisher, "last", monkeypatch)
-    assert lines(other, 4) == [f"heard {KEY} {payload}" for payload in ("first", "lost", "next", "last")]
-
-
-def test_they_report_what_cannot_be_recovered(
+def test_eclipse_zenoh_subscriber_recovers_lost_samples_of_zenspark(
     beside: tuple[Session, Reference], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session, other = beside
-    other.tell(f"advanced_sub {KEY}")
-    publisher = publisher_of(session, cache=None, sample_miss_detection=MissDetectionConfig())
-    assert eventually(lambda: is_heard(publisher))
+    other.execute(f"advanced_sub {KEY}")
+    publisher = publisher_of(session)
+    assert eventually(lambda: has_matching_subscriber(publisher))
     publisher.put("first")
-    put_in_vain(publisher, "lost", monkeypatch)
-    put_in_vain(publisher, "lost", monkeypatch)
+    put_without_sending(publisher, "lost", monkeypatch)
+    publisher.put("next")
+    put_without_sending(publisher, "last", monkeypatch)
+    assert lines(other, 4) == [f"heard {KEY} {payload}" for payload in ("first", "lost", "next", "last")]
+
+
+def test_eclipse_zenoh_subscriber_reports_unrecoverable_samples(
+    beside: tuple[Session, Reference], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, other = beside
+    other.execute(f"advanced_sub {KEY}")
+    publisher = publisher_of(session, cache=None, sample_miss_detection=MissDetectionConfig())
+    assert eventually(lambda: has_matching_subscriber(publisher))
+    publisher.put("first")
+    put_without_sending(publisher, "lost", monkeypatch)
+    put_without_sending(publisher, "lost", monkeypatch)
     publisher.put("next")
     assert sorted(lines(other, 3)) == [f"heard {KEY} first", f"heard {KEY} next", "missed 2"]
 
 
-def test_they_see_that_we_are_there(beside: tuple[Session, Reference]) -> None:
+def test_eclipse_zenoh_detects_zenspark_advanced_publisher_and_subscriber(beside: tuple[Session, Reference]) -> None:
     session, other = beside
     publisher = publisher_of(session)
     subscriber = declare_advanced_subscriber(session, KEY, subscriber_detection=True)
@@ -107,62 +109,64 @@ def test_they_see_that_we_are_there(beside: tuple[Session, Reference]) -> None:
         f"alive {KEY}/@adv/pub/{session.zid()}/{publisher.id.eid}/_",
         f"alive {KEY}/@adv/sub/{session.zid()}/{subscriber.id.eid}/_",
     ]
-    assert eventually(lambda: sorted(other.tell(f"live {KEY}/@adv/**")) == expected)
+    assert eventually(lambda: sorted(other.execute(f"live {KEY}/@adv/**")) == expected)
 
 
 # --- our subscriber -------------------------------------------------------------------------------
 
 
 def payloads(subscriber: Any, count: int) -> list[str]:  # noqa: ANN401 - of any handler
-    return [subscriber.recv(2 * PATIENCE).payload.to_string() for _ in range(count)]
+    return [subscriber.recv(2 * TIMEOUT_SECONDS).payload.to_string() for _ in range(count)]
 
 
 @pytest.mark.parametrize("number", [2, 10])
-def test_we_get_their_past_samples_and_those_after(beside: tuple[Session, Reference], number: int) -> None:
+def test_zenspark_subscriber_gets_history_and_new_samples_of_eclipse_zenoh(
+    beside: tuple[Session, Reference], number: int
+) -> None:
     session, other = beside
-    other.tell(f"advanced_pub {KEY}")
+    other.execute(f"advanced_pub {KEY}")
     for payload in range(5):
-        other.tell(f"advanced_put {payload}")
+        other.execute(f"advanced_put {payload}")
     history = HistoryConfig(max_samples=number, max_age=60, detect_late_publishers=True)
     subscriber = declare_advanced_subscriber(session, "adv/**", history=history)
     assert payloads(subscriber, min(number, 5)) == [str(payload) for payload in range(5)][-number:]
-    other.tell("advanced_put after")
+    other.execute("advanced_put after")
     assert payloads(subscriber, 1) == ["after"]
 
 
 @pytest.mark.parametrize("recovery", [RecoveryConfig(heartbeat=True), RecoveryConfig(periodic_queries=0.1)])
-def test_we_recover_what_was_lost(
+def test_zenspark_subscriber_recovers_lost_samples_of_eclipse_zenoh(
     beside: tuple[Session, Reference], recovery: RecoveryConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session, other = beside
     on_sample = SampleRecovery.on_sample
 
-    def hear(self: SampleRecovery, sample: Sample) -> None:
+    def on_sample_with_loss(self: SampleRecovery, sample: Sample) -> None:
         if sample.payload.to_string() not in ("lost", "last"):
             on_sample(self, sample)
 
-    monkeypatch.setattr(SampleRecovery, "on_sample", hear)
+    monkeypatch.setattr(SampleRecovery, "on_sample", on_sample_with_loss)
     subscriber = declare_advanced_subscriber(session, KEY, recovery=recovery)
     found = subscriber.detect_publishers(history=True)
-    other.tell(f"advanced_pub {KEY}")
-    assert str(found.recv(2 * PATIENCE).key_expr).startswith(f"{KEY}/@adv/pub/{other.zid}/")
+    other.execute(f"advanced_pub {KEY}")
+    assert str(found.recv(2 * TIMEOUT_SECONDS).key_expr).startswith(f"{KEY}/@adv/pub/{other.zid}/")
 
-    def is_heard_there() -> bool:
-        other.tell("advanced_put start")
+    def is_received() -> bool:
+        other.execute("advanced_put start")
         return subscriber.try_recv() is not None
 
-    assert eventually(is_heard_there)
+    assert eventually(is_received)
     for payload in ("first", "lost", "next", "last"):
-        other.tell(f"advanced_put {payload}")
+        other.execute(f"advanced_put {payload}")
     received: list[str] = []
     while len(received) < 4:
         received += [payload for payload in payloads(subscriber, 1) if payload != "start"]
     assert received == ["first", "lost", "next", "last"]
 
 
-def test_we_find_their_samples_when_they_come_late(beside: tuple[Session, Reference]) -> None:
+def test_zenspark_subscriber_detects_late_eclipse_zenoh_publisher(beside: tuple[Session, Reference]) -> None:
     session, other = beside
     subscriber = declare_advanced_subscriber(session, KEY, history=HistoryConfig(detect_late_publishers=True))
-    other.tell(f"advanced_pub {KEY}")
-    other.tell("advanced_put early")
+    other.execute(f"advanced_pub {KEY}")
+    other.execute("advanced_put early")
     assert payloads(subscriber, 1) == ["early"]

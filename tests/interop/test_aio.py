@@ -17,7 +17,7 @@ from zenspark.types.enums import SampleKind
 pytest.importorskip("zenoh")
 pytestmark = pytest.mark.interop
 
-PATIENCE = 40.0
+TIMEOUT_SECONDS = 40.0
 """Seconds after which a test fails instead of waiting on."""
 
 ROLES = [("router", "client"), ("peer", "peer"), ("peer", "client")]
@@ -37,7 +37,7 @@ def with_reference(test: Test) -> Callable[[str, str], None]:
     """A test with a node of theirs that listens and a session of ours that calls it, in each pair of roles."""
 
     async def run(endpoint: str, mode: str, other: Reference) -> None:
-        async with asyncio.timeout(PATIENCE), joined(endpoint, mode) as session:
+        async with asyncio.timeout(TIMEOUT_SECONDS), joined(endpoint, mode) as session:
             await test(session, other)
 
     @pytest.mark.parametrize(("theirs", "mode"), ROLES)
@@ -51,17 +51,17 @@ def with_reference(test: Test) -> Callable[[str, str], None]:
     return run_all
 
 
-async def told(other: Reference, command: str) -> list[str]:
-    return await asyncio.to_thread(other.tell, command)
+async def execute_async(other: Reference, command: str) -> list[str]:
+    return await asyncio.to_thread(other.execute, command)
 
 
 @with_reference
-async def test_what_they_publish_is_received(session: aio.Session, other: Reference) -> None:
+async def test_async_subscriber_receives_from_eclipse_zenoh(session: aio.Session, other: Reference) -> None:
     async with session.declare_subscriber("demo/**") as subscriber:
-        while subscriber.try_recv() is None:  # until it has heard of the subscriber
-            await told(other, "put demo/a ready")
+        while subscriber.try_recv() is None:  # until it has received the declaration of the subscriber
+            await execute_async(other, "put demo/a ready")
         for number in range(20):
-            await told(other, f"put demo/a {number}")
+            await execute_async(other, f"put demo/a {number}")
         found: list[str] = []
         async for sample in subscriber:
             found.append(sample.payload.to_string())
@@ -71,8 +71,8 @@ async def test_what_they_publish_is_received(session: aio.Session, other: Refere
 
 
 @with_reference
-async def test_what_is_published_they_receive(session: aio.Session, other: Reference) -> None:
-    await told(other, "sub demo/**")
+async def test_eclipse_zenoh_receives_from_async_publisher(session: aio.Session, other: Reference) -> None:
+    await execute_async(other, "sub demo/**")
     async with session.declare_publisher("demo/a") as publisher:
         await until(lambda: publisher.matching_status)
         for number in range(20):
@@ -82,8 +82,8 @@ async def test_what_is_published_they_receive(session: aio.Session, other: Refer
 
 
 @with_reference
-async def test_they_answer(session: aio.Session, other: Reference) -> None:
-    await told(other, "queryable demo/q")
+async def test_async_get_and_querier_receive_eclipse_zenoh_replies(session: aio.Session, other: Reference) -> None:
+    await execute_async(other, "queryable demo/q")
     async with session.declare_querier("demo/q") as querier:
         await until(lambda: querier.matching_status)
         for replies in (session.get("demo/q"), querier.get()):
@@ -91,7 +91,7 @@ async def test_they_answer(session: aio.Session, other: Reference) -> None:
 
 
 @with_reference
-async def test_they_are_answered(session: aio.Session, other: Reference) -> None:
+async def test_async_queryable_replies_to_eclipse_zenoh(session: aio.Session, other: Reference) -> None:
     async def answer(query: aio.Query) -> None:
         await query.reply("demo/q/1", "one")
         await asyncio.sleep(0)
@@ -102,23 +102,23 @@ async def test_they_are_answered(session: aio.Session, other: Reference) -> None
     async with session.declare_queryable("demo/q/*", answer):
         for selector in ("demo/q/*", "demo/q/*?fail"):
             found: list[str] = []
-            while not found:  # until it has heard of the queryable
-                found = await told(other, f"get {selector}")
+            while not found:  # until it has received the declaration of the queryable
+                found = await execute_async(other, f"get {selector}")
             assert sorted(found) == ["reply one", "reply two"]
 
 
 @with_reference
 async def test_tokens_are_seen_on_both_sides(session: aio.Session, other: Reference) -> None:
     async with session.liveliness().declare_subscriber("alive/*", history=True) as subscriber:
-        await told(other, "token alive/theirs")
+        await execute_async(other, "token alive/theirs")
         sample = await subscriber.recv()
         assert (sample.kind, str(sample.key_expr)) == (SampleKind.PUT, "alive/theirs")
         found = [reply.ok async for reply in session.liveliness().get("alive/*")]
         assert [str(sample.key_expr) for sample in found if sample] == ["alive/theirs"]
         async with session.liveliness().declare_token("alive/ours"):
-            while "alive alive/ours" not in await told(other, "live alive/*"):
+            while "alive alive/ours" not in await execute_async(other, "live alive/*"):
                 assert not other.process.poll()
-        while "alive alive/ours" in await told(other, "live alive/*"):
+        while "alive alive/ours" in await execute_async(other, "live alive/*"):
             assert not other.process.poll()
         other.kill()
         async for sample in subscriber:
@@ -127,8 +127,8 @@ async def test_tokens_are_seen_on_both_sides(session: aio.Session, other: Refere
 
 
 @with_reference
-async def test_cancelling_the_task_that_asks_ends_the_query(session: aio.Session, other: Reference) -> None:
-    async with session.declare_queryable("demo/slow") as queryable:  # nobody answers
+async def test_cancelling_the_task_of_a_get_ends_the_query(session: aio.Session, other: Reference) -> None:
+    async with session.declare_queryable("demo/slow") as queryable:  # it never replies
 
         async def iterate() -> None:
             async for _ in session.get("demo/slow", timeout=1000):
@@ -139,4 +139,4 @@ async def test_cancelling_the_task_that_asks_ends_the_query(session: aio.Session
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert not session._sync._runtime.queries._collectors
-    assert await told(other, "peers")
+    assert await execute_async(other, "peers")

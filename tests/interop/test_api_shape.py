@@ -16,7 +16,7 @@ import zenoh
 
 STUBS = Path(zenoh.__file__).parent
 MODULES = ("__init__", "ext", "handlers")  # shared memory is not offered: zenspark.shm says so
-BEYOND = {
+ZENSPARK_PARAMETERS = {
     "timeout": ("recv",),
     "budget": ("get", "declare_querier"),
     "consolidation": ("reply", "reply_del"),
@@ -25,8 +25,8 @@ BEYOND = {
     "source_info": ("reply", "reply_del", "reply_err"),
 }
 """Parameters that only ours have, and where."""
-NOT_TOLD = {"_unstable"}
-UNSEEN = {"ZBytes.__new__", "Selector.__new__", "WhatAmI.__new__", "NTP64.__new__"}
+NOT_PUBLIC = {"_unstable"}
+WITHOUT_SIGNATURE = {"ZBytes.__new__", "Selector.__new__", "WhatAmI.__new__", "NTP64.__new__"}
 """Compiled, an enumeration, or with other names when it runs than in the stubs: test_api_values calls them."""
 
 Signature = list[tuple[str, Any]]
@@ -44,7 +44,7 @@ def functions() -> Iterator[tuple[str, str, ast.FunctionDef]]:
     """Every function and public method: its module, its dotted name, and the stub of each overload."""
     for module in MODULES:
         for node in stub(module).body:
-            if isinstance(node, ast.FunctionDef) and node.name not in NOT_TOLD:
+            if isinstance(node, ast.FunctionDef) and node.name not in NOT_PUBLIC:
                 yield module, node.name, node
             if isinstance(node, ast.ClassDef):
                 for inner in node.body:
@@ -92,12 +92,12 @@ PROPERTIES = [(module, name) for module, name, node in functions() if is_propert
 
 
 @pytest.mark.parametrize(("module", "name", "node"), CALLABLE, ids=[f"{one[0]}.{one[1]}" for one in CALLABLE])
-def test_it_can_be_called_the_same_way(module: str, name: str, node: ast.FunctionDef) -> None:
+def test_callable_has_the_signature_of_eclipse_zenoh(module: str, name: str, node: ast.FunctionDef) -> None:
     called = found_in(module, name)
-    if name in UNSEEN:
+    if name in WITHOUT_SIGNATURE:
         return
     parameters = [one for one in inspect.signature(called).parameters.values() if one.name not in ("self", "cls")]
-    kept = [one for one in parameters if name.rpartition(".")[2] not in BEYOND.get(one.name, ())]
+    kept = [one for one in parameters if name.rpartition(".")[2] not in ZENSPARK_PARAMETERS.get(one.name, ())]
     positional_only = {parameter for parameter, kind in expected(node) if kind is Parameter.POSITIONAL_ONLY}
     assert [(one.name, one.kind) for one in kept if one.name not in positional_only] == [
         (parameter, kind) for parameter, kind in expected(node) if parameter not in positional_only
@@ -134,7 +134,7 @@ PROTOCOLS += ("__class_getitem__", "__or__", "__truediv__", "__rtruediv__", "__i
 
 
 @pytest.mark.parametrize(("module", "name"), list(classes()))
-def test_it_can_do_what_theirs_can(module: str, name: str) -> None:
+def test_class_supports_the_protocols_of_eclipse_zenoh(module: str, name: str) -> None:
     theirs = getattr(importlib.import_module("zenoh" if module == "__init__" else f"zenoh.{module}"), name)
     cls = found_in(module, name)
     if issubclass(cls, int | float):

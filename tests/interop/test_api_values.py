@@ -73,13 +73,13 @@ def same(case: Case) -> None:
 # --- names ----------------------------------------------------------------------------------------
 
 
-def test_every_name_is_there() -> None:
+def test_public_names_of_eclipse_zenoh_exist() -> None:
     public = {name for name in dir(zenoh) if not name.startswith("_")} - HIDDEN
     assert public - ELSEWHERE <= set(vars(OURS))
 
 
 @pytest.mark.parametrize("name", sorted({name for name in dir(zenoh) if not name.startswith("_")} - ELSEWHERE - HIDDEN))
-def test_every_method_is_there(name: str) -> None:
+def test_public_methods_of_eclipse_zenoh_exist(name: str) -> None:
     for method in dir(getattr(zenoh, name)):
         assert method.startswith("_") or hasattr(getattr(OURS, name), method)
 
@@ -146,7 +146,7 @@ def test_members_have_the_same_names_and_numbers(name: str) -> None:
         lambda api: str(api.QueryConsolidation(3)),
     ],
 )
-def test_roles_and_consolidation(case: Case) -> None:
+def test_whatami_and_consolidation_cases_equal_eclipse_zenoh(case: Case) -> None:
     same(case)
 
 
@@ -166,7 +166,7 @@ def test_constants_of_encodings(name: str) -> None:
 
 @examples(100)
 @given(TEXTS, TEXTS)
-def test_encodings(text: str, schema: str) -> None:
+def test_encodings_equal_eclipse_zenoh(text: str, schema: str) -> None:
     same(lambda api: str(api.Encoding(text)))
     same(lambda api: api.Encoding(text) == schema)
     same(lambda api: api.Encoding(text) == api.Encoding(schema))
@@ -192,7 +192,7 @@ STAMPED_BY = ("/33", "/AB", "/0a", "/", "/zz", "", "/33/44", "/" + "a" * 32, "/"
 
 @examples(100)
 @given(SECONDS, NANOSECONDS)
-def test_ntp64(seconds: int, nanoseconds: int) -> None:
+def test_ntp64_equals_eclipse_zenoh(seconds: int, nanoseconds: int) -> None:
     same(lambda api: str(api.NTP64(seconds, nanoseconds)))
     same(lambda api: repr(api.NTP64(seconds, nanoseconds)))
     same(lambda api: api.NTP64(seconds, nanoseconds).as_secs())
@@ -206,7 +206,7 @@ def test_ntp64(seconds: int, nanoseconds: int) -> None:
 
 @examples(100)
 @given(SECONDS, NANOSECONDS, SECONDS, NANOSECONDS)
-def test_order_of_times(seconds: int, nanoseconds: int, others: int, rest: int) -> None:
+def test_ntp64_comparison_equals_eclipse_zenoh(seconds: int, nanoseconds: int, others: int, rest: int) -> None:
     same(lambda api: api.NTP64(seconds, nanoseconds) < api.NTP64(others, rest))
     same(lambda api: api.NTP64(seconds, nanoseconds) >= api.NTP64(others, rest))
     same(lambda api: api.NTP64(seconds, nanoseconds) == api.NTP64(others, rest))
@@ -223,7 +223,7 @@ def test_order_of_times(seconds: int, nanoseconds: int, others: int, rest: int) 
         *("0000-01-01T00:00:00Z", "+2024-07-01T00:00:00Z", " 2024-07-01T13:51:12Z", "foo", "", "2024-07-01T24:00:00Z"),
     ],
 )
-def test_texts_of_times(text: str) -> None:
+def test_rfc3339_parsing_equals_eclipse_zenoh(text: str) -> None:
     same(lambda api: str(api.NTP64.parse_rfc3339(text)))
     same(lambda api: [outcome(api, partial(parsed, text=text + by)) for by in STAMPED_BY])
 
@@ -234,7 +234,7 @@ def parsed(api: Api, text: str) -> str:
 
 @examples(100)
 @given(RAW_IDS, RAW_IDS)
-def test_ids_of_clocks(raw: bytes, other: bytes) -> None:
+def test_timestamp_ids_equal_eclipse_zenoh(raw: bytes, other: bytes) -> None:
     same(lambda api: str(api.TimestampId(raw)))
     same(lambda api: bytes(api.TimestampId(bytearray(raw))))
     same(lambda api: repr(api.TimestampId(list(raw))))
@@ -245,7 +245,7 @@ def test_ids_of_clocks(raw: bytes, other: bytes) -> None:
 
 @examples(100)
 @given(TIMES, RAW_IDS, TIMES, RAW_IDS)
-def test_stamps(time: datetime, raw: bytes, later: datetime, other: bytes) -> None:
+def test_timestamps_equal_eclipse_zenoh(time: datetime, raw: bytes, later: datetime, other: bytes) -> None:
     time, later = sorted([time, later])
     same(lambda api: str(api.Timestamp(time, raw)))
     same(lambda api: repr(api.Timestamp(time, raw)))
@@ -283,7 +283,7 @@ def test_stamps(time: datetime, raw: bytes, later: datetime, other: bytes) -> No
         ),
     ],
 )
-def test_times_made_in_other_ways(case: Case) -> None:
+def test_timestamp_constructor_cases_equal_eclipse_zenoh(case: Case) -> None:
     same(case)
 
 
@@ -294,7 +294,7 @@ CONTENTS = st.one_of(st.binary(max_size=30), st.text(st.characters(exclude_categ
 
 @examples(100)
 @given(CONTENTS, CONTENTS)
-def test_payloads(content: bytes | str, other: bytes | str) -> None:
+def test_zbytes_equal_eclipse_zenoh(content: bytes | str, other: bytes | str) -> None:
     same(lambda api: api.ZBytes(content).to_bytes())
     same(lambda api: bytes(api.ZBytes(content)))
     same(lambda api: api.ZBytes(content).to_string())
@@ -321,7 +321,7 @@ NAMES = st.text("ab=", max_size=2)
 
 @examples(100)
 @given(PARAMETERS, NAMES, PARAMETERS)
-def test_parameters(text: str, key: str, value: str) -> None:
+def test_parameters_equal_eclipse_zenoh(text: str, key: str, value: str) -> None:
     same(lambda api: str(api.Parameters(text)))
     same(lambda api: list(api.Parameters(text)))
     same(lambda api: api.Parameters(text).get(key))
@@ -354,7 +354,7 @@ def test_parameters_of_other_types(wrong: object) -> None:
 
 @examples(100)
 @given(st.text("ab/*$?#=;", max_size=12), PARAMETERS)
-def test_selectors(text: str, more: str) -> None:
+def test_selectors_equal_eclipse_zenoh(text: str, more: str) -> None:
     same(lambda api: str(api.Selector(text)))
     same(lambda api: str(api.Selector(text).key_expr))
     same(lambda api: str(api.Selector(text).parameters))
@@ -388,7 +388,7 @@ SHORT = st.lists(st.integers(0, 5), max_size=40).map(bytes)
 
 @examples(400)
 @given(TYPES, SHORT)
-def test_reading_serialized_bytes(tp: Callable[[Api], Any], raw: bytes) -> None:
+def test_deserialization_equals_eclipse_zenoh(tp: Callable[[Api], Any], raw: bytes) -> None:
     def read(api: Api) -> object:
         try:
             return repr(api.ext.z_deserialize(tp(api), api.ZBytes(raw)))
@@ -400,7 +400,7 @@ def test_reading_serialized_bytes(tp: Callable[[Api], Any], raw: bytes) -> None:
 
 @examples(400)
 @given(TYPES, SHORT)
-def test_writing_what_was_read(tp: Callable[[Api], Any], raw: bytes) -> None:
+def test_reserialized_value_equals_eclipse_zenoh(tp: Callable[[Api], Any], raw: bytes) -> None:
     def write(api: Api) -> object:
         try:
             value = api.ext.z_deserialize(tp(api), api.ZBytes(raw))
@@ -480,7 +480,7 @@ def test_serialization_case_by_case(case: Case) -> None:
         lambda api: str(api.handlers.Handler[int]).endswith("Handler[int]"),
     ],
 )
-def test_handlers(case: Case) -> None:
+def test_handler_cases_equal_eclipse_zenoh(case: Case) -> None:
     same(case)
 
 
@@ -517,7 +517,7 @@ ON_PURPOSE = {  # where the other one takes names that do not exist, lists for o
 
 
 @pytest.mark.parametrize("key", [key for key in KEYS if not any(part in key for part in KEPT_ONLY)])
-def test_one_key_alone(key: str) -> None:
+def test_single_config_key_equals_eclipse_zenoh(key: str) -> None:
     assert without_threads(Config().get_json(key)) == without_threads(zenoh.Config().get_json(key))
     for value in (Config().get_json(key), "null", "'x'", "3", "true", "{}", "{zzz: 1}", "['x']", "client"):
         if not key.endswith(ON_PURPOSE.get(value, ("nowhere",))):
@@ -555,7 +555,7 @@ def inserted(api: Api, key: str, value: str) -> Any:  # noqa: ANN401 - anything 
         *("{transport: {link: {tls: {root_ca_certificate_base64: 'aa'}}}}", "{transport: {link: {tls: {foo: 1}}}}"),
     ],
 )
-def test_whole_configurations(text: str) -> None:
+def test_config_documents_equal_eclipse_zenoh(text: str) -> None:
     same(lambda api: shown(api.Config.from_json5(text)))
 
 

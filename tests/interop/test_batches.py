@@ -12,7 +12,7 @@ import pytest
 
 import zenspark
 from tests.ports import free_port
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 
 zenoh = pytest.importorskip("zenoh")
 
@@ -61,8 +61,8 @@ def both(request: pytest.FixtureRequest) -> Iterator[tuple[zenspark.Session, The
             yield ours, theirs
 
 
-class Heard:
-    """What a subscriber of theirs hears, which ours know of."""
+class ReceivedSamples:
+    """The samples that a subscriber of eclipse-zenoh receives, which matches our publisher."""
 
     def __init__(self, theirs: Theirs, ours: zenspark.Session, key: str = "k/**") -> None:
         self._samples: queue.Queue[Theirs] = queue.Queue()
@@ -72,10 +72,10 @@ class Heard:
         publisher.undeclare()
 
     def next(self, count: int) -> list[Theirs]:
-        return [self._samples.get(timeout=PATIENCE) for _ in range(count)]
+        return [self._samples.get(timeout=TIMEOUT_SECONDS) for _ in range(count)]
 
 
-def ours_hear(ours: zenspark.Session, theirs: Theirs, key: str = "k/**") -> Any:  # noqa: ANN401
+def declare_batch_subscriber(ours: zenspark.Session, theirs: Theirs, key: str = "k/**") -> Any:  # noqa: ANN401
     """A subscriber of ours, which theirs know of."""
     subscriber = ours.declare_subscriber(key, zenspark.ArrowBatches())
     publisher = theirs.declare_publisher(key.replace("**", "known"))
@@ -87,7 +87,7 @@ def ours_hear(ours: zenspark.Session, theirs: Theirs, key: str = "k/**") -> Any:
 def received(subscriber: Any, rows: int) -> pa.Table:  # noqa: ANN401
     found: list[pa.RecordBatch] = []
     while sum(one.num_rows for one in found) < rows:
-        found.append(subscriber.recv(timeout=PATIENCE))
+        found.append(subscriber.recv(timeout=TIMEOUT_SECONDS))
     return pa.Table.from_batches(found)
 
 
@@ -109,9 +109,9 @@ FULL: dict[str, list[Any]] = {
 }
 
 
-def test_they_hear_every_column(both: tuple[zenspark.Session, Theirs]) -> None:
+def test_eclipse_zenoh_receives_all_columns_of_put_batch(both: tuple[zenspark.Session, Theirs]) -> None:
     ours, theirs = both
-    heard = Heard(theirs, ours)
+    heard = ReceivedSamples(theirs, ours)
     assert ours.put_batch(pa.record_batch(FULL)) == 0
     found = {str(sample.key_expr): sample for sample in heard.next(3)}
     one, two, three = (found[key] for key in FULL["key"])
@@ -135,9 +135,9 @@ def test_they_hear_every_column(both: tuple[zenspark.Session, Theirs]) -> None:
     assert [sample.express for sample in (one, two, three)] == FULL["express"]
 
 
-def test_they_hear_a_publisher_of_ours(both: tuple[zenspark.Session, Theirs]) -> None:
+def test_eclipse_zenoh_receives_put_batch_of_a_publisher(both: tuple[zenspark.Session, Theirs]) -> None:
     ours, theirs = both
-    heard = Heard(theirs, ours)
+    heard = ReceivedSamples(theirs, ours)
     publisher = ours.declare_publisher(
         "k/p",
         encoding="text/plain",
@@ -154,7 +154,7 @@ def test_they_hear_a_publisher_of_ours(both: tuple[zenspark.Session, Theirs]) ->
 
 def test_payloads_of_all_sizes_arrive_whole_and_in_order(both: tuple[zenspark.Session, Theirs]) -> None:
     ours, theirs = both
-    heard = Heard(theirs, ours)
+    heard = ReceivedSamples(theirs, ours)
     sent = [bytes([number + 1]) * size for number, size in enumerate(SIZES + SIZES[::-1])]
     batch = pa.record_batch({"key": [f"k/{n % 3}" for n in range(len(sent))], "payload": sent})
     assert ours.put_batch(batch, congestion_control=zenspark.CongestionControl.BLOCK) == 0
@@ -163,7 +163,7 @@ def test_payloads_of_all_sizes_arrive_whole_and_in_order(both: tuple[zenspark.Se
 
 def test_very_many_rows_arrive_in_order(both: tuple[zenspark.Session, Theirs]) -> None:
     ours, theirs = both
-    heard = Heard(theirs, ours)
+    heard = ReceivedSamples(theirs, ours)
     payloads = pa.array([number.to_bytes(4, "little") for number in range(ROWS)], pa.binary())
     batch = pa.record_batch({"key": pa.array(["k/a", "k/b"]).take(pa.array([0, 1] * (ROWS // 2))), "payload": payloads})
     for start_row in range(0, ROWS, AT_ONCE):
@@ -173,9 +173,9 @@ def test_very_many_rows_arrive_in_order(both: tuple[zenspark.Session, Theirs]) -
         assert numbers == list(range(start_row, start_row + AT_ONCE))
 
 
-def test_we_receive_what_they_put(both: tuple[zenspark.Session, Theirs]) -> None:
+def test_arrow_subscriber_receives_eclipse_zenoh_samples(both: tuple[zenspark.Session, Theirs]) -> None:
     ours, theirs = both
-    subscriber = ours_hear(ours, theirs)
+    subscriber = declare_batch_subscriber(ours, theirs)
     sent = [bytes([number + 1]) * size for number, size in enumerate(SIZES)]
     for payload in sent:
         theirs.put("k/x", payload, congestion_control=zenoh.CongestionControl.BLOCK)
@@ -199,9 +199,9 @@ def test_we_receive_what_they_put(both: tuple[zenspark.Session, Theirs]) -> None
     assert {row["kind"] for row in rows if row["payload"] is None} == {"DELETE"}
 
 
-def test_what_they_published_is_published_again_as_it_was(both: tuple[zenspark.Session, Theirs]) -> None:
+def test_received_batch_is_republished_unchanged(both: tuple[zenspark.Session, Theirs]) -> None:
     ours, theirs = both
-    subscriber = ours_hear(ours, theirs)
+    subscriber = declare_batch_subscriber(ours, theirs)
     block = zenoh.CongestionControl.BLOCK  # on a busy machine others may be dropped, also by their router
     for size in (8, 100_000):
         theirs.put(
@@ -215,7 +215,7 @@ def test_what_they_published_is_published_again_as_it_was(both: tuple[zenspark.S
     theirs.delete("k/x", attachment=b"b", congestion_control=block)
     first = received(subscriber, 3)
     subscriber.undeclare()
-    heard = Heard(theirs, ours)
+    heard = ReceivedSamples(theirs, ours)
     again = ours.declare_subscriber("k/**", zenspark.ArrowBatches())
     ours.put_batch(first)
     found = heard.next(3)

@@ -27,7 +27,7 @@ def outcomes(package: str, number: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_both_do_the_same(name: str) -> None:
+def test_behaviour_equals_eclipse_zenoh(name: str) -> None:
     ours = outcomes("zenspark", 0)[name]
     if not any(ours == outcomes("zenoh", number)[name] for number in range(RUNS)):
         assert ours == outcomes("zenoh", 0)[name]

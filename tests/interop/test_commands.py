@@ -17,7 +17,7 @@ import pytest
 from tests.interop.reference import eventually
 from tests.ports import free_port
 from tests.tmux import zenspark_on_terminal
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.cli import main
 from zenspark.net.links.interfaces import find_interface
 
@@ -79,11 +79,11 @@ def meanwhile(act: Callable[[], object]) -> Iterator[None]:
     thread = threading.Thread(target=act)
     thread.start()
     yield
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT_SECONDS)
     assert not thread.is_alive()
 
 
-def test_put_and_delete_reach_its_subscribers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_put_and_delete_commands_reach_eclipse_zenoh_subscribers(capsys: pytest.CaptureFixture[str]) -> None:
     with reference_node() as (node, endpoint):
         run = Runner(endpoint, capsys)
         found: list[Any] = []
@@ -102,7 +102,7 @@ def test_put_and_delete_reach_its_subscribers(capsys: pytest.CaptureFixture[str]
         subscriber.undeclare()
 
 
-def test_sub_prints_what_it_publishes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sub_command_prints_eclipse_zenoh_publications(capsys: pytest.CaptureFixture[str]) -> None:
     with reference_node() as (node, endpoint):
         run = Runner(endpoint, capsys)
         publisher = node.declare_publisher("demo/a", encoding=zenoh.Encoding.APPLICATION_JSON)
@@ -118,7 +118,7 @@ def test_sub_prints_what_it_publishes(capsys: pytest.CaptureFixture[str]) -> Non
         assert two["base64"] == "/w=="
 
 
-def test_get_asks_its_queryables(capsys: pytest.CaptureFixture[str]) -> None:
+def test_get_command_queries_eclipse_zenoh_queryables(capsys: pytest.CaptureFixture[str]) -> None:
     with reference_node() as (node, endpoint):
         run = Runner(endpoint, capsys)
 
@@ -139,12 +139,12 @@ def test_get_asks_its_queryables(capsys: pytest.CaptureFixture[str]) -> None:
         queryable.undeclare()
 
 
-def test_queryable_answers_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_queryable_command_replies_to_eclipse_zenoh(capsys: pytest.CaptureFixture[str]) -> None:
     with reference_node() as (node, endpoint):
         run, found = Runner(endpoint, capsys), list[str]()
 
         def ask() -> None:
-            querier = node.declare_querier("demo/version", timeout=PATIENCE)
+            querier = node.declare_querier("demo/version", timeout=TIMEOUT_SECONDS)
             assert eventually(lambda: querier.matching_status.matching)
             found.extend(reply.ok.payload.to_string() for reply in querier.get(parameters="x=1"))
 
@@ -154,7 +154,7 @@ def test_queryable_answers_it(capsys: pytest.CaptureFixture[str]) -> None:
         assert "demo/version?x=1" in out
 
 
-def test_liveliness_of_both(capsys: pytest.CaptureFixture[str]) -> None:
+def test_liveliness_commands_exchange_tokens_with_eclipse_zenoh(capsys: pytest.CaptureFixture[str]) -> None:
     with reference_node() as (node, endpoint):
         run = Runner(endpoint, capsys)
         token = node.liveliness().declare_token("group/theirs")
@@ -168,7 +168,7 @@ def test_liveliness_of_both(capsys: pytest.CaptureFixture[str]) -> None:
         token.undeclare()
 
 
-def test_scout_finds_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_scout_command_finds_eclipse_zenoh_router(capsys: pytest.CaptureFixture[str]) -> None:
     group = f"224.0.0.224:{free_port(socket.SOCK_DGRAM)}"
     interface = find_interface("127.0.0.1").name
     multicast = {"enabled": True, "address": group, "interface": interface, "listen": True}
@@ -179,7 +179,7 @@ def test_scout_finds_it(capsys: pytest.CaptureFixture[str]) -> None:
         assert (found["zid"], found["whatami"], found["locators"]) == (str(node.info.zid()), "router", [endpoint])
 
 
-def test_ls_and_info_see_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ls_and_info_commands_list_eclipse_zenoh_router(capsys: pytest.CaptureFixture[str]) -> None:
     with reference_node() as (node, endpoint):
         run = Runner(endpoint, capsys)
         subscriber = node.declare_subscriber("demo/**", lambda _: None)
@@ -198,7 +198,7 @@ def test_ls_and_info_see_it(capsys: pytest.CaptureFixture[str]) -> None:
         subscriber.undeclare()
 
 
-def test_ping_and_its_echo(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ping_command_measures_router_and_published_echo(capsys: pytest.CaptureFixture[str]) -> None:
     with reference_node() as (node, endpoint):
         run = Runner(endpoint, capsys)
         (routers,) = run.json("ping", "-n", "2", "--timeout", "30s")
@@ -228,7 +228,7 @@ def test_perf_in_both_directions(capsys: pytest.CaptureFixture[str]) -> None:
         assert (received["messages"], received["bytes"]) == (100, 800)
 
 
-def test_top_shows_its_keys() -> None:
+def test_top_command_shows_eclipse_zenoh_keys() -> None:
     with reference_node() as (node, endpoint):
         is_over = threading.Event()
 
@@ -263,7 +263,7 @@ def test_a_pipe_that_closes_and_sigterm_end_sub() -> None:
                     assert piped.stdout is not None
                     assert b"demo/a hello" in piped.stdout.readline()
                     piped.stdout.close()
-                    assert piped.wait(PATIENCE * 2) == 141
+                    assert piped.wait(TIMEOUT_SECONDS * 2) == 141
                     assert piped.stderr is not None
                     assert piped.stderr.read() == b""
                 for number in (signal.SIGTERM, signal.SIGINT):
@@ -271,7 +271,7 @@ def test_a_pipe_that_closes_and_sigterm_end_sub() -> None:
                         assert ended.stdout is not None
                         assert b"demo/a hello" in ended.stdout.readline()
                         ended.send_signal(number)
-                        _, err = ended.communicate(timeout=PATIENCE * 2)
+                        _, err = ended.communicate(timeout=TIMEOUT_SECONDS * 2)
                         assert (ended.returncode, err) == (0, b"")
             finally:
                 is_over.set()
@@ -304,14 +304,14 @@ def test_commands_end_without_a_traceback(arguments: list[str], code: int, shown
             if arguments[0] == "get":
                 until(lambda: kept)
             process.send_signal(number)
-            rest, _ = process.communicate(timeout=2 * PATIENCE)
+            rest, _ = process.communicate(timeout=2 * TIMEOUT_SECONDS)
             assert process.returncode == code
             assert "Traceback" not in "".join(lines) + rest
         kept.clear()
         queryable.undeclare()
 
 
-def test_a_script_can_require_the_connection() -> None:
+def test_require_connection_exits_with_4_when_refused() -> None:
     nowhere = f"tcp/127.0.0.1:{free_port()}"
     required = ["--require-connection", "--connect-timeout", "50ms", "-e", nowhere]
     for mode in ("peer", "client"):

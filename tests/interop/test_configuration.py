@@ -1,4 +1,4 @@
-"""Configuration that changes what is said: ours and eclipse-zenoh's, on either side, mean the same."""
+"""Configuration that changes the messages sent: zenspark's and eclipse-zenoh's, on either side, mean the same."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def keys(replies: Found) -> list[str]:
 
 
 def alive(api: Api, session: Found) -> list[str]:
-    """The tokens there are, exactly as our session tells them, and each once by theirs."""
+    """The tokens there are, exactly as zenspark returns them, and each once as eclipse-zenoh does."""
     found = keys(session.liveliness().get("**"))
     return found if api is zenspark else sorted(set(found))
 
@@ -90,7 +90,7 @@ def test_publications_in_a_namespace(apis: tuple[Api, Api], mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["peer", "client"])
-def test_questions_in_a_namespace(apis: tuple[Api, Api], mode: str) -> None:
+def test_queries_in_a_namespace(apis: tuple[Api, Api], mode: str) -> None:
     with joined(apis, mode, namespace="a/b") as (inside, outside):
         asked: list[str] = []
 
@@ -149,8 +149,8 @@ def test_liveliness_in_a_namespace(apis: tuple[Api, Api], mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["peer", "client"])
-def test_aggregated_subscribers_get_what_each_wants(apis: tuple[Api, Api], mode: str) -> None:
-    """The plain side only knows the aggregate, so a publisher of a key nobody wants is told that it matches."""
+def test_aggregated_subscribers_receive_only_matching_samples(apis: tuple[Api, Api], mode: str) -> None:
+    """The plain side only has the aggregate, so a publisher of a key without subscriber matches as well."""
     with joined(apis, mode, aggregation__subscribers=["a/**"]) as (configured, plain):
         one: list[str] = []
         two: list[str] = []
@@ -215,7 +215,7 @@ def test_publications_are_sent_as_configured(apis: tuple[Api, Api]) -> None:
             assert found[3].priority == other.Priority.DATA
 
 
-def test_the_configured_side_stamps(apis: tuple[Api, Api]) -> None:
+def test_timestamping_setting_stamps_publications(apis: tuple[Api, Api]) -> None:
     for enabled in (True, False):
         with joined(apis, timestamping__enabled=enabled) as (configured, plain):
             found: list[Any] = []
@@ -240,7 +240,7 @@ def test_queries_end_after_the_configured_time(apis: tuple[Api, Api]) -> None:
     ):
         with configured.declare_querier("slow") as querier:
             until(lambda: matched(querier))
-            *_, reply = querier.get()  # the node that was asked may say so too
+            *_, reply = querier.get()  # the node that was queried may report it too
             assert reply.err.payload.to_string() == "Timeout"
         *_, reply = configured.get("slow")
         assert reply.err.payload.to_string() == "Timeout"

@@ -1,4 +1,4 @@
-"""What is lost between eclipse-zenoh and us is counted, as far as it can be seen; and anybody can read the counters."""
+"""Messages lost between eclipse-zenoh and zenspark are counted if the loss is visible; any node can read the counts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 
 import zenspark
 from tests.interop.reference import unused
-from tests.interop.test_failures import Api, Lossy, start
+from tests.interop.test_failures import Api, LossyUdpProxy, start
 from tests.unit.net.ends import meanwhile
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.handlers import FifoChannel
 from zenspark.types.network_info import LinkCounters
 
@@ -27,7 +27,7 @@ FRAME = 0x05
 LOSE = "lose this"
 
 
-def test_what_a_publisher_drops_half_way_is_counted_and_nothing_else() -> None:
+def test_messages_dropped_between_fragments_are_counted_as_interrupted() -> None:
     """A publisher that may drop, beside a subscriber that does not receive: messages end half way.
 
     In a round no message may: if the buffers are full just when one ends, all further ones are dropped whole.
@@ -47,7 +47,7 @@ def test_what_a_publisher_drops_half_way_is_counted_and_nothing_else() -> None:
                 publisher.put(LARGE)
             sent += PUTS
             with meanwhile(lambda: theirs.put("flood/last", b"", congestion_control=zenoh.CongestionControl.BLOCK)):
-                while str(subscriber.recv(PATIENCE).key_expr) != "flood/last":
+                while str(subscriber.recv(TIMEOUT_SECONDS).key_expr) != "flood/last":
                     whole += 1
             counters = link_counters(ours)
         assert str(counters.zid) == str(theirs.zid())
@@ -76,13 +76,13 @@ def test_large_messages_that_arrive_leave_no_gap() -> None:
         sizes = [1 << 20, 10, 100_000, 200_000, 10, 10, 1 << 20]
         for size in sizes:
             publisher.put(bytes(size))
-        assert [len(subscriber.recv(PATIENCE).payload) for _ in sizes] == sizes
+        assert [len(subscriber.recv(TIMEOUT_SECONDS).payload) for _ in sizes] == sizes
         (counters,) = ours.info.link_counters()
         assert counters.lost == {}
 
 
-class Choosy(Lossy):
-    """Loses the frames that say so."""
+class FrameDroppingProxy(LossyUdpProxy):
+    """Drops the frames that contain `LOSE`."""
 
     def _passes(self, way: str, batch: bytes) -> bool:
         if batch[0] & 0x1F == FRAME and LOSE.encode() in batch:
@@ -99,7 +99,7 @@ class Choosy(Lossy):
 def test_frames_that_are_lost_are_counted_one_by_one(api: Api) -> None:
     endpoint = unused("udp")
     with start(zenspark, mode="peer", listen__endpoints=[endpoint]) as ours:
-        network = Choosy(endpoint, ("nothing", 0))
+        network = FrameDroppingProxy(endpoint, ("nothing", 0))
         try:
             with start(api, mode="peer", connect__endpoints=[network.endpoint]) as theirs:
                 subscriber = ours.declare_subscriber("some/*")
@@ -112,7 +112,7 @@ def test_frames_that_are_lost_are_counted_one_by_one(api: Api) -> None:
                     if text == LOSE:
                         network.wait_dropped(lost + 1)
                     else:
-                        assert subscriber.recv(PATIENCE).payload.to_string() == text
+                        assert subscriber.recv(TIMEOUT_SECONDS).payload.to_string() == text
                 (counters,) = ours.info.link_counters()
                 assert counters.lost == {"sequence_gap": 3}
         finally:
@@ -126,7 +126,7 @@ def test_a_client_of_eclipse_zenoh_reads_the_counters_in_the_admin_space() -> No
         start(zenspark, mode="router", listen__endpoints=[endpoint], adminspace=admin) as ours,
         start(zenoh, mode="client", connect__endpoints=[endpoint]) as theirs,
     ):
-        (reply,) = theirs.get(f"@/{ours.zid()}/router/counters", timeout=PATIENCE)
+        (reply,) = theirs.get(f"@/{ours.zid()}/router/counters", timeout=TIMEOUT_SECONDS)
         assert str(reply.ok.encoding) == "application/json"
         (counted,) = json.loads(reply.ok.payload.to_bytes())
         assert counted.keys() == {"zid", "received", "lost", "dropped"}

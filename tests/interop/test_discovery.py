@@ -22,7 +22,7 @@ HERE = ["tcp/127.0.0.1:0"]
 
 @pytest.fixture
 def scouting() -> dict[str, object]:
-    """A group that nobody else uses."""
+    """A multicast group that no other process uses."""
     return {"scouting__multicast": {"enabled": True, "address": free_group(), "interface": LO}}
 
 
@@ -32,23 +32,23 @@ def neighbours(session: Session) -> set[str]:
 
 @pytest.mark.parametrize("theirs", ["router", "peer"])
 @pytest.mark.parametrize("mode", ["client", "peer"])
-def test_we_find_them(mode: str, theirs: str, scouting: dict[str, object]) -> None:
+def test_zenspark_discovers_eclipse_zenoh_by_scouting(mode: str, theirs: str, scouting: dict[str, object]) -> None:
     heard: list[str] = []
     with reference(mode=theirs, listen__endpoints=HERE, **scouting) as node:
         session = open_session(ours(mode=mode, **scouting))
         assert eventually(lambda: neighbours(session) == {node.zid})
         session.declare_subscriber("down/**", lambda sample: heard.append(sample.payload.to_string()))
 
-        def is_heard() -> bool:
-            node.tell("put down/x hello")
+        def is_received() -> bool:
+            node.execute("put down/x hello")
             return bool(heard)
 
-        assert eventually(is_heard)
+        assert eventually(is_received)
         session.close()
 
 
 @pytest.mark.parametrize("theirs", ["client", "peer"])
-def test_they_find_us(theirs: str, scouting: dict[str, object]) -> None:
+def test_eclipse_zenoh_discovers_zenspark_by_scouting(theirs: str, scouting: dict[str, object]) -> None:
     session = open_session(ours(mode="peer", listen__endpoints=HERE, **scouting))
     with reference(mode=theirs, **scouting) as node:
         assert node.first.startswith("open")
@@ -67,14 +67,14 @@ def test_peers_that_find_each_other_have_one_link(scouting: dict[str, object]) -
             own = str(session.info.zid())
             assert eventually(lambda: neighbours(session) == everybody - {own})  # noqa: B023
             assert len(list(session.info.transports())) == 3
-        assert eventually(lambda: one.tell("peers") == [" ".join(["peers", *sorted(everybody - {one.zid})])])
+        assert eventually(lambda: one.execute("peers") == [" ".join(["peers", *sorted(everybody - {one.zid})])])
         for session in sessions:
             session.close()
 
 
 @pytest.mark.parametrize("between", ["router", "peer"])
-def test_what_they_tell_of_others_brings_us_together(between: str) -> None:
-    """Their node knows us and another of theirs: both are told, one connects to the other."""
+def test_gossip_of_eclipse_zenoh_connects_zenspark_to_its_peer(between: str) -> None:
+    """A node of eclipse-zenoh has links to ours and to another one: both receive gossip, one connects to the other."""
     there = unused()
     with (
         reference(mode=between, listen__endpoints=[there]) as middle,
@@ -86,7 +86,7 @@ def test_what_they_tell_of_others_brings_us_together(between: str) -> None:
 
 
 @pytest.mark.parametrize("between", ["router", "peer"])
-def test_what_we_tell_of_others_brings_them_together(between: str) -> None:
+def test_gossip_of_zenspark_connects_eclipse_zenoh_peers(between: str) -> None:
     there = unused()
     middle = open_session(ours(mode=between, listen__endpoints=[there]))
     with (
@@ -95,7 +95,7 @@ def test_what_we_tell_of_others_brings_them_together(between: str) -> None:
     ):
         assert eventually(lambda: neighbours(middle) == {one.zid, other.zid})
         known = [other.zid] if between == "router" else sorted([other.zid, str(middle.info.zid())])
-        assert eventually(lambda: one.tell("peers") == [" ".join(["peers", *known])]), one.tell("peers")
+        assert eventually(lambda: one.execute("peers") == [" ".join(["peers", *known])]), one.execute("peers")
         middle.close()
 
 

@@ -17,7 +17,7 @@ import pytest
 import zenspark
 from tests.interop.reference import unused
 from tests.unit.net.ends import meanwhile
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 
 zenoh = pytest.importorskip("zenoh")
 
@@ -84,7 +84,7 @@ def our_process(mode: str, there: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize(("mode", "theirs"), [("client", "router"), ("peer", "peer"), ("client", "peer")])
-def test_our_process_is_killed_and_comes_back(mode: str, theirs: str) -> None:
+def test_killed_zenspark_process_is_undeclared_and_a_new_one_is_accepted(mode: str, theirs: str) -> None:
     """It is subscribed, publishing, alive and answering when it dies; a second one is as good as the first."""
     there = unused()
     told: list[str] = []
@@ -101,7 +101,7 @@ def test_our_process_is_killed_and_comes_back(mode: str, theirs: str) -> None:
                 until(lambda: publisher.matching_status.matching and querier.matching_status.matching)
                 until(lambda: len(told) == 2 * lives - 1)  # noqa: B023 - called at once
                 came.clear()
-                assert came.wait(3 * PATIENCE), "it publishes"
+                assert came.wait(3 * TIMEOUT_SECONDS), "it publishes"
                 publisher.put("heard")
                 assert ours.stdout is not None
                 assert ours.stdout.readline() == "heard\n"
@@ -118,7 +118,7 @@ def test_our_process_is_killed_and_comes_back(mode: str, theirs: str) -> None:
 # --- datagrams are lost ---------------------------------------------------------------------------
 
 
-class Lossy:
+class LossyUdpProxy:
     """Carries datagrams to a place and back, but for one of them."""
 
     def __init__(self, there: str, lost: tuple[str, int]) -> None:
@@ -167,7 +167,7 @@ class Lossy:
 
     def close(self) -> None:
         self._over = True
-        self._thread.join(PATIENCE)
+        self._thread.join(TIMEOUT_SECONDS)
         self._selector.close()
         for each in (self._front, *self._backs.values()):
             each.close()
@@ -188,18 +188,18 @@ def test_a_handshake_over_a_lossy_link_begins_again(apis: tuple[Api, Api], lost:
         "transport__link__tx__lease": 600,
     }
     there = unused("udp")
-    with contextlib.closing(Lossy(there, lost)) as between, contextlib.ExitStack() as stack:
+    with contextlib.closing(LossyUdpProxy(there, lost)) as between, contextlib.ExitStack() as stack:
         one = stack.enter_context(start(callee, mode="peer", listen__endpoints=[there], **quick))
         other = stack.enter_context(start(caller, mode="peer", connect__endpoints=[between.endpoint], **quick))
         found: list[Any] = []
         stack.enter_context(one.declare_subscriber("k", found.append))
         publisher = stack.enter_context(other.declare_publisher("k"))
 
-        def is_heard() -> bool:
+        def is_received() -> bool:
             publisher.put("")
             return bool(found)
 
-        until(is_heard)
+        until(is_received)
         assert [batch[0] & 0x3F for batch in between.dropped] == [header]
 
 
@@ -259,7 +259,7 @@ def test_with_block_first_one_waits_and_others_are_dropped() -> None:
 
         released = threading.Event()
         with meanwhile(fill) as filled, contextlib.ExitStack() as otherwise:
-            otherwise.callback(theirs.close)  # or else it would wait forever for somebody who reads
+            otherwise.callback(theirs.close)  # or else it would wait forever for a reader
             until(is_dropped)
             otherwise.pop_all()
             stuck = sent[0]
@@ -278,8 +278,8 @@ def test_with_block_first_one_waits_and_others_are_dropped() -> None:
 
 
 @BOTH_WAYS
-def test_many_replies_to_a_slow_reader(apis: tuple[Api, Api]) -> None:
-    """All arrive, and whoever gives them is slowed down instead of piling them up."""
+def test_slow_querier_throttles_replies_without_loss(apis: tuple[Api, Api]) -> None:
+    """All replies arrive, and the queryable is slowed down instead of filling its memory with them."""
     asker, answerer = apis
     there = unused()
     count, given = 20_000, [0]
@@ -301,11 +301,11 @@ def test_many_replies_to_a_slow_reader(apis: tuple[Api, Api]) -> None:
         first = next(iter(replies))
         looks: list[int] = []
 
-        def stands_still() -> bool:
+        def has_stalled() -> bool:
             looks.append(given[0])
             return looks[-20:] == [given[0]] * 20
 
-        until(stands_still)
+        until(has_stalled)
         assert given[0] < count
         rest = [int.from_bytes(reply.ok.payload.to_bytes()[:4], "big") for reply in replies]
         assert [int.from_bytes(first.ok.payload.to_bytes()[:4], "big"), *rest] == list(range(count))
@@ -315,7 +315,7 @@ def test_many_replies_to_a_slow_reader(apis: tuple[Api, Api]) -> None:
 
 
 def readings(stack: Found) -> list[tuple[str, str]]:
-    """Where and by whom each reading was made."""
+    """The place and the node of each reading."""
     return [
         (str(record.point).rpartition(".")[2].lower(), str(record.timestamp()).rpartition("/")[2])
         for record in stack.records
@@ -324,8 +324,8 @@ def readings(stack: Found) -> list[tuple[str, str]]:
 
 @BOTH_WAYS
 @pytest.mark.parametrize("points", [("send",), ("receive",), ("send", "receive"), ("send", "route", "receive")])
-def test_timestamp_stacks(apis: tuple[Api, Api], points: tuple[str, ...]) -> None:
-    """Who sends and who receives each add a reading, on publications, questions and answers."""
+def test_timestamp_stacks_have_readings_of_sender_and_receiver(apis: tuple[Api, Api], points: tuple[str, ...]) -> None:
+    """Sender and receiver each add a reading, to publications, queries and replies."""
     sender, receiver = apis
     builder = sender.TimestampInstrumentationBuilder()
     for point in points:

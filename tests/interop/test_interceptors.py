@@ -94,7 +94,7 @@ def compared(file: Path, explore: Callable[[Any, Any], Found], **options: object
 # --- what they do ---------------------------------------------------------------------------------
 
 
-class Heard:
+class ReceivedSamples:
     """Samples, as they came, handled by the thread that receives them: else each subscriber had an order of its own."""
 
     def __init__(self) -> None:
@@ -112,19 +112,19 @@ class Heard:
         return (kind, key) in self.samples
 
 
-def patience(session: Any) -> dict[str, Any]:  # noqa: ANN401 - a class of one of two packages
+def block_options(session: Any) -> dict[str, Any]:  # noqa: ANN401 - a class of one of two packages
     """How to publish so that nothing is dropped on a machine that is busy."""
     api = zenspark if isinstance(session, zenspark.Session) else zenoh
     return {"congestion_control": api.CongestionControl.BLOCK}
 
 
-def declared(declare: Callable[[str, Any], Any], heard: Heard) -> list[Any]:
+def declared(declare: Callable[[str, Any], Any], heard: ReceivedSamples) -> list[Any]:
     """One for each area, and one for the end."""
     return [declare(f"{area}/**", heard.handler) for area in (*AREAS, "end")]
 
 
 def publications(actor: Any, holder: Any) -> Found:  # noqa: ANN401 - classes of the other package
-    heard = Heard()
+    heard = ReceivedSamples()
     kept = declared(holder.declare_subscriber, heard)
 
     def settled() -> bool:
@@ -133,9 +133,9 @@ def publications(actor: Any, holder: Any) -> Found:  # noqa: ANN401 - classes of
 
     assert eventually(settled), "not even what is allowed arrives"
     for key in KEYS:
-        actor.put(key, key, **patience(actor))
-        actor.delete(key, **patience(actor))
-    actor.delete(END, **patience(actor))
+        actor.put(key, key, **block_options(actor))
+        actor.delete(key, **block_options(actor))
+    actor.delete(END, **block_options(actor))
     assert eventually(lambda: heard.has("delete", END))
     assert kept
     return [one for one in heard.samples if one[1] != END]
@@ -157,7 +157,7 @@ def queries(actor: Any, holder: Any) -> Found:  # noqa: ANN401 - classes of the 
 
 
 def tokens(actor: Any, holder: Any) -> Found:  # noqa: ANN401 - classes of the other package
-    """Asked three times, told as a set: a loaded client of theirs hands answers to subscribers that come too late."""
+    """Query three times, and return a set: a loaded eclipse-zenoh hands late replies to subscribers."""
     kept = [holder.liveliness().declare_token(key) for key in (*KEYS, END)]
 
     def ask(area: str) -> set[str]:
@@ -165,7 +165,7 @@ def tokens(actor: Any, holder: Any) -> Found:  # noqa: ANN401 - classes of the o
 
     assert eventually(lambda: ask("end"))
     found = [sorted(ask(area) | ask(area) | ask(area)) for area in AREAS]
-    heard = Heard()
+    heard = ReceivedSamples()
     watching = declared(lambda key, call: actor.liveliness().declare_subscriber(key, call, history=True), heard)
     assert eventually(lambda: heard.has("put", END))
     for token in kept:
@@ -207,7 +207,7 @@ def acl(default: str, *parts: tuple[list[dict[str, object]], dict[str, object]],
 
 ALL_OF_OPEN = [("put", "open/a"), ("delete", "open/a"), ("put", "open/a/b"), ("delete", "open/a/b")]
 ALL = [(kind, key) for key in KEYS for kind in ("put", "delete")]
-UNHINDERED = {
+ALL_PASSED = {
     "publications": ALL,
     "queries": [[key] for key in KEYS],
     "tokens": ([KEYS[at : at + 2] for at in (0, 2, 4)], sorted([*ALL, ("put", END), ("delete", END)])),
@@ -215,10 +215,10 @@ UNHINDERED = {
 
 
 def test_without_a_rule_everything_passes(write: Callable[[object], Path]) -> None:
-    assert compared(write({}), everything) == UNHINDERED
+    assert compared(write({}), everything) == ALL_PASSED
 
 
-def test_what_is_not_named_is_denied(write: Callable[[object], Path]) -> None:
+def test_default_deny_passes_only_allowed_keys(write: Callable[[object], Path]) -> None:
     document = acl("deny", ([rule("r", "allow", ["open/**", "end/**"])], {}))
     found = compared(write(document), everything)
     assert found["publications"] == ALL_OF_OPEN
@@ -234,7 +234,7 @@ def test_one_kind_of_message_is_denied(write: Callable[[object], Path], message:
         rule("out", "deny", ["half/*/b"], [message], flows=["egress"]),
     ]
     found = compared(write(acl("allow", (rules, {}))), everything)
-    assert found != UNHINDERED
+    assert found != ALL_PASSED
     if message == "put":
         assert ("put", "half/a") in found["publications"]
         assert ("put", "half/a/b") not in found["publications"]
@@ -250,7 +250,7 @@ def test_one_kind_of_message_is_denied(write: Callable[[object], Path], message:
         *({"interfaces": ["lo", "eth7"], "zids": [ACTOR, "c3"]}, {"cert_common_names": ["client.example"]}),
     ],
 )
-def test_whom_a_rule_is_for(write: Callable[[object], Path], subject: dict[str, object]) -> None:
+def test_rule_applies_only_to_matching_subjects(write: Callable[[object], Path], subject: dict[str, object]) -> None:
     document = acl("allow", ([rule("r", "deny", ["shut/**"], ["put", "query", "liveliness_token"])], subject))
     found = compared(write(document), everything)
     is_meant = "c3" not in subject.get("zids", []) and "cert_common_names" not in subject  # type: ignore[operator]
@@ -261,7 +261,7 @@ def test_whom_a_rule_is_for(write: Callable[[object], Path], subject: dict[str, 
         assert found["publications"] == ALL
 
 
-def test_a_denial_counts_more_than_a_permission_and_a_subject_less_than_another(
+def test_deny_overrides_allow_within_a_subject_but_not_across_subjects(
     write: Callable[[object], Path],
 ) -> None:
     """One subject has both rules for a key; of two subjects that fit, one that lets it pass is enough."""
@@ -278,7 +278,7 @@ def test_without_rules_the_default_counts(write: Callable[[object], Path]) -> No
     assert compared(write({"access_control": empty}), publications) == ALL
 
 
-def test_wild_keys_are_not_inside_narrower_rules(write: Callable[[object], Path]) -> None:
+def test_wildcard_subscriber_is_not_included_in_a_narrower_rule(write: Callable[[object], Path]) -> None:
     """A subscriber of `open/**` is not included in `open/*`."""
     subscribing = rule("sub", "allow", ["open/*", "half/**", "end/**"], ["declare_subscriber"])
     others = [message for message in MESSAGES if message != "declare_subscriber"]
@@ -288,7 +288,7 @@ def test_wild_keys_are_not_inside_narrower_rules(write: Callable[[object], Path]
 
 
 @pytest.mark.parametrize("flow", ["ingress", "egress"])
-def test_between_routers(write: Callable[[object], Path], flow: str) -> None:
+def test_access_control_applies_between_routers(write: Callable[[object], Path], flow: str) -> None:
     """Who holds something is behind a second router, which has no rules: declarations name their keys there."""
     file = write(
         acl("allow", ([rule("r", "deny", ["shut/**"], flows=[flow]), rule("s", "deny", ["half/a"], ["put"])], {}))
@@ -311,8 +311,8 @@ def test_between_routers(write: Callable[[object], Path], flow: str) -> None:
 
 
 @pytest.mark.parametrize("message", ["put", "delete", "query", "reply", "declare_queryable"])
-def test_what_the_session_of_the_router_itself_says(write: Callable[[object], Path], message: str) -> None:
-    """Rules are about neighbours: its own messages meet them where they leave, and answers where they come in."""
+def test_access_control_applies_to_the_session_of_the_router(write: Callable[[object], Path], message: str) -> None:
+    """Rules are about neighbours: they apply to own messages on egress, and to replies on ingress."""
     rules = [
         rule("out", "deny", ["shut/**"], [message], flows=["egress"]),
         rule("in", "deny", ["half/**"], [message], flows=["ingress"]),
@@ -325,10 +325,10 @@ def test_what_the_session_of_the_router_itself_says(write: Callable[[object], Pa
             passed = publications(own, holder) if message in ("put", "delete") else queries(own, holder)
             found.append(passed)
     assert found[0] == found[1]
-    assert found[1] not in (UNHINDERED["publications"], UNHINDERED["queries"])
+    assert found[1] not in (ALL_PASSED["publications"], ALL_PASSED["queries"])
 
 
-def test_users(write: Callable[[object], Path], tmp_path: Path) -> None:
+def test_rule_applies_to_usernames(write: Callable[[object], Path], tmp_path: Path) -> None:
     users = tmp_path / "users.txt"
     users.write_text("anna:secret\nbert:secret\n")
     login = {"transport": {"auth": {"usrpwd": {"dictionary_file": str(users)}}}}
@@ -350,7 +350,7 @@ def test_users(write: Callable[[object], Path], tmp_path: Path) -> None:
     assert ("put", "shut/a") not in found["anna"][0]
 
 
-def test_certificates(write: Callable[[object], Path], tmp_path: Path) -> None:
+def test_rule_applies_to_certificate_common_names(write: Callable[[object], Path], tmp_path: Path) -> None:
     (tmp_path / "tls").mkdir()
     issued = Certificates(tmp_path / "tls")
     certificate, key = (str(path) for path in issued.files("localhost", "127.0.0.1"))
@@ -378,7 +378,7 @@ def test_certificates(write: Callable[[object], Path], tmp_path: Path) -> None:
 
 # --- downsampling ---------------------------------------------------------------------------------
 
-SELDOM = 0.0001
+LOW_FREQUENCY = 0.0001
 """So few a second that the second one never comes while a test runs."""
 
 
@@ -389,20 +389,20 @@ def sampled(*rates: tuple[str, float], messages: object = ("put",), **rest: obje
 @pytest.mark.parametrize(
     "document",
     [
-        sampled(("open/**", SELDOM)),
+        sampled(("open/**", LOW_FREQUENCY)),
         sampled(("open/**", 0)),
-        sampled(("open/a", SELDOM), ("shut/**", 0), ("half/**", 1e9)),
-        sampled(("open/**", SELDOM), messages=["put", "delete"], flows=["egress"]),
-        sampled(("open/**", SELDOM), messages=["delete"], flows=["ingress"]),
+        sampled(("open/a", LOW_FREQUENCY), ("shut/**", 0), ("half/**", 1e9)),
+        sampled(("open/**", LOW_FREQUENCY), messages=["put", "delete"], flows=["egress"]),
+        sampled(("open/**", LOW_FREQUENCY), messages=["delete"], flows=["ingress"]),
         sampled(("open/**", 0), messages=["put", "query"], interfaces=["eth7"]),
         sampled(("open/**", 0), messages=["put", "query"], interfaces=["lo"], link_protocols=["tcp"]),
         sampled(("open/**", 0), messages=["put", "reply"], link_protocols=["udp"]),
-        sampled(("open/*", SELDOM), ("shut/*", SELDOM), messages=["query"], flows=["ingress"]),
-        sampled(("open/*", 0), ("shut/a", SELDOM), messages=["reply"]),
-        {**sampled(("open/**", SELDOM)), **acl("allow", ([rule("r", "deny", ["open/a"], ["put"])], {}))},
+        sampled(("open/*", LOW_FREQUENCY), ("shut/*", LOW_FREQUENCY), messages=["query"], flows=["ingress"]),
+        sampled(("open/*", 0), ("shut/a", LOW_FREQUENCY), messages=["reply"]),
+        {**sampled(("open/**", LOW_FREQUENCY)), **acl("allow", ([rule("r", "deny", ["open/a"], ["put"])], {}))},
     ],
 )
-def test_downsampling(write: Callable[[object], Path], document: object) -> None:
+def test_downsampling_equals_eclipse_zenoh(write: Callable[[object], Path], document: object) -> None:
     def twice(actor: Any, holder: Any) -> Found:  # noqa: ANN401 - classes of the other package
         return [publications(actor, holder), queries(actor, holder), queries(actor, holder)]
 
@@ -410,7 +410,7 @@ def test_downsampling(write: Callable[[object], Path], document: object) -> None
 
 
 def test_downsampling_lets_the_first_pass(write: Callable[[object], Path]) -> None:
-    found = compared(write(sampled(("open/**", SELDOM), ("shut/a", 0))), publications)
+    found = compared(write(sampled(("open/**", LOW_FREQUENCY), ("shut/a", 0))), publications)
     assert [one for one in found if one[0] == "put"] == [
         *(("put", key) for key in ("open/a", "shut/a/b", "half/a", "half/a/b"))
     ]
@@ -419,7 +419,7 @@ def test_downsampling_lets_the_first_pass(write: Callable[[object], Path]) -> No
 # --- sizes and treatment --------------------------------------------------------------------------
 
 
-def test_sizes(write: Callable[[object], Path]) -> None:
+def test_low_pass_filter_drops_large_payloads(write: Callable[[object], Path]) -> None:
     filters = [
         {"messages": ["put", "delete"], "key_exprs": ["open/**"], "size_limit": 10},
         {"messages": ["put"], "key_exprs": ["open/a/*"], "size_limit": 4, "flows": ["egress"]},
@@ -434,9 +434,9 @@ def test_sizes(write: Callable[[object], Path]) -> None:
         assert eventually(lambda: (actor.put(END, ""), heard)[1])
         for key in KEYS:
             for size in (0, 4, 5, 10, 11):
-                actor.put(key, b"x" * size, **patience(actor))
-            actor.put(key, b"x" * 4, attachment=b"y" * 7, **patience(actor))
-        actor.put(END, "last", **patience(actor))
+                actor.put(key, b"x" * size, **block_options(actor))
+            actor.put(key, b"x" * 4, attachment=b"y" * 7, **block_options(actor))
+        actor.put(END, "last", **block_options(actor))
         assert eventually(lambda: (END, 4) in heard)
         assert kept
         replies = queries(actor, holder)
@@ -472,20 +472,20 @@ def test_sizes(write: Callable[[object], Path]) -> None:
         {"overwrite": {"priority": "data_high"}, "link_protocols": ["udp"]},
     ],
 )
-def test_treatment(write: Callable[[object], Path], item: dict[str, object]) -> None:
+def test_qos_overwrite_equals_eclipse_zenoh(write: Callable[[object], Path], item: dict[str, object]) -> None:
     def explore(actor: Any, holder: Any) -> Found:  # noqa: ANN401 - classes of the other package
         heard: list[tuple[str, ...]] = []
 
-        def hear(sample: Any) -> None:  # noqa: ANN401
+        def on_sample(sample: Any) -> None:  # noqa: ANN401
             treatment = (str(sample.priority), str(sample.congestion_control), str(sample.express))
             heard.append((str(sample.key_expr), str(sample.kind), *treatment))
 
-        kept = holder.declare_subscriber("**", hear)
+        kept = holder.declare_subscriber("**", on_sample)
         assert eventually(lambda: (actor.put("x", ""), heard)[1])
         for key in KEYS:
-            actor.put(key, key, **patience(actor))
-            actor.put(key, key, express=True, **patience(actor))
-            actor.delete(key, **patience(actor))
+            actor.put(key, key, **block_options(actor))
+            actor.put(key, key, express=True, **block_options(actor))
+            actor.delete(key, **block_options(actor))
         keys = set(KEYS)
         assert eventually(lambda: len([one for one in heard if one[0] in keys]) == 3 * len(KEYS))
         assert kept
@@ -537,7 +537,9 @@ def lists(rules: object, subjects: object, policies: object) -> dict[str, object
         ),
     ],
 )
-def test_files_that_neither_takes(write: Callable[[object], Path], document: object, key: str) -> None:
+def test_invalid_interceptor_config_is_rejected_by_both(
+    write: Callable[[object], Path], document: object, key: str
+) -> None:
     file = write(document)
     with pytest.raises(zenoh.ZError), router(zenoh, file, unused()):
         pass
@@ -553,7 +555,7 @@ def test_files_that_neither_takes(write: Callable[[object], Path], document: obj
         lists([RULE], [SUBJECT], [POLICY, POLICY]),
     ],
 )
-def test_files_that_both_take(write: Callable[[object], Path], document: object) -> None:
+def test_tolerated_access_control_config_is_accepted_by_both(write: Callable[[object], Path], document: object) -> None:
     for api in (zenoh, zenspark):
         with router(api, write(document), unused()) as session:
             assert session.info.zid()
@@ -568,7 +570,7 @@ def test_files_that_both_take(write: Callable[[object], Path], document: object)
         {"qos": {"network": [{"messages": ["put"], "overwrite": {"priority": 3}, "qos": {"express": True}}]}},
     ],
 )
-def test_files_are_shown_alike(document: object) -> None:
+def test_interceptor_config_is_shown_as_in_eclipse_zenoh(document: object) -> None:
     text = json.dumps(document)
     for key in ("access_control", "downsampling", "low_pass_filter", "qos"):
         ours, theirs = (api.Config.from_json5(text).get_json(key) for api in (zenspark, zenoh))

@@ -1,6 +1,6 @@
 """Links and scouting against eclipse-zenoh on loopback: every protocol its wheel has, in both directions.
 
-The other node is a process of its own, so that nothing is shared; it says a line when it is ready.
+The other node is a process of its own, so that nothing is shared; it prints a line when it is ready.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pytest
 
 from tests.ports import free_port
 from tests.unit.net.ends import Certificates, accept, free_group, readable, receive, send
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.errors import LinkError
 from zenspark.net.links import registry
 from zenspark.net.links.base import WOULD_BLOCK, Link, Listener
@@ -72,7 +72,7 @@ scout.stop()
 
 
 class Node:
-    """A process of eclipse-zenoh, and the lines it says."""
+    """A process of eclipse-zenoh, and the lines it prints."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -87,7 +87,7 @@ class Node:
 
     def line(self) -> str:
         """The next line."""
-        return self.lines.get(timeout=2 * PATIENCE)
+        return self.lines.get(timeout=2 * TIMEOUT_SECONDS)
 
 
 @contextlib.contextmanager
@@ -104,7 +104,7 @@ def eclipse_zenoh(program: str, config: dict[str, object]) -> Iterator[Node]:
     finally:
         process.kill()
         process.communicate()
-        node.reader.join(PATIENCE)
+        node.reader.join(TIMEOUT_SECONDS)
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ def their_config(mode: str, certificates: dict[str, str], **options: object) -> 
 
 
 def place(protocol: str, directory: Path) -> str:
-    """An endpoint nobody uses yet."""
+    """An endpoint that no process listens on yet."""
     if protocol == "unixsock-stream":
         return f"unixsock-stream/{directory}/zenoh.sock"
     kind = socket.SOCK_DGRAM if protocol == "udp" else socket.SOCK_STREAM
@@ -145,7 +145,7 @@ def ours(text: str, certificates: dict[str, str]) -> Endpoint:
     return endpoint.with_defaults(certificates) if endpoint.protocol == "tls" else endpoint
 
 
-class Talk:
+class HandshakeLink:
     """Handshake messages over a link, one per batch."""
 
     def __init__(self, link: Link, listener: Listener | None = None) -> None:
@@ -172,14 +172,14 @@ class Talk:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_we_connect(protocol: str, certificates: dict[str, str], tmp_path: Path) -> None:
+def test_zenspark_opens_a_session_to_eclipse_zenoh(protocol: str, certificates: dict[str, str], tmp_path: Path) -> None:
     there = place(protocol, tmp_path)
     config = their_config("router", certificates, listen__endpoints=[there])
     with eclipse_zenoh(NODE, config) as node:
         zid = node.line().removeprefix("open ")
-        with contextlib.closing(registry.connect(ours(there, certificates), PATIENCE)) as link:
+        with contextlib.closing(registry.connect(ours(there, certificates), TIMEOUT_SECONDS)) as link:
             opening = Initiator(OWN, Capabilities(batch_size=link.mtu))
-            talk = Talk(link)
+            talk = HandshakeLink(link)
             talk.say(opening.start())
             answer = opening.receive(talk.hear())
             assert isinstance(answer, TransportMessage)
@@ -192,13 +192,13 @@ def test_we_connect(protocol: str, certificates: dict[str, str], tmp_path: Path)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_they_connect(protocol: str, certificates: dict[str, str], tmp_path: Path) -> None:
+def test_eclipse_zenoh_opens_a_session_to_zenspark(protocol: str, certificates: dict[str, str], tmp_path: Path) -> None:
     text = f"unixsock-stream/{tmp_path}/zenoh.sock" if protocol == "unixsock-stream" else f"{protocol}/127.0.0.1:0"
     with contextlib.closing(registry.listen(ours(text, certificates))) as listener:
         config = their_config("client", certificates, connect__endpoints=[listener.locator.text])
         with eclipse_zenoh(NODE, config) as node, contextlib.closing(accept(listener)) as link:
             accepting = Acceptor(Identity(OWN.zid, WhatAmI.ROUTER), Capabilities(batch_size=link.mtu), bytes(32), 7)
-            talk = Talk(link, listener)
+            talk = HandshakeLink(link, listener)
             ack = accepting.receive(talk.hear())
             assert isinstance(ack, TransportMessage)
             talk.say(ack)
@@ -211,8 +211,10 @@ def test_they_connect(protocol: str, certificates: dict[str, str], tmp_path: Pat
 
 
 @pytest.mark.parametrize("protocol", ["tls", "ws"])
-def test_garbage_does_not_keep_them_out(protocol: str, certificates: dict[str, str], tmp_path: Path) -> None:
-    """A caller that speaks something else is refused, and the next one is let in."""
+def test_invalid_handshake_does_not_prevent_the_next_connection(
+    protocol: str, certificates: dict[str, str], tmp_path: Path
+) -> None:
+    """A peer with another protocol is refused, and the next one is accepted."""
     with contextlib.closing(registry.listen(ours(f"{protocol}/127.0.0.1:0", certificates))) as listener:
         host, port = listener.locator.address.split(":")
         with socket.create_connection((host, int(port))) as stranger:
@@ -221,10 +223,10 @@ def test_garbage_does_not_keep_them_out(protocol: str, certificates: dict[str, s
             bad = listener.accept()
             assert bad is not None
             with contextlib.closing(bad), pytest.raises(LinkError):
-                bad.establish(PATIENCE)
+                bad.establish(TIMEOUT_SECONDS)
         config = their_config("client", certificates, connect__endpoints=[listener.locator.text])
         with eclipse_zenoh(NODE, config), contextlib.closing(accept(listener)) as link:
-            assert isinstance(Talk(link).hear(), InitSyn)
+            assert isinstance(HandshakeLink(link).hear(), InitSyn)
 
 
 # -- scouting ----------------------------------------------------------------------------------------------------
@@ -232,7 +234,7 @@ def test_garbage_does_not_keep_them_out(protocol: str, certificates: dict[str, s
 
 @pytest.fixture
 def settings() -> ScoutingSettings:
-    """A group on loopback that nobody else uses."""
+    """A multicast group on loopback that no other process uses."""
     return ScoutingSettings(address=free_group(), interface=LO)
 
 
@@ -245,19 +247,19 @@ def their_scouting(settings: ScoutingSettings) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("mode", ["router", "peer"])
-def test_we_find_them(mode: str, settings: ScoutingSettings) -> None:
+def test_scouter_finds_eclipse_zenoh_node(mode: str, settings: ScoutingSettings) -> None:
     config = {"mode": mode, "listen/endpoints": ["tcp/127.0.0.1:0"], **their_scouting(settings)}
     with eclipse_zenoh(NODE, config) as node, contextlib.closing(Scouter(settings, Roles(3), OWN.zid)) as scouter:
         zid = node.line().removeprefix("open ")
-        (hello,) = scouter.wait(PATIENCE)
+        (hello,) = scouter.wait(TIMEOUT_SECONDS)
         assert str(hello.zid) == zid
         assert hello.whatami.text == mode
         (locator,) = hello.locators
-        with contextlib.closing(registry.connect(Endpoint.parse(locator.text), PATIENCE)) as link:
+        with contextlib.closing(registry.connect(Endpoint.parse(locator.text), TIMEOUT_SECONDS)) as link:
             assert link.dst == locator.text
 
 
-def test_what_was_not_asked_for_is_not_found(settings: ScoutingSettings) -> None:
+def test_scouting_finds_only_requested_roles(settings: ScoutingSettings) -> None:
     config = {"mode": "router", "listen/endpoints": ["tcp/127.0.0.1:0"], **their_scouting(settings)}
     peers, routers = Roles(WhatAmI.PEER.bit), Roles(WhatAmI.ROUTER.bit)
     with eclipse_zenoh(NODE, config) as node:
@@ -265,12 +267,12 @@ def test_what_was_not_asked_for_is_not_found(settings: ScoutingSettings) -> None
         with contextlib.closing(Scouter(settings, peers)) as scouter:
             assert scouter.wait(0.3) == []
         with contextlib.closing(Scouter(settings, routers)) as scouter:
-            assert len(scouter.wait(PATIENCE)) == 1
+            assert len(scouter.wait(TIMEOUT_SECONDS)) == 1
 
 
 def answer_until(responder: Responder, node: Node) -> str:
-    """Answer questions until the other node has something to say."""
-    deadline = time.monotonic() + 2 * PATIENCE
+    """Reply to SCOUT messages until the other node prints a line."""
+    deadline = time.monotonic() + 2 * TIMEOUT_SECONDS
     while time.monotonic() < deadline:
         if readable(responder, 0.05):
             responder.respond()
@@ -279,7 +281,7 @@ def answer_until(responder: Responder, node: Node) -> str:
     raise AssertionError("it found nobody")
 
 
-def test_they_find_us(settings: ScoutingSettings) -> None:
+def test_eclipse_zenoh_scout_finds_zenspark_responder(settings: ScoutingSettings) -> None:
     locators = (Locator("tcp/127.0.0.1:4"), Locator("udp/127.0.0.1:5?rel=0"))
     identity = Identity(OWN.zid, WhatAmI.ROUTER)
     (responder,) = open_responders(settings, identity, lambda loopback: locators if loopback else ())
@@ -288,22 +290,22 @@ def test_they_find_us(settings: ScoutingSettings) -> None:
         assert answer_until(responder, node) == f"{OWN.zid} router tcp/127.0.0.1:4 udp/127.0.0.1:5?rel=0"
 
 
-def test_their_client_connects_to_what_it_finds(settings: ScoutingSettings) -> None:
+def test_eclipse_zenoh_client_connects_to_scouted_listener(settings: ScoutingSettings) -> None:
     with contextlib.closing(registry.listen(Endpoint.parse("tcp/127.0.0.1:0"))) as listener:
         (responder,) = open_responders(settings, Identity(OWN.zid, WhatAmI.ROUTER), listener.locators)
         config = {"mode": "client", **their_scouting(settings)}
         with contextlib.closing(responder), eclipse_zenoh(NODE, config):
-            deadline = time.monotonic() + 2 * PATIENCE
+            deadline = time.monotonic() + 2 * TIMEOUT_SECONDS
             while (link := listener.accept()) is None:
                 assert time.monotonic() < deadline, "it did not connect"
                 if readable(responder, 0.05):
                     responder.respond()
             with contextlib.closing(link):
-                assert isinstance(Talk(link).hear(), InitSyn)
+                assert isinstance(HandshakeLink(link).hear(), InitSyn)
 
 
-def test_we_hear_them_in_a_group() -> None:
-    """A peer that joined a group says so (JOIN), and we know from where."""
+def test_join_of_eclipse_zenoh_is_received_in_a_multicast_group() -> None:
+    """A peer that joined a group sends JOIN, and its address is known."""
     text = f"udp/{free_group()}#iface={LO}"
     config = {"mode": "peer", "scouting/multicast/enabled": False, "listen/endpoints": [text]}
     with contextlib.closing(join(Endpoint.parse(text))) as group, eclipse_zenoh(NODE, config) as node:

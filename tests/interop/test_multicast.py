@@ -1,4 +1,4 @@
-"""Multicast groups on the loopback interface: our peers and eclipse-zenoh's hear each other."""
+"""Multicast groups on the loopback interface: our peers and eclipse-zenoh's receive from each other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import zenspark
 from tests.interop.reference import Reference, eventually, ours, reference
 from tests.unit.net.ends import free_group, readable
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.errors import LinkError
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.links.interfaces import find_interface
@@ -40,12 +40,12 @@ pytestmark = pytest.mark.interop
 LO = find_interface("127.0.0.1").name
 BIG = 200_000
 """More than a datagram of eclipse-zenoh holds, and many of ours."""
-SOON = {"transport__multicast__join_interval": 200}
+SHORT_JOIN_INTERVAL = {"transport__multicast__join_interval": 200}
 """A newcomer does not understand eclipse-zenoh before its next JOIN: wait for that less long."""
 
 
-def why_not() -> str:
-    """Why nobody is heard in a group on the loopback interface here; nothing if somebody is."""
+def multicast_problem() -> str:
+    """Return why no datagram of a group is received on the loopback interface here; an empty text if one is."""
     try:
         endpoint = Endpoint.parse(f"udp/{free_group()}#iface={LO}")
         with contextlib.closing(join(endpoint)) as speaker, contextlib.closing(join(endpoint)) as listener:
@@ -59,7 +59,7 @@ def why_not() -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def _needs_multicast() -> None:
-    problem = why_not()
+    problem = multicast_problem()
     if problem:
         pytest.skip(f"multicast does not work on {LO}: {problem}")
 
@@ -70,11 +70,11 @@ def group() -> str:
     return f"udp/{free_group()}#iface={LO}"
 
 
-class Ours:
-    """A session of ours in a group, and the samples it hears."""
+class ZensparkPeer:
+    """A zenspark session in a group, and the samples it receives."""
 
     def __init__(self, group: str, **config: object) -> None:
-        self.session = zenspark.open(ours(**{"listen__endpoints": [group], **SOON, **config}))
+        self.session = zenspark.open(ours(**{"listen__endpoints": [group], **SHORT_JOIN_INTERVAL, **config}))
         self.heard: list[tuple[str, int]] = []
         self.session.declare_subscriber("test/**", self._hear)
 
@@ -100,8 +100,8 @@ class Ours:
 
 
 @contextlib.contextmanager
-def our_peer(group: str, **config: object) -> Iterator[Ours]:
-    peer = Ours(group, **config)
+def our_peer(group: str, **config: object) -> Iterator[ZensparkPeer]:
+    peer = ZensparkPeer(group, **config)
     try:
         yield peer
     finally:
@@ -110,40 +110,40 @@ def our_peer(group: str, **config: object) -> Iterator[Ours]:
 
 @contextlib.contextmanager
 def their_peer(group: str, **config: object) -> Iterator[Reference]:
-    with reference(listen__endpoints=[group], **{**SOON, **config}) as peer:
-        peer.tell("sub test/**")
+    with reference(listen__endpoints=[group], **{**SHORT_JOIN_INTERVAL, **config}) as peer:
+        peer.execute("sub test/**")
         yield peer
 
 
-class Ear:
-    """What a session of eclipse-zenoh has heard."""
+class ReceivedLines:
+    """The samples that a session of eclipse-zenoh has received."""
 
     def __init__(self, theirs: Reference) -> None:
         self._theirs = theirs
         self.lines: list[str] = []
 
-    def listen(self) -> None:
-        """Ask something: what was heard before comes before the answer."""
-        self.lines += self._theirs.tell("peers")
+    def read_lines(self) -> None:
+        """Run a command: samples that were received before are printed before its result."""
+        self.lines += self._theirs.execute("peers")
 
     def has(self, line: str) -> bool:
-        self.listen()
+        self.read_lines()
         return f"heard {line}" in self.lines
 
     def count(self, line: str) -> int:
         return self.lines.count(f"heard {line}")
 
 
-def meet(mine: Ours, theirs: Reference, *others: str) -> Ear:
+def meet(mine: ZensparkPeer, theirs: Reference, *others: str) -> ReceivedLines:
     """Wait until both understand each other."""
-    ear = Ear(theirs)
+    ear = ReceivedLines(theirs)
 
-    def is_heard() -> bool:
+    def is_received() -> bool:
         mine.session.put("test/meet", "?")
         return ear.has("test/meet ?")
 
     assert mine.sees(theirs.zid, *others)
-    assert eventually(is_heard)
+    assert eventually(is_received)
     return ear
 
 
@@ -157,30 +157,30 @@ def meet(mine: Ours, theirs: Reference, *others: str) -> Ear:
     ],
     ids=["plain", "priorities", "compressed", "small batches"],
 )
-def test_both_hear_each_other_also_what_comes_in_pieces(group: str, config: dict[str, object]) -> None:
-    """Datagrams get lost where a receiver is slow, so what is missed is said again, under another key."""
+def test_multicast_members_exchange_fragmented_messages(group: str, config: dict[str, object]) -> None:
+    """Datagrams are lost where a receiver is slow, so what is missing is published again, on another key."""
     with their_peer(group, **config) as theirs, our_peer(group, **config) as mine:
         ear = meet(mine, theirs)
         numbers = itertools.count()
 
-        def theirs_is_heard() -> bool:
-            ear.lines += theirs.tell(f"put test/theirs/{next(numbers)} {'v' * BIG}")
+        def theirs_is_received() -> bool:
+            ear.lines += theirs.execute(f"put test/theirs/{next(numbers)} {'v' * BIG}")
             return any(size == BIG for _, size in mine.heard)
 
-        def mine_is_heard() -> bool:
+        def mine_is_received() -> bool:
             key = f"test/mine/{next(numbers)}"
             mine.put(key, BIG)
             return eventually(lambda: ear.has(f"{key} {BIG} bytes"), 1.0)
 
-        assert eventually(theirs_is_heard)
-        assert eventually(mine_is_heard)
+        assert eventually(theirs_is_received)
+        assert eventually(mine_is_received)
         heard = [line for line in ear.lines if "test/mine" in line]
         assert sorted(set(heard)) == sorted(heard)
         publications = [each for each in mine.heard if each[1] == BIG]
         assert sorted(set(publications)) == sorted(publications)
 
 
-def test_a_declared_publisher_is_understood_by_who_joins_later(group: str) -> None:
+def test_late_member_receives_from_a_declared_publisher(group: str) -> None:
     with our_peer(group) as mine:
         publisher = mine.session.declare_publisher("test/declared")
         publisher.put("early")
@@ -190,21 +190,21 @@ def test_a_declared_publisher_is_understood_by_who_joins_later(group: str) -> No
             assert eventually(lambda: ear.has("test/declared late"))
 
 
-def test_three_members_hear_one_message_once(group: str) -> None:
+def test_each_multicast_member_receives_a_message_once(group: str) -> None:
     with their_peer(group) as theirs, our_peer(group) as mine, our_peer(group) as other:
         ear = meet(mine, theirs, other.zid)
         assert other.sees(theirs.zid, mine.zid)
         mine.put("test/three")
         assert eventually(lambda: ear.has("test/three x"))
-        theirs.tell("put test/end v")
+        theirs.execute("put test/end v")
         for each in (mine, other):
             assert each.hears("test/end")
             assert each.heard.count(("test/three", 1)) == 1
-        ear.listen()
+        ear.read_lines()
         assert ear.count("test/three x") == 1
 
 
-def test_what_the_api_tells_of_a_member(group: str) -> None:
+def test_session_info_lists_multicast_member(group: str) -> None:
     with their_peer(group) as theirs, our_peer(group) as mine:
         assert mine.sees(theirs.zid)
         (transport,) = mine.session.info.transports()
@@ -215,27 +215,27 @@ def test_what_the_api_tells_of_a_member(group: str) -> None:
         assert [str(each) for each in mine.session.info.peers_zid()] == [theirs.zid]
 
 
-def bid_goodbye(theirs: Reference) -> None:
+def close_session(theirs: Reference) -> None:
     """Have it close its session."""
     assert theirs.process.stdin is not None
     theirs.process.stdin.close()
     theirs.process.stdin = None
-    theirs.process.wait(PATIENCE)
+    theirs.process.wait(TIMEOUT_SECONDS)
 
 
 def test_a_member_leaves_and_comes_back(group: str) -> None:
     with our_peer(group) as mine:
         with their_peer(group, id="bb") as theirs:
             meet(mine, theirs)
-            bid_goodbye(theirs)
+            close_session(theirs)
             assert mine.sees()
         with their_peer(group, id="bb") as theirs:
             meet(mine, theirs)
-            theirs.tell("put test/back v")
+            theirs.execute("put test/back v")
             assert mine.hears("test/back")
 
 
-def test_a_member_that_is_gone_without_a_word_is_missed(group: str) -> None:
+def test_lease_expiry_removes_a_killed_member(group: str) -> None:
     with our_peer(group) as mine:
         with their_peer(group, transport__link__tx__lease=1000) as theirs:
             assert mine.sees(theirs.zid)
@@ -243,7 +243,7 @@ def test_a_member_that_is_gone_without_a_word_is_missed(group: str) -> None:
         assert mine.sees()
 
 
-def test_ours_leaves_in_good_order(group: str) -> None:
+def test_closed_zenspark_member_is_removed_before_its_lease_expires(group: str) -> None:
     with our_peer(group) as mine:
         with our_peer(group, transport__link__tx__lease=600_000) as other:
             assert mine.sees(other.zid)
@@ -256,10 +256,10 @@ def test_ours_leaves_in_good_order(group: str) -> None:
             assert mine.hears("test/again")
 
 
-def test_others_in_a_group_who_speak_otherwise_are_not_heard(group: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_member_with_different_batch_size_is_ignored(group: str, caplog: pytest.LogCaptureFixture) -> None:
     with our_peer(group) as mine, their_peer(group, transport__link__tx__batch_size=2048) as theirs:
         assert eventually(lambda: "batch size 2048, expected 8192" in caplog.text)
-        theirs.tell("put test/unheard v")
+        theirs.execute("put test/unheard v")
         with our_peer(group) as other:
             assert mine.sees(other.zid)
             other.put("test/heard")
@@ -267,21 +267,21 @@ def test_others_in_a_group_who_speak_otherwise_are_not_heard(group: str, caplog:
         assert ("test/unheard", 1) not in mine.heard
 
 
-def test_questions_do_not_travel_in_groups(group: str) -> None:
+def test_multicast_queries_with_eclipse_zenoh_get_no_replies(group: str) -> None:
     """eclipse-zenoh waits for its timeout where a member declares a queryable, so ours declares none."""
     with their_peer(group) as theirs, our_peer(group) as mine:
         ear = meet(mine, theirs)
         queryable = mine.session.declare_queryable("test/mine", lambda query: query.reply("test/mine", "answer"))
-        theirs.tell("queryable test/theirs")
+        theirs.execute("queryable test/theirs")
         assert list(mine.session.get("test/theirs")) == []
-        assert [line for line in theirs.tell("get test/mine") if line.startswith("reply")] == []
+        assert [line for line in theirs.execute("get test/mine") if line.startswith("reply")] == []
         mine.put("test/end")
         assert eventually(lambda: ear.has("test/end x"))
         queryable.undeclare()
 
 
 @pytest.mark.parametrize(("middle", "outer"), [("peer", "client"), ("router", "client"), ("router", "peer")])
-def test_members_carry_messages_between_a_group_and_their_sessions(group: str, middle: str, outer: str) -> None:
+def test_member_forwards_between_multicast_group_and_unicast_sessions(group: str, middle: str, outer: str) -> None:
     places = [group, "tcp/127.0.0.1:0"]
     with their_peer(group) as theirs, our_peer(group, listen__endpoints=places, mode=middle) as mine:
         ear = meet(mine, theirs)
@@ -291,11 +291,11 @@ def test_members_carry_messages_between_a_group_and_their_sessions(group: str, m
             session.declare_subscriber("test/in/**", lambda sample: heard.append(str(sample.key_expr)))
             numbers = itertools.count()
 
-            def is_heard() -> bool:
-                theirs.tell(f"put test/in/{next(numbers)} v")
+            def is_received() -> bool:
+                theirs.execute(f"put test/in/{next(numbers)} v")
                 return bool(heard)
 
-            assert eventually(is_heard)
+            assert eventually(is_received)
             assert sorted(set(heard)) == sorted(heard)
             session.put("test/out", "v")
             session.put("test/end", "v")
@@ -303,7 +303,7 @@ def test_members_carry_messages_between_a_group_and_their_sessions(group: str, m
             assert ear.count("test/out v") == 1
 
 
-def test_nodes_that_also_have_a_session_hear_everything_once(group: str) -> None:
+def test_members_with_a_unicast_session_receive_everything_once(group: str) -> None:
     places = [group, "tcp/127.0.0.1:0"]
     with our_peer(group, listen__endpoints=places) as mine:
         there = mine.session._runtime.node.listeners[0].locator.text
@@ -320,8 +320,8 @@ def test_nodes_that_also_have_a_session_hear_everything_once(group: str) -> None
                 assert sorted(each.heard) == sorted([("test/end", 1), *((f"test/once/{n}", 1) for n in range(20))])
 
 
-class Hand:
-    """A member by hand, as zenoh-pico is one: it asks and declares in the group."""
+class RawMember:
+    """A member by hand, like zenoh-pico: it sends interests and declarations to the group."""
 
     def __init__(self, link: GroupLink) -> None:
         self._link = link
@@ -332,13 +332,13 @@ class Hand:
         self.heard: list[NetworkMessage] = []
         link.send(encode(self._join))
 
-    def say(self, message: NetworkMessage) -> None:
+    def send_message(self, message: NetworkMessage) -> None:
         """Send a message to the group."""
         self._link.send(encode(Frame(reliable=True, sn=self._sn, msgs=(message,))))
         self._sn += 1
 
     def leave(self) -> None:
-        """Say goodbye."""
+        """Send CLOSE."""
         self._link.send(encode(Close(session=False, reason=0)))
 
     def hears(self, kind: type[NetworkMessage]) -> bool:
@@ -351,8 +351,8 @@ class Hand:
 
 
 @pytest.mark.parametrize("with_theirs", [False, True])
-def test_a_member_is_answered_and_its_tokens_are_alive_until_it_leaves(group: str, with_theirs: bool) -> None:
-    """A member of eclipse-zenoh, which answers nobody there, is not disturbed by it."""
+def test_multicast_member_gets_replies_and_its_tokens_live_until_close(group: str, with_theirs: bool) -> None:
+    """A member of eclipse-zenoh, which replies to no member of a group, is not disturbed by it."""
     with contextlib.ExitStack() as stack:
         mine = stack.enter_context(our_peer(group))
         tokens: list[tuple[str, str]] = []
@@ -361,11 +361,11 @@ def test_a_member_is_answered_and_its_tokens_are_alive_until_it_leaves(group: st
         )
         mine.session.declare_queryable("q/*", lambda query: query.reply("q/a", b"answer"))
         theirs = stack.enter_context(their_peer(group)) if with_theirs else None
-        hand = Hand(stack.enter_context(contextlib.closing(join(Endpoint.parse(group)))))
+        hand = RawMember(stack.enter_context(contextlib.closing(join(Endpoint.parse(group)))))
         assert eventually(lambda: "f1" in mine.others)
-        hand.say(Declare(body=DeclareToken(id=1, wire_expr=WireExpr(0, "alive/1"))))
+        hand.send_message(Declare(body=DeclareToken(id=1, wire_expr=WireExpr(0, "alive/1"))))
         assert eventually(lambda: tokens == [("PUT", "alive/1")])
-        hand.say(Request(request_id=3, wire_expr=WireExpr(0, "q/*"), body=Query()))
+        hand.send_message(Request(request_id=3, wire_expr=WireExpr(0, "q/*"), body=Query()))
         assert eventually(lambda: hand.hears(ResponseFinal))
         response, final = [each for each in hand.heard if isinstance(each, Response | ResponseFinal)]
         assert isinstance(response, Response)
@@ -377,34 +377,34 @@ def test_a_member_is_answered_and_its_tokens_are_alive_until_it_leaves(group: st
         assert eventually(lambda: tokens == [("PUT", "alive/1"), ("DELETE", "alive/1")])
 
 
-def test_the_interest_of_a_member_is_answered_and_disturbs_no_other_member(group: str) -> None:
-    """eclipse-zenoh answers none in a group, and takes no tokens from there."""
+def test_interest_of_a_multicast_member_is_answered_without_effect_on_others(group: str) -> None:
+    """eclipse-zenoh replies to no interest in a group, and takes no tokens from there."""
     with contextlib.ExitStack() as stack:
         mine = stack.enter_context(our_peer(group))
         theirs = stack.enter_context(their_peer(group))
-        hand = Hand(stack.enter_context(contextlib.closing(join(Endpoint.parse(group)))))
+        hand = RawMember(stack.enter_context(contextlib.closing(join(Endpoint.parse(group)))))
         meet(mine, theirs, "f1")
         token = mine.session.liveliness().declare_token("alive/mine")
-        theirs.tell("token alive/theirs")
+        theirs.execute("token alive/theirs")
         mine.session.declare_queryable("alive/queryable", lambda query: query.drop())
         wanted = Interest(
             id=5, mode=InterestMode.CURRENT, tokens=True, queryables=True, wire_expr=WireExpr(0, "alive/*")
         )
 
         def declared() -> list[tuple[int | None, str]]:
-            """What was declared for the interest, and undeclared; eclipse-zenoh tells of its subscribers, too."""
+            """What was declared for the interest, and undeclared; eclipse-zenoh declares its subscribers, too."""
             hand.hears(Declare)
             found = [(each.interest_id, each.body.NAME) for each in hand.heard if isinstance(each, Declare)]
             return [each for each in dict.fromkeys(found) if each != (None, "D_SUBSCRIBER")]
 
         def is_answered() -> bool:
-            hand.say(wanted)  # again, for a datagram may be lost
+            hand.send_message(wanted)  # again, for a datagram may be lost
             return (5, "D_FINAL") in declared()
 
         assert eventually(is_answered)
         assert declared() == [(5, "D_TOKEN"), (5, "D_FINAL")]
-        assert [line for line in theirs.tell("get alive/queryable") if line.startswith("reply")] == []
+        assert [line for line in theirs.execute("get alive/queryable") if line.startswith("reply")] == []
         token.undeclare()
         assert eventually(lambda: declared()[2:] == [(None, "U_TOKEN")])
         mine.put("test/end")
-        assert eventually(lambda: Ear(theirs).has("test/end x"))
+        assert eventually(lambda: ReceivedLines(theirs).has("test/end x"))

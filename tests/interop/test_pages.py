@@ -14,7 +14,7 @@ import pytest
 
 import zenspark
 from tests.interop.reference import unused
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.types.ids import SourceInfo
 from zenspark.wire import messages
 from zenspark.wire import values as wire
@@ -99,7 +99,7 @@ def texts(replies: Any) -> list[str]:  # noqa: ANN401
 
 
 @pytest.mark.parametrize("package", [zenspark, zenoh], ids=["ours answers", "theirs answers"])
-def test_a_budget_is_kept(ends: Ends, package: Any) -> None:  # noqa: ANN401
+def test_query_budget_limits_replies(ends: Ends, package: Any) -> None:  # noqa: ANN401
     """QU-37, QU-76, RE-38."""
     budgets: list[int | None] = []
 
@@ -112,7 +112,7 @@ def test_a_budget_is_kept(ends: Ends, package: Any) -> None:  # noqa: ANN401
                 query.reply("q/a", str(number))
 
     with asking(ends, answer, package) as querier:
-        options = {"consolidation": zenspark.ConsolidationMode.NONE, "timeout": PATIENCE}
+        options = {"consolidation": zenspark.ConsolidationMode.NONE, "timeout": TIMEOUT_SECONDS}
         assert texts(querier.get("q/a", budget=1, **options)) == ["ERROR"]
         assert texts(querier.get("q/a", budget=3, **options)) == ["ERROR", "0", "1"]
         assert texts(querier.declare_querier("q/a", budget=2, **options).get()) == ["ERROR", "0"]
@@ -120,7 +120,7 @@ def test_a_budget_is_kept(ends: Ends, package: Any) -> None:  # noqa: ANN401
     assert budgets == ([1, 3, 2, None] if package is zenspark else [])
 
 
-def test_a_queryable_sees_how_it_is_asked(ends: Ends) -> None:
+def test_queryable_receives_target_budget_timeout_and_consolidation(ends: Ends) -> None:
     """QU-28, QU-35, QU-39, QU-52: target, budget, timeout and consolidation arrive as they were sent."""
     seen: list[tuple[object, ...]] = []
 
@@ -136,7 +136,7 @@ def test_a_queryable_sees_how_it_is_asked(ends: Ends) -> None:
 
 @pytest.mark.parametrize("package", [zenspark, zenoh], ids=["ours asks", "theirs asks"])
 def test_consolidation_preferred_by_the_queryable_applies_with_auto(ends: Ends, package: Any) -> None:  # noqa: ANN401
-    """QU-56, RE-50: our querier follows what REPLY says if it has chosen nothing; eclipse-zenoh's takes the newest."""
+    """QU-56, RE-50: our querier uses the consolidation of REPLY if it has none itself; eclipse-zenoh's LATEST."""
     seen: list[object] = []
 
     def answer(query: Any) -> None:  # noqa: ANN401
@@ -146,7 +146,7 @@ def test_consolidation_preferred_by_the_queryable_applies_with_auto(ends: Ends, 
                 query.reply("q/a", str(number), consolidation=zenspark.ConsolidationMode.NONE)
 
     with asking(ends, answer, querier=package) as querier:
-        found = list(querier.get("q/a", timeout=PATIENCE))
+        found = list(querier.get("q/a", timeout=TIMEOUT_SECONDS))
     if package is zenspark:
         assert texts(found) == ["0", "1", "2"]
         assert {reply.consolidation for reply in found} == {zenspark.ConsolidationMode.NONE}
@@ -156,7 +156,7 @@ def test_consolidation_preferred_by_the_queryable_applies_with_auto(ends: Ends, 
         assert seen == [zenspark.ConsolidationMode.LATEST]
 
 
-def test_without_end_there_is_no_timeout(ends: Ends) -> None:
+def test_infinite_timeout_sends_no_timeout(ends: Ends) -> None:
     """QU-41."""
     seen: list[float | None] = []
 
@@ -171,7 +171,7 @@ def test_without_end_there_is_no_timeout(ends: Ends) -> None:
 
 
 @pytest.mark.parametrize("package", [zenspark, zenoh], ids=["ours asks", "theirs asks"])
-def test_replies_and_errors_tell_their_source(ends: Ends, package: Any) -> None:  # noqa: ANN401
+def test_replies_and_errors_have_source_info(ends: Ends, package: Any) -> None:  # noqa: ANN401
     """RE-45, RE-66: of a value, of a removal and of an error."""
 
     def answer(query: Any) -> None:  # noqa: ANN401
@@ -181,7 +181,7 @@ def test_replies_and_errors_tell_their_source(ends: Ends, package: Any) -> None:
             query.reply_err("why", source_info=SOURCE)
 
     with asking(ends, answer, querier=package) as querier:
-        found = list(querier.get("q/**", timeout=PATIENCE))
+        found = list(querier.get("q/**", timeout=TIMEOUT_SECONDS))
     sources = {str(reply.ok.key_expr): reply.ok.source_info for reply in found if reply.ok}
     assert {key: (str(one.source_id.zid), one.source_id.eid, one.source_sn) for key, one in sources.items()} == {
         "q/put": (str(SOURCE.source_id.zid), 5, 77),
@@ -194,7 +194,7 @@ def test_replies_and_errors_tell_their_source(ends: Ends, package: Any) -> None:
 
 
 @pytest.mark.parametrize("role", ["client", "peer"])
-def test_the_end_of_a_session_is_understood(role: str) -> None:
+def test_session_close_is_understood_by_eclipse_zenoh(role: str) -> None:
     """MR-53: CLOSE with S = 1 ends the session at eclipse-zenoh at once, and leaves the others alone."""
     place = unused()
     with start(zenoh, "router", [place], []) as router, start(zenspark, role, [], [place]) as other:
@@ -216,15 +216,15 @@ def test_a_request_with_the_node_id_third_is_understood_between_routers() -> Non
         asking(Ends(places[0], places[2]), lambda query: query.reply("q/a", "yes"), zenoh, zenoh) as querier,
     ):
         for pump in middle._runtime.node.link_drivers:
-            pump.send_message = partial(write_down, pump.send_message, said)
-        assert texts(querier.get("q/a", timeout=PATIENCE)) == ["yes"]
+            pump.send_message = partial(send_and_record, pump.send_message, said)
+        assert texts(querier.get("q/a", timeout=TIMEOUT_SECONDS)) == ["yes"]
     ((node_id, written),) = said
     assert node_id > 0
     assert 0 < written.find(bytes([0xB3, node_id])) < written.find(b"\x26")
 
 
-def write_down(say: Callable[..., None], said: list[tuple[int, bytes]], message: Any, *rest: Any) -> None:  # noqa: ANN401
-    """Say a message; of a request, note its NodeId and its bytes."""
+def send_and_record(say: Callable[..., None], said: list[tuple[int, bytes]], message: Any, *rest: Any) -> None:  # noqa: ANN401
+    """Send a message; of a request, note its NodeId and its bytes."""
     if isinstance(message, messages.Request):
         said.append((message.node_id, encode(message)))
     say(message, *rest)
@@ -240,7 +240,7 @@ def test_a_final_in_a_frame_of_its_own_is_understood(package: Any) -> None:  # n
     ):
         router.declare_queryable("q", lambda query: query.reply("q", "yes"))
         for _ in range(3):
-            assert texts(querier.get("q", timeout=PATIENCE)) == ["yes"]
+            assert texts(querier.get("q", timeout=TIMEOUT_SECONDS)) == ["yes"]
 
 
 def test_network_messages_have_timestamps(ends: Ends) -> None:
@@ -254,7 +254,7 @@ def test_network_messages_have_timestamps(ends: Ends) -> None:
 
     with asking(ends, answer) as querier:
         stamp = querier.new_timestamp()
-        (reply,) = querier.get("q/a", timestamp=stamp, timeout=PATIENCE)
+        (reply,) = querier.get("q/a", timestamp=stamp, timeout=TIMEOUT_SECONDS)
         assert seen == [reply.err.timestamp] == [stamp]
         with start(zenspark, "client", [], [ends.far]) as subscribing:
             found = subscribing.declare_subscriber("k")
@@ -262,4 +262,4 @@ def test_network_messages_have_timestamps(ends: Ends) -> None:
                 until(lambda: publisher.matching_status.matching)
             push = messages.Push(wire_expr=wire.WireExpr(0, "k"), timestamp=stamp.to_wire(), body=messages.Del())
             querier._runtime.node.send_local(push)
-            assert found.recv(PATIENCE).timestamp == stamp
+            assert found.recv(TIMEOUT_SECONDS).timestamp == stamp

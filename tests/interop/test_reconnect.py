@@ -33,7 +33,7 @@ def test_everything_is_declared_again(mode: str, theirs: str) -> None:
         queryable = session.declare_queryable("ask/**", answer)
         token = session.liveliness().declare_token("alive/us")
         publisher = session.declare_publisher("up/key")
-        first.tell("sub up/**")
+        first.execute("sub up/**")
         assert eventually(lambda: publisher.matching_status.matching)
         publisher.put("before")
         assert first.line() == "heard up/key before"
@@ -44,14 +44,14 @@ def test_everything_is_declared_again(mode: str, theirs: str) -> None:
         assert eventually(lambda: list(session.info.transports())), "we did not come back"
         assert str(next(iter(session.info.transports())).zid) == second.zid
 
-        def is_heard() -> bool:
-            second.tell("put down/x after")
+        def is_received() -> bool:
+            second.execute("put down/x after")
             return "after" in heard
 
-        assert eventually(is_heard), "the subscriber is not known there"
-        assert eventually(lambda: second.tell("get ask/x") == ["reply ours"])
-        assert eventually(lambda: second.tell("live alive/**") == ["alive alive/us"])
-        second.tell("sub up/**")
+        assert eventually(is_received), "the subscriber is not known there"
+        assert eventually(lambda: second.execute("get ask/x") == ["reply ours"])
+        assert eventually(lambda: second.execute("live alive/**") == ["alive alive/us"])
+        second.execute("sub up/**")
         assert eventually(lambda: publisher.matching_status.matching)
         publisher.put("again")
         assert second.line() == "heard up/key again"
@@ -61,16 +61,16 @@ def test_everything_is_declared_again(mode: str, theirs: str) -> None:
         session.close()
 
 
-def test_a_session_that_cannot_be_had_at_first_comes_later() -> None:
+def test_initially_unreachable_router_is_connected_later() -> None:
     there = unused()
     session = open_session(ours(mode="peer", connect__endpoints=[there], connect__retry=RETRY))
     heard: list[str] = []
     session.declare_subscriber("down/**", lambda sample: heard.append(sample.payload.to_string()))
     with reference(mode="router", listen__endpoints=[there]) as node:
 
-        def is_heard() -> bool:
-            node.tell("put down/x hello")
+        def is_received() -> bool:
+            node.execute("put down/x hello")
             return bool(heard)
 
-        assert eventually(is_heard)
+        assert eventually(is_received)
         session.close()

@@ -25,7 +25,7 @@ zenoh = pytest.importorskip("zenoh")
 
 pytestmark = pytest.mark.interop
 
-PATIENCE = 30.0
+TIMEOUT_SECONDS = 30.0
 ROWS = 20_000
 Theirs = Any
 """eclipse-zenoh has no types that could be checked here."""
@@ -58,7 +58,7 @@ def recording(path: Path, mode: str, *keys: str) -> Iterator[tuple[subprocess.Po
 
 def ended(process: subprocess.Popen[str]) -> str:
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=PATIENCE)
+    said, _ = process.communicate(timeout=TIMEOUT_SECONDS)
     assert process.returncode == 0
     return str(said)
 
@@ -130,7 +130,7 @@ def by_priority(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("mode", ["peer", "router"])
-def test_rows_are_what_their_publisher_sent(tmp_path: Path, mode: str) -> None:
+def test_recorded_rows_equal_eclipse_zenoh_publications(tmp_path: Path, mode: str) -> None:
     path = tmp_path / "j"
     with recording(path, mode, "fleet/**", "fleet/*/state", "*/1/*") as (process, locator):
         with theirs("client", connect=locator) as session:
@@ -154,7 +154,7 @@ def _only(rows: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:
     return [{name: row[name] for name in names} for row in rows]
 
 
-def test_neighbours_and_declarations_of_theirs_are_written_down(tmp_path: Path) -> None:
+def test_eclipse_zenoh_sessions_and_declarations_are_recorded(tmp_path: Path) -> None:
     path = tmp_path / "j"
     with recording(path, "router", "a") as (process, locator):
         with theirs("client", connect=locator) as session:
@@ -187,7 +187,7 @@ SENT = 40_000
 
 
 class Disk:
-    """Fails as a full disk does, for the files of journals in this process, while it is said to be full."""
+    """Fails as a full disk does, for the files of journals in this process, while it is set to full."""
 
     def __init__(self) -> None:
         self.is_full = False
@@ -244,7 +244,7 @@ def _all(path: Path) -> Iterator[Any]:
     return journal.read(journal.earliest(), journal.latest())
 
 
-def test_a_full_disk_loses_what_is_counted_and_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_counts_lost_rows_and_keeps_the_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk()
     monkeypatch.setattr(segment, "_write_all", disk.write)
     record_through_outage(
@@ -265,7 +265,7 @@ def record_on_small_disk(path: Path) -> None:
     print("done", flush=True)
 
 
-def test_a_small_disk_that_is_filled_loses_what_is_counted_and_no_link(tmp_path: Path) -> None:
+def test_filled_tmpfs_counts_lost_rows_and_keeps_the_link(tmp_path: Path) -> None:
     unshare = shutil.which("unshare")
     own = [unshare or "unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
     mount = 'mount -t tmpfs -o size=100m none "$0"'
@@ -273,7 +273,9 @@ def test_a_small_disk_that_is_filled_loses_what_is_counted_and_no_link(tmp_path:
         pytest.skip("no file system of one's own may be mounted here")
     script = f"from pathlib import Path; from {__name__} import *; record_on_small_disk(Path({str(tmp_path)!r}))"
     command = [*own, f'{mount} && exec "$@"', str(tmp_path), sys.executable, "-c", script]
-    run = subprocess.run(command, capture_output=True, text=True, cwd=Path.cwd(), check=False, timeout=5 * PATIENCE)
+    run = subprocess.run(
+        command, capture_output=True, text=True, cwd=Path.cwd(), check=False, timeout=5 * TIMEOUT_SECONDS
+    )
     assert run.stdout == "done\n", run.stdout + run.stderr
 
 
@@ -281,7 +283,7 @@ def test_a_small_disk_that_is_filled_loses_what_is_counted_and_no_link(tmp_path:
 
 
 @pytest.mark.parametrize("through_parquet", [False, True], ids=["journal", "parquet"])
-def test_their_subscriber_hears_what_was_recorded(tmp_path: Path, through_parquet: bool) -> None:
+def test_eclipse_zenoh_subscriber_receives_replayed_rows(tmp_path: Path, through_parquet: bool) -> None:
     path = tmp_path / "j"
     with recording(path, "peer", "fleet/**") as (process, locator):
         with theirs("client", connect=locator) as session:
@@ -302,10 +304,10 @@ def test_their_subscriber_hears_what_was_recorded(tmp_path: Path, through_parque
         subscriber = session.declare_subscriber("again/**", heard.put)
         where = ["-m", "client", "-e", locator, "--map", "fleet=again/fleet", "--speed", "max", "--wait"]
         with command("replay", str(source), *where) as process:
-            said, _ = process.communicate(timeout=PATIENCE)
+            said, _ = process.communicate(timeout=TIMEOUT_SECONDS)
             assert process.returncode == 0
         assert "published 1000 rows" in said
-        found = [_row(heard.get(timeout=PATIENCE)) for _ in range(1000)]
+        found = [_row(heard.get(timeout=TIMEOUT_SECONDS)) for _ in range(1000)]
         subscriber.undeclare()
     names = list(found[0])
     expected = [{name: row[name] for name in names} | {"key": f"again/{row['key']}"} for row in rows]

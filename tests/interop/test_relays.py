@@ -1,6 +1,6 @@
 """Zenspark peers that relay, on loopback: lines and rings of them, with routers, clients and peers of both kinds.
 
-What is connected hears each other once, also after a node in between was killed.
+Connected nodes receive every message once, also after a node in between was killed.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ def process(mode: str, listen: str, connect: Iterable[str]) -> Iterator[subproce
 class RelayNet(Net):
     """Relays and routers of eclipse-zenoh joined in a shape, a client at each, of both kinds in turn."""
 
-    def __init__(self, stack: contextlib.ExitStack, kinds: str, edges: Edges, mortal: int | None = None) -> None:
+    def __init__(self, stack: contextlib.ExitStack, kinds: str, edges: Edges, killable: int | None = None) -> None:
         super().__init__(stack, "", edges)
         self.places = [unused() for _ in kinds]
         for number, kind in enumerate(kinds):
             near = [self.places[min(edge)] for edge in edges if max(edge) == number]
             place = self.places[number]
-            if number == mortal:
-                self.mortal = stack.enter_context(process(MODES[kind], place, near))
+            if number == killable:
+                self.killable = stack.enter_context(process(MODES[kind], place, near))
             else:
                 node = (
                     zenoh.open(config(zenoh, "router", [place], near))
@@ -90,7 +90,7 @@ def triangle(size: int) -> Edges:
         ("ptrp", triangle),
     ],
 )
-def test_what_relays_connect_hears_each_other_once(kinds: str, shape: Callable[[int], Edges]) -> None:
+def test_clients_connected_by_relays_receive_each_message_once(kinds: str, shape: Callable[[int], Edges]) -> None:
     with contextlib.ExitStack() as stack:
         net = RelayNet(stack, kinds, shape(len(kinds)))
         net.check()
@@ -100,15 +100,17 @@ def test_what_relays_connect_hears_each_other_once(kinds: str, shape: Callable[[
 
 
 @pytest.mark.parametrize(("kinds", "shape", "killed"), [("ppp", line, 1), ("pppp", ring, 1), ("prpp", ring, 2)])
-def test_the_rest_goes_on_without_a_relay(kinds: str, shape: Callable[[int], Edges], killed: int) -> None:
+def test_remaining_network_works_after_a_relay_is_killed(
+    kinds: str, shape: Callable[[int], Edges], killed: int
+) -> None:
     with contextlib.ExitStack() as stack:
-        net = RelayNet(stack, kinds, shape(len(kinds)), mortal=killed)
+        net = RelayNet(stack, kinds, shape(len(kinds)), killable=killed)
         net.check()
         for part in net.kill(killed):
             net.check(part)
 
 
-def test_a_relay_that_comes_back_joins_what_it_had_joined() -> None:
+def test_restarted_relay_reconnects_its_network() -> None:
     with contextlib.ExitStack() as stack:
         net = RelayNet(stack, "p", [])
         middle, end = unused(), unused()
@@ -126,7 +128,7 @@ def test_a_relay_that_comes_back_joins_what_it_had_joined() -> None:
 
 
 @pytest.mark.parametrize("kind", ["o", "t"])
-def test_a_peer_that_does_not_relay_hears_the_relays_beside_it_once(kind: str) -> None:
+def test_non_relaying_peer_receives_once_from_adjacent_relays(kind: str) -> None:
     """It has links to a router and to a peer, both of which relay: what one of them delivers the other does not."""
     with contextlib.ExitStack() as stack:
         net = RelayNet(stack, "rp", line(2))
@@ -137,7 +139,7 @@ def test_a_peer_that_does_not_relay_hears_the_relays_beside_it_once(kind: str) -
 
 
 @pytest.mark.parametrize("kind", ["o", "t"])
-def test_beside_a_line_of_relays_a_peer_that_does_not_relay_reaches_its_neighbour_as_ever(kind: str) -> None:
+def test_non_relaying_peer_at_a_line_of_relays_reaches_only_its_neighbour(kind: str) -> None:
     with contextlib.ExitStack() as stack:
         net = RelayNet(stack, "ppp", line(3))
         net.check()

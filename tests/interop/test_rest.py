@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.interop.reference import eventually
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 
 zenoh = pytest.importorskip("zenoh")
 
@@ -60,19 +60,19 @@ def served() -> Iterator[tuple[Session, str]]:
         yield found
 
 
-def ask(url: str, method: str = "GET", body: bytes | None = None, **headers: str) -> Any:  # noqa: ANN401 - a response
+def http_request(url: str, method: str = "GET", body: bytes | None = None, **headers: str) -> Any:  # noqa: ANN401 - a response
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return urllib.request.urlopen(urllib.request.Request(url, body, named, method=method), timeout=PATIENCE)
+    return urllib.request.urlopen(urllib.request.Request(url, body, named, method=method), timeout=TIMEOUT_SECONDS)
 
 
-def asked(url: str) -> list[dict[str, object]]:
-    with ask(url) as response:
+def get_json(url: str) -> list[dict[str, object]]:
+    with http_request(url) as response:
         assert response.headers["Content-Type"] == "application/json"
         found: list[dict[str, object]] = json.load(response)
         return found
 
 
-def test_what_http_puts_is_heard(served: tuple[Session, str]) -> None:
+def test_http_put_and_delete_reach_subscribers(served: tuple[Session, str]) -> None:
     session, url = served
     heard: queue.Queue[tuple[str, str, str, bytes]] = queue.Queue()
     subscriber = session.declare_subscriber(
@@ -86,15 +86,15 @@ def test_what_http_puts_is_heard(served: tuple[Session, str]) -> None:
             )
         ),
     )
-    assert eventually(lambda: asked(f"{url}/@/local/router/subscriber/demo/**"))
-    ask(f"{url}/demo/a", "PUT", b'{"a":1}', Content_Type="application/json").close()
-    assert heard.get(timeout=PATIENCE) == ("PUT", "demo/a", "application/json", b'{"a":1}')
-    ask(f"{url}/demo/a", "DELETE").close()
-    assert heard.get(timeout=PATIENCE)[:2] == ("DELETE", "demo/a")
+    assert eventually(lambda: get_json(f"{url}/@/local/router/subscriber/demo/**"))
+    http_request(f"{url}/demo/a", "PUT", b'{"a":1}', Content_Type="application/json").close()
+    assert heard.get(timeout=TIMEOUT_SECONDS) == ("PUT", "demo/a", "application/json", b'{"a":1}')
+    http_request(f"{url}/demo/a", "DELETE").close()
+    assert heard.get(timeout=TIMEOUT_SECONDS)[:2] == ("DELETE", "demo/a")
     subscriber.undeclare()
 
 
-def test_http_asks_a_queryable(served: tuple[Session, str]) -> None:
+def test_http_get_and_post_query_a_queryable(served: tuple[Session, str]) -> None:
     session, url = served
 
     def answer(query: Any) -> None:  # noqa: ANN401 - of eclipse-zenoh
@@ -107,21 +107,23 @@ def test_http_asks_a_queryable(served: tuple[Session, str]) -> None:
 
     stamp = session.new_timestamp()
     queryable = session.declare_queryable("demo/a", answer)
-    assert eventually(lambda: asked(f"{url}/demo/**"))
+    assert eventually(lambda: get_json(f"{url}/demo/**"))
     reply = {"key": "demo/a", "value": "x=1", "encoding": "text/plain", "timestamp": str(stamp)}
-    assert asked(f"{url}/demo/**?x=1") == [reply]
-    assert asked(f"{url}/demo/a?fail") == [{"key": "ERROR", "value": "no", "encoding": "text/plain", "timestamp": None}]
-    with ask(f"{url}/demo/a", "POST", b"question", Content_Type="text/plain") as response:
+    assert get_json(f"{url}/demo/**?x=1") == [reply]
+    assert get_json(f"{url}/demo/a?fail") == [
+        {"key": "ERROR", "value": "no", "encoding": "text/plain", "timestamp": None}
+    ]
+    with http_request(f"{url}/demo/a", "POST", b"question", Content_Type="text/plain") as response:
         assert [each["value"] for each in json.load(response)] == ["question"]
-    with ask(f"{url}/demo/a?_raw=true") as response:
+    with http_request(f"{url}/demo/a?_raw=true") as response:
         assert (response.headers["Content-Type"], response.read()) == ("text/plain", b"_raw=true")
     queryable.undeclare()
 
 
-def test_http_hears_what_is_put(served: tuple[Session, str]) -> None:
+def test_http_event_stream_receives_publications(served: tuple[Session, str]) -> None:
     session, url = served
     publisher = session.declare_publisher("demo/a", encoding="application/json")
-    with ask(f"{url}/demo/**", Accept="text/event-stream") as response:
+    with http_request(f"{url}/demo/**", Accept="text/event-stream") as response:
         assert eventually(lambda: publisher.matching_status.matching)
         publisher.put('{"a": 1}')
         publisher.delete()
@@ -134,9 +136,9 @@ def test_http_hears_what_is_put(served: tuple[Session, str]) -> None:
     assert eventually(lambda: not publisher.matching_status.matching)
 
 
-def test_the_configuration_file_starts_it(tmp_path: Path) -> None:
+def test_rest_plugin_section_starts_the_http_server(tmp_path: Path) -> None:
     file = tmp_path / "router.json5"
     file.write_text('{plugins: {rest: {http_port: "127.0.0.1:0"}}}')
     with router("-c", str(file)) as (_, url):
-        (described,) = asked(f"{url}/@/local/router")
+        (described,) = get_json(f"{url}/@/local/router")
         assert described["key"] == "@/a1/router"

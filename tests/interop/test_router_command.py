@@ -1,4 +1,4 @@
-"""`zenspark router` as a process: clients of eclipse-zenoh meet through it, and hear when it ends."""
+"""`zenspark router` as a process: clients of eclipse-zenoh communicate through it, and receive CLOSE when it ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.interop.reference import eventually, reference, unused
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 
 zenoh = pytest.importorskip("zenoh")
 
@@ -48,7 +48,7 @@ def client(endpoint: str) -> Iterator[Session]:
         yield session
 
 
-def test_clients_meet_through_it() -> None:
+def test_router_command_forwards_between_clients() -> None:
     with router("-i", "a1") as (_, endpoint), client(endpoint) as one, client(endpoint) as other:
         assert [str(zid) for zid in one.info.routers_zid()] == ["a1"]
         heard: queue.Queue[tuple[str, str, bool]] = queue.Queue()
@@ -60,15 +60,15 @@ def test_clients_meet_through_it() -> None:
         publisher = other.declare_publisher("demo/hello")
         assert eventually(lambda: publisher.matching_status.matching)
         publisher.put("world")
-        assert heard.get(timeout=PATIENCE) == ("demo/hello", "world", True)
-        assert [reply.ok.payload.to_string() for reply in other.get("demo/time", timeout=PATIENCE)] == ["noon"]
+        assert heard.get(timeout=TIMEOUT_SECONDS) == ("demo/hello", "world", True)
+        assert [reply.ok.payload.to_string() for reply in other.get("demo/time", timeout=TIMEOUT_SECONDS)] == ["noon"]
         subscriber.undeclare()
         queryable.undeclare()
 
 
-def test_it_answers_in_the_admin_space() -> None:
+def test_router_command_replies_in_the_admin_space() -> None:
     with router("-i", "a1", "--cfg", 'metadata:"here"') as (_, endpoint), client(endpoint) as session:
-        (reply,) = session.get("@/*/router", timeout=PATIENCE)
+        (reply,) = session.get("@/*/router", timeout=TIMEOUT_SECONDS)
         described = json.loads(reply.ok.payload.to_string())
         assert (str(reply.ok.key_expr), described["locators"], described["metadata"]) == (
             "@/a1/router",
@@ -77,23 +77,23 @@ def test_it_answers_in_the_admin_space() -> None:
         )
 
 
-def test_the_admin_space_may_be_closed() -> None:
+def test_admin_space_permissions_none_sends_no_reply() -> None:
     with router("--adminspace-permissions", "none") as (_, endpoint), client(endpoint) as session:
-        assert list(session.get("@/*/router", timeout=PATIENCE)) == []
+        assert list(session.get("@/*/router", timeout=TIMEOUT_SECONDS)) == []
 
 
-def test_timestamps_may_be_left_out() -> None:
+def test_no_timestamp_flag_leaves_samples_unstamped() -> None:
     with router("--no-timestamp") as (_, endpoint), client(endpoint) as one, client(endpoint) as other:
         heard: queue.Queue[object] = queue.Queue()
         subscriber = one.declare_subscriber("demo", lambda sample: heard.put(sample.timestamp))
         publisher = other.declare_publisher("demo")
         assert eventually(lambda: publisher.matching_status.matching)
         publisher.put("x")
-        assert heard.get(timeout=PATIENCE) is None
+        assert heard.get(timeout=TIMEOUT_SECONDS) is None
         subscriber.undeclare()
 
 
-def test_it_joins_the_network_of_another_router() -> None:
+def test_router_command_joins_the_network_of_another_router() -> None:
     endpoint = unused()
     with (
         reference(mode="router", listen__endpoints=[endpoint]) as theirs,
@@ -103,25 +103,25 @@ def test_it_joins_the_network_of_another_router() -> None:
         heard: queue.Queue[str] = queue.Queue()
         subscriber = session.declare_subscriber("demo", lambda sample: heard.put(sample.payload.to_string()))
 
-        def is_heard() -> bool:
-            theirs.tell("put demo x")
+        def is_received() -> bool:
+            theirs.execute("put demo x")
             with contextlib.suppress(queue.Empty):
                 return heard.get(timeout=0.1) == "x"
             return False
 
-        assert eventually(is_heard)
+        assert eventually(is_received)
         subscriber.undeclare()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_when_it_ends_clients_hear_of_it(number: signal.Signals) -> None:
+def test_stopped_router_closes_client_transports(number: signal.Signals) -> None:
     with router() as (process, endpoint), client(endpoint) as session:
         events: queue.Queue[str] = queue.Queue()
         listener = session.info.declare_transport_events_listener(
             lambda event: events.put(str(event.kind).rpartition(".")[2]), history=True
         )
-        assert events.get(timeout=PATIENCE) == "PUT"
+        assert events.get(timeout=TIMEOUT_SECONDS) == "PUT"
         process.send_signal(number)
-        assert process.wait(timeout=2 * PATIENCE) == 0
-        assert events.get(timeout=PATIENCE) == "DELETE"
+        assert process.wait(timeout=2 * TIMEOUT_SECONDS) == 0
+        assert events.get(timeout=TIMEOUT_SECONDS) == "DELETE"
         listener.undeclare()

@@ -63,7 +63,7 @@ def config(api: Api, mode: str, listen: Iterable[str] = (), connect: Iterable[st
 
 
 class Member:
-    """A session that subscribes, answers and is alive under its own name; what it hears is written down."""
+    """A session that subscribes, answers and is alive under its own name; the samples it receives are recorded."""
 
     def __init__(
         self,
@@ -118,18 +118,18 @@ class Member:
 
 
 class Net:
-    """Routers joined in a shape, a client at each. One of them, the `mortal`, is a process of its own."""
+    """Routers joined in a shape, a client at each. One of them, the `killable`, is a process of its own."""
 
-    def __init__(self, stack: contextlib.ExitStack, kinds: str, edges: Edges, mortal: int | None = None) -> None:
+    def __init__(self, stack: contextlib.ExitStack, kinds: str, edges: Edges, killable: int | None = None) -> None:
         self.places = [unused() for _ in kinds]
         self.edges = edges
         self.rounds = 0
         self.members: list[Member] = []
-        self.mortal: subprocess.Popen[str] | None = None
+        self.killable: subprocess.Popen[str] | None = None
         for number, kind in enumerate(kinds):
             near = [self.places[min(edge)] for edge in edges if max(edge) == number]
-            if number == mortal:
-                self.mortal = stack.enter_context(process(API[kind].__name__, self.places[number], near))
+            if number == killable:
+                self.killable = stack.enter_context(process(API[kind].__name__, self.places[number], near))
             else:
                 router = API[kind].open(config(API[kind], "router", [self.places[number]], near))
                 stack.callback(router.close)
@@ -146,9 +146,9 @@ class Net:
         return member
 
     def kill(self, number: int) -> list[list[Member]]:
-        """A router is killed, and its client goes with it; who is left, and still connected to each other."""
-        assert self.mortal is not None
-        self.mortal.kill()
+        """Kill a router and its client. Returns the members that are left and still connected to each other."""
+        assert self.killable is not None
+        self.killable.kill()
         self.members.pop(number).close()
         parts = [{place} for place in range(len(self.places)) if place != number]
         for edge in self.edges:
@@ -158,7 +158,7 @@ class Net:
         return [[member for member in self.members if self.places.index(member.place) in part] for part in parts]
 
     def check(self, members: list[Member] | None = None) -> None:
-        """All of them, or of a part, know of each other, hear each other once, and get every answer once."""
+        """All of them, or of a part, match each other, receive every message once, and every reply once."""
         members = members or self.members
         names = {member.name for member in members}
         for member in members:
@@ -168,7 +168,7 @@ class Net:
         words = sorted(f"round {self.rounds} of {name}" for name in names)
         for member in members:
             member.session.put(f"net/{member.name}", f"round {self.rounds} of {member.name}")
-        for member in members:  # a session hears itself, too
+        for member in members:  # a session receives its own publications, too
             assert eventually(lambda: set(words) <= set(member.heard)), (member.name, member.heard)  # noqa: B023
         for member in members:
             self.check_queries(member, sorted(names), sorted(each.name for each in members if each.complete))
@@ -176,7 +176,7 @@ class Net:
             assert sorted(word for word in member.heard if word in words) == words, member.name
 
     def check_queries(self, member: Member, names: list[str], complete: list[str]) -> None:
-        """Every target, where nobody has all the answers and where some do."""
+        """Query with every target, where no queryable is complete and where some are."""
         target = member.api.QueryTarget
         assert member.ask("q/*", target.ALL) == names
         assert member.ask("q/*", target.BEST_MATCHING) == names
@@ -189,15 +189,15 @@ class Net:
         assert set(best) & set(complete or names), (best, complete)
 
     def wait_for_subscribers(self, members: list[Member]) -> None:
-        """Publish until everybody hears everybody: declarations take their time."""
+        """Publish until every member receives from every other: declarations take their time."""
         for speaker in members:
             word = f"ready for {self.rounds}, {speaker.name}"
 
-            def heard_by_all(speaker: Member = speaker, word: str = word) -> bool:
+            def received_by_all(speaker: Member = speaker, word: str = word) -> bool:
                 speaker.session.put("net/ready", word)
                 return all(word in member.heard for member in members)
 
-            assert eventually(heard_by_all), word
+            assert eventually(received_by_all), word
 
 
 @pytest.mark.parametrize(
@@ -225,10 +225,12 @@ def test_routers_of_both_kinds_are_one_network(kinds: str, shape: Callable[[int]
         ("ottoo", line, 2),
     ],
 )
-def test_the_rest_goes_on_without_a_router(kinds: str, shape: Callable[[int], Edges], killed: int) -> None:
+def test_remaining_network_works_after_a_router_is_killed(
+    kinds: str, shape: Callable[[int], Edges], killed: int
+) -> None:
     """Any one of a line, a ring and a star: at the end of a line or a point of a star, or what held them together."""
     with contextlib.ExitStack() as stack:
-        net = Net(stack, kinds, shape(len(kinds)), mortal=killed)
+        net = Net(stack, kinds, shape(len(kinds)), killable=killed)
         net.check()
         for part in net.kill(killed):
             net.check(part)
@@ -268,7 +270,7 @@ def process(module: str, listen: str, connect: Iterable[str], *tokens: str) -> I
 
 
 @pytest.mark.parametrize(("module", "kinds"), [("zenoh", "oo"), ("zenspark", "tt"), ("zenoh", "ot")])
-def test_a_router_that_dies_takes_with_it_only_what_was_its_own(module: str, kinds: str) -> None:
+def test_killed_router_removes_only_its_own_tokens(module: str, kinds: str) -> None:
     """A ring of three, one of which is killed: the way is through the middle, and then directly."""
     with contextlib.ExitStack() as stack:
         net = Net(stack, kinds, line(2))
@@ -282,7 +284,7 @@ def test_a_router_that_dies_takes_with_it_only_what_was_its_own(module: str, kin
 
 @pytest.mark.parametrize("router", ["o", "t"])
 def test_clients_and_peers_of_both_kinds_share_a_router(router: str) -> None:
-    """Their peers find each other by gossip and hear each other once; ours reach everybody through the router."""
+    """Peers of eclipse-zenoh connect by gossip and receive every message once; zenspark's use the router."""
     with contextlib.ExitStack() as stack:
         net = Net(stack, router, [])
         net.join(stack, 0, "o")
@@ -293,8 +295,8 @@ def test_clients_and_peers_of_both_kinds_share_a_router(router: str) -> None:
 
 @pytest.mark.parametrize("gossip", [True, False])
 @pytest.mark.parametrize("kinds", ["oo", "ot", "tt"])
-def test_peers_without_a_link_reach_each_other_through_our_router(kinds: str, gossip: bool) -> None:
-    """They listen nowhere, so they cannot connect to each other; they tell the router so, whether it gossips or not."""
+def test_unlinked_peers_reach_each_other_through_zenspark_router(kinds: str, gossip: bool) -> None:
+    """They listen nowhere, so they cannot connect to each other; the router forwards, whether it gossips or not."""
     with contextlib.ExitStack() as stack:
         place = unused()
         router = zenspark.open(config(zenspark, "router", [place], gossip=gossip))
@@ -310,8 +312,8 @@ def test_peers_without_a_link_reach_each_other_through_our_router(kinds: str, go
 
 @pytest.mark.parametrize("gossip", [True, False])
 @pytest.mark.parametrize("kinds", ["ooo", "oot", "oto", "ott", "too"])
-def test_linked_peers_of_one_router_hear_each_other_once(kinds: str, gossip: bool) -> None:
-    """Without gossip they do not tell the router of their link: it must not carry between them all the same."""
+def test_linked_peers_of_one_router_receive_each_message_once(kinds: str, gossip: bool) -> None:
+    """Without gossip the router does not learn of their link: it must not forward between them all the same."""
     with contextlib.ExitStack() as stack:
         place, there = unused(), unused()
         router = API[kinds[0]].open(config(API[kinds[0]], "router", [place], gossip=gossip))
@@ -326,7 +328,7 @@ def test_linked_peers_of_one_router_hear_each_other_once(kinds: str, gossip: boo
 
 
 @pytest.mark.parametrize("kind", ["o", "t"])
-def test_our_router_stamps_what_has_no_timestamp(kind: str) -> None:
+def test_zenspark_router_stamps_samples_without_timestamp(kind: str) -> None:
     api = API[kind]
     with contextlib.ExitStack() as stack:
         place = unused()

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from tests.interop.reference import eventually, reference, unused
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 
 pytestmark = pytest.mark.interop
 
 
-def test_a_storage_from_a_file(tmp_path: Path) -> None:
+def test_storage_of_config_file_replies_after_restart(tmp_path: Path) -> None:
     endpoint = unused()
     storages = {
         "kept": {"key_expr": "kept/**", "complete": True, "volume": {"id": "zenspark", "journal": str(tmp_path / "j")}}
@@ -39,11 +39,11 @@ def test_a_storage_from_a_file(tmp_path: Path) -> None:
                     assert process.poll() is None
                 with reference(mode="client", connect__endpoints=[endpoint]) as client:
                     if first:
-                        client.tell("put kept/a hello")
-                        client.tell("put other/a hello")
-                    assert eventually(lambda: client.tell("get kept/**") == ["reply hello"])
-                    assert client.tell("get other/**") == []
-                    (told,) = client.tell("get @/7/router/status/plugins/storage_manager/storages/kept")
+                        client.execute("put kept/a hello")
+                        client.execute("put other/a hello")
+                    assert eventually(lambda: client.execute("get kept/**") == ["reply hello"])
+                    assert client.execute("get other/**") == []
+                    (told,) = client.execute("get @/7/router/status/plugins/storage_manager/storages/kept")
                     assert json.loads(told.removeprefix("reply "))["keys"] == 1
             finally:
                 process.send_signal(signal.SIGINT)
@@ -91,14 +91,14 @@ def test_access_control_applies_to_storages(tmp_path: Path) -> None:
                 assert process.poll() is None
             with reference(mode="client", connect__endpoints=[endpoint]) as client:
                 for key in ("half/a", "shut/a", "a"):
-                    client.tell(f"put kept/{key} {key}")
-                assert eventually(lambda: client.tell("get kept/**") == ["reply a"])
-                (told,) = client.tell("get @/7/router/status/plugins/storage_manager/storages/kept")
+                    client.execute(f"put kept/{key} {key}")
+                assert eventually(lambda: client.execute("get kept/**") == ["reply a"])
+                (told,) = client.execute("get @/7/router/status/plugins/storage_manager/storages/kept")
                 assert json.loads(told.removeprefix("reply "))["keys"] == 2
-            with urllib.request.urlopen(f"http://{rest}/kept/**", timeout=PATIENCE) as response:
+            with urllib.request.urlopen(f"http://{rest}/kept/**", timeout=TIMEOUT_SECONDS) as response:
                 assert [document["key"] for document in json.load(response)] == ["kept/a"]
             request = urllib.request.Request(f"http://{rest}/kept/shut/b", b"b", method="PUT")
             with pytest.raises(urllib.error.HTTPError, match="403"):
-                urllib.request.urlopen(request, timeout=PATIENCE)
+                urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
         finally:
             process.send_signal(signal.SIGINT)

@@ -74,7 +74,7 @@ def querier_and_locator(asker: str, way: str, **config: object) -> Iterator[tupl
 
 @contextlib.contextmanager
 def answering(locator: str, key: str, answer: Callable[[RawPeer, Request], None]) -> Iterator[RawPeer]:
-    """A queryable by hand that answers the first request it gets."""
+    """A queryable by hand that replies to the first request."""
     with RawPeer(locator) as peer:
         assert peer.send(Declare(body=DeclareQueryable(id=1, wire_expr=WireExpr(0, key))))
 
@@ -89,7 +89,7 @@ def answering(locator: str, key: str, answer: Callable[[RawPeer, Request], None]
 
 
 def ask(session: zenspark.Session, key: str) -> list[str]:
-    """The payloads of all replies, asked for once, when the queryable is known."""
+    """The payloads of all replies to one query, when the queryable is known."""
     querier = session.declare_querier(key, timeout=SECONDS)
     until(lambda: querier.matching_status.matching)
     replies = list(querier.get())
@@ -191,7 +191,7 @@ def test_a_request_in_shared_memory_ends(package: str) -> None:
 
 
 UNKNOWN = (Extension(0x1E),)
-"""A mandatory extension that nobody knows."""
+"""A mandatory extension that neither package knows."""
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -1,4 +1,4 @@
-"""TLS and user/password with eclipse-zenoh, both ways: who is let in, and who is not."""
+"""TLS and user/password with eclipse-zenoh, both ways: which clients are accepted, and which are refused."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def authority(tmp_path: Path) -> Authority:
 
 
 @pytest.fixture
-def stranger(tmp_path: Path) -> Authority:
+def other_authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path / "wrong")
 
 
-def we_call(there: str, **options: object) -> None:
-    """Open a session and hear something over it."""
+def connect_zenspark(there: str, **options: object) -> None:
+    """Open a session and receive a sample over it."""
     heard: list[str] = []
     session = open_session(ours(mode="client", connect__endpoints=[there], **options))
     try:
@@ -65,32 +65,32 @@ def we_call(there: str, **options: object) -> None:
 
 
 @pytest.mark.parametrize("mutual", [False, True])
-def test_we_call_by_tls(authority: Authority, mutual: bool) -> None:
+def test_zenspark_connects_over_tls(authority: Authority, mutual: bool) -> None:
     there = unused("tls", "localhost")
     with reference(mode="router", listen__endpoints=[there], **{TLS: authority.listening(mutual)}):
-        we_call(there, **{TLS: authority.connecting(mutual)})
+        connect_zenspark(there, **{TLS: authority.connecting(mutual)})
 
 
-def test_we_call_by_tls_with_the_wrong_authority(authority: Authority, stranger: Authority) -> None:
+def test_zenspark_rejects_certificate_of_unknown_authority(authority: Authority, other_authority: Authority) -> None:
     there = unused("tls", "localhost")
     with (
         reference(mode="router", listen__endpoints=[there], **{TLS: authority.listening()}),
         pytest.raises(ZError, match="certificate"),
     ):
-        we_call(there, **{TLS: stranger.connecting()})
+        connect_zenspark(there, **{TLS: other_authority.connecting()})
 
 
-def test_we_call_by_tls_without_the_certificate_they_want(authority: Authority) -> None:
+def test_mutual_tls_rejects_zenspark_without_certificate(authority: Authority) -> None:
     there = unused("tls", "localhost")
     with (
         reference(mode="router", listen__endpoints=[there], **{TLS: authority.listening(mutual=True)}),
         pytest.raises(ZError),
     ):
-        we_call(there, **{TLS: authority.connecting()})
+        connect_zenspark(there, **{TLS: authority.connecting()})
 
 
 @pytest.mark.parametrize("mutual", [False, True])
-def test_they_call_by_tls(authority: Authority, mutual: bool) -> None:
+def test_eclipse_zenoh_connects_over_tls(authority: Authority, mutual: bool) -> None:
     there = unused("tls", "localhost")
     heard: list[str] = []
     session = open_session(ours(mode="router", listen__endpoints=[there], **{TLS: authority.listening(mutual)}))
@@ -98,17 +98,19 @@ def test_they_call_by_tls(authority: Authority, mutual: bool) -> None:
         session.declare_subscriber("up/**", lambda sample: heard.append(sample.payload.to_string()))
         with reference(mode="client", connect__endpoints=[there], **{TLS: authority.connecting(mutual)}) as node:
             assert node.first.startswith("open")
-            node.tell("put up/x hello")
+            node.execute("put up/x hello")
             assert eventually(lambda: heard == ["hello"])
     finally:
         session.close()
 
 
 @pytest.mark.parametrize("mutual", [False, True])
-def test_they_call_by_tls_with_what_we_do_not_trust(authority: Authority, stranger: Authority, mutual: bool) -> None:
+def test_tls_without_common_authority_is_refused_and_next_client_accepted(
+    authority: Authority, other_authority: Authority, mutual: bool
+) -> None:
     """With the wrong authority they do not trust us; with mutual TLS we do not trust their certificate either."""
     there = unused("tls", "localhost")
-    theirs = {**stranger.connecting(mutual), **({"root_ca_certificate": authority.root} if mutual else {})}
+    theirs = {**other_authority.connecting(mutual), **({"root_ca_certificate": authority.root} if mutual else {})}
     session = open_session(ours(mode="router", listen__endpoints=[there], **{TLS: authority.listening(mutual)}))
     try:
         with reference(mode="client", connect__endpoints=[there], **{TLS: theirs}) as node:
@@ -119,7 +121,7 @@ def test_they_call_by_tls_with_what_we_do_not_trust(authority: Authority, strang
         session.close()
 
 
-def test_a_link_to_them_ends_when_their_certificate_expires(tmp_path: Path) -> None:
+def test_expired_client_certificate_closes_the_link(tmp_path: Path) -> None:
     issued = Certificates(tmp_path)
     server = [str(path) for path in issued.files("localhost", "127.0.0.1")]
     passing = [str(path) for path in issued.files("passing.example", lifetime=8)]
@@ -148,19 +150,19 @@ def login(user: str, password: str) -> dict[str, str]:
     return {"user": user, "password": password}
 
 
-def test_we_log_in(users: str) -> None:
+def test_zenspark_authenticates_with_user_and_password(users: str) -> None:
     there = unused()
     theirs = {LOGIN: {"dictionary_file": users, **login("bob", "hidden")}}
     with reference(mode="router", listen__endpoints=[there], **theirs):
-        we_call(there, **{LOGIN: login("alice", "secret")})
+        connect_zenspark(there, **{LOGIN: login("alice", "secret")})
         for wrong in (login("alice", "wrong"), login("nobody", "secret")):
             with pytest.raises(ZError):
-                we_call(there, **{LOGIN: wrong})
+                connect_zenspark(there, **{LOGIN: wrong})
         with pytest.raises(ZError):
-            we_call(there)
+            connect_zenspark(there)
 
 
-def test_they_log_in(users: str) -> None:
+def test_eclipse_zenoh_authenticates_with_user_and_password(users: str) -> None:
     there = unused()
     session = open_session(ours(mode="router", listen__endpoints=[there], **{LOGIN: {"dictionary_file": users}}))
     try:
@@ -176,7 +178,7 @@ def test_they_log_in(users: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["# users\nann:secret\n", "ann:secret\nbob\n", ":secret\n", "ann:\n", ":\n"])
-def test_dictionary_files_that_both_refuse(tmp_path: Path, text: str) -> None:
+def test_invalid_user_dictionary_is_rejected_by_both(tmp_path: Path, text: str) -> None:
     file = tmp_path / "users"
     file.write_text(text)
     options = {"mode": "router", "listen__endpoints": [unused()], LOGIN: {"dictionary_file": str(file)}}
@@ -190,13 +192,13 @@ def test_dictionary_files_that_both_refuse(tmp_path: Path, text: str) -> None:
     ("text", "password"),
     [(" ann : secret \n", "secret"), ("\n \nann:secret\r\n", "secret"), ("ann:a:b", "a:b")],
 )
-def test_dictionary_files_that_both_read_alike(tmp_path: Path, text: str, password: str) -> None:
+def test_user_dictionary_is_parsed_as_in_eclipse_zenoh(tmp_path: Path, text: str, password: str) -> None:
     file = tmp_path / "users"
     file.write_text(text, newline="")
     there = unused()
     options = {"mode": "router", "listen__endpoints": [there], LOGIN: {"dictionary_file": str(file)}}
     with reference(**options):
-        we_call(there, **{LOGIN: login("ann", password)})
+        connect_zenspark(there, **{LOGIN: login("ann", password)})
     session = open_session(ours(**options))
     try:
         with reference(mode="client", connect__endpoints=[there], **{LOGIN: login("ann", password)}) as node:

@@ -1,7 +1,7 @@
 """Sessions with eclipse-zenoh on loopback: every role, every operation, both directions.
 
 Both sides have the same API, so a test is written once for a side that acts and a side that watches, and runs with
-each of the two as either. Where a process must die, the other side is one of its own and says a line when it is ready.
+each of the two as either. Where a process must die, the other side is one of its own and prints when it is ready.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import pytest
 
 import zenspark
 from tests.ports import free_port
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 
 zenoh = pytest.importorskip("zenoh")
 
@@ -128,7 +128,7 @@ def sides(request: pytest.FixtureRequest) -> Iterator[tuple[Side, Side]]:
 
 @pytest.fixture(params=["we act", "it acts"])
 def acting(request: pytest.FixtureRequest, sides: tuple[Side, Side]) -> tuple[Side, Side]:
-    """The side that publishes or asks, and the side that receives or answers."""
+    """The side that publishes or queries, and the side that receives or replies."""
     ours, theirs = sides
     return (ours, theirs) if request.param == "we act" else (theirs, ours)
 
@@ -176,7 +176,7 @@ def test_payloads_of_any_size(acting: tuple[Side, Side], size: int, reliability:
 
 
 @pytest.mark.parametrize("priority", [priority.name for priority in zenspark.Priority])
-def test_every_priority_and_treatment(acting: tuple[Side, Side], priority: str) -> None:
+def test_priority_congestion_control_and_express_are_delivered(acting: tuple[Side, Side], priority: str) -> None:
     sender, receiver = acting[0].api, acting[1].api
     for congestion in ("DROP", "BLOCK"):
         for express in (False, True):
@@ -198,7 +198,7 @@ def test_every_priority_and_treatment(acting: tuple[Side, Side], priority: str) 
 
 
 @pytest.mark.parametrize("encoding", ["zenoh/bytes", "text/plain", "text/plain;utf-8", "application/x-own;v=1"])
-def test_all_that_comes_with_a_value(acting: tuple[Side, Side], encoding: str) -> None:
+def test_encoding_attachment_timestamp_and_source_info_are_delivered(acting: tuple[Side, Side], encoding: str) -> None:
     actor, _ = acting
     stamp = actor.session.new_timestamp()
     with subscribed(acting, "extras") as (publisher, found):
@@ -234,7 +234,7 @@ def test_wildcards_and_many_keys(acting: tuple[Side, Side]) -> None:
         assert [str(sample.key_expr) for sample in found] == [f"wild/{number}/end" for number in range(500)]
 
 
-def test_undeclared_means_silent(acting: tuple[Side, Side]) -> None:
+def test_undeclared_subscriber_receives_nothing(acting: tuple[Side, Side]) -> None:
     actor, watcher = acting
     first: list[Any] = []
     second: list[Any] = []
@@ -255,7 +255,7 @@ def test_undeclared_means_silent(acting: tuple[Side, Side]) -> None:
         until(lambda: not publisher.matching_status.matching)
 
 
-# --- questions and answers ------------------------------------------------------------------------
+# --- queries and replies --------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -268,7 +268,7 @@ def answering(acting: tuple[Side, Side], key: str, answer: Callable[[Any], objec
         yield queryable
 
 
-def test_a_question_with_everything(acting: tuple[Side, Side]) -> None:
+def test_query_with_all_fields_is_delivered(acting: tuple[Side, Side]) -> None:
     actor, watcher = acting
     asked: list[Any] = []
 
@@ -291,7 +291,7 @@ def test_a_question_with_everything(acting: tuple[Side, Side]) -> None:
                 source_info=actor.api.SourceInfo(actor.session.id, 9),
                 priority=actor.api.Priority.INTERACTIVE_HIGH,
                 express=True,
-                timeout=PATIENCE,
+                timeout=TIMEOUT_SECONDS,
             )
         )
         assert asked == [("q/*?x=1;y", b"why", "text/csv"), (b"please", 9)]
@@ -308,14 +308,14 @@ def test_a_question_with_everything(acting: tuple[Side, Side]) -> None:
         assert str(error.err.encoding) == "application/json"
 
 
-def test_a_bare_question(acting: tuple[Side, Side]) -> None:
+def test_query_without_optional_fields_is_delivered(acting: tuple[Side, Side]) -> None:
     asked: list[Any] = []
 
     def answer(query: Found) -> None:
         asked.append((query.payload, query.encoding, query.attachment, query.source_info, str(query.parameters)))
 
     with answering(acting, "bare", answer):
-        assert list(acting[0].session.get("bare", timeout=PATIENCE)) == []
+        assert list(acting[0].session.get("bare", timeout=TIMEOUT_SECONDS)) == []
         assert asked == [(None, None, None, None, "")]
 
 
@@ -323,7 +323,7 @@ def test_a_bare_question(acting: tuple[Side, Side]) -> None:
     ("mode", "expected"),
     [("NONE", [b"0", b"1", b"2"]), ("MONOTONIC", [b"0", b"2"]), ("LATEST", [b"2"]), ("AUTO", [b"2"])],
 )
-def test_consolidation(acting: tuple[Side, Side], mode: str, expected: list[bytes]) -> None:
+def test_consolidation_mode_selects_replies(acting: tuple[Side, Side], mode: str, expected: list[bytes]) -> None:
     actor, watcher = acting
     stamps = [watcher.session.new_timestamp() for _ in range(3)]
 
@@ -333,11 +333,11 @@ def test_consolidation(acting: tuple[Side, Side], mode: str, expected: list[byte
 
     with answering(acting, "merge", answer):
         consolidation = getattr(actor.api.ConsolidationMode, mode)
-        found = actor.session.get("merge", consolidation=consolidation, timeout=PATIENCE)
+        found = actor.session.get("merge", consolidation=consolidation, timeout=TIMEOUT_SECONDS)
         assert sorted(reply.ok.payload.to_bytes() for reply in found) == expected
 
 
-def test_targets(acting: tuple[Side, Side]) -> None:
+def test_query_target_selects_queryables(acting: tuple[Side, Side]) -> None:
     actor, watcher = acting
 
     def offer(name: str, complete: bool) -> Found:
@@ -349,17 +349,17 @@ def test_targets(acting: tuple[Side, Side]) -> None:
     with answering(acting, "target/a", lambda query: None), offer("part", False):
         targets = actor.api.QueryTarget
         until(lambda: replies(actor.session.get("target/*", target=targets.ALL)) == [("target/part", b"")])
-        assert replies(actor.session.get("target/*", target=targets.ALL_COMPLETE, timeout=PATIENCE)) == []
+        assert replies(actor.session.get("target/*", target=targets.ALL_COMPLETE, timeout=TIMEOUT_SECONDS)) == []
         with offer("whole", True):
             until(
                 lambda: replies(actor.session.get("target/*", target=targets.ALL_COMPLETE)) == [("target/whole", b"")]
             )
             both = [("target/part", b""), ("target/whole", b"")]
-            assert replies(actor.session.get("target/*", target=targets.ALL, timeout=PATIENCE)) == both
-            assert ("target/whole", b"") in replies(actor.session.get("target/*", timeout=PATIENCE))
+            assert replies(actor.session.get("target/*", target=targets.ALL, timeout=TIMEOUT_SECONDS)) == both
+            assert ("target/whole", b"") in replies(actor.session.get("target/*", timeout=TIMEOUT_SECONDS))
 
 
-def test_replies_on_any_key(acting: tuple[Side, Side]) -> None:
+def test_reply_on_any_key_is_delivered_only_if_accepted(acting: tuple[Side, Side]) -> None:
     actor, watcher = acting
     accepted: list[str] = []
 
@@ -370,13 +370,13 @@ def test_replies_on_any_key(acting: tuple[Side, Side]) -> None:
 
     with answering(acting, "here", answer):
         any_key = actor.api.ReplyKeyExpr.ANY
-        assert replies(actor.session.get("here", timeout=PATIENCE)) == []
-        found = actor.session.get("here", accept_replies=any_key, timeout=PATIENCE)
+        assert replies(actor.session.get("here", timeout=TIMEOUT_SECONDS)) == []
+        found = actor.session.get("here", accept_replies=any_key, timeout=TIMEOUT_SECONDS)
         assert replies(found) == [("elsewhere", b"")]
         assert accepted == ["ReplyKeyExpr.MATCHING_QUERY", "ReplyKeyExpr.ANY"]
 
 
-def test_a_queryable_that_says_nothing(acting: tuple[Side, Side]) -> None:
+def test_silent_queryable_gives_a_timeout_error(acting: tuple[Side, Side]) -> None:
     actor, _ = acting
     held: list[Any] = []
     with answering(acting, "slow", held.append):
@@ -385,7 +385,7 @@ def test_a_queryable_that_says_nothing(acting: tuple[Side, Side]) -> None:
         held.pop().drop()
 
 
-def test_our_queryable_that_raises(sides: tuple[Side, Side], caplog: pytest.LogCaptureFixture) -> None:
+def test_raising_queryable_finishes_the_query(sides: tuple[Side, Side], caplog: pytest.LogCaptureFixture) -> None:
     ours, theirs = sides
 
     def answer(query: Found) -> None:
@@ -394,21 +394,21 @@ def test_our_queryable_that_raises(sides: tuple[Side, Side], caplog: pytest.LogC
 
     with answering((theirs, ours), "raise", answer):
         started = time.monotonic()
-        assert replies(theirs.session.get("raise", timeout=PATIENCE)) == [("raise", b"first")]
-        assert time.monotonic() - started < PATIENCE / 2
+        assert replies(theirs.session.get("raise", timeout=TIMEOUT_SECONDS)) == [("raise", b"first")]
+        assert time.monotonic() - started < TIMEOUT_SECONDS / 2
 
 
-def test_nobody_answers(acting: tuple[Side, Side]) -> None:
+def test_query_without_queryable_ends_without_replies(acting: tuple[Side, Side]) -> None:
     started = time.monotonic()
-    assert list(acting[0].session.get("nobody/at/all", timeout=PATIENCE)) == []
-    assert time.monotonic() - started < PATIENCE / 2
+    assert list(acting[0].session.get("nobody/at/all", timeout=TIMEOUT_SECONDS)) == []
+    assert time.monotonic() - started < TIMEOUT_SECONDS / 2
 
 
-def test_queriers(acting: tuple[Side, Side]) -> None:
+def test_querier_gets_replies_and_matching_status(acting: tuple[Side, Side]) -> None:
     actor, _ = acting
     with (
         answering(acting, "querier", lambda query: query.reply("querier", str(query.parameters))),
-        actor.session.declare_querier("querier", timeout=PATIENCE) as querier,
+        actor.session.declare_querier("querier", timeout=TIMEOUT_SECONDS) as querier,
     ):
         listener: list[Any] = []
         querier.declare_matching_listener(listener.append)
@@ -418,18 +418,18 @@ def test_queriers(acting: tuple[Side, Side]) -> None:
         assert replies(querier.get()) == [("querier", b"")]
 
 
-def test_large_answers(acting: tuple[Side, Side]) -> None:
+def test_large_reply_is_delivered(acting: tuple[Side, Side]) -> None:
     actor, _ = acting
     payload = os.urandom(1000) * 10_000
     with answering(acting, "large", lambda query: query.reply("large", payload)):
-        (reply,) = actor.session.get("large", timeout=PATIENCE)
+        (reply,) = actor.session.get("large", timeout=TIMEOUT_SECONDS)
         assert reply.ok.payload.to_bytes() == payload
 
 
 # --- liveliness -----------------------------------------------------------------------------------
 
 
-def test_liveliness(acting: tuple[Side, Side]) -> None:
+def test_liveliness_subscribers_receive_tokens_and_history(acting: tuple[Side, Side]) -> None:
     actor, watcher = acting
     first = actor.session.liveliness().declare_token("live/first")
     old: list[Any] = []
@@ -453,8 +453,8 @@ def test_liveliness(acting: tuple[Side, Side]) -> None:
     assert [(str(sample.key_expr), str(sample.kind)) for sample in new] == story[1:]
 
 
-def test_asking_who_is_alive(acting: tuple[Side, Side]) -> None:
-    """Asked again if need be: a loaded eclipse-zenoh client can end such a question before its answers are there."""
+def test_liveliness_get_returns_matching_tokens(acting: tuple[Side, Side]) -> None:
+    """Queries again if necessary: a loaded eclipse-zenoh client can end such a query before its replies are there."""
     actor, watcher = acting
     ask = watcher.session.liveliness().get
     with actor.session.liveliness().declare_token("live/first"):
@@ -480,7 +480,7 @@ def test_a_killed_process_loses_its_tokens() -> None:
 # --- matching -------------------------------------------------------------------------------------
 
 
-def test_matching(acting: tuple[Side, Side]) -> None:
+def test_matching_status_follows_subscribers(acting: tuple[Side, Side]) -> None:
     actor, watcher = acting
     told: list[Any] = []
     with actor.session.declare_publisher("match/a") as publisher:
@@ -495,7 +495,7 @@ def test_matching(acting: tuple[Side, Side]) -> None:
 # --- reconnecting ---------------------------------------------------------------------------------
 
 
-def test_its_router_dies_and_comes_back() -> None:
+def test_client_redeclares_after_router_restart() -> None:
     where = [f"tcp/127.0.0.1:{free_port()}"]
     with contextlib.ExitStack() as stack:
         router = stack.enter_context(process("router", listen=where))
@@ -518,7 +518,7 @@ def test_its_router_dies_and_comes_back() -> None:
             until(lambda: up)  # noqa: B023 - called at once
             found.clear()
             until(lambda: (theirs.put("down/a", b"back"), found)[1])  # noqa: B023 - called at once
-            assert replies(theirs.get("q", timeout=PATIENCE)) == [("q", b"yes")]
+            assert replies(theirs.get("q", timeout=TIMEOUT_SECONDS)) == [("q", b"yes")]
             until(lambda: replies(theirs.liveliness().get("live/*")) == [("live/ours", b"")])  # noqa: B023
             token_there = theirs.liveliness().declare_token("live/theirs")
             until(lambda: [sample for sample in told if str(sample.key_expr) == "live/theirs"])
@@ -579,7 +579,7 @@ def test_a_hundred_thousand_puts_arrive_in_order() -> None:
         def publish() -> None:
             for number in range(count):
                 publishers[number % 3].put(number.to_bytes(4, "big") + b"x" * 60)
-            assert done.wait(2 * PATIENCE)
+            assert done.wait(2 * TIMEOUT_SECONDS)
 
         growth = grown(publish)
         assert wrong == []
@@ -587,7 +587,7 @@ def test_a_hundred_thousand_puts_arrive_in_order() -> None:
         assert growth < 64 << 20
 
 
-def test_a_thousand_questions_with_large_answers() -> None:
+def test_thousand_queries_with_large_replies_do_not_grow_memory() -> None:
     where = [f"tcp/127.0.0.1:{free_port()}"]
     queryable = (
         "payload = bytes(128 << 10)\n"
@@ -605,7 +605,7 @@ def test_a_thousand_questions_with_large_answers() -> None:
 
         def ask(count: int) -> None:
             for number in range(count):
-                (reply,) = ours.get("its" if number % 2 else "ours", timeout=PATIENCE)
+                (reply,) = ours.get("its" if number % 2 else "ours", timeout=TIMEOUT_SECONDS)
                 assert len(reply.ok.payload) == 128 << 10
 
         ask(100)

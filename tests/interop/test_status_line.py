@@ -20,7 +20,7 @@ def terminal(*arguments: str) -> AbstractContextManager[TmuxTerminal]:
     return zenspark_on_terminal(*arguments, width=80, height=50, scrollback=True)
 
 
-def test_a_recorder_tells_that_its_router_has_left_and_returned(tmp_path: Path) -> None:
+def test_record_status_line_shows_lost_and_restored_router(tmp_path: Path) -> None:
     endpoint = unused()
     connect = ["-m", "peer", "-l", "tcp/127.0.0.1:0", "-e", f"{endpoint}#retry_period_max_ms=200"]
     with terminal("record", "--journal", str(tmp_path / "j"), *connect, "--no-multicast-scouting") as shown:
@@ -29,7 +29,7 @@ def test_a_recorder_tells_that_its_router_has_left_and_returned(tmp_path: Path) 
         assert "refused" in " ".join(screen.split())
         with reference(mode="router", listen__endpoints=[endpoint]):
             shown.wait_for("connected 1 of 1")
-        shown.wait_for("lost the connection to")
+        shown.wait_for("zenspark.cli: session with")
         shown.wait_for("connected 0 of 1")
         with reference(mode="router", listen__endpoints=[endpoint]):
             shown.wait_for("again")
@@ -51,7 +51,7 @@ def test_a_router_shows_its_sessions() -> None:
         shown.wait_for("EXIT CODE 0")
 
 
-def test_a_replay_shows_how_far_it_is_and_that_no_subscriber_was_there(tmp_path: Path) -> None:
+def test_replay_status_line_shows_progress_and_missing_subscriber(tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "j") as writer:
         writer.append(counted(0, 20))  # a second for each row
     flags = ["-l", "tcp/127.0.0.1:0", "--no-multicast-scouting", "--speed", "5"]
@@ -59,4 +59,4 @@ def test_a_replay_shows_how_far_it_is_and_that_no_subscriber_was_there(tmp_path:
         screen = shown.wait_for("left")
         assert "% of 20 rows" in screen
         screen = " ".join(shown.wait_for("EXIT CODE 1").split())
-        assert "no subscriber was there for any of the rows" in screen
+        assert "no subscriber matched any of the rows" in screen

@@ -27,7 +27,7 @@ config = zenoh.Config()
 for key, value in json.loads(sys.argv[1]).items():
     config.insert_json5(key, json.dumps(value))
 session = zenoh.open(config)
-def told(reply):
+def to_document(reply):
     if reply.err is not None:
         return {"error": reply.err.payload.to_string()}
     sample = reply.ok
@@ -39,7 +39,7 @@ def told(reply):
     }
 print("open", flush=True)
 for line in sys.stdin:
-    print(json.dumps([told(reply) for reply in session.get(line.strip(), timeout=10)]), flush=True)
+    print(json.dumps([to_document(reply) for reply in session.get(line.strip(), timeout=10)]), flush=True)
 session.close()
 """
 START = 1_700_000_000
@@ -47,7 +47,7 @@ START = 1_700_000_000
 
 
 class Client:
-    """A process that asks."""
+    """A process that queries."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -107,7 +107,7 @@ def served(tmp_path: Path) -> Iterator[tuple[JournalWriter, Storage, Client]]:
             process.kill()
 
 
-def test_newest_values_and_history(served: tuple[JournalWriter, Storage, Client]) -> None:
+def test_eclipse_zenoh_client_gets_latest_values_and_history(served: tuple[JournalWriter, Storage, Client]) -> None:
     writer, storage, client = served
     writer.append(
         rows(
@@ -145,7 +145,7 @@ def test_newest_values_and_history(served: tuple[JournalWriter, Storage, Client]
     assert client.get("a/1?_time=[..];_limit=x")[0]["error"].startswith("_limit: expected")
 
 
-def test_what_is_recorded_while_it_runs_is_answered(served: tuple[JournalWriter, Storage, Client]) -> None:
+def test_rows_recorded_while_storage_runs_are_in_replies(served: tuple[JournalWriter, Storage, Client]) -> None:
     writer, storage, client = served
     for second in range(1, 6):
         writer.append(rows([("k", f"v{second}", second), (f"k/{second}", "x", second)]))

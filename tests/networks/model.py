@@ -1,4 +1,4 @@
-"""What must arrive in a network, told naively: by roles, links and declarations, and nothing of zenspark.
+"""What must arrive in a network, by a naive model: roles, links and declarations, and nothing of zenspark.
 
 A node hands on what it receives by the roles of the two neighbours alone (docs/protocol.md, 16.2). What a message can
 reach that way it must reach, once; what it could reach only if every node handed on everything, once at most.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tests.networks.scenario import Entity, Message, Node, Question
+from tests.networks.scenario import Entity, Message, Node, Query
 
 T = TypeVar("T")
 Place = tuple[int, str]
@@ -76,7 +76,7 @@ class World:
     def neighbours(self, node: int) -> set[int]:
         return {other for link in self.links if node in link for other in link if other != node}
 
-    def hands_on(self, node: int, source: int, target: int) -> bool:
+    def forwards(self, node: int, source: int, target: int) -> bool:
         """Whether a node hands what one neighbour sent to another."""
         here = self.nodes[node]
         before, after = self.role_beside(node, source), self.role_beside(node, target)
@@ -99,7 +99,7 @@ class World:
         return self.nodes[other].role
 
     def _brokers(self, router: int, *peers: int) -> bool:
-        """Whether a router carries between two peers: zenspark's do where the peers' gossip tells that they have no
+        """Whether a router carries between two peers: zenspark's do where the peers' gossip shows that they have no
         link, whether the router itself gossips or not."""
         can_tell = all(self.nodes[peer].has_gossip for peer in peers)
         return self.nodes[router].package == "z" and can_tell and frozenset(peers) not in self.links
@@ -111,13 +111,13 @@ class World:
 
     def reached(self, source: int) -> set[int]:
         """The nodes that what a node sends must reach, itself among them."""
-        return self._spread(source, self.hands_on)
+        return self._spread(source, self.forwards)
 
     def connected(self, source: int) -> set[int]:
         """The nodes that are linked to a node in any way."""
         return self._spread(source, lambda _node, _source, _target: True)
 
-    def _spread(self, source: int, hands_on: Callable[[int, int, int], bool]) -> set[int]:
+    def _spread(self, source: int, forwards: Callable[[int, int, int], bool]) -> set[int]:
         """The nodes at the ends of all paths. A path never comes back to the node where it entered a network: in a ring
         of routers the one that a peer sent to does not receive the message from the others."""
         waiting = [self._hop(None, source, other) for other in self.neighbours(source)]
@@ -126,7 +126,7 @@ class World:
             before, node, entry = waiting.pop()
             for other in self.neighbours(node):
                 hop = self._hop(entry, node, other)
-                if hop not in seen and other != hop[2] and hands_on(node, before, other):
+                if hop not in seen and other != hop[2] and forwards(node, before, other):
                     seen.add(hop)
                     waiting.append(hop)
         return {source} | {node for _, node, _ in seen}
@@ -152,10 +152,10 @@ class World:
         return key.removeprefix(f"{namespace}/") if key.startswith(f"{namespace}/") else None
 
     def is_plain(self, source: int, target: int, key: str) -> bool:
-        """Whether one can say what becomes of a key: with wildcards, between namespaces, packages differ."""
+        """Whether the model covers a key: with wildcards, between namespaces, packages differ."""
         return "*" not in key or self.nodes[source].namespace == self.nodes[target].namespace
 
-    # --- who receives what
+    # --- receivers
 
     def matches(self, source: int, kind: str, key: str) -> Iterator[tuple[Place, Entity]]:
         """The entities anywhere in the linked network that match what a node sends."""
@@ -178,8 +178,8 @@ class World:
         reached = self.reached(source)
         return {place for place in places if place[0] in reached and self.is_plain(source, place[0], key)}
 
-    def asked(self, question: Question) -> tuple[set[Place], set[Place], set[Place]]:
-        """The queryables that must be asked, those of which at least one must, and those that may be."""
+    def asked(self, question: Query) -> tuple[set[Place], set[Place], set[Place]]:
+        """The queryables that must be queried, those of which at least one must be, and those that may be."""
         found = dict(self.matches(question.node, "queryable", question.key))
         certain = self.certain(question.node, question.key, set(found))
         key = self.add_prefix(question.node, question.key)
@@ -195,7 +195,7 @@ class World:
                 return whole, set(), {place for place, entity in found.items() if entity.complete}
         return (set(), whole, set(found)) if whole else (certain, set(), set(found))
 
-    def replies(self, question: Question, place: Place) -> list[str]:
+    def replies(self, question: Query, place: Place) -> list[str]:
         """The keys of the replies of one queryable, as the querier has them."""
         node, name = place
         full = (self.add_prefix(node, key) for key in self.entities[node][name].replies)

@@ -1,4 +1,4 @@
-"""One run of a scenario: processes are opened, linked and used as it says; what arrives is compared with the model."""
+"""One run of a scenario: processes are opened, linked and used; what they receive is compared with the model."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 from tests.interop.reference import unused
 from tests.networks.model import Place, World
 from tests.networks.processes import Pool, Process, WorkerFailed, ask_all
-from tests.networks.scenario import Declaration, Message, Phase, Question, Scenario, Step
+from tests.networks.scenario import Declaration, Message, Phase, Query, Scenario, Step
 
 SETTLING_SECONDS = 10.0
-"""How long a network has to become what the model says."""
+"""How long a network has to reach the state of the model."""
 QUIET_SECONDS = 0.4
 """How long links must have stayed as they are where more may come by gossip, or trees of routers be computed anew."""
 SLOW_SECONDS = 5.0
-"""A query that takes as long as this was not ended by its answers."""
+"""A query that takes as long as this was not ended by its replies."""
 POLL_SECONDS = 0.01
 
 BASE: dict[str, object] = {
@@ -33,7 +33,7 @@ BASE: dict[str, object] = {
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that is not as the model says; its kind is what runs are compared by."""
+    """A difference from the model; runs are compared by its kind."""
 
     kind: str
     text: str
@@ -233,7 +233,7 @@ class Network:
         self.eventually(check, QUIET_SECONDS if has_gossip or routers > 2 else 0.0)
 
     def missing_links(self) -> list[Difference]:
-        """Read the links of all nodes; what is missing, and what leads to nobody."""
+        """Read the links of all nodes. Returns those that are missing, and those to a node that does not exist."""
         numbers = {zid: node for node, zid in self.zids.items()}
         near: dict[int, set[int]] = {}
         found: list[Difference] = []
@@ -257,7 +257,7 @@ class Network:
         return [] if is_right else [Difference("links", f"{number} has {sorted(others)}, not {sorted(wanted)}")]
 
     def settle_declarations(self) -> None:
-        """Wait until matching and liveliness are everywhere what the model says."""
+        """Wait until matching and liveliness are everywhere as in the model."""
         self.eventually(lambda: [*self._matching(), *self._liveliness()])
 
     def _matching(self) -> list[Difference]:
@@ -317,8 +317,8 @@ class Network:
     def _probe(self, node: int, via: str, key: str) -> str:
         return f"probe {self.phases} {node} {via} {key}"
 
-    def settle_queryables(self, questions: Iterable[Question]) -> None:
-        """Query all until every queryable that must be asked was."""
+    def settle_queryables(self, questions: Iterable[Query]) -> None:
+        """Query all until every queryable that must be queried was."""
         wanted: dict[int, dict[str, set[Place]]] = defaultdict(dict)
         for question in questions:
             found = {place for place, _ in self.world.matches(question.node, "queryable", question.key)}
@@ -380,9 +380,9 @@ class Network:
                 received.arrived.add(((node, name), message))
             received.queries.update(((node, name), question) for name, question in found["queries"])
 
-    def query(self, questions: Iterable[Question], received: Received) -> None:
+    def query(self, questions: Iterable[Query], received: Received) -> None:
         """Query, all nodes at the same time; what was published twice has arrived twice by the end of it."""
-        by_node: dict[int, list[Question]] = defaultdict(list)
+        by_node: dict[int, list[Query]] = defaultdict(list)
         for question in questions:
             by_node[question.node].append(question)
         options = {node: [asdict(question) for question in asked] for node, asked in by_node.items()}
@@ -476,7 +476,7 @@ class Answers:
     """What one query was given, beside what it must be."""
 
     def __init__(
-        self, world: World, question: Question, queries: Counter[tuple[Place, str]], differences: list[Difference]
+        self, world: World, question: Query, queries: Counter[tuple[Place, str]], differences: list[Difference]
     ) -> None:
         self.world = world
         self.question = question

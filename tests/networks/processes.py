@@ -12,17 +12,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 
 ROOT = Path(__file__).parents[2]
 MODULES = {"z": "zenspark", "e": "zenoh"}
 """Packages by the letter that stands for them in reports."""
-ANSWER_SECONDS = 2 * PATIENCE
+ANSWER_SECONDS = 2 * TIMEOUT_SECONDS
 """How long a command may take before its process counts as hung."""
 
 
 class WorkerFailed(Exception):
-    """A process ended, hung, or could not do what it was told to."""
+    """A process ended, hung, or could not run a command."""
 
     def __init__(self, package: str, reason: str) -> None:
         super().__init__(f"{MODULES[package]}: {reason}")
@@ -63,7 +63,7 @@ class Process:
             raise WorkerFailed(self.package, f"{do}: its process is gone; {self.log_end()}") from error
 
     def receive(self) -> Any:  # noqa: ANN401 - JSON
-        """What the oldest command without an answer gave."""
+        """Return the result of the oldest command that has none yet."""
         try:
             line = self._lines.get(timeout=ANSWER_SECONDS)
         except queue.Empty:

@@ -1,6 +1,6 @@
 """What happens in a random network, drawn from a seed: who is there, how they are linked, and what they do.
 
-A scenario says nothing of what must come of it; `model.py` does. It is the same for every mixture of packages, so that
+A scenario does not contain the expected results; `model.py` does. It is the same for every mixture of packages, so that
 a network of both can be compared with one of either.
 """
 
@@ -42,7 +42,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Qos:
-    """How a publication travels, and what it says of its payload."""
+    """QoS of a publication, and the encoding of its payload."""
 
     priority: str = "DATA"
     congestion: str = "BLOCK"
@@ -82,7 +82,7 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Question:
+class Query:
     """One query; `via` names the querier it goes through, or nothing."""
 
     id: str
@@ -119,7 +119,7 @@ class Phase:
     steps: tuple[Step, ...]
     declarations: tuple[Declaration, ...]
     messages: tuple[Message, ...]
-    questions: tuple[Question, ...]
+    questions: tuple[Query, ...]
 
 
 @dataclass(frozen=True)
@@ -284,21 +284,19 @@ class _Drawing:
             return replace(message, key=self.key(0.2), is_declared=self.chance(0.2), qos=self._qos())
         return replace(message, key=publisher.key, via=publisher.name, qos=publisher.qos)
 
-    def _questions(self) -> list[Question]:
+    def _questions(self) -> list[Query]:
         found = []
         for node in sorted(self.up):
             queriers = [entity for entity in self.declared[node].values() if entity.kind == "querier"]
             for querier in queriers:
                 found.append(
-                    Question(
-                        self.number("g"), node, querier.key, querier.target, querier.consolidation, via=querier.name
-                    )
+                    Query(self.number("g"), node, querier.key, querier.target, querier.consolidation, via=querier.name)
                 )
             for _ in range(self.draw.randint(0, 2)):
                 target = self.draw.choices(TARGETS, (3, 1, 1))[0]
                 consolidation = self.draw.choice(CONSOLIDATIONS)
                 key, is_declared = self.key(0.5), self.chance(0.2)
-                found.append(Question(self.number("g"), node, key, target, consolidation, is_declared=is_declared))
+                found.append(Query(self.number("g"), node, key, target, consolidation, is_declared=is_declared))
         return found
 
     # --- values

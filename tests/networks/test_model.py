@@ -9,7 +9,7 @@ import pytest
 
 from tests.networks.model import World, includes, intersects
 from tests.networks.network import Difference, without_consequences
-from tests.networks.scenario import Entity, Message, Node, Question, Role, scenario
+from tests.networks.scenario import Entity, Message, Node, Query, Role, scenario
 
 KEYS = (
     "a",
@@ -32,7 +32,7 @@ KEYS = (
 
 
 @pytest.mark.interop
-def test_keys_meet_and_include_each_other_as_in_eclipse_zenoh() -> None:
+def test_key_expressions_intersect_and_include_as_in_eclipse_zenoh() -> None:
     zenoh = pytest.importorskip("zenoh")
     keys = [key for key in KEYS if str(zenoh.KeyExpr.autocanonize(key)) == key]
     assert len(keys) > 10
@@ -66,7 +66,9 @@ def world(roles: str, *links: tuple[int, int]) -> World:
         ("pe re re re pe", [(0, 1), (1, 2), (2, 3), (3, 1), (3, 4)], {0, 1, 2, 3, 4}),
     ],
 )
-def test_who_is_reached_by_the_first(roles: str, links: list[tuple[int, int]], reached: set[int]) -> None:
+def test_message_of_the_first_node_reaches_expected_nodes(
+    roles: str, links: list[tuple[int, int]], reached: set[int]
+) -> None:
     assert world(roles, *links).reached(0) == reached
 
 
@@ -77,14 +79,14 @@ def test_relays_of_zenspark_reach_each_other_through_any_of_them() -> None:
     assert line.reached(2) == {0, 1, 2, 3}
 
 
-def test_what_enters_a_ring_of_relays_does_not_come_back_to_its_entry() -> None:
+def test_message_entering_a_ring_of_relays_does_not_return_to_its_entry() -> None:
     ring = world("pe rz pz pz pe", (0, 1), (1, 2), (2, 3), (3, 1), (1, 4))
     ring.nodes = [replace(node, relays=True, has_gossip=False) for node in ring.nodes]
     assert ring.reached(0) == {0, 1, 2, 3}
     assert ring.connected(0) == {0, 1, 2, 3, 4}
 
 
-def test_a_router_without_gossip_carries_between_peers_that_have_told_of_their_links() -> None:
+def test_router_without_gossip_brokers_between_peers_with_gossip() -> None:
     pair = world("pe rz pe", (0, 1), (1, 2))
     pair.nodes = [replace(node, has_gossip=node.role == "peer") for node in pair.nodes]
     assert pair.reached(0) == {0, 1, 2}
@@ -92,7 +94,7 @@ def test_a_router_without_gossip_carries_between_peers_that_have_told_of_their_l
     assert pair.reached(0) == {0, 1}
 
 
-def test_who_must_and_who_may_receive() -> None:
+def test_model_separates_certain_and_possible_receivers() -> None:
     line = world("pe pe pe", (0, 1), (1, 2))
     for node, key in enumerate(("a/*", "a/b", "**")):
         line.entities[node]["s"] = Entity("s", "subscriber", key)
@@ -104,15 +106,15 @@ def test_who_must_and_who_may_receive() -> None:
     assert line.is_matching(0, Entity("p", "publisher", "c/c")) is None
 
 
-def test_who_must_be_asked() -> None:
+def test_query_target_selects_certain_and_possible_queryables() -> None:
     pair = world("pe pe", (0, 1))
     pair.entities[0] = {"some": Entity("some", "queryable", "a/b", complete=True, replies=("a/b",))}
     pair.entities[1] = {"all": Entity("all", "queryable", "a/**", complete=True, replies=("a/b", "a/c"))}
     some, whole = (0, "some"), (1, "all")
-    assert pair.asked(Question("g", 0, "a/*", "ALL", "NONE")) == ({some, whole}, set(), {some, whole})
-    assert pair.asked(Question("g", 0, "a/*", "ALL_COMPLETE", "NONE")) == ({whole}, set(), {some, whole})
-    assert pair.asked(Question("g", 0, "a/*", "BEST_MATCHING", "NONE")) == (set(), {whole}, {some, whole})
-    assert pair.replies(Question("g", 0, "a/b", "ALL", "NONE"), whole) == ["a/b"]
+    assert pair.asked(Query("g", 0, "a/*", "ALL", "NONE")) == ({some, whole}, set(), {some, whole})
+    assert pair.asked(Query("g", 0, "a/*", "ALL_COMPLETE", "NONE")) == ({whole}, set(), {some, whole})
+    assert pair.asked(Query("g", 0, "a/*", "BEST_MATCHING", "NONE")) == (set(), {whole}, {some, whole})
+    assert pair.replies(Query("g", 0, "a/b", "ALL", "NONE"), whole) == ["a/b"]
 
 
 def test_a_client_is_opened_where_it_can_connect() -> None:

@@ -13,7 +13,7 @@ ALWAYS: tuple[Shape, ...] = (
     (("router", "router", "peer"), ((1, 0), (2, 0))),
     (("router", "peer", "peer"), ((1, 0), (2, 0), (2, 1))),
 )
-"""A peer at one of two linked routers must not be told of the other; two linked peers at a router must not get from it
+"""A peer at one of two linked routers must not learn of the other; two linked peers at a router must not get from it
 what they get from each other, with and without gossip."""
 SAMPLE = 3
 

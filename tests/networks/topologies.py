@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 from tests.networks.network import Outcome, run
 from tests.networks.processes import Pool
-from tests.networks.scenario import Declaration, Entity, Link, Message, Node, Phase, Question, Role, Scenario, Step
+from tests.networks.scenario import Declaration, Entity, Link, Message, Node, Phase, Query, Role, Scenario, Step
 from tests.networks.search import Judge, Verdict
 
 ATTEMPTS = 3
-"""Runs until links that differ are said to: gossip takes its time on a busy machine."""
+"""Runs until links that differ are reported: gossip takes its time on a busy machine."""
 
 Shape = tuple[tuple[Role, ...], tuple[Link, ...]]
 
@@ -68,7 +68,7 @@ def _is_connected(size: int, edges: list[Link]) -> bool:
 
 
 def scenario_of(shape: Shape, has_gossip: bool = True) -> Scenario:
-    """All nodes open, subscribe and answer; each publishes and asks once. Packages are drawn."""
+    """All nodes open, subscribe and declare a queryable; each publishes and queries once. Packages are drawn."""
     roles, links = shape
     draw = random.Random(str(shape))
     nodes = [
@@ -82,7 +82,7 @@ def scenario_of(shape: Shape, has_gossip: bool = True) -> Scenario:
         tuple(Step("open", number) for number in numbers),
         tuple(Declaration("declare", number, each[number]) for number in numbers for each in (subscribers, queryables)),
         tuple(Message(f"m{number:06d}.", number, f"t/{number}", 100) for number in numbers),
-        tuple(Question(f"g{number:06d}.", number, "q/*", "ALL", "NONE") for number in numbers),
+        tuple(Query(f"g{number:06d}.", number, "q/*", "ALL", "NONE") for number in numbers),
     )
     return Scenario(0, tuple(nodes), (phase,))
 

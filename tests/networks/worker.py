@@ -55,7 +55,7 @@ class Worker:
         self.alive: dict[str, set[str]] = {}
 
     def run(self, command: Command) -> object:
-        """Do what the driver asks for; what it gives is JSON."""
+        """Run a command of the driver. Returns its result as JSON."""
         return getattr(self, "do_" + command["do"])(command)
 
     # --- sessions
@@ -257,7 +257,7 @@ class Worker:
 
 
 def answer(run: Callable[[Command], object], line: str) -> dict[str, object]:
-    """The result of a command, or what its error says."""
+    """The result of a command, or the text of its error."""
     try:
         return {"ok": run(json.loads(line))}
     except Exception as error:

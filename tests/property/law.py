@@ -1,4 +1,4 @@
-"""The delivery law, told from above: who hears whom, by nodes, links and declarations alone.
+"""The delivery law of a whole network: which sessions receive from which, by nodes, links and declarations alone.
 
 It knows nothing of faces, regions, trees or routes, and nothing here is taken from the router. Every session has a
 home: its own node, or, for a client, the node its link leads to. Two homes are in touch if they are one, if a link
@@ -76,7 +76,7 @@ class Law:
         return found
 
     def hears(self, listener: int, speaker: int) -> bool:
-        """Whether what one session says is for the ears of another."""
+        """Whether a publication of one session must reach another."""
         one, other = self.home(listener), self.home(speaker)
         if listener == speaker or one is None or other is None:
             return False
@@ -96,7 +96,7 @@ class Law:
         }
 
     def complete_holders(self, key: str) -> set[int]:
-        """The nodes with a queryable that answers for all of a key."""
+        """The nodes with a queryable that is complete for a key."""
         return {
             node
             for (node, kind, _), (declared, complete) in self.declared.items()

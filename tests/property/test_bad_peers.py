@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.net.nodes import KEY, QUICK, TestNode, call, nodes, push
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.errors import CloseReason
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.node.limits import NodeLimits
@@ -36,7 +36,7 @@ class World:
     def __init__(self) -> None:
         self.node = TestNode(0xA1, limits=LIMITS)
         self.good = TestNode(0xB1)
-        self.there: Endpoint = self.node.place()
+        self.there: Endpoint = self.node.listen_on_loopback()
         self.node.subscribe()
         self.good.subscribe()
         call(self.good, self.there)
@@ -46,11 +46,11 @@ class World:
         self.check()
 
     def check(self) -> None:
-        """Both still hear each other."""
+        """Both still receive from each other."""
         self.count += 1
         text = b"still here %d" % self.count
         for speaker, listener in ((self.good, self.node), (self.node, self.good)):
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + TIMEOUT_SECONDS
             while text not in listener.heard.payloads:
                 assert time.monotonic() < deadline, "the good neighbour is not heard any more"
                 speaker.publish(text)
@@ -73,11 +73,11 @@ class Bad:
 
     def __init__(self, endpoint: Endpoint, offer: Capabilities | None = None) -> None:
         self.zid = ZenohId(next(self.numbers))
-        self.socket = socket.create_connection(endpoint.host_port, PATIENCE)
+        self.socket = socket.create_connection(endpoint.host_port, TIMEOUT_SECONDS)
         self.opening = Initiator(Identity(self.zid, WhatAmI.CLIENT), offer or Capabilities())
         self.got = b""
 
-    def say(self, message: TransportMessage) -> None:
+    def send_message(self, message: TransportMessage) -> None:
         self.socket.sendall(LengthPrefix.U16.wrap(encode(message)))
 
     def send(self, data: bytes) -> None:
@@ -94,14 +94,14 @@ class Bad:
         return decode_transport(batch)
 
     def shake_hands(self) -> None:
-        self.say(self.opening.start())
-        self.answer_cookie()
+        self.send_message(self.opening.start())
+        self.send_open_syn()
         assert isinstance(self.opening.receive(self.hear()), Opened)
 
-    def answer_cookie(self) -> None:
+    def send_open_syn(self) -> None:
         answer = self.opening.receive(self.hear())
         assert isinstance(answer, TransportMessage)
-        self.say(answer)
+        self.send_message(answer)
 
     def end(self) -> CloseReason | None:
         """Wait for the node to close; the reason it gave, if any."""
@@ -114,7 +114,7 @@ class Bad:
             message = decode_transport(self.got[2 : 2 + size])
             self.got = self.got[2 + size :]
             if isinstance(message, Close):
-                reason = message.why
+                reason = message.close_reason
         return reason
 
 
@@ -147,16 +147,16 @@ def batch(data: bytes) -> bytes:
     ],
     ids=["garbage", "keep-alive", "old version", "truncated", "http", "zeros"],
 )
-def test_instead_of_init_it_is_refused_with_2(world: World, data: bytes) -> None:
+def test_other_bytes_instead_of_init_are_closed_with_reason_2(world: World, data: bytes) -> None:
     with bad(world) as peer:
         peer.send(data)
         assert peer.end() is CloseReason.INVALID
 
 
-def test_instead_of_open_it_is_refused_with_2(world: World) -> None:
+def test_other_bytes_instead_of_open_are_closed_with_reason_2(world: World) -> None:
     for data in (batch(b"\xff"), batch(b"\x42\x0a\x00\x03abc"), batch(encode(KeepAlive()))):
         with bad(world) as peer:
-            peer.say(peer.opening.start())
+            peer.send_message(peer.opening.start())
             assert isinstance(peer.hear(), InitAck)
             peer.send(data)
             assert peer.end() is CloseReason.INVALID
@@ -165,9 +165,9 @@ def test_instead_of_open_it_is_refused_with_2(world: World) -> None:
 @pytest.mark.parametrize("size", [0, 1, 16, 63])
 def test_batches_in_which_nothing_fits_are_refused(world: World, size: int) -> None:
     with bad(world, Capabilities(batch_size=size)) as peer:
-        peer.say(peer.opening.start())
+        peer.send_message(peer.opening.start())
         with contextlib.suppress(AssertionError):
-            peer.answer_cookie()
+            peer.send_open_syn()
         assert peer.end() is CloseReason.INVALID
 
 
@@ -180,7 +180,7 @@ def test_handshake_that_stops_halfway_times_out(world: World, cut: int) -> None:
 
 def test_handshake_that_stops_after_the_cookie_times_out(world: World) -> None:
     with bad(world) as peer:
-        peer.say(peer.opening.start())
+        peer.send_message(peer.opening.start())
         assert peer.end() is CloseReason.GENERIC
 
 
@@ -188,16 +188,16 @@ def test_disconnect_during_handshake_is_cleaned_up(world: World) -> None:
     for steps in range(3):
         with bad(world) as peer:
             if steps:
-                peer.say(peer.opening.start())
+                peer.send_message(peer.opening.start())
             if steps > 1:
-                peer.answer_cookie()
+                peer.send_open_syn()
 
 
-def test_a_handshake_byte_by_byte_is_slow_but_right(world: World) -> None:
+def test_handshake_sent_byte_by_byte_succeeds(world: World) -> None:
     with bad(world) as peer:
         for byte in batch(encode(peer.opening.start())):
             peer.send(bytes([byte]))
-        peer.answer_cookie()
+        peer.send_open_syn()
         assert isinstance(peer.opening.receive(peer.hear()), Opened)
 
 
@@ -242,11 +242,11 @@ def test_malformed_message_ends_the_session(world: World, name: str) -> None:
 def test_oversized_low_latency_messages_end_the_session() -> None:
     node, limits = TestNode(0xA1, limits=LIMITS, offer=Capabilities(low_latency=True)), Capabilities(low_latency=True)
     with nodes(node):
-        peer = Bad(node.place(), limits)
+        peer = Bad(node.listen_on_loopback(), limits)
         with contextlib.closing(peer.socket):
             peer.shake_hands()
             peer.send(b"\xff\xff\xff\x7f")
-            peer.socket.settimeout(PATIENCE)
+            peer.socket.settimeout(TIMEOUT_SECONDS)
             while peer.socket.recv(1000):
                 pass
             node.wait_for()
@@ -263,7 +263,7 @@ def test_endless_fragments_are_dropped_at_the_limit(world: World) -> None:
         assert world.node.heard.wait_payloads(1) == [b"after all that"]
 
 
-def test_endless_key_numbers_do_not_end_the_others(world: World) -> None:
+def test_many_key_declarations_do_not_affect_other_sessions(world: World) -> None:
     with bad(world) as peer:
         peer.shake_hands()
         sn = first_sn(peer)
@@ -301,7 +301,7 @@ def test_arbitrary_bytes_do_not_affect_other_sessions(world: World, data: bytes,
     peer = Bad(world.there)
     with contextlib.closing(peer.socket):
         if after == 1:
-            peer.say(peer.opening.start())
+            peer.send_message(peer.opening.start())
             peer.hear()
         elif after == 2:
             peer.shake_hands()
@@ -319,4 +319,4 @@ def test_messages_with_one_wrong_byte_do_not_affect_other_sessions(world: World)
             content[dice.randrange(len(content))] = dice.randrange(256)
             peer.send(batch(bytes(content)))
     world.check()
-    assert world.node.wait(lambda: world.node.neighbours() == {0xB1}, PATIENCE)
+    assert world.node.wait(lambda: world.node.neighbours() == {0xB1}, TIMEOUT_SECONDS)

@@ -321,7 +321,7 @@ def test_memory_is_bounded_whichever_byte_is_flipped(cls: type[Message], data: s
 
 
 class CountingReader(Reader):
-    """Counts what it is asked for; a step that looks at bytes again costs again."""
+    """Counts reads and copied bytes; bytes that are read again count again."""
 
     steps = 0
     copied = 0

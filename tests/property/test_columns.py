@@ -108,7 +108,7 @@ def fingerprint(error: DecodeError | None, offset: int = 0) -> object:
 # -- columns, and the codec where they stop -----------------------------------------------------------------------
 
 
-class Listener:
+class StreamDecoder:
     """Reads a stream as a transport would: columns, then the codec for one message, and on."""
 
     def __init__(self, framing: Framing, rows: int = 64, *, clears: bool = True) -> None:
@@ -127,10 +127,10 @@ class Listener:
             outcome = cursor.decode(self.columns)
             self.drain(outcome is StopReason.FULL)
             ended = outcome in (StopReason.END, StopReason.OVERSIZED)
-            if ended or (outcome is StopReason.MESSAGE and not self.ask_codec(cursor)):
+            if ended or (outcome is StopReason.MESSAGE and not self.decode_by_codec(cursor)):
                 return int(cursor.pos)
 
-    def ask_codec(self, cursor: BatchDecoder) -> bool:
+    def decode_by_codec(self, cursor: BatchDecoder) -> bool:
         try:
             message = cursor.message()
         except DecodeError as error:
@@ -161,7 +161,7 @@ class Listener:
             self.drained = (0, 0)
 
 
-def agree(listener: Listener, data: bytes) -> None:
+def assert_equal_to_codec(listener: StreamDecoder, data: bytes) -> None:
     """The same messages and the same error; before an error, all but those in a frame that the codec read whole."""
     seen, error = by_codec(data, listener.framing)
     assert fingerprint(listener.error) == fingerprint(error)
@@ -248,10 +248,10 @@ def test_columns_and_codec_together_read_what_the_codec_reads(
     stream: tuple[Framing, bytes], rows: int, clears: bool, slack: bytes
 ) -> None:
     framing, data = stream
-    listener = Listener(framing, rows, clears=clears)
+    listener = StreamDecoder(framing, rows, clears=clears)
     pos = listener.read(slack + data + slack, len(slack), len(slack) + len(data))
     assert listener.error is None
-    agree(listener, data)
+    assert_equal_to_codec(listener, data)
     ends = [end for _, end in batches(data, framing)]
     assert pos == len(slack) + (ends[-1] if ends else 0)
 
@@ -261,7 +261,7 @@ def test_columns_and_codec_together_read_what_the_codec_reads(
 def test_a_stream_may_be_cut_anywhere(stream: tuple[Framing, bytes], drawn: st.DataObject) -> None:
     framing, data = stream
     cuts = sorted(drawn.draw(st.lists(st.integers(0, len(data)), max_size=6)))
-    whole, pieces = Listener(framing), Listener(framing)
+    whole, pieces = StreamDecoder(framing), StreamDecoder(framing)
     left = len(data) - whole.read(data)
     rest = b""
     for start, stop in zip([0, *cuts], [*cuts, len(data)], strict=True):
@@ -285,9 +285,9 @@ def test_a_changed_byte_is_read_or_refused_as_the_codec_does(
     framing, data = stream
     for at in range(first, len(data), 31):
         changed = data[:at] + bytes([data[at] ^ change]) + data[at + 1 :]
-        listener = Listener(framing, rows, clears=clears)
+        listener = StreamDecoder(framing, rows, clears=clears)
         listener.read(changed)
-        agree(listener, changed)
+        assert_equal_to_codec(listener, changed)
 
 
 @given(framings, st.binary(max_size=80))
@@ -295,9 +295,9 @@ def test_a_changed_byte_is_read_or_refused_as_the_codec_does(
 def test_any_bytes_are_read_or_refused_as_the_codec_does(framing: Framing, noise: bytes) -> None:
     start = b"\x25\x07" if framing is Framing.STREAM else b""
     data = prefixed(start + noise, 4 if framing is Framing.BARE else 2)
-    listener = Listener(framing)
+    listener = StreamDecoder(framing)
     listener.read(data)
-    agree(listener, data)
+    assert_equal_to_codec(listener, data)
 
 
 # -- writing ------------------------------------------------------------------------------------------------------
@@ -398,7 +398,7 @@ def test_columns_are_written_as_the_codec_writes_their_messages(
 
 @given(st.lists(strategies.messages(Push).map(columnar), min_size=1, max_size=8), strategies.values(Priority))
 @examples(30)
-def test_what_is_written_from_columns_is_read_into_columns(pushes: list[Any], priority: Priority) -> None:
+def test_columns_round_trip_through_encoder_and_decoder(pushes: list[Any], priority: Priority) -> None:
     encoder = BatchEncoder(limit=4000, priority=priority)
     out = bytearray(1 << 16)
     rows = rows_of(pushes, None, None)

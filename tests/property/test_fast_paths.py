@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from tests.shuttle import feed, opened_pair, send, written
 from tests.strategies import examples
 from tests.unit.api.sessions import connected, listening
-from tests.unit.net.io.test_relay_backpressure import BEHIND, Tiny, going, held, rows_of
-from tests.waiting import PATIENCE, until
+from tests.unit.net.io.test_forwarding_backpressure import BACKLOGGED_BYTES, FakeLink, forwarded_rows, held, rows_of
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.handlers import FifoChannel
 from zenspark.transport.handshake import Capabilities
@@ -50,7 +50,7 @@ ALLOW_ALL = {
     "subjects": [{"id": "s"}],
     "policies": [{"rules": ["r"], "subjects": ["s"]}],
 }
-"""Refuses nothing that the tests send; but every message is looked at."""
+"""Refuses nothing that the tests send, but every message passes it."""
 NAMESPACE = "fleet/robot1"
 KEYS = ("a", "a/b", "a/b/c", "b")
 LARGE_BYTES = 200_000
@@ -61,7 +61,7 @@ numbers = itertools.count()
 
 
 class Network(msgspec.Struct):
-    """A router, a client that publishes and asks queries, and one that receives and replies."""
+    """A router, a client that publishes and queries, and one that receives and replies."""
 
     router: Session
     sender: Session
@@ -157,7 +157,7 @@ def receive_published(network: Network, operations: list[Publication]) -> dict[o
         wait_until_matching(network.sender, f"{prefix}{KEYS[0]}")
         for operation in operations:
             publish(network.sender, prefix, operation)
-        samples = [subscriber.handler.recv(PATIENCE) for _ in operations]
+        samples = [subscriber.handler.recv(TIMEOUT_SECONDS) for _ in operations]
         assert subscriber.handler.try_recv() is None
     found: dict[object, list[tuple[object, ...]]] = {}
     for sample in samples:
@@ -248,7 +248,7 @@ def query_network(
 
 
 queries = st.fixed_dictionaries(
-    {"consolidation": st.just(ConsolidationMode.NONE), "timeout": st.just(PATIENCE)},
+    {"consolidation": st.just(ConsolidationMode.NONE), "timeout": st.just(TIMEOUT_SECONDS)},
     optional={
         "payload": st.binary(max_size=50),
         "attachment": st.binary(max_size=20),
@@ -311,14 +311,16 @@ def test_backlogged_targets_get_the_same_rows_and_messages(runs: list[str]) -> N
     for keys in runs:
         if not keys:
             for each in (by_rows, by_messages):
-                each.backpressure.release_sources(each.target)
+                each.backpressure.resume_sources(each.target)
             continue
         pushes, share = rows_of(keys)
-        rows = going(by_rows.backpressure, by_rows.source, by_rows.target, share, pushes)
+        rows = forwarded_rows(by_rows.backpressure, by_rows.source, by_rows.target, share, pushes)
         messages = [
             row
             for row in range(len(keys))
-            if by_messages.backpressure.may_forward(by_messages.source, by_messages.target, pushes.columns.push(row))
+            if by_messages.backpressure.pause_source_or_drop(
+                by_messages.source, by_messages.target, pushes.columns.push(row)
+            )
         ]
         assert rows == messages
         assert by_rows.target.dropped == by_messages.target.dropped
@@ -330,4 +332,4 @@ class Backlogged:
 
     def __init__(self, _: object, backpressure: Any) -> None:  # noqa: ANN401 - with links of the test
         self.backpressure = backpressure
-        self.source, self.target = Tiny(), Tiny(BEHIND)
+        self.source, self.target = FakeLink(), FakeLink(BACKLOGGED_BYTES)

@@ -14,9 +14,9 @@ from tests.strategies import examples
 from zenspark.clock import HybridClock, ntp64_from_ns
 from zenspark.errors import LimitExceeded
 from zenspark.router.face import Face
+from zenspark.router.forwarding.plans import ForwardingPlanner, plans_by_neighbour
 from zenspark.router.linkstate.network import TREES_DELAY_SECONDS
 from zenspark.router.router import Router, RouterPolicy
-from zenspark.router.routing.forwarding import ForwardingPlanner, plans_by_neighbour
 from zenspark.router.timestamping import TimestampPolicy
 from zenspark.transport.framing import decompress
 from zenspark.transport.outbox import Outbox
@@ -48,7 +48,7 @@ HOUR = 3_600_000_000_000
 SN_MASK = 0xFFF
 PATCH = 1
 NAMES = ("source", "client", "peer", "router", "far", "group", "member")
-SPEAKERS = ("source", "source", "source", "client", "peer", "router", "router", "member")
+SENDERS = ("source", "source", "source", "client", "peer", "router", "router", "member")
 KEYS = ("a", "a/b", "a/b/c", "b", "a/*", "**", "not//a/key")
 
 Guarded = st.sampled_from([None, "client", "router"])
@@ -63,8 +63,8 @@ class Link(msgspec.Struct, frozen=True):
     low_latency: bool
 
 
-class Says(msgspec.Struct, frozen=True):
-    """A neighbour says something."""
+class NeighbourMessage(msgspec.Struct, frozen=True):
+    """A neighbour sends a message."""
 
     who: str
     message: NetworkMessage
@@ -72,7 +72,7 @@ class Says(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One of them says several things in one go, in frames of their lanes."""
+    """One of them sends several messages at once, in frames of their lanes."""
 
     who: str
     messages: tuple[tuple[Push, bool], ...]
@@ -166,13 +166,13 @@ class InColumns(World):
         while outcome is not StopReason.END:
             self.columns.clear()
             outcome = cursor.decode(self.columns)
-            self.hear(face, self.columns)
+            self.receive_columns(face, self.columns)
             if outcome is StopReason.MESSAGE:
                 message = cursor.message()
                 assert isinstance(message, NetworkMessage)
                 self.receive(face, message, cursor.reliable)
 
-    def hear(self, face: Face, columns: PushColumns) -> None:
+    def receive_columns(self, face: Face, columns: PushColumns) -> None:
         courses = self.forwarding.plans(face, columns, 0, len(columns))
         if courses is None:
             for row in range(len(columns)):
@@ -235,7 +235,7 @@ def arrived(written: Sequence[bytes], link: Link) -> list[tuple[Push, bool]]:
 
 
 def unstamped(found: list[tuple[Push, bool]]) -> tuple[list[tuple[Push, bool]], list[int]]:
-    """The same without the readings of the router's own clock, and these: they say when, which is nobody's business."""
+    """Remove the timestamps of the router's own clock, which differ from run to run. Returns these as well."""
     own, without = [], []
     for push, reliable in found:
         body = push.body
@@ -246,7 +246,7 @@ def unstamped(found: list[tuple[Push, bool]]) -> tuple[list[tuple[Push, bool]], 
     return without, own
 
 
-# -- what is said ---------------------------------------------------------------------------------------------------
+# -- messages --------------------------------------------------------------------------------------------------------
 
 links = st.builds(
     Link, st.sampled_from([64, 100, 2000]), st.booleans(), st.sampled_from([False, False, True]), st.just(False)
@@ -276,7 +276,7 @@ def pushes(draw: st.DrawFn) -> tuple[Push, bool]:
 def runs(draw: st.DrawFn) -> Run:
     """Often several that are alike."""
     kinds = draw(st.lists(pushes(), min_size=1, max_size=4))
-    who = draw(st.sampled_from(SPEAKERS))
+    who = draw(st.sampled_from(SENDERS))
     return Run(who, tuple(draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=12))))
 
 
@@ -286,7 +286,7 @@ def declared(body: Any, node_id: int = 0) -> Declare:  # noqa: ANN401
 
 neighbours = st.sampled_from(["client", "peer", "router", "far", "source"])
 subscriptions = st.builds(
-    lambda who, number, key, node: Says(
+    lambda who, number, key, node: NeighbourMessage(
         who, declared(DeclareSubscriber(id=number, wire_expr=WireExpr(0, key)), node if who == "router" else 0)
     ),
     neighbours,
@@ -297,19 +297,23 @@ subscriptions = st.builds(
 changes = st.one_of(
     subscriptions,
     subscriptions,
-    st.builds(lambda who, number: Says(who, declared(UndeclareSubscriber(id=number))), neighbours, numbers),
+    st.builds(lambda who, number: NeighbourMessage(who, declared(UndeclareSubscriber(id=number))), neighbours, numbers),
     st.builds(
-        lambda who, number, key: Says(who, declared(DeclareKeyexpr(expr_id=number, wire_expr=BoundExpr(0, key)))),
+        lambda who, number, key: NeighbourMessage(
+            who, declared(DeclareKeyexpr(expr_id=number, wire_expr=BoundExpr(0, key)))
+        ),
         neighbours,
         numbers,
         st.sampled_from(KEYS[:3]),
     ),
-    st.builds(lambda who, number: Says(who, declared(UndeclareKeyexpr(expr_id=number))), neighbours, numbers),
-    st.just(Says("peer", declared(DeclareFinal()))),
+    st.builds(
+        lambda who, number: NeighbourMessage(who, declared(UndeclareKeyexpr(expr_id=number))), neighbours, numbers
+    ),
+    st.just(NeighbourMessage("peer", declared(DeclareFinal()))),
 )
 first = st.tuples(
     *(
-        st.just(Says(who, declared(DeclareSubscriber(id=1, wire_expr=WireExpr(0, key)))))
+        st.just(NeighbourMessage(who, declared(DeclareSubscriber(id=1, wire_expr=WireExpr(0, key)))))
         for who, key in (("client", "a/**"), ("peer", "**"), ("router", "a/*"), ("far", "a"), ("source", "b"))
     )
 ).map(list)
@@ -331,8 +335,8 @@ def test_forwarding_by_columns_equals_forwarding_by_message(
     guarded: str | None,
     agreed: dict[str, Link],
     listens: bool,
-    before: list[Says],
-    steps: list[Says | Run],
+    before: list[NeighbourMessage],
+    steps: list[NeighbourMessage | Run],
 ) -> None:
     steps = [*steps, *steps]  # what was found out about a shape is used again, after what has changed since
     arguments = (stamps, drops, guarded, agreed)

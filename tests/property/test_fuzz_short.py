@@ -51,7 +51,7 @@ def corpus(target: str) -> list[bytes]:
 
 
 @every_target
-def test_the_corpus_holds(target: str) -> None:
+def test_corpus_inputs_keep_the_invariant(target: str) -> None:
     seeds = corpus(target)
     assert seeds
     for seed in seeds:
@@ -59,7 +59,7 @@ def test_the_corpus_holds(target: str) -> None:
 
 
 @every_target
-def test_the_corpus_holds_cut_short(target: str) -> None:
+def test_truncated_corpus_inputs_keep_the_invariant(target: str) -> None:
     """At as many places as take about the same time for every target."""
     seeds = corpus(target)
     step = max(1, sum(map(len, seeds)) * COST.get(target, 1) // MOST_CUTS)
@@ -70,21 +70,21 @@ def test_the_corpus_holds_cut_short(target: str) -> None:
 
 @every_target
 @pytest.mark.parametrize("choice", range(6))
-def test_captured_inputs_hold(target: str, choice: int) -> None:
+def test_captured_inputs_keep_the_invariant(target: str, choice: int) -> None:
     for data in captured()[choice :: COST.get(target, 1)]:
         for prefix in (bytes([choice]), bytes([choice, 3]), bytes([choice, len(data) & 0xFF, len(data) >> 8])):
             checker(target)(prefix + data)
 
 
 @every_target
-def test_empty_and_tiny_inputs_hold(target: str) -> None:
+def test_empty_and_tiny_inputs_keep_the_invariant(target: str) -> None:
     for size in range(4):
         checker(target)(bytes(size))
 
 
 @every_target
 @pytest.mark.parametrize("build", BUILDS)
-def test_a_short_run_finds_nothing(target: str, build: str, tmp_path: Path) -> None:
+def test_short_fuzzer_run_finds_no_failure(target: str, build: str, tmp_path: Path) -> None:
     if find_spec("atheris") is None:
         pytest.skip("atheris is not installed: there are wheels for CPython on Linux x86_64 only")
     command = [

@@ -7,7 +7,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.gathering import Datagram, Node, carry
+from tests.gathering import Datagram, Node, deliver_datagrams
 from zenspark.transport.multicast import GroupSettings
 from zenspark.wire.messages import Declare, DeclareFinal, NetworkMessage, Push, Put
 from zenspark.wire.values import Priority, WireExpr
@@ -22,7 +22,7 @@ RULES = [
 SECONDS = 60
 
 
-class Weather:
+class UnreliableNetwork:
     """What becomes of datagrams on their way to one node."""
 
     def __init__(self, dice: random.Random, loss: float, trouble: float) -> None:
@@ -30,7 +30,7 @@ class Weather:
         self._loss = loss
         self._trouble = trouble
 
-    def fate(self, said: list[Datagram]) -> list[Datagram]:
+    def transmit(self, said: list[Datagram]) -> list[Datagram]:
         arrived = [each for each in said if self._dice.random() >= self._loss]
         arrived += [each for each in arrived if self._dice.random() < self._trouble]
         for index in range(len(arrived) - 1):
@@ -41,7 +41,7 @@ class Weather:
 
 
 def message(sender: int, number: int, size: int) -> NetworkMessage:
-    """One that nobody else says, and that says how it should be."""
+    """A message that names its sender and number, with a payload that follows from them."""
     body = f"{sender}:{number}:".encode()
     return Push(wire_expr=WireExpr(0, "test"), body=Put(payload=body + bytes(range(256)) * size))
 
@@ -58,7 +58,7 @@ def test_no_duplicate_or_changed_message_in_any_network(
     seed: int, count: int, rules: GroupSettings, loss: float, trouble: float
 ) -> None:
     dice = random.Random(seed)
-    weather = Weather(dice, loss, trouble)
+    weather = UnreliableNetwork(dice, loss, trouble)
     nodes = [Node(number, rules, first_sn=dice.getrandbits(32)) for number in range(1, count + 1)]
     said: dict[int, list[NetworkMessage]] = {node.number: [] for node in nodes}
     for step in range(40):
@@ -66,13 +66,13 @@ def test_no_duplicate_or_changed_message_in_any_network(
         node = dice.choice(nodes)
         node.tick(now)
         spoken = message(node.number, len(said[node.number]), dice.choice([0, 0, 0, 5]))
-        node.say(spoken, now, dice.random() < 0.8, dice.choice(list(Priority)))
+        node.send_message(spoken, now, dice.random() < 0.8, dice.choice(list(Priority)))
         said[node.number].append(spoken)
-        carry(nodes, now, weather.fate)
+        deliver_datagrams(nodes, now, weather.transmit)
     for node in nodes:
         for other in nodes:
             heard = [spoken for sender, spoken in node.messages if sender == other.number]
-            positions = [said[other.number].index(spoken) for spoken in heard]  # fails if somebody invented it
+            positions = [said[other.number].index(spoken) for spoken in heard]  # fails for a message that was not sent
             assert len(set(positions)) == len(positions)
             assert not positions or other is not node
 
@@ -91,21 +91,21 @@ def test_all_members_receive_everything_in_order_without_loss(seed: int, count: 
             newcomer = nodes[len(present)]
             newcomer.tick(now)
             present.append(newcomer)
-            carry(present, now)
+            deliver_datagrams(present, now)
             for node in present:
                 node.tick(now + 0.5)
-            carry(present, now + 0.5)
+            deliver_datagrams(present, now + 0.5)
         if present:
             speaker = dice.choice(present)
             spoken = dice.choice([message(speaker.number, step, 5), Declare(body=DeclareFinal())])
-            speaker.say(spoken, now + 0.5)
+            speaker.send_message(spoken, now + 0.5)
             for node in present:
                 if node is not speaker:
                     expected[node.number].append((speaker.number, spoken))
-            carry(present, now + 0.5)
+            deliver_datagrams(present, now + 0.5)
         for node in present:
             node.tick(now + 0.5)
-        carry(present, now + 0.5)
+        deliver_datagrams(present, now + 0.5)
     for node in present:
         assert node.messages == expected[node.number]
 
@@ -114,17 +114,17 @@ def test_all_members_receive_everything_in_order_without_loss(seed: int, count: 
 @given(seed=st.integers(0, 1 << 32), count=st.integers(2, 6), gone=st.sets(st.integers(1, 6)))
 def test_membership_converges(seed: int, count: int, gone: set[int]) -> None:
     dice = random.Random(seed)
-    weather = Weather(dice, 0.2, 0.2)
+    weather = UnreliableNetwork(dice, 0.2, 0.2)
     nodes = [Node(number, GroupSettings(lease_ms=8000)) for number in range(1, count + 1)]
     for step in range(10):
         for node in nodes:
             node.tick(float(step))
-        carry(nodes, float(step), weather.fate)
+        deliver_datagrams(nodes, float(step), weather.transmit)
     staying = [node for node in nodes if node.number not in gone]
     for step in range(10, SECONDS):
         for node in staying:
             node.tick(float(step))
-        carry(staying, float(step), weather.fate if step < SECONDS - 10 else lambda said: said)
+        deliver_datagrams(staying, float(step), weather.transmit if step < SECONDS - 10 else lambda said: said)
     for node in staying:
         assert node.others == [other.number for other in staying if other is not node]
 
@@ -135,10 +135,10 @@ def test_arbitrary_bytes_do_not_affect_other_members(datagrams: list[tuple[int, 
     node, good = Node(1, GroupSettings(compression=compression)), Node(9, GroupSettings(compression=compression))
     good.tick(0.0)
     node.tick(0.0)
-    carry([node, good], 0.0)
+    deliver_datagrams([node, good], 0.0)
     for number, raw in datagrams:
         node.receive(f"udp/10.0.9.{number}:1", raw, 0.0)
     assert 9 in node.others
-    good.say(message(9, 0, 3), 0.0)
-    carry([node, good], 0.0)
+    good.send_message(message(9, 0, 3), 0.0)
+    deliver_datagrams([node, good], 0.0)
     assert node.messages[-1] == (9, message(9, 0, 3))

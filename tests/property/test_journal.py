@@ -43,13 +43,13 @@ ROWS = st.fixed_dictionaries({"received_at": st.integers(START, START + 3), **di
 
 
 @st.composite
-def pieces(draw: st.DrawFn) -> list[RowChunk]:
+def row_chunks(draw: st.DrawFn) -> list[RowChunk]:
     """What a few reads bring: some heads, each of which many rows have or only one."""
-    return [draw(piece()) for _ in range(draw(st.integers(1, 4)))]
+    return [draw(row_chunk()) for _ in range(draw(st.integers(1, 4)))]
 
 
 @st.composite
-def piece(draw: st.DrawFn) -> RowChunk:
+def row_chunk(draw: st.DrawFn) -> RowChunk:
     commons = tuple(draw(st.lists(HEADS, min_size=1, max_size=4, unique=True)))
     once = list(range(len(commons)))
     index = once + draw(st.lists(st.sampled_from(once), max_size=30))
@@ -83,12 +83,12 @@ def check(blocks: list[pa.RecordBatch], expected: list[pa.RecordBatch]) -> None:
     assert words.cast(SAMPLES).equals(pa.Table.from_batches(plain))
 
 
-@given(st.lists(pieces(), min_size=1, max_size=3))
-def test_what_was_received(blocks: list[list[RowChunk]]) -> None:
+@given(st.lists(row_chunks(), min_size=1, max_size=3))
+def test_received_chunks_round_trip_through_blocks(blocks: list[list[RowChunk]]) -> None:
     check([encode_chunks(block) for block in blocks], [concat_chunks(block) for block in blocks])
 
 
 @given(st.lists(st.lists(ROWS, min_size=1, max_size=40), min_size=1, max_size=3))
-def test_plain_rows(blocks: list[list[dict[str, Any]]]) -> None:
+def test_plain_rows_round_trip_through_blocks(blocks: list[list[dict[str, Any]]]) -> None:
     given_rows = [pa.RecordBatch.from_pylist(rows, SCHEMA) for rows in blocks]
     check([encode_columns(rows) for rows in given_rows], given_rows)

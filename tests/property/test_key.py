@@ -112,7 +112,7 @@ def is_verbatim(chunk: str) -> bool:
 
 
 @given(similar)
-def test_matching_does_what_the_specification_says(pair: tuple[str, str]) -> None:
+def test_matching_equals_the_specification(pair: tuple[str, str]) -> None:
     a, b = pair
     assert intersects(a, b) == intersects(b, a) == spec_intersects(a, b)
     assert includes(a, b) == spec_includes(a, b)
@@ -128,7 +128,7 @@ def test_relations_imply_each_other(pair: tuple[str, str]) -> None:
 
 
 @given(any_text, any_text)
-def test_matching_answers_whatever_the_text(a: str, b: str) -> None:
+def test_matching_does_not_raise_for_any_text(a: str, b: str) -> None:
     assert intersects(a, b) in (True, False)
     assert includes(a, b) in (True, False)
 
@@ -160,7 +160,7 @@ def test_canonising_keeps_the_set_of_keys(text: str, key: str) -> None:
 
 
 @given(expressions, expressions)
-def test_joining_and_concatenating(a: str, b: str) -> None:
+def test_join_canonises_and_concat_to_the_prefix_restores_the_expression(a: str, b: str) -> None:
     assert str(KeyExpr(a) / b) == canonise(f"{a}/{b}")
     prefix = KeyExpr(a).prefix
     if prefix is not None:
@@ -234,7 +234,7 @@ def assert_finds(tree: KeyTree[int], model: dict[str, int], asked: str) -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), expressions), max_size=40), st.lists(expressions, min_size=1, max_size=5))
-def test_tree_after_any_changes(changes: list[tuple[bool, str]], asked: list[str]) -> None:
+def test_key_tree_equals_a_list_search_after_any_changes(changes: list[tuple[bool, str]], asked: list[str]) -> None:
     tree: KeyTree[int] = KeyTree()
     model: dict[str, int] = {}
     for value, (is_insert, text) in enumerate(changes):
@@ -250,7 +250,7 @@ def test_tree_after_any_changes(changes: list[tuple[bool, str]], asked: list[str
         assert_finds(tree, model, text)
 
 
-def test_a_full_tree_after_random_changes() -> None:
+def test_large_key_tree_equals_a_list_search_after_random_changes() -> None:
     print(f"seed {SEED}")
     dice = random.Random(SEED)
     tree: KeyTree[int] = KeyTree()

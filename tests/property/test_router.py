@@ -1,7 +1,7 @@
 """Networks of any shape against the law: nothing missing, nothing twice, nothing that goes in circles.
 
-Things happen while messages are still on their way; then everything comes to rest, and every session publishes, asks
-and looks at what it was told.
+Things happen while messages are still on their way; then the network settles, and every session publishes, queries
+and checks the declarations it received.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ STEPS = st.lists(
 ROLES = st.lists(st.sampled_from([ROUTER, ROUTER, PEER, CLIENT]), min_size=2, max_size=9)
 
 
-class Both:
+class WorldAndLaw:
     """A world and the law for it, changed together."""
 
     def __init__(self, roles: list[WhatAmI], is_broker: bool = True, relays: Callable[[], bool] | None = None) -> None:
-        """With `relays`, the routers relay, and so do the peers for which it says so."""
+        """With `relays`, the routers relay, and so do the peers that it marks."""
         self.world = World(RouterPolicy(is_broker=is_broker))
         self.law = Law(is_broker)
         self.interests: dict[tuple[int, int], str | None] = {}
@@ -166,7 +166,7 @@ class Both:
 @settings(max_examples=100)
 @given(ROLES, STEPS)
 def test_any_network_keeps_the_law(roles: list[WhatAmI], steps: list[Step]) -> None:
-    both = Both(roles)
+    both = WorldAndLaw(roles)
     for step in steps:
         both.do(step)
     both.check()
@@ -174,12 +174,12 @@ def test_any_network_keeps_the_law(roles: list[WhatAmI], steps: list[Step]) -> N
 
 @settings(max_examples=60)
 @given(st.integers(), st.sampled_from(["any", "routers", "no broker"]))
-def test_long_stories_keep_the_law(seed: int, kind: str) -> None:
+def test_long_event_sequences_keep_the_law(seed: int, kind: str) -> None:
     """Longer than hypothesis likes to make them: trees change while what they carry is on its way."""
     random = Random(seed)
     count = random.randint(3, 9)
     roles = [ROUTER if kind == "routers" else random.choice([ROUTER, ROUTER, PEER, CLIENT]) for _ in range(count)]
-    both = Both(roles, is_broker=kind != "no broker")
+    both = WorldAndLaw(roles, is_broker=kind != "no broker")
     for _ in range(random.randint(30, 120)):
         both.do((random.choice(NAMES), random.randrange(12), random.randrange(12), random.randrange(72)))
     both.check()
@@ -189,7 +189,7 @@ def test_long_stories_keep_the_law(seed: int, kind: str) -> None:
 @given(st.integers())
 def test_every_request_ends_once_despite_failures_and_silence(seed: int) -> None:
     random = Random(seed)
-    both = Both([random.choice([ROUTER, PEER, CLIENT]) for _ in range(7)])
+    both = WorldAndLaw([random.choice([ROUTER, PEER, CLIENT]) for _ in range(7)])
     for _ in range(25):
         both.do(("join", random.randrange(12), random.randrange(12), 0))
     for node in both.world.nodes:
@@ -204,14 +204,14 @@ def test_every_request_ends_once_despite_failures_and_silence(seed: int) -> None
         node.answers_queries = True
         for number in [number for _, number in node.asked]:  # some twice, some too late
             for message in node.answer(number):
-                both.world.say(node, message)
+                both.world.send_local(node, message)
     both.check()
 
 
 def test_hundreds_of_nodes_keep_the_law() -> None:
     """Thirty routers in rings of rings, each with peers and clients; then one ring is cut."""
     random = Random(1)
-    both = Both([ROUTER] * 30 + [PEER] * 90 + [CLIENT] * 180)
+    both = WorldAndLaw([ROUTER] * 30 + [PEER] * 90 + [CLIENT] * 180)
     pairs = [(at, at + 1 if at % 6 < 5 else at - 5) for at in range(30)]
     pairs += [(at, (at + 6) % 30) for at in range(0, 30, 6)]
     for one, other in pairs:
@@ -239,7 +239,7 @@ def test_hundreds_of_nodes_keep_the_law() -> None:
 @given(st.lists(st.sampled_from([ROUTER, PEER, PEER, CLIENT]), min_size=2, max_size=9), STEPS)
 def test_any_network_of_relays_keeps_the_law(roles: list[WhatAmI], steps: list[Step]) -> None:
     """Whatever is connected reaches each other: lines, rings and meshes of peers and routers in any order."""
-    both = Both(roles, relays=lambda: True)
+    both = WorldAndLaw(roles, relays=lambda: True)
     for step in steps:
         both.do(step)
     both.check()
@@ -247,12 +247,14 @@ def test_any_network_of_relays_keeps_the_law(roles: list[WhatAmI], steps: list[S
 
 @settings(max_examples=60)
 @given(st.integers(), st.sampled_from(["peers", "any", "some"]))
-def test_long_stories_of_relays_keep_the_law(seed: int, kind: str) -> None:
+def test_long_event_sequences_with_relays_keep_the_law(seed: int, kind: str) -> None:
     """Peers alone, with routers and clients, or with peers among them that do not relay."""
     random = Random(seed)
     roles = [PEER] if kind == "peers" else [ROUTER, PEER, PEER, CLIENT]
     share = 0.5 if kind == "some" else 1.0
-    both = Both([random.choice(roles) for _ in range(random.randint(3, 9))], relays=lambda: random.random() < share)
+    both = WorldAndLaw(
+        [random.choice(roles) for _ in range(random.randint(3, 9))], relays=lambda: random.random() < share
+    )
     for _ in range(random.randint(30, 120)):
         both.do((random.choice(NAMES), random.randrange(12), random.randrange(12), random.randrange(72)))
     both.check()
@@ -261,7 +263,7 @@ def test_long_stories_of_relays_keep_the_law(seed: int, kind: str) -> None:
 def test_hundreds_of_nodes_with_relays_keep_the_law() -> None:
     """Sixty peers in rings of rings and ten routers that relay, clients on all of them; then two links are cut."""
     random = Random(2)
-    both = Both([PEER] * 60 + [ROUTER] * 10 + [CLIENT] * 140, relays=lambda: True)
+    both = WorldAndLaw([PEER] * 60 + [ROUTER] * 10 + [CLIENT] * 140, relays=lambda: True)
     pairs = [(at, at + 1 if at % 6 < 5 else at - 5) for at in range(60)]
     pairs += [(at, (at + 6) % 60) for at in range(0, 60, 6)]
     pairs += [(60 + at, 6 * at + 3) for at in range(10)] + [(60, 61), (61, 62), (65, 69)]
@@ -285,7 +287,7 @@ def test_hundreds_of_nodes_with_relays_keep_the_law() -> None:
 
 def messages_of_a_mesh(is_relay: bool, size: int = 12) -> dict[str, int]:
     """How many messages of each kind peers send each other when all are linked, subscribe and publish once."""
-    both = Both([PEER] * size, relays=lambda: is_relay)
+    both = WorldAndLaw([PEER] * size, relays=lambda: is_relay)
     found: dict[str, int] = {}
 
     def count(message: NetworkMessage) -> None:

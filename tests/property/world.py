@@ -1,5 +1,5 @@
 """A world of nodes in memory, for property tests: routers, peers and clients, links that can be cut at any moment, and
-messages that are still on their way when the next thing happens. What a session hears is written down."""
+messages that are still on their way when the next thing happens. What a session receives is recorded."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from zenspark.wire.messages import (
 from zenspark.wire.values import InterestMode, QueryableInfo, QueryTarget, Roles, WhatAmI, WireExpr, ZenohId
 
 MAX_MESSAGES = 1_000_000
-"""More than any of these worlds needs: whoever gets there has messages that go in circles."""
+"""More than any of these networks needs: one that gets there forwards messages in circles."""
 PEERS_AND_ROUTERS = Roles(WhatAmI.ROUTER.bit | WhatAmI.PEER.bit)
 
 
 class Node:
-    """One node: its router, its gossip, and a session that answers queries with its own number."""
+    """One node: its router, its gossip, and a session that replies to queries with its own number."""
 
     def __init__(self, number: int, whatami: WhatAmI, policy: RouterPolicy) -> None:
         self.number = number
@@ -52,8 +52,8 @@ class Node:
         self.answers_queries = True
         self.number_of_requests = 0
 
-    def hear(self, message: NetworkMessage) -> list[NetworkMessage]:
-        """What the session hears; what it says to that."""
+    def receive_local(self, message: NetworkMessage) -> list[NetworkMessage]:
+        """Deliver a message to the session. Returns the messages that it sends then."""
         match message:
             case Push():
                 assert isinstance(message.body, Put)
@@ -69,7 +69,7 @@ class Node:
             case ResponseFinal():
                 self.finals[message.request_id] = self.finals.get(message.request_id, 0) + 1
             case Declare():
-                self._learn(message)
+                self._note_declaration(message)
         return []
 
     def answer(self, number: int) -> list[NetworkMessage]:
@@ -79,7 +79,7 @@ class Node:
             ResponseFinal(request_id=number),
         ]
 
-    def _learn(self, message: Declare) -> None:
+    def _note_declaration(self, message: Declare) -> None:
         body: Any = message.body
         if type(body) in DECLARE:
             self.known[DECLARE[type(body)], body.id] = body.wire_expr.suffix
@@ -117,7 +117,7 @@ class World:
         other.links[to_one] = (one, to_other)
         self._queues |= {to_other: (one, deque()), to_one: (other, deque())}
         for node, face, out in ((one, to_other, first), (other, to_one, second)):
-            gossiped = [] if node.gossip is None else node.gossip.opened(face, ())
+            gossiped = [] if node.gossip is None else node.gossip.add_neighbour(face, ())
             self.emit(node, out + gossiped)
 
     def part(self, one: Node, other: Node) -> None:
@@ -128,7 +128,7 @@ class World:
             del self._queues[lost]
             self._busy.pop(lost, None)
         for node, lost in ((one, face), (other, back)):
-            out = [] if node.gossip is None else node.gossip.closed(lost)
+            out = [] if node.gossip is None else node.gossip.remove_neighbour(lost)
             self.emit(node, out + node.router.remove_face(lost, self.now))
 
     # -- messages
@@ -136,15 +136,15 @@ class World:
     def emit(self, node: Node, out: Outgoing) -> None:
         for face, message in out:
             if face is node.local:
-                for said in node.hear(message):
-                    self.say(node, said)
+                for said in node.receive_local(message):
+                    self.send_local(node, said)
             elif face in node.links:
                 _, back = node.links[face]
                 self._queues[back][1].append(message)
                 self._busy[back] = None
 
-    def say(self, node: Node, message: NetworkMessage) -> None:
-        """The session of a node says something."""
+    def send_local(self, node: Node, message: NetworkMessage) -> None:
+        """Send a message of the session of a node."""
         self.emit(node, node.router.receive(node.local, message, self.now))
 
     def deliver(self, choice: int) -> None:
@@ -186,7 +186,7 @@ class World:
         return min(times, default=None)
 
     def settle(self) -> None:
-        """Deliver everything and let all time pass that anybody waits for."""
+        """Deliver all messages, and advance the time until no node waits for a timeout."""
         self.carry()
         for _ in range(MAX_MESSAGES):
             due = self.next_timeout()
@@ -199,13 +199,13 @@ class World:
     # -- what sessions do
 
     def declare(self, node: Node, kind: DeclarationKind, number: int, key: str, complete: bool = False) -> None:
-        self.say(node, Declare(body=make_declare_body(kind, number, WireExpr(0, key), QueryableInfo(complete))))
+        self.send_local(node, Declare(body=make_declare_body(kind, number, WireExpr(0, key), QueryableInfo(complete))))
 
     def undeclare(self, node: Node, kind: DeclarationKind, number: int) -> None:
-        self.say(node, Declare(body=make_undeclare_body(kind, number)))
+        self.send_local(node, Declare(body=make_undeclare_body(kind, number)))
 
     def put(self, node: Node, key: str, payload: bytes = b"x") -> None:
-        self.say(node, Push(wire_expr=WireExpr(0, key), body=Put(payload=payload)))
+        self.send_local(node, Push(wire_expr=WireExpr(0, key), body=Put(payload=payload)))
 
     def get(self, node: Node, key: str, target: QueryTarget = QueryTarget.ALL, budget: int = 0) -> int:
         node.number_of_requests += 1
@@ -214,10 +214,10 @@ class World:
         request = Request(
             request_id=number, wire_expr=expr, target=target, budget=budget, timeout_ms=5000, body=Query()
         )
-        self.say(node, request)
+        self.send_local(node, request)
         return number
 
     def ask(self, node: Node, number: int, key: str | None, mode: InterestMode = InterestMode.CURRENT_FUTURE) -> None:
         expr = None if key is None else WireExpr(0, key)
         interest = Interest(id=number, mode=mode, subscribers=True, queryables=True, tokens=True, wire_expr=expr)
-        self.say(node, interest)
+        self.send_local(node, interest)

@@ -18,7 +18,7 @@ from tests.rows import samples
 from zenspark.journal import Journal, JournalWriter, Policy
 from zenspark.spark.lake import Lake
 
-PATIENCE = 180.0
+TIMEOUT_SECONDS = 180.0
 """Seconds for what takes a few on a machine that has nothing else to do."""
 ROWS = 500
 """In a block of the load."""
@@ -75,7 +75,7 @@ def job(journal: Path, lake: Path, master: str) -> Iterator[psutil.Popen]:
 def finish(process: psutil.Popen) -> int | None:
     """Let a job ingest the rest and end, unless it has ended already. Returns its exit code."""
     if process.returncode is None:
-        process.communicate(timeout=PATIENCE)
+        process.communicate(timeout=TIMEOUT_SECONDS)
     code: int | None = process.returncode
     return code
 
@@ -108,7 +108,7 @@ def ingested_rows(lake: Path) -> int:
 def wait_for(condition: object, what: str) -> None:
     """Wait until something is so, but not for ever."""
     assert callable(condition)
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.02)
@@ -126,7 +126,7 @@ def assert_equal(journal: Path, lake: Path) -> int:
     return len(rows)
 
 
-def assert_followed(spark: SparkSession, lake: Path) -> None:
+def assert_derived_tables(spark: SparkSession, lake: Path) -> None:
     """The derived tables are what follows from the samples."""
     found = Lake(lake)
     columns = ["key", "kind", "timestamp_ntp64", "offset"]

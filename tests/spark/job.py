@@ -21,7 +21,7 @@ LONG_LIVED = {
 
 
 def main(journal: str, lake: str, master: str) -> None:
-    """Land what the journal has, and what comes, until the input ends."""
+    """Ingest the rows of the journal, also new ones, until the input ends."""
     spark = spark_session(master, config=LONG_LIVED, java_options=DRIVER_JAVA_OPTIONS)
     # often, so that these are under way, too, when something is killed
     often = MaintenanceConfig(refresh_interval=0.5, compact_interval=2.0)

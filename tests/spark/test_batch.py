@@ -1,4 +1,4 @@
-"""Reading journals and asking the network, with real Spark and, on the other end, real eclipse-zenoh."""
+"""Reading journals and querying the network, with real Spark and, on the other end, real eclipse-zenoh."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_filters_give_the_same_rows_whether_pushed_down_or_not(spark: SparkSessi
     assert [numbers(read(spark, path, pushDown=True).where(each).collect()) for each in FILTERS] == plain
 
 
-def test_one_table_can_be_filtered_in_several_ways(spark: SparkSession, recorded: Recorded) -> None:
+def test_one_table_can_be_filtered_repeatedly(spark: SparkSession, recorded: Recorded) -> None:
     """What goes wrong with filters pushed down in Spark 4.3, and is why they are not by default."""
     table = read(spark, recorded(1000))
     few = table.where("offset > 900")
@@ -101,13 +101,15 @@ def test_min_partitions_divides_a_journal(spark: SparkSession, recorded: Recorde
         ({"selector": "a//b", "connect": "tcp/127.0.0.1:1"}, "key expression 'a//b', position 2"),
     ],
 )
-def test_a_mistake_in_the_options_is_named(spark: SparkSession, options: dict[str, str], complaint: str) -> None:
+def test_invalid_option_is_named(spark: SparkSession, options: dict[str, str], complaint: str) -> None:
     with pytest.raises(PySparkException) as caught:
         spark.read.format("zenoh").options(**options).load().collect()
     assert complaint in str(caught.value)
 
 
-def test_rows_that_were_trimmed_are_an_error_or_left_out(spark: SparkSession, recorded: Recorded) -> None:
+def test_offsets_outside_the_journal_raise_unless_fail_on_data_loss_is_false(
+    spark: SparkSession, recorded: Recorded
+) -> None:
     path = recorded(10)
     with pytest.raises(PySparkException, match="offset 50 is not there"):
         read(spark, path, startingOffsets='{"robot": 50}').collect()
@@ -115,17 +117,17 @@ def test_rows_that_were_trimmed_are_an_error_or_left_out(spark: SparkSession, re
     assert numbers(left.collect()) == list(range(10))
 
 
-def test_live_query_of_eclipse_zenoh(spark: SparkSession) -> None:
+def test_selectors_query_eclipse_zenoh_queryables(spark: SparkSession) -> None:
     endpoint = unused()
     with reference(mode="router", listen__endpoints=[endpoint]) as router:
-        router.tell("queryable a/x")
-        router.tell("queryable b/y")
+        router.execute("queryable a/x")
+        router.execute("queryable b/y")
         source = spark.read.format("zenoh").options(connect=endpoint, selector='["a/*?q=1", "b/*", "c/*"]')
         asked = source.option("parallelism", 2).load()
         assert asked.rdd.getNumPartitions() == 2
         rows = asked.orderBy("key").collect()
     assert [(row["key"], row["kind"], bytes(row["payload"])) for row in rows] == [
-        ("a/*", "PUT", b"answer"),  # this queryable answers on the expression it was asked for
+        ("a/*", "PUT", b"answer"),  # this queryable replies with the key expression of the query
         ("b/*", "PUT", b"answer"),
     ]
 

@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 import zenspark
 from tests.interop.reference import unused
 from tests.spark.crashing import (
+    assert_derived_tables,
     assert_equal,
-    assert_followed,
     executors,
     finish,
     ingested_rows,
@@ -38,7 +38,7 @@ TIMES = int(os.environ.get("ZENSPARK_CRASHES", "1"))
 """How often each is killed: once in `make test`, twenty times in `make crashes`."""
 
 
-def test_the_driver_is_killed_again_and_again(spark: SparkSession, tmp_path: Path) -> None:
+def test_killed_driver_loses_and_doubles_no_rows(spark: SparkSession, tmp_path: Path) -> None:
     journal, lake = tmp_path / "journal", tmp_path / "lake"
     moments = random.Random(20)
     with load(journal):
@@ -52,10 +52,10 @@ def test_the_driver_is_killed_again_and_again(spark: SparkSession, tmp_path: Pat
     with job(journal, lake, "local[2]") as process:
         assert finish(process) == 0
     assert assert_equal(journal, lake) == Journal(journal).latest()
-    assert_followed(spark, lake)
+    assert_derived_tables(spark, lake)
 
 
-def test_executors_are_killed_again_and_again(tmp_path: Path) -> None:
+def test_killed_executors_lose_and_double_no_rows(tmp_path: Path) -> None:
     journal, lake = tmp_path / "journal", tmp_path / "lake"
     moments = random.Random(21)
     with load(journal):
@@ -73,7 +73,7 @@ def test_executors_are_killed_again_and_again(tmp_path: Path) -> None:
 
 
 @contextlib.contextmanager
-def chatter() -> Iterator[str]:
+def running_publisher() -> Iterator[str]:
     """A node that publishes numbers all the time, and where it is."""
     place = unused()
     config = zenspark.Config.from_json5(
@@ -81,14 +81,14 @@ def chatter() -> Iterator[str]:
     )
     is_over = threading.Event()
 
-    def talk() -> None:
+    def publish() -> None:
         for number in itertools.count():
             if is_over.wait(0.001):
                 return
             session.put(f"load/{number % 7}", str(number))
 
     with zenspark.open(config) as session:
-        talker = threading.Thread(target=talk)
+        talker = threading.Thread(target=publish)
         talker.start()
         try:
             yield place
@@ -109,12 +109,12 @@ def recorder(journal: Path, place: str) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def test_the_recorder_is_killed_again_and_again(tmp_path: Path) -> None:
+def test_killed_recorder_keeps_acknowledged_rows(tmp_path: Path) -> None:
     """What was acknowledged before it died is there afterwards, and is ingested."""
     journal, lake = tmp_path / "journal", tmp_path / "lake"
     moments = random.Random(22)
     acknowledged: list[pa.Table] = []
-    with chatter() as place, contextlib.ExitStack() as stack:
+    with running_publisher() as place, contextlib.ExitStack() as stack:
         for round_ in range(TIMES):
             before = sum(map(len, acknowledged))
             with recorder(journal, place):

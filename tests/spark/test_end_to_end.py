@@ -1,4 +1,4 @@
-"""A million publications of eclipse-zenoh into tables by one command, and its client's queries answered from them."""
+"""A million publications of eclipse-zenoh into tables by one command, and replies to its client's queries from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from tests.interop.reference import unused
 from tests.spark import fleet
-from tests.spark.crashing import PATIENCE, wait_for
+from tests.spark.crashing import TIMEOUT_SECONDS, wait_for
 from zenspark.spark.lake import Lake
 
 zenoh = pytest.importorskip("zenoh")
@@ -41,7 +41,7 @@ def up(lake: Path, locator: str) -> Iterator[None]:
         locator,
         "--no-multicast-scouting",
         "--stop-timeout",
-        f"{PATIENCE}s",
+        f"{TIMEOUT_SECONDS}s",
     ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
     try:
@@ -50,7 +50,7 @@ def up(lake: Path, locator: str) -> Iterator[None]:
             assert line, "it ended"
         yield
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=PATIENCE)[0]
+        said = process.communicate(timeout=TIMEOUT_SECONDS)[0]
         assert process.returncode == 0, said
     finally:
         process.kill()
@@ -82,7 +82,7 @@ def answers(session: Any, selector: str) -> list[tuple[object, ...]]:  # noqa: A
 
 
 def expected(number: int) -> tuple[object, ...]:
-    """The answer that a sample is."""
+    """The fields of a reply with this sample."""
     ticks = fleet.BEGAN // (1 << 32) * fleet.TICKS + number
     what = ("PUT", fleet.payload(number), fleet.encoding(number))
     if fleet.is_delete(number):
@@ -90,11 +90,13 @@ def expected(number: int) -> tuple[object, ...]:
     return fleet.key(number), *what, fleet.attachment(number) or b"", ticks
 
 
-def test_a_million_publications(tmp_path: Path, spark: SparkSession) -> None:
+def test_million_publications_are_ingested_and_queryable(tmp_path: Path, spark: SparkSession) -> None:
     place, lake = unused(), tmp_path / "lake"
     newest = fleet.newest(ROWS)
     with up(lake, place):
-        subprocess.run([sys.executable, "-m", "tests.spark.fleet", place, "0", str(ROWS)], check=True, timeout=PATIENCE)
+        subprocess.run(
+            [sys.executable, "-m", "tests.spark.fleet", place, "0", str(ROWS)], check=True, timeout=TIMEOUT_SECONDS
+        )
         wait_for(lambda: sum(Lake(lake).ingested().values()) >= ROWS, "not all rows are ingested")
         with client(place) as session:
             wait_for(lambda: len(answers(session, "fleet/**")) == len(newest), "the storage is behind")

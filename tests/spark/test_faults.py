@@ -22,7 +22,7 @@ import pytest
 import zenspark
 from tests.interop.reference import ours, unused
 from tests.s3 import serving
-from tests.s3_proxy import way_to
+from tests.s3_proxy import running_s3_proxy
 from tests.shifted_clock import ShiftedClock, shifted_clock
 from tests.spark.crashing import wait_for
 from tests.spark.poison import poison
@@ -109,11 +109,11 @@ class Pipeline:
 
     def wait_for_ingestion(self) -> None:
         """Wait until rows recorded from now on are ingested."""
-        self.records()
+        self.wait_for_recording()
         target = Journal(self.journal).latest()
         wait_for(lambda: self.ingested_rows() >= target, "nothing is ingested")
 
-    def records(self) -> None:
+    def wait_for_recording(self) -> None:
         """Wait until more is recorded."""
         before = Journal(self.journal).latest()
         wait_for(lambda: Journal(self.journal).latest() > before + 10, "nothing is recorded")
@@ -122,15 +122,15 @@ class Pipeline:
         """Wait until the status shows why ingestion fails, and check that recording continues."""
         problems: list[str] = []
 
-        def is_said() -> bool:
+        def is_reported() -> bool:
             problems.append(self.problem())
             return text in problems[-1]
 
         try:
-            wait_for(is_said, f"nothing says: {text}")
+            wait_for(is_reported, f"nothing says: {text}")
         except AssertionError as error:
             raise AssertionError(f"{error}; {set(problems)}; {self.running.lines}") from None
-        self.records()
+        self.wait_for_recording()
 
 
 def test_recording_continues_during_ingestion_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +222,7 @@ def stop_for_a_while(pipeline: Pipeline) -> None:
     before = pipeline.ingested_rows()
     until = time.monotonic() + STOPPED_SECONDS
     while time.monotonic() < until:
-        pipeline.records()
+        pipeline.wait_for_recording()
     assert pipeline.ingested_rows() <= before + 1000  # a batch that was just being committed
     process.resume()
     pipeline.wait_for_ingestion()
@@ -238,7 +238,7 @@ def poison_a_block(pipeline: Pipeline) -> Callable[[], None]:
     """Damage a block before it is ingested. Returns a function that restores it."""
     process = pipeline.ingest_process()
     process.suspend()
-    pipeline.records()
+    pipeline.wait_for_recording()
     with SegmentIndex(pipeline.journal, 0) as index:
         number = index.count - 1
     restore = poison(pipeline.journal, number)
@@ -251,7 +251,7 @@ def poison_a_block(pipeline: Pipeline) -> Callable[[], None]:
 def test_recording_continues_while_s3_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     endpoint, journal = unused(), tmp_path / "journal"
     flags = ("--journal", str(journal), "--trigger", "200ms", "--refresh-interval", "1s")
-    with serving() as server, way_to(server.endpoint) as proxy, contextlib.ExitStack() as stack:
+    with serving() as server, running_s3_proxy(server.endpoint) as proxy, contextlib.ExitStack() as stack:
         lake = f"s3://{server.bucket()}/lake"
         for name, value in (server.environ | {"AWS_ENDPOINT_URL": proxy.endpoint}).items():
             monkeypatch.setenv(name, value)

@@ -18,13 +18,13 @@ KEYS = ["a/b", "a/b/c", "a/@x/c", "b", "a/bc", None]
 EXPRESSIONS = ["a/**", "a/*", "a/b$*", "**/c", "@x", "a/@x/*", "b", None]
 
 
-def test_one_call_registers_all_of_them(spark: SparkSession) -> None:
+def test_register_registers_all_functions(spark: SparkSession) -> None:
     register(spark)
     for function in FUNCTIONS:
         assert spark.catalog.functionExists(function.func.__name__)
 
 
-def test_relations_are_those_of_key_expressions(spark: SparkSession) -> None:
+def test_sql_functions_equal_key_expression_relations(spark: SparkSession) -> None:
     register(spark)
     keys = spark.createDataFrame([(key,) for key in KEYS], "key string")
     expressions = spark.createDataFrame([(text,) for text in EXPRESSIONS], "keyexpr string")
@@ -44,7 +44,7 @@ def test_relations_are_those_of_key_expressions(spark: SparkSession) -> None:
             assert answers == (intersects(key, text), includes(text, key), includes(text, key))
 
 
-def test_columns_do_the_same_as_sql(spark: SparkSession) -> None:
+def test_functions_accept_dataframe_columns(spark: SparkSession) -> None:
     rows = spark.createDataFrame(
         [("a/b", "text/plain", bytearray(b"x"))], "key string, encoding string, payload binary"
     )
@@ -88,7 +88,7 @@ def test_payloads_become_texts(spark: SparkSession) -> None:
     ]
 
 
-def test_clock_readings_become_times(spark: SparkSession) -> None:
+def test_ntp64_becomes_a_timestamp(spark: SparkSession) -> None:
     register(spark)
     reading = ntp64_from_ns(1_700_000_000_123_456_789)
     (row,) = spark.sql(f"select cast(zenoh_ntp64_to_timestamp({reading}L) as string) t").collect()
@@ -101,7 +101,7 @@ def test_a_key_expression_that_does_not_parse_is_named(spark: SparkSession) -> N
         spark.sql("select zenoh_key_match('a', 'a//b')").collect()
 
 
-def test_one_bad_key_does_not_fail_a_query_that_tries(spark: SparkSession) -> None:
+def test_try_functions_give_null_for_an_invalid_key(spark: SparkSession) -> None:
     register(spark)
     keys = spark.createDataFrame([("a/b",), ("a//b",), ("c",)], "key string")
     found = keys.selectExpr(
@@ -110,7 +110,7 @@ def test_one_bad_key_does_not_fail_a_query_that_tries(spark: SparkSession) -> No
     assert [tuple(row) for row in found.collect()] == [(True, True, True), (None, None, None), (False, True, False)]
 
 
-def test_literals_need_no_type(spark: SparkSession) -> None:
+def test_untyped_literals_and_nulls_are_accepted(spark: SparkSession) -> None:
     register(spark)
     (row,) = spark.sql(
         """
@@ -123,7 +123,7 @@ def test_literals_need_no_type(spark: SparkSession) -> None:
     assert tuple(row) == (None, None, None, None, None, None, 0, 4_000_000_000)
 
 
-def test_numbers_that_json_has_not_come_through_it(spark: SparkSession) -> None:
+def test_cbor_nan_and_infinity_are_parsed_from_json(spark: SparkSession) -> None:
     register(spark)
     payload = cbor2.dumps({"x": float("nan"), "y": float("-inf")}).hex()
     (row,) = spark.sql(

@@ -40,7 +40,7 @@ FOREIGN: list[Callable[[Lake], None]] = [compact, z_order, rearrange_public]
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (2, 3))])
-def test_they_equal_a_model_whatever_happens_in_between(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+def test_derived_tables_equal_a_model_after_random_operations(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     lake = Lake(tmp_path / "lake")
     samples = RandomSamples(seed)
     dice = random.Random(-seed)
@@ -103,7 +103,7 @@ def test_a_key_falls_back_to_the_newest_row_that_is_left(spark: SparkSession, tm
     assert sum(published(lake, "traffic")["messages"].to_pylist()) == 8  # what was observed
 
 
-def test_a_row_that_counts_for_many_keys_is_deleted_with_its_effect(spark: SparkSession, tmp_path: Path) -> None:
+def test_deleted_wildcard_row_no_longer_affects_other_keys(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     put_in(lake, numbered([put("u/1", 1), put("v/1", 1), delete("u/*", 5), put("v/**", 5), put("w", 9)]))
     assert refreshed(lake, spark) == {"v/1": 5, "w": 9}
@@ -111,7 +111,7 @@ def test_a_row_that_counts_for_many_keys_is_deleted_with_its_effect(spark: Spark
     assert refreshed(lake, spark) == {"u/1": 1, "v/1": 1, "w": 9}
 
 
-def test_a_row_that_is_changed_is_changed_in_latest(spark: SparkSession, tmp_path: Path) -> None:
+def test_row_updated_by_another_tool_is_updated_in_latest(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     put_in(lake, numbered([put("u/1", 1), put("u/2", 1)]))
     refreshed(lake, spark)
@@ -134,7 +134,7 @@ def test_expired_rows_stay_in_latest_unlike_rows_deleted_by_other_tools(spark: S
     assert refreshed(lake, spark) == {"u/1": 1, "u/2": 1}
 
 
-def test_a_log_that_does_not_reach_back_is_reported_and_rows_stay(
+def test_missing_log_history_is_reported_and_rows_stay(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     lake = Lake(tmp_path / "lake")

@@ -95,7 +95,9 @@ def test_ingest_query_continues_at_committed_offsets_with_other_journals(
     assert read_offsets(lake.state_table("latest"), ["one", "other"]) == {"one": 40, "other": 25}
 
 
-def test_a_batch_that_was_not_committed_is_done_again(spark: SparkSession, lake: Lake, recorded: Recorded) -> None:
+def test_batch_committed_without_checkpoint_is_not_ingested_twice(
+    spark: SparkSession, lake: Lake, recorded: Recorded
+) -> None:
     journal = recorded(30)
     commit = LakeTable.commit
 
@@ -192,7 +194,7 @@ def test_network_events_are_imported_once(spark: SparkSession, lake: Lake, recor
     journal = recorded(1)
     row = {"time": 1, "event": "OPENED", "zid": "a1", "whatami": "peer", "source": "tcp/a", "destination": "tcp/b"}
     for _ in range(2):
-        with JournalWriter(journal / SESSIONS, recorder="robot", rows=SESSIONS) as writer:
+        with JournalWriter(journal / SESSIONS, recorder="robot", row_type=SESSIONS) as writer:
             writer.append(pa.RecordBatch.from_pylist([row], schema=SCHEMAS[SESSIONS]))
         ingest_journals(spark, lake, journal)
     found = lake.read(spark, "sessions").orderBy("offset").collect()

@@ -47,9 +47,7 @@ def expected(rows: list[Row]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_it_equals_a_dictionary_in_any_order_and_after_any_refresh_and_merge(
-    spark: SparkSession, lake: Lake, seed: int
-) -> None:
+def test_latest_equals_a_dictionary_after_refreshes_and_merges(spark: SparkSession, lake: Lake, seed: int) -> None:
     dice = random.Random(seed)
     keys = [f"{a}/{b}" for a in "xyz" for b in "12345"] + ["x/*", "**", "y/**"]
     weights = [20] * 15 + [2, 1, 2]
@@ -92,7 +90,7 @@ def test_sample_without_timestamp_is_ordered_by_reception(spark: SparkSession, l
     }
 
 
-def test_a_late_delete_counts_though_a_newer_put_with_wildcards_was_merged(spark: SparkSession, lake: Lake) -> None:
+def test_late_delete_applies_after_merge_of_a_newer_wildcard_put(spark: SparkSession, lake: Lake) -> None:
     rows = numbered([put("k/1", "own", 1), put("k/2", "own", 5), put("k/*", "of all", 3)])
     put_in(lake, rows)
     lake.refresh(spark)

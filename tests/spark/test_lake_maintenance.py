@@ -60,7 +60,7 @@ def test_traffic_counts_per_prefix_and_minute_and_adds_up_over_refreshes(spark: 
     }
 
 
-def test_small_files_become_one_and_leave_the_disk_later(spark: SparkSession, lake: Lake) -> None:
+def test_small_files_are_compacted_and_later_vacuumed(spark: SparkSession, lake: Lake) -> None:
     for start in range(0, 40, 10):
         put_in(lake, rows_from(start, start + 10))
     lake.refresh(spark)
@@ -86,7 +86,7 @@ def test_small_files_become_one_and_leave_the_disk_later(spark: SparkSession, la
     assert on_disk == {file.path for file in lake.table("samples").files}
 
 
-def test_old_days_go_but_not_before_they_are_taken_in(spark: SparkSession, lake: Lake) -> None:
+def test_old_days_expire_only_after_refresh(spark: SparkSession, lake: Lake) -> None:
     now = int(datetime.now(UTC).timestamp() * 1_000_000)
     days = [now - age * 24 * 60 * MINUTE for age in (10, 5, 0)]
     rows = numbered([{"received_at": at, "key": f"k/{at}", "kind": "PUT", "payload": b"1"} for at in days])

@@ -19,7 +19,7 @@ from tests.interop.reference import eventually, ours, unused
 from tests.optional import some
 from tests.rows import sample
 from tests.s3 import S3, serving
-from tests.spark.test_up import PATIENCE, up
+from tests.spark.test_up import TIMEOUT_SECONDS, up
 from zenspark.arrow import SCHEMA
 from zenspark.errors import LakeError
 from zenspark.journal import JournalWriter
@@ -71,14 +71,14 @@ def made(number: int) -> dict[str, object]:
 def record(journal: Path, start: int, end: int) -> None:
     with JournalWriter(journal, recorder="robot") as writer:
         writer.append(pa.RecordBatch.from_pylist([made(number) for number in range(start, end)], schema=SCHEMA))
-    with JournalWriter(journal / SESSIONS, recorder="robot", rows=SESSIONS) as writer:
+    with JournalWriter(journal / SESSIONS, recorder="robot", row_type=SESSIONS) as writer:
         writer.append(pa.RecordBatch.from_pylist([SESSION], schema=SCHEMAS[SESSIONS]))
 
 
 def ingest(spark: SparkSession, lake: Lake, journal: Path) -> None:
     ingestion = IngestQuery(spark, [journal], lake, trigger=None, options={"maxOffsetsPerTrigger": "60"})
     ingestion.start()
-    assert ingestion.wait(PATIENCE)
+    assert ingestion.wait(TIMEOUT_SECONDS)
     ingestion.stop()
 
 
@@ -111,7 +111,7 @@ def answers(lake: Lake, journal: Path) -> list[tuple[str, bytes, str]]:
     return sorted((str(some(ok).key_expr), some(ok).payload.to_bytes(), str(some(ok).timestamp)) for ok in found)
 
 
-def shaped(spark: SparkSession, lake: Lake) -> tuple[int, ...]:
+def maintain(spark: SparkSession, lake: Lake) -> tuple[int, ...]:
     """Merges, compacts, takes the first day away and removes what is unused; how much that was."""
     with patch.object(levels, "MIN_FILES_TO_MERGE", 1), patch.object(maintenance, "MIN_FILES_TO_COMPACT", 2):
         merged = sum(
@@ -122,7 +122,7 @@ def shaped(spark: SparkSession, lake: Lake) -> tuple[int, ...]:
     return merged, fewer, lake.expire(Retention(max_bytes=most), spark), lake.vacuum(timedelta(0), full=True)
 
 
-def test_it_has_the_tables_that_one_on_a_disk_has_whatever_is_done_with_them(
+def test_lake_on_s3_equals_lake_on_disk_after_ingestion_and_maintenance(
     spark: SparkSession, on_s3: Lake, on_disk: Lake, tmp_path: Path
 ) -> None:
     journal = tmp_path / "journal"
@@ -138,7 +138,7 @@ def test_it_has_the_tables_that_one_on_a_disk_has_whatever_is_done_with_them(
     assert len(answers(on_disk, journal)) > len(KEYS)
     assert answers(on_s3, journal) == answers(on_disk, journal)
 
-    changes = [shaped(spark, lake) for lake in (on_s3, on_disk)]
+    changes = [maintain(spark, lake) for lake in (on_s3, on_disk)]
     assert changes[0][:3] == changes[1][:3]  # how many files are unused depends on how many refreshes there were
     assert all(changes[0])
     assert content(spark, on_s3, *STATE_TABLE_SPECS) == {name: wanted[name] for name in STATE_TABLE_SPECS}
@@ -148,7 +148,7 @@ def test_it_has_the_tables_that_one_on_a_disk_has_whatever_is_done_with_them(
     assert there == {file.path for file in table.files}
 
 
-def test_a_condition_on_the_day_leaves_files_out(spark: SparkSession, on_s3: Lake, tmp_path: Path) -> None:
+def test_condition_on_the_day_prunes_files(spark: SparkSession, on_s3: Lake, tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     record(journal, 0, 10)
     ingest(spark, on_s3, journal)
@@ -166,7 +166,7 @@ def test_removed_bucket_fails_the_ingest_query_with_one_line(
     journal = tmp_path / "journal"
     record(journal, 0, 10)
     ingestion = IngestQuery(
-        spark, [journal], on_s3, trigger="0 seconds", maintenance=MaintenanceConfig(refresh_interval=PATIENCE)
+        spark, [journal], on_s3, trigger="0 seconds", maintenance=MaintenanceConfig(refresh_interval=TIMEOUT_SECONDS)
     )
     ingestion.start()
     assert eventually(lambda: ingestion.progress().rows == 10)
@@ -174,18 +174,18 @@ def test_removed_bucket_fails_the_ingest_query_with_one_line(
     s3.remove(bucket)
     record(journal, 10, 20)
     with pytest.raises(LakeError) as raised:
-        ingestion.wait(PATIENCE)
+        ingestion.wait(TIMEOUT_SECONDS)
     assert str(raised.value) == f"{on_s3.location.address}: there is no bucket {bucket!r} at {s3.endpoint}"
     assert not ingestion.stop(0)
 
 
-def test_spark_reads_by_itself_where_it_can(spark: SparkSession, on_s3: Lake, on_disk: Lake) -> None:
+def test_spark_reads_local_and_hdfs_paths_directly_but_not_s3(spark: SparkSession, on_s3: Lake, on_disk: Lake) -> None:
     assert can_spark_read(spark, on_disk.location)
     assert can_spark_read(spark, StoragePath.at("hdfs://name/lake"))
     assert not can_spark_read(spark, on_s3.location)
 
 
-def test_two_commands_need_nothing_but_environment_variables(
+def test_up_and_sql_work_on_s3_with_environment_variables_only(
     s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in s3.environ.items():
@@ -202,6 +202,6 @@ def test_two_commands_need_nothing_but_environment_variables(
     assert f"tables are in {address}" in "\n".join(running.lines)
     query = "select count(*) as n, max(decode(payload, 'UTF-8')) as last from latest"
     command = [sys.executable, "-m", "zenspark", "sql", query, "--lake", address, "--format", "csv"]
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=PATIENCE, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=TIMEOUT_SECONDS, check=False)
     assert (ended.returncode, ended.stdout) == (0, "n,last\n10,9\n"), ended.stderr
-    assert not list(tmp_path.glob("s3*"))  # nobody took the address for a path
+    assert not list(tmp_path.glob("s3*"))  # the address was not used as a path

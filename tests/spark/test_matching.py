@@ -41,7 +41,7 @@ def test_the_join_equals_a_cross_join(
     assert all((row["key"], row["keyexpr"]) == (keys[row["number"]], expressions[row["rule"]]) for row in found)
 
 
-def test_other_names_and_missing_values(spark: SparkSession) -> None:
+def test_join_accepts_other_column_names_and_nulls(spark: SparkSession) -> None:
     rows = spark.createDataFrame([("x/y", 1), (None, 2)], "topic string, n int")
     rules = spark.createDataFrame([("x/*",), (None,), ("y",)], "rule string")
     found = match_keys(rows, rules, key="topic", expression="rule").collect()

@@ -37,14 +37,14 @@ def test_publications_of_eclipse_zenoh_are_recorded_and_ingested(
             assert eventually(lambda: (journal / "journal.json").exists())
 
             def has_arrived() -> bool:  # publications before the subscriber is declared are lost
-                router.tell("put a/first hello")
+                router.execute("put a/first hello")
                 return Journal(journal).latest() > 0
 
             assert eventually(has_arrived)
             for number in range(20):
-                router.tell(f"put a/{number} value{number}")
-                router.tell(f"put b/{number} other{number}")
-                router.tell(f"put c/{number} nobody")
+                router.execute(f"put a/{number} value{number}")
+                router.execute(f"put b/{number} other{number}")
+                router.execute(f"put c/{number} nobody")
             assert eventually(lambda: sum(each.numInputRows for each in query.recentProgress) >= 41)
         finally:
             query.stop()
@@ -52,7 +52,7 @@ def test_publications_of_eclipse_zenoh_are_recorded_and_ingested(
     assert found == sorted(f"{what}{number}".encode() for what in ("value", "other") for number in range(20))
 
 
-def test_a_query_started_again_records_into_the_same_journal_and_fills_in_what_it_missed(
+def test_restarted_query_records_into_the_same_journal_and_backfills(
     spark: SparkSession, sink: StreamSink, tmp_path: Path
 ) -> None:
     endpoint, journal = unused(), tmp_path / "journal"

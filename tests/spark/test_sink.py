@@ -27,19 +27,19 @@ def listening(key_expr: str) -> Iterator[tuple[str, list[Sample]]]:
     """A router with a subscriber. Yields its endpoint and the received samples."""
     endpoint, heard, lock = unused(), list[Sample](), threading.Lock()
 
-    def hear(sample: Sample) -> None:
+    def on_sample(sample: Sample) -> None:
         with lock:
             heard.append(sample)
 
     with open_session(ours(mode="router", listen__endpoints=[endpoint])) as session:
-        session.declare_subscriber(key_expr, hear)
+        session.declare_subscriber(key_expr, on_sample)
         yield endpoint, heard
 
 
 def test_rows_reach_a_subscriber_of_eclipse_zenoh(spark: SparkSession) -> None:
     endpoint = unused()
     with reference(mode="router", listen__endpoints=[endpoint]) as router:
-        router.tell("sub robots/**")
+        router.execute("sub robots/**")
         rows = spark.createDataFrame(
             [(f"r{number}/name", f"robot {number}") for number in range(50)], "key string, payload string"
         )
@@ -48,7 +48,7 @@ def test_rows_reach_a_subscriber_of_eclipse_zenoh(spark: SparkSession) -> None:
     assert heard == sorted(f"heard robots/r{number}/name robot {number}" for number in range(50))
 
 
-def test_every_column_travels(spark: SparkSession, recorded: Recorded) -> None:
+def test_all_sample_columns_are_published(spark: SparkSession, recorded: Recorded) -> None:
     table = spark.read.format("zenoh").load(str(recorded(100)))
     with listening("fleet/**") as (endpoint, heard):
         table.write.format("zenoh").mode("append").option("connect", endpoint).save()
@@ -86,7 +86,7 @@ def test_a_stream_publishes_with_an_identity_that_a_restart_repeats(
     assert {tuple(text.split("/")[1:2]) for text, _ in identities} == {("0",), ("1",), ("2",)}
 
 
-def test_identities_in_the_source_info(spark: SparkSession) -> None:
+def test_source_info_identities_are_unique_per_row(spark: SparkSession) -> None:
     rows = spark.range(100, numPartitions=2).selectExpr("concat('k/', id) key", "'x' payload")
     with listening("k/*") as (endpoint, heard):
         rows.write.format("zenoh").mode("append").options(connect=endpoint, identity="sourceInfo").save()
@@ -112,7 +112,7 @@ def test_identities_in_the_source_info(spark: SparkSession) -> None:
         ("'a' key, 'x' attachment", {"identity": "attachment"}, "sets the column 'attachment'"),
     ],
 )
-def test_a_mistake_is_named_and_nothing_published(
+def test_invalid_rows_or_options_are_named_and_not_published(
     spark: SparkSession, columns: str, options: dict[str, str], complaint: str
 ) -> None:
     with listening("**") as (endpoint, heard):

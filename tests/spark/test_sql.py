@@ -1,4 +1,4 @@
-"""SQL questions: the embedded engine and Spark give the same answers."""
+"""SQL queries: the embedded engine and Spark give the same answers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from zenspark.lake.delta_table import Transaction
 from zenspark.spark.lake import Lake
 from zenspark.spark.sql_engine import SparkEngine
 from zenspark.sql import Engine
-from zenspark.sql.statement import ONLY_QUESTIONS
+from zenspark.sql.statement import ONLY_QUERIES
 
 pytestmark = pytest.mark.spark
 
-QUESTIONS = [
+QUERIES = [
     # samples
     "select count(*) as n from samples",
     "select * from samples",
@@ -131,18 +131,18 @@ def comparable(rows: pa.Table, *, ordered: bool) -> list[tuple[object, ...]]:
     return found if ordered else sorted(found, key=repr)
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_both_engines_give_the_same_answer(with_spark: SparkEngine, lake: Lake, question: str) -> None:
-    ours, theirs = Engine(lake).query(question), with_spark.query(question)
+@pytest.mark.parametrize("query", QUERIES)
+def test_both_engines_give_the_same_answer(with_spark: SparkEngine, lake: Lake, query: str) -> None:
+    ours, theirs = Engine(lake).query(query), with_spark.query(query)
     assert ours.column_names == theirs.column_names
-    ordered = "order by" in question and "over (" not in question
+    ordered = "order by" in query and "over (" not in query
     assert comparable(ours, ordered=ordered) == comparable(theirs, ordered=ordered)
 
 
-def test_there_are_enough_questions_about_every_table(lake: Lake) -> None:
-    assert len(QUESTIONS) >= 40
+def test_there_are_enough_queries_about_every_table(lake: Lake) -> None:
+    assert len(QUERIES) >= 40
     for name in lake.tables():
-        assert any(f" {name}" in question for question in QUESTIONS)
+        assert any(f" {name}" in query for query in QUERIES)
 
 
 def test_tables_that_are_published_give_the_same_answer(spark: SparkSession, tmp_path: Path) -> None:
@@ -158,24 +158,24 @@ def test_tables_that_are_published_give_the_same_answer(spark: SparkSession, tmp
 
 
 @pytest.mark.parametrize(
-    ("question", "said"),
+    ("query", "said"),
     [
         ("select * from sampels", "there is no table sampels: did you mean samples?"),
         ("select kee from samples", "there is no column kee: did you mean key?"),
         ("selct 1", "Syntax error at or near 'selct'"),
         ("select raise_error('no') from samples", "the query failed: "),
         ("select key from samples where zenoh_key_match(key, 'a//b')", "key expression 'a//b', position 2"),
-        ("drop table samples", ONLY_QUESTIONS),
-        ("create table t as select 1", ONLY_QUESTIONS),
-        ("insert into samples select * from samples", ONLY_QUESTIONS),
-        ("with x as (select 1) insert into samples select * from x", ONLY_QUESTIONS),
-        ("set spark.sql.ansi.enabled = false", ONLY_QUESTIONS),
-        ("add jar '/x.jar'", ONLY_QUESTIONS),
+        ("drop table samples", ONLY_QUERIES),
+        ("create table t as select 1", ONLY_QUERIES),
+        ("insert into samples select * from samples", ONLY_QUERIES),
+        ("with x as (select 1) insert into samples select * from x", ONLY_QUERIES),
+        ("set spark.sql.ansi.enabled = false", ONLY_QUERIES),
+        ("add jar '/x.jar'", ONLY_QUERIES),
     ],
 )
-def test_an_error_of_spark_is_one_line(with_spark: SparkEngine, question: str, said: str) -> None:
+def test_an_error_of_spark_is_one_line(with_spark: SparkEngine, query: str, said: str) -> None:
     with pytest.raises(UsageError) as raised:
-        with_spark.query(question)
+        with_spark.query(query)
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
     assert "\tat " not in str(raised.value)

@@ -58,9 +58,7 @@ def batch_sizes(query: StreamingQuery) -> list[int]:
     return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
 
 
-def test_a_query_that_is_started_again_goes_on_where_it_was(
-    spark: SparkSession, recorded: Recorded, sink: StreamSink
-) -> None:
+def test_restarted_query_continues_at_its_checkpoint(spark: SparkSession, recorded: Recorded, sink: StreamSink) -> None:
     path = recorded(500)
     sink.run(stream(spark, path))
     assert sink.numbers() == list(range(500))
@@ -105,7 +103,9 @@ def test_a_batch_has_at_most_as_many_bytes_as_allowed(
     assert sink.numbers() == list(range(500))
 
 
-def test_where_a_new_query_begins(spark: SparkSession, recorded: Recorded, tmp_path: Path) -> None:
+def test_starting_offsets_and_timestamp_apply_to_a_new_query(
+    spark: SparkSession, recorded: Recorded, tmp_path: Path
+) -> None:
     path = recorded(300)
     starts: list[dict[str, object]] = [
         {"startingOffsets": "latest"},
@@ -136,9 +136,7 @@ def test_a_recorder_that_joins_is_read_from_its_beginning(
     assert sink.numbers() == [*range(110), *range(1000, 1050)]
 
 
-def test_progress_is_noted_in_the_journal_to_the_last_batch(
-    spark: SparkSession, recorded: Recorded, sink: StreamSink
-) -> None:
+def test_last_batch_is_committed_to_the_journal(spark: SparkSession, recorded: Recorded, sink: StreamSink) -> None:
     path = recorded(300)
     sink.run(stream(spark, path, reader="ingester", maxOffsetsPerTrigger=100))
     assert Journal(path).readers() == {"ingester": 300}

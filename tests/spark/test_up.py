@@ -30,7 +30,7 @@ from zenspark.spark.lake import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
 
-PATIENCE = 300.0
+TIMEOUT_SECONDS = 300.0
 PUBLISHER = """
 import json, sys, zenoh
 config = zenoh.Config()
@@ -56,26 +56,26 @@ class Up:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         self.lines: list[str] = []
-        self._said = threading.Condition()
+        self._printed = threading.Condition()
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            with self._said:
+            with self._printed:
                 self.lines.append(line.rstrip())
-                self._said.notify_all()
-        with self._said:
+                self._printed.notify_all()
+        with self._printed:
             self.lines.append("")
-            self._said.notify_all()
+            self._printed.notify_all()
 
     def wait_for(self, text: str) -> None:
-        with self._said:
-            assert self._said.wait_for(lambda: any(text in line for line in self.lines), PATIENCE), self.lines
+        with self._printed:
+            assert self._printed.wait_for(lambda: any(text in line for line in self.lines), TIMEOUT_SECONDS), self.lines
 
     def ended(self) -> int:
-        code = self.process.wait(PATIENCE)
+        code = self.process.wait(TIMEOUT_SECONDS)
         self._reader.join()
         assert self.process.stdout is not None
         self.process.stdout.close()
@@ -86,7 +86,7 @@ class Up:
 def up(endpoint: str, lake: Path | str, *flags: str) -> Iterator[Up]:
     command = [sys.executable, "-m", "zenspark", "up", "-l", endpoint, "--lake", str(lake), "--master", "local[2]"]
     process = subprocess.Popen(
-        [*command, "--no-multicast-scouting", "--stop-timeout", f"{PATIENCE}s", *flags],
+        [*command, "--no-multicast-scouting", "--stop-timeout", f"{TIMEOUT_SECONDS}s", *flags],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -192,9 +192,9 @@ def test_two_pipelines_fill_one_lake(tmp_path: Path) -> None:
         for _ in range(3):
             sent = {name: publish(process, 1000) for name, process in publishers.items()}
             journals = {name: Journal(tmp_path / name) for name in places}
-            until(lambda: {name: journal.latest() for name, journal in journals.items()} == sent, PATIENCE)  # noqa: B023
+            until(lambda: {name: journal.latest() for name, journal in journals.items()} == sent, TIMEOUT_SECONDS)  # noqa: B023
             wanted = {journal.recorder: sent[name] for name, journal in journals.items()}
-            until(lambda: Lake(lake).exists() and Lake(lake).ingested() == wanted, PATIENCE)  # noqa: B023
+            until(lambda: Lake(lake).exists() and Lake(lake).ingested() == wanted, TIMEOUT_SECONDS)  # noqa: B023
         for each in running.values():
             os.kill(each.process.pid, signal.SIGTERM)
         for each in running.values():
@@ -294,7 +294,7 @@ def test_killed_processes_lose_and_double_nothing(tmp_path: Path) -> None:
         [*command, "-l", unused(), "--http", "none", "--master", "local[2]"],
         capture_output=True,
         text=True,
-        timeout=2 * PATIENCE,
+        timeout=2 * TIMEOUT_SECONDS,
         check=False,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr

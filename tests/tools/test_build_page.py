@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("printed", "version"), [("v20.19.1\n", (20, 19)), ("v24.19.0", (24, 19)), ("", (0, 0)), ("node 20", (0, 0))]
 )
-def test_versions(printed: str, version: tuple[int, int]) -> None:
+def test_version_of_node_is_parsed(printed: str, version: tuple[int, int]) -> None:
     assert build_page.parse_version(printed) == version
 
 
@@ -49,11 +49,11 @@ def test_requirement_is_found_in_the_lock() -> None:
     assert build_page.locked_requirement("other==1\n") is None
 
 
-def test_unknown_step() -> None:
+def test_unknown_step_is_exit_code_2() -> None:
     assert build_page.main(["biuld"]) == 2
 
 
-def test_wheel_without_node_says_what_to_do(tmp_path: Path) -> None:
+def test_wheel_without_node_fails_with_instructions(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE", "tools/build_page.py"):
         shutil.copy(ROOT / name, tmp_path / name)

@@ -89,7 +89,7 @@ def change(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new))
 
 
-def test_rows_and_tests_that_agree(tree: Path) -> None:
+def test_consistent_rows_and_tests_have_no_problems(tree: Path) -> None:
     assert problems(tree) == []
 
 
@@ -168,31 +168,31 @@ replace = 'other = 2'
 
 
 @pytest.mark.parametrize("breakage", BREAKAGES)
-def test_what_is_wrong_in_a_row(tree: Path, breakage: str) -> None:
+def test_problem_of_a_row_is_reported(tree: Path, breakage: str) -> None:
     old, new, problem = BREAKAGES[breakage]
     change(tree / FILE, old, new)
     assert problem in problems(tree)
 
 
-def test_a_mutation_that_is_no_python(tree: Path) -> None:
+def test_mutation_to_invalid_python_is_reported(tree: Path) -> None:
     change(tree / FILE, "replace = 'length = 2'", "replace = 'length = '")
     (problem,) = problems(tree)
     assert problem.startswith("PU-1 has a mutation that makes src/put.py unreadable: ")
 
 
-def test_a_field_that_means_nothing(tree: Path) -> None:
+def test_unknown_field_of_a_row_raises(tree: Path) -> None:
     change(tree / FILE, "place =", "section =")
     with pytest.raises(TypeError, match="section"):
         problems(tree)
 
 
-def test_an_id_of_another_form(tree: Path) -> None:
+def test_malformed_id_of_a_row_raises(tree: Path) -> None:
     change(tree / FILE, '"PU-4"', '"PU-4b"')
     with pytest.raises(ValueError, match="'PU-4b' is not the id of a row"):
         problems(tree)
 
 
-def test_no_bytes_may_be_said_in_words(tree: Path) -> None:
+def test_difference_may_state_in_words_that_there_are_no_bytes(tree: Path) -> None:
     change(tree / FILE, "`21 f99e`", "no bytes of it")
     assert problems(tree) == []
 
@@ -207,18 +207,18 @@ DOCSTRINGS = {
 
 
 @pytest.mark.parametrize("breakage", DOCSTRINGS)
-def test_what_is_wrong_in_a_docstring(tree: Path, breakage: str) -> None:
+def test_problem_of_a_docstring_is_reported(tree: Path, breakage: str) -> None:
     old, new, problem = DOCSTRINGS[breakage]
     change(tree / "tests/conformance/test_push.py", old, new)
     assert problem.format("tests/conformance/test_push.py::test_flags") in problems(tree)
 
 
-def test_row_that_its_test_does_not_know(tree: Path) -> None:
+def test_row_missing_in_the_docstring_of_its_test_is_reported(tree: Path) -> None:
     change(tree / "tests/conformance/test_push.py", "PU-1, PU-2: it", "PU-1: it")
     assert problems(tree) == ["tests/conformance/test_push.py::test_payload does not name PU-2, which names it"]
 
 
-def test_range_of_rows(tree: Path) -> None:
+def test_docstring_may_name_a_range_of_rows(tree: Path) -> None:
     change(
         tree / FILE,
         'tests = ["tests/unit/test_put.py',
@@ -229,7 +229,7 @@ def test_range_of_rows(tree: Path) -> None:
     assert problems(tree) == []
 
 
-def test_prints_problems_and_fails(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_problems_are_printed_and_are_exit_code_1(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(tree) == 0
     change(tree / FILE, '"PU-4"', '"PU-0"')
     assert main(tree) == 1

@@ -2,7 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from tools.check_words import BESIDE, ROOT, SOURCES, find_former_twins, find_long_files_beside, find_violations
+from tools.check_words import (
+    BESIDE,
+    ROOT,
+    SOURCES,
+    find_former_twins,
+    find_long_files_beside,
+    find_vague_actors_beside,
+    find_violations,
+)
 
 
 def write(file: Path, text: str = "") -> None:
@@ -62,10 +70,36 @@ def test_a_module_named_by_a_gerund_is_a_violation(tmp_path: Path, file: str) ->
     ("text", "line"),
     [('"""Reads a link.\n\nWhoever wrote it.\n"""\n', 3), ("x = 1  # somebody needs it\n", 1), ('log("nobody")\n', 1)],
 )
-def test_an_actor_that_is_none_is_a_violation(tmp_path: Path, text: str, line: int) -> None:
+def test_indefinite_pronoun_as_actor_is_a_violation(tmp_path: Path, text: str, line: int) -> None:
     write(tmp_path / "net/driver.py", text)
     (violation,) = find_violations(tmp_path)
     assert violation.startswith(f"net/driver.py:{line} says")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('"""Joins two nodes.\n\nWhoever is there.\n"""\n', 3),
+        ('LIMIT = 1\n"""Bytes nobody sends."""\n', 2),
+        ('class Peer:\n    """Peer."""\n\n    name: str\n    """As anyone calls it."""\n', 5),
+        ('def receive() -> None:\n    "What is said."\n', 2),
+        ("x = 1\ny = 2  # how it gets on\n", 2),
+    ],
+)
+@pytest.mark.parametrize("folder", BESIDE)
+def test_docstrings_and_comments_beside_the_sources_name_the_actor(
+    tmp_path: Path, folder: str, text: str, line: int
+) -> None:
+    write(tmp_path / folder / "unit/test_router.py", text)
+    (violation,) = find_vague_actors_beside(tmp_path)
+    assert violation.startswith(f"{folder}/unit/test_router.py:{line} says")
+
+
+@pytest.mark.parametrize("text", ['log("nobody")\n', 'TEXT = """\nWhoever.\n"""\n', '"somebody".upper()\n'])
+def test_strings_beside_the_sources_are_data(tmp_path: Path, text: str) -> None:
+    write(tmp_path / "tests/test_router.py", f'"""Routes to the peer."""\n\n{text}')
+    write(tmp_path / "tests/names.txt", "nobody\n")
+    assert list(find_vague_actors_beside(tmp_path)) == []
 
 
 def test_long_files_are_violations_unless_generated(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_directories_are_compared_file_by_file(tmp_path: Path, capsys: pytest.Ca
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["codec:", "match:"]
 
 
-def test_empty_directories_are_said_to_be_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_directories_have_nothing_to_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path), str(tmp_path)]) == 0
     assert capsys.readouterr().out == "nothing to compare\n"
 

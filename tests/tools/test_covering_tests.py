@@ -55,7 +55,7 @@ def test_tests_of_a_line_come_fastest_first(project: Path) -> None:
     assert coverage.of("src/zenspark/other.py", Place(range(1, 2), False), ["tests"]) == Covering((), before=False)
 
 
-def test_what_other_threads_run_counts(project: Path) -> None:
+def test_lines_run_by_other_threads_are_covered(project: Path) -> None:
     (project / "tests/unit/test_double.py").write_text(
         "import threading\n"
         "from zenspark.double import double\n"
@@ -74,7 +74,7 @@ def test_the_slowest_of_tests_and_directories(project: Path) -> None:
     assert [coverage.slowest(stage) for stage in ((), (STRONG,), (STRONG, WEAK), ("tests/unit",))] == [0, 1, 2, 2]
 
 
-def test_it_is_found_out_again_when_something_changed(project: Path) -> None:
+def test_coverage_is_measured_again_after_a_change(project: Path) -> None:
     coverage_of(project, ["tests/unit"])
     made = (project / LINES).stat().st_mtime_ns
     coverage_of(project, ["tests/unit"])
@@ -91,7 +91,7 @@ def test_tests_that_fail_anyway_are_left_out(project: Path, capsys: pytest.Captu
     assert f"{STRONG} fails without any mutation" in capsys.readouterr().out
 
 
-def test_tests_that_cannot_be_run_say_why(project: Path) -> None:
+def test_tests_that_cannot_be_run_exit_with_their_path(project: Path) -> None:
     with pytest.raises(SystemExit, match="tests/other"):
         coverage_of(project, ["tests/other"])
 

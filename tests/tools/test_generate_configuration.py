@@ -14,7 +14,7 @@ def test_the_tables_stand_between_their_marks() -> None:
         renewed("no marks")
 
 
-def test_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configuration_tables_are_written_and_pass_the_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "configuration.md"
     page.write_text(SETTINGS_BEGIN + SETTINGS_END + BEGIN + END)
     monkeypatch.setattr(generate_configuration, "TARGET", page)

@@ -25,7 +25,7 @@ def mutant(new: str, *tests: str, name: str = "one") -> Mutant:
     return Mutant(name, FILE, lambda text: text.replace("value * 2", new), tuple((test,) for test in tests))
 
 
-def test_a_change_is_noticed_or_not_and_undone(project: Path, tmp_path: Path) -> None:
+def test_mutant_is_killed_or_survives_and_is_reverted(project: Path, tmp_path: Path) -> None:
     copy = Copy(project, tmp_path / "copy")
     assert copy.run(mutant("value * 3", WEAK), 60) == Result(Outcome.SURVIVED)
     assert copy.run(mutant("value * 3", WEAK, STRONG), 60) == Result(Outcome.KILLED, STRONG)
@@ -46,14 +46,14 @@ def test_tests_run_in_the_order_of_their_names(project: Path, tmp_path: Path) ->
     assert copy.run(mutant("value * 3", STRONG), 60) == Result(Outcome.KILLED, f"{STRONG}[0]")
 
 
-def test_without_any_test_nothing_is_tested(project: Path, tmp_path: Path) -> None:
+def test_mutant_without_an_existing_test_is_broken(project: Path, tmp_path: Path) -> None:
     missing = mutant("value * 3", f"{STRONG}[0]")
     assert Copy(project, tmp_path / "copy").run(missing, 60) == Result(Outcome.BROKEN)
     passed_over = missing._replace(stages=((f"{STRONG}[0]", WEAK),))
     assert Copy(project, tmp_path / "other").run(passed_over, 60) == Result(Outcome.SURVIVED)
 
 
-def test_what_the_tests_have_started_ends_with_them(project: Path, tmp_path: Path) -> None:
+def test_processes_started_by_tests_end_with_them(project: Path, tmp_path: Path) -> None:
     starting = "from subprocess import *; print(Popen(['sleep', '60'], stdout=DEVNULL, stderr=DEVNULL).pid)"
     _, said = Copy(project, tmp_path / "copy").python(["-c", starting], False, 60)
     until(lambda: ended(int(said)))
@@ -79,7 +79,7 @@ def test_a_change_that_never_ends_is_ended(project: Path, tmp_path: Path) -> Non
 
 
 def test_one_test_that_never_ends_is_ended(project: Path, tmp_path: Path) -> None:
-    endless = mutant("next(i for i in iter(int, 1) if i)", STRONG)._replace(patience=(0.2,))
+    endless = mutant("next(i for i in iter(int, 1) if i)", STRONG)._replace(timeouts=(0.2,))
     assert Copy(project, tmp_path / "copy").run(endless, 60) == Result(Outcome.HUNG)
 
 
@@ -87,7 +87,7 @@ def test_a_change_that_makes_the_module_unreadable_tests_nothing(project: Path, 
     assert Copy(project, tmp_path / "copy").run(mutant("value *", STRONG), 60).outcome is Outcome.BROKEN
 
 
-def test_where_nothing_could_be_run_all_tests_fail(project: Path, tmp_path: Path) -> None:
+def test_all_tests_fail_if_one_of_them_cannot_be_collected(project: Path, tmp_path: Path) -> None:
     copy = Copy(project, tmp_path / "copy")
     assert copy.failing([STRONG, WEAK], False, 60) == []
     assert copy.failing([STRONG, "tests/unit/test_other.py::test_other"], False, 60) == [

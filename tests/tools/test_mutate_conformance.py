@@ -43,13 +43,13 @@ def declare(project: Path, *rows: tuple[str, str]) -> None:
     write(project / "tests/conformance/push.toml", text)
 
 
-def test_a_row_whose_test_notices(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_row_whose_test_kills_the_mutation_passes(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     declare(project, ("PU-1", STRONG))
     assert main(["--jobs", "1"], project) == 0
     assert "1 of 1 mutations were noticed" in capsys.readouterr().out
 
 
-def test_a_row_whose_test_proves_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_row_whose_test_misses_the_mutation_fails(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     declare(project, ("PU-1", STRONG), ("PU-2", WEAK))
     assert main(["--jobs", "1", "PU-2"], project) == 1
     output = capsys.readouterr().out
@@ -58,7 +58,7 @@ def test_a_row_whose_test_proves_nothing(project: Path, capsys: pytest.CaptureFi
     assert "PU-1" not in output
 
 
-def test_a_test_that_fails_anyway(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_row_whose_test_fails_without_mutation_is_reported(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     declare(project, ("PU-1", STRONG))
     write(project / FILE, "def double(value):\n    return value * 2 + 1\n")
     assert main([], project) == 1

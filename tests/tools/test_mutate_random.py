@@ -38,7 +38,7 @@ def test_nothing():
 
 
 @pytest.mark.parametrize("source", CASES)
-def test_what_is_changed(source: str) -> None:
+def test_each_source_has_the_expected_mutations(source: str) -> None:
     assert {change.text for change in changes(source)} == CASES[source]
     for change in changes(source):
         ast.parse(change.applied(source))
@@ -92,7 +92,7 @@ def test_tests_of_a_subject_of_the_file_are_tests_of_the_file(project: Path) -> 
     assert stages == (("tests/unit/test_double.py", "tests/unit/test_double_text.py"), ("tests/unit",))
 
 
-def test_what_runs_before_any_test_is_tried_with_the_whole_layer(project: Path) -> None:
+def test_lines_run_before_any_test_are_tested_with_the_whole_layer(project: Path) -> None:
     (project / "tests/unit/test_double.py").write_text(
         "from zenspark.double import double\nFOUR = double(2)\ndef test_four(): assert FOUR == double(2)\n"
     )
@@ -103,7 +103,7 @@ def test_what_runs_before_any_test_is_tried_with_the_whole_layer(project: Path) 
 
 def test_a_test_may_take_some_times_longer_than_without_a_mutation(choice: Choice) -> None:
     choice.coverage.seconds.update({STRONG: 2.0, WEAK: 1.0})
-    assert choice.patience(((WEAK,), ("tests/unit",))) == (62, 64)
+    assert choice.timeouts(((WEAK,), ("tests/unit",))) == (62, 64)
 
 
 def test_survivors_are_listed(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,7 +113,7 @@ def test_survivors_are_listed(project: Path, capsys: pytest.CaptureFixture[str])
     assert "no test runs this line" not in said
 
 
-def test_what_no_test_runs_survives(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mutants_of_lines_that_no_test_runs_survive(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "tests/unit/test_double.py").write_text("def test_nothing(): ...\n")
     assert main(["--count", "3", "--jobs", "1"], project) == 0
     assert capsys.readouterr().out.count(" (no test runs this line)\n") == 3

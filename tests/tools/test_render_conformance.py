@@ -69,7 +69,7 @@ def test_the_rows_stand_between_their_marks() -> None:
         renewed("no marks", [PAGE])
 
 
-def test_they_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_conformance_rows_are_written_and_pass_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / TARGET
     page.parent.mkdir()
     page.write_text(BEGIN + END)

@@ -27,29 +27,29 @@ def finders(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 
 @pytest.mark.parametrize("name", ["both", "source"])
-def test_finds_the_source_even_beside_an_extension(package: Path, name: str) -> None:
+def test_source_finder_finds_the_source_even_beside_an_extension(package: Path, name: str) -> None:
     spec = SourceFinder.find_spec(f"zenspark.{name}", [str(package)])
     assert spec is not None
     assert isinstance(spec.loader, SourceFileLoader)
     assert spec.origin == str(package / f"{name}.py")
 
 
-def test_looks_through_every_directory_of_the_package(package: Path) -> None:
+def test_source_finder_searches_every_directory_of_the_package(package: Path) -> None:
     spec = SourceFinder.find_spec("zenspark.both", [str(package / "empty"), str(package)])
     assert spec is not None
     assert spec.origin == str(package / "both.py")
 
 
 @pytest.mark.parametrize("name", ["zenspark.extension", "other.both", "zensparkle.both", "zenspark"])
-def test_leaves_other_modules_to_python(package: Path, name: str) -> None:
+def test_source_finder_ignores_other_modules(package: Path, name: str) -> None:
     assert SourceFinder.find_spec(name, [str(package)]) is None
 
 
-def test_finds_nothing_without_a_path() -> None:
+def test_source_finder_without_a_path_finds_nothing() -> None:
     assert SourceFinder.find_spec("zenspark.both", None) is None
 
 
-def test_goes_first_and_only_once(finders: list[object]) -> None:
+def test_source_finder_is_installed_first_and_only_once(finders: list[object]) -> None:
     choose_build(PURE)
     choose_build(PURE)
     assert finders.index(SourceFinder) == 0
@@ -63,27 +63,29 @@ def test_source_finder_is_not_installed_by_default(finders: list[object], enviro
 
 
 @pytest.mark.usefixtures("finders")
-def test_is_interpreted_when_only_source_is_loaded() -> None:
+def test_build_is_interpreted_when_only_source_is_loaded() -> None:
     choose_build(PURE)
     assert build_kind() == "interpreted"
 
 
 @pytest.mark.usefixtures("finders")
-def test_is_compiled_when_an_extension_lies_in_the_package(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_build_is_compiled_with_an_extension_in_the_package(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_build, "__file__", str(package / "_build.py"))
     assert build_kind() == "compiled"
 
 
 @pytest.mark.usefixtures("finders")
-def test_is_interpreted_when_no_extension_lies_in_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_build_is_interpreted_without_an_extension_in_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_build, "__file__", str(tmp_path / "_build.py"))
     assert build_kind() == "interpreted"
 
 
-def test_sees_extensions_in_packages_below(package: Path) -> None:
+def test_extensions_in_subpackages_are_found(package: Path) -> None:
     assert has_extensions(str(package.parent))
 
 
-def test_ignores_extensions_of_another_python(tmp_path: Path) -> None:
+def test_extensions_of_another_python_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "both.cpython-20-nowhere.so").touch()
     assert not has_extensions(str(tmp_path))

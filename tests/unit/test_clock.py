@@ -29,7 +29,7 @@ def test_the_example_of_the_protocol() -> None:
         ((1 << 31) * NANOS_PER_SECOND, 1 << 63),
     ],
 )
-def test_seconds_and_their_fraction(nanoseconds: int, ntp64: int) -> None:
+def test_ntp64_has_seconds_and_their_fraction(nanoseconds: int, ntp64: int) -> None:
     assert ntp64_from_ns(nanoseconds) == ntp64
     assert ns_from_ntp64(ntp64) == nanoseconds
 
@@ -57,7 +57,7 @@ def test_time_that_stands_still_or_runs_back_does_not_stop_the_clock() -> None:
     assert stamps[4] == ntp64_from_ns(NOW + TICK_NS) & ~COUNTER_MASK
 
 
-def test_a_stamp_of_the_past_teaches_nothing_but_the_time() -> None:
+def test_observed_past_timestamp_sets_the_clock_to_the_physical_time() -> None:
     clock = HybridClock()
     assert clock.observe(READING - 99, NOW)
     assert clock.stamp(NOW) == READING + 1
@@ -76,7 +76,7 @@ def test_a_stamp_too_far_ahead_is_refused_and_forgotten() -> None:
     assert clock.stamp(NOW) == READING
 
 
-def test_the_allowed_drift_is_the_owners_choice() -> None:
+def test_maximum_drift_is_configurable() -> None:
     assert not HybridClock(max_drift_ns=0).observe(READING + 1, NOW)
     assert HybridClock(max_drift_ns=NANOS_PER_SECOND).observe(READING + (1 << 32), NOW)
 

@@ -11,9 +11,11 @@ from zenspark.errors import (
     JournalError,
     JournalFull,
     JournalLocked,
+    KeyLimitExceeded,
     LakeError,
     LimitExceeded,
     LinkError,
+    ListenError,
     NoJournal,
     OffsetOutOfRange,
     ProtocolError,
@@ -30,6 +32,7 @@ ERRORS = [
     HandshakeError("version 8 instead of 9", CloseReason.INVALID),
     LimitExceeded(70_000, 65_535),
     LinkError("tcp/127.0.0.1:7447", "connection refused"),
+    ListenError("tcp/127.0.0.1:7447", "cannot listen: in use"),
     EncodeError("-1 does not fit 8 bits", "version", "HELLO"),
     RowError(7, "has no key"),
     LakeError("samples", "nothing"),
@@ -43,7 +46,7 @@ ERRORS = [
 ]
 
 
-def test_fault_decides_the_branch() -> None:
+def test_error_classes_derive_from_usage_protocol_or_journal_error() -> None:
     assert issubclass(EncodeError, UsageError)
     assert issubclass(RowError, UsageError)
     assert issubclass(UnknownExtension, DecodeError)
@@ -52,12 +55,13 @@ def test_fault_decides_the_branch() -> None:
     assert issubclass(UsageError, ZError)
     assert issubclass(ProtocolError, ZError)
     assert issubclass(LinkError, ZError)
+    assert issubclass(ListenError, LinkError)
     for journal in (NoJournal, JournalFull, JournalLocked, CorruptJournal, OffsetOutOfRange):
         assert issubclass(journal, JournalError)
     assert not issubclass(UsageError, ProtocolError)
 
 
-def test_the_peer_is_told_that_what_it_said_is_invalid() -> None:
+def test_protocol_errors_have_a_close_reason() -> None:
     assert DecodeError("a byte", 0).reason is CloseReason.INVALID
     assert HandshakeError("that is me", CloseReason.CONNECTION_TO_SELF).reason is CloseReason.CONNECTION_TO_SELF
 
@@ -129,3 +133,17 @@ def test_errors_travel_between_processes(error: ZError) -> None:
     assert type(copy) is type(error)
     assert vars(copy) == vars(error)
     assert str(copy) == str(error)
+
+
+def test_key_limit_error_names_key_limit_and_setting() -> None:
+    error = KeyLimitExceeded("a/b/c", "chunks", 3, 2)
+    assert (error.key, error.limit, error.found, error.most) == ("a/b/c", "chunks", 3, 2)
+    assert str(error) == (
+        "key expression 'a/b/c' has 3 chunks, 2 are allowed: "
+        "shorten it, or raise limits/key/chunks in the configuration of every node on its way"
+    )
+
+
+def test_key_limit_error_shortens_a_long_key() -> None:
+    text = str(KeyLimitExceeded("k" * 65, "bytes", 65, 64))
+    assert f"key expression '{'k' * 64}...' has 65 bytes" in text

@@ -28,7 +28,7 @@ def test_version_is_one_a_package_index_accepts() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", zenspark.__version__)
 
 
-def test_says_which_build_runs() -> None:
+def test_build_kind_is_compiled_or_interpreted() -> None:
     assert zenspark.build_kind() in ("compiled", "interpreted")
 
 
@@ -49,7 +49,7 @@ def test_type_checkers_see_every_name() -> None:
     assert seen == homes | dict.fromkeys(zenspark._MODULES, "zenspark")
 
 
-def test_other_names_are_not() -> None:
+def test_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = zenspark.nonsense  # type: ignore[attr-defined]  # which is what a type checker says too
 
@@ -135,7 +135,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "ZError": (zenspark.ZError("why"), None),
     "ZenohId": (ZID, zenspark.ZenohId("a1")),
 }
-LIVING = {
+LIVE_OBJECTS = {
     "CancellationToken",
     "Handler",
     "LinkEventsListener",
@@ -144,15 +144,24 @@ LIVING = {
     "MatchingListener",
     "Publisher",
 }
-LIVING |= {"Querier", "Query", "Queryable", "Scout", "Session", "SessionInfo", "Subscriber", "TransportEventsListener"}
-LIVING |= {"ArrowBatches", "TimestampInstrumentationBuilder"}  # how something is to be made
+LIVE_OBJECTS |= {
+    "Querier",
+    "Query",
+    "Queryable",
+    "Scout",
+    "Session",
+    "SessionInfo",
+    "Subscriber",
+    "TransportEventsListener",
+}
+LIVE_OBJECTS |= {"ArrowBatches", "TimestampInstrumentationBuilder"}  # how something is to be made
 CLASSES = {name for name in zenspark.__all__ if isinstance(getattr(zenspark, name), type)}
 ENUMS = {name for name in CLASSES if issubclass(getattr(zenspark, name), enum.Enum)}
 CHANGES = {"Config", "Parameters", "Selector"}
 
 
-def test_every_class_is_a_value_an_enumeration_or_lives() -> None:
-    assert set(VALUES) == CLASSES - ENUMS - LIVING
+def test_every_class_is_a_value_an_enumeration_or_a_live_object() -> None:
+    assert set(VALUES) == CLASSES - ENUMS - LIVE_OBJECTS
 
 
 @pytest.mark.parametrize("name", sorted(set(VALUES) - {"ZError"}))
@@ -178,7 +187,7 @@ def test_values_never_change(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ENUMS))
-def test_enumerations_are_real_ones(name: str) -> None:
+def test_enumeration_members_pickle_and_hash(name: str) -> None:
     kind = getattr(zenspark, name)
     for member in kind:
         assert kind(member.value) is kind[member.name] is pickle.loads(pickle.dumps(member))
@@ -196,8 +205,8 @@ def test_a_payload_is_seen_without_a_copy() -> None:
     assert pa.py_buffer(view).address == pa.py_buffer(raw).address
 
 
-def test_receiving_may_have_a_limit() -> None:
-    for name in sorted(LIVING):
+def test_every_recv_has_a_timeout_parameter() -> None:
+    for name in sorted(LIVE_OBJECTS):
         recv = getattr(getattr(zenspark, name), "recv", None)
         assert recv is None or "timeout" in inspect.signature(recv).parameters
 

@@ -9,7 +9,7 @@ import zenspark
 
 
 @pytest.mark.slow
-def test_is_the_command_line() -> None:
+def test_python_m_zenspark_runs_the_command_line() -> None:
     done = subprocess.run([sys.executable, "-m", "zenspark", "--version"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"zenspark {zenspark.__version__} ({zenspark.build_kind()})\n")
 

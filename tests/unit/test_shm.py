@@ -6,12 +6,12 @@ import zenspark.shm
 from zenspark.errors import UsageError
 
 
-def test_every_name_explains_itself() -> None:
+def test_shm_names_raise_usage_error() -> None:
     for name in zenspark.shm.NAMES:
         with pytest.raises(UsageError, match="no shared memory"):
             getattr(zenspark.shm, name)
 
 
-def test_importing_a_name_explains_it_too() -> None:
+def test_importing_a_shm_name_raises_import_error() -> None:
     with pytest.raises(ImportError, match="no shared memory"):
         from zenspark.shm import ZShm  # noqa: F401 - that is the point

@@ -33,12 +33,12 @@ def test_the_vectors_are_all_here() -> None:
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
-def test_decodes(vector: dict[str, Any]) -> None:
+def test_vector_decodes_to_its_fields(vector: dict[str, Any]) -> None:
     assert to_fields(DecodeLine(vector["layer"], vector["hex"])) == vector["fields"]
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
-def test_encodes(vector: dict[str, Any]) -> None:
+def test_fields_encode_to_the_bytes_of_the_vector(vector: dict[str, Any]) -> None:
     if vector["name"] == NOT_WHOLE:
         with pytest.raises(UsageError, match="push has no sequence number"):
             to_bytes(vector["layer"], vector["fields"])
@@ -195,7 +195,7 @@ def described(said: CapturedMessage) -> str:
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_follows_every_stream_to_the_last_byte(name: str) -> None:
+def test_captured_stream_is_followed_to_the_last_byte(name: str) -> None:
     conversation, events = followed(name)
     ignored = {event.side: event.size for event in events if isinstance(event, Ignored)}
     assert ignored == ({Side.C2S: 4} if name == "lowlatency_client_router" else {})
@@ -203,11 +203,11 @@ def test_follows_every_stream_to_the_last_byte(name: str) -> None:
         assert speaker.direction.total == STREAMS[name][f"{side}_bytes"]
         assert speaker.direction.followed + ignored.get(side, 0) == speaker.direction.total
     assert {type(event) for event in events} <= {CapturedMessage, Ignored}
-    assert all(event.resolved for event in events if isinstance(event, CapturedMessage))
+    assert all(event.is_resolved for event in events if isinstance(event, CapturedMessage))
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_knows_who_spoke(name: str) -> None:
+def test_captured_stream_has_the_identities_of_both_sides(name: str) -> None:
     conversation, _ = followed(name)
     for side, who in ((Side.C2S, "connector"), (Side.S2C, "listener")):
         identity = conversation.sides[side].identity
@@ -216,7 +216,7 @@ def test_knows_who_spoke(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_finds_in_each_step_what_the_action_implies(name: str) -> None:
+def test_each_step_of_a_stream_has_the_expected_messages(name: str) -> None:
     _, events = followed(name)
     messages = [event for event in events if isinstance(event, CapturedMessage)]
     begun = dict.fromkeys(Side, 0)

@@ -20,14 +20,14 @@ from tests.world.mixture import Message, Mixture
 from tests.world.publisher import FENCE, LANES
 from zenspark.journal import Journal
 
-PATIENCE_SECONDS = 300.0
+TIMEOUT_SECONDS = 300.0
 """For what takes a few on a machine that has nothing else to do."""
 FENCE_SECONDS = 2.0
 """After a crash, until another fence is sent: the one before may have been lost with the connection."""
 INGEST_MODULE = "zenspark.spark.ingest.process"
 
 
-def wait_until(is_so: Callable[[], object], what: str, seconds: float = PATIENCE_SECONDS) -> None:
+def wait_until(is_so: Callable[[], object], what: str, seconds: float = TIMEOUT_SECONDS) -> None:
     """Wait for something, but not for ever."""
     deadline = time.monotonic() + seconds
     while not is_so():
@@ -87,7 +87,7 @@ class Up:
         self.family()
         self.process.send_signal(signal.SIGINT)
         try:
-            code: int = self.process.wait(2 * PATIENCE_SECONDS)  # longer than its own --stop-timeout
+            code: int = self.process.wait(2 * TIMEOUT_SECONDS)  # longer than its own --stop-timeout
         finally:
             self._close()
         return code
@@ -218,7 +218,7 @@ class Feed:
 
     def confirm(self) -> None:
         """Wait until everything that was sent is in the journal, or known to be lost."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while not self._fence():
             assert time.monotonic() < deadline, f"nothing arrives in {self.journal} any more"
         self.sent += [(message, not self._was_disturbed) for message in self._unconfirmed]
@@ -229,7 +229,7 @@ class Feed:
         """Send a fence on all lanes; whether it arrived. After a crash the first may get lost on the way."""
         self._fences += 1
         self._publisher.fence(self._fences)
-        deadline = time.monotonic() + (FENCE_SECONDS if self._was_disturbed else PATIENCE_SECONDS)
+        deadline = time.monotonic() + (FENCE_SECONDS if self._was_disturbed else TIMEOUT_SECONDS)
         while time.monotonic() < deadline:
             self._search()
             if len(self._arrived) == LANES and min(self._arrived.values()) >= self._fences:
@@ -238,7 +238,7 @@ class Feed:
         return False
 
     def _search(self) -> None:
-        """Look for fences in what is new in the journal."""
+        """Find fences in the new rows of the journal."""
         source = Journal(self.journal)
         end = source.latest()
         for batch in source.read(max(self._searched, source.earliest()), end):

@@ -1,12 +1,12 @@
 """A process of eclipse-zenoh that publishes a mixture: `python -m tests.world.publisher ENDPOINT SEED [steady]`.
 
-It reads commands from its standard input, and answers each with one line when it is done:
+It reads commands from its standard input, and prints one line when each is done:
 
     send COUNT     publish the next messages of the mixture
     pace RATE SECONDS   publish so many messages a second for so long
     fence NUMBER   publish the number on every way that messages take: when it has arrived, so have they
 
-The mixture follows from the seed, so the process that started this one knows what was sent without being told.
+The mixture follows from the seed, so the process that started this one can compute what was sent.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _priority(name: str) -> Any:  # noqa: ANN401 - eclipse-zenoh's
 
 
 def main(endpoint: str, seed: str, kind: str | None = None) -> None:
-    """Open, then do what the input asks for until it ends; `steady` is a mixture that never needs more."""
+    """Open, then run the commands of the input until it ends; `steady` is a mixture that never needs more."""
     publishers = Publishers(endpoint, Mixture(int(seed), shares=STEADY if kind == "steady" else None))
     print("open", flush=True)
     for line in sys.stdin:

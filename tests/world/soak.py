@@ -65,7 +65,7 @@ class Outcome(NamedTuple):
     ingested: int
 
 
-def keeping(seconds: float) -> list[str]:
+def retention_flags(seconds: float) -> list[str]:
     """Flags by which everything that is kept for a while reaches its size in the first quarter of the time."""
     kept = max(5.0, seconds / 20)
     return [
@@ -80,7 +80,7 @@ def run(soak: Soak, place: Path) -> Outcome:
     endpoint, lake, journal = unused(), place / "lake", place / "journal"
     found: dict[str, list[float]] = defaultdict(list)
     with contextlib.ExitStack() as stack:
-        command = stack.enter_context(up(lake, journal, endpoint, *keeping(soak.seconds)))
+        command = stack.enter_context(up(lake, journal, endpoint, *retention_flags(soak.seconds)))
         publishers = [stack.enter_context(steady(endpoint, seed)) for seed in (1, 2)]
         sent = sum(publisher.send(WARM_UP_MESSAGES) for publisher in publishers)
         wait_until(lambda: ingested_rows(lake) == sent, "what was sent first is not ingested")

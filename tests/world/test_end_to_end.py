@@ -93,7 +93,7 @@ EVENT_KINDS = (Node.kill_ingest_process, Node.kill_recorder, Node.restart)
 
 
 @pytest.mark.parametrize("first", [0, pytest.param(1, marks=pytest.mark.nightly)])
-def test_tables_are_what_was_sent(tmp_path: Path, first: int) -> None:
+def test_tables_equal_sent_messages_despite_crashes(tmp_path: Path, first: int) -> None:
     """With one node where the seed is odd, with two where it is even."""
     for seed in seeds(share=0.4, first=first, step=2):
         run(seed, tmp_path / f"seed-{seed}" / "lake")

@@ -217,7 +217,7 @@ FOREIGN = (
 )
 
 
-def test_foreign_commands_between_batches(spark: SparkSession, tmp_path: Path) -> None:
+def test_tables_are_correct_after_foreign_commands_between_batches(spark: SparkSession, tmp_path: Path) -> None:
     for seed in seeds(share=0.2):
         run(World(spark, tmp_path / f"seed-{seed}" / "lake", seed))
 
@@ -239,7 +239,7 @@ def run(world: World) -> None:
     world.check()
 
 
-def test_foreign_compaction_during_ingestion(spark: SparkSession, tmp_path: Path) -> None:
+def test_foreign_compaction_during_ingestion_loses_no_rows(spark: SparkSession, tmp_path: Path) -> None:
     world = World(spark, tmp_path / "lake", 3)
     world.ingest()
     is_over = threading.Event()

@@ -73,7 +73,7 @@ def observed(lake: Path) -> Journal:
     path = lake.parent / "observed"
     JournalWriter(path, recorder="robot").close()
     for name in TABLE_SPECS.keys() & SCHEMAS.keys() - {"samples"}:
-        with JournalWriter(path / name, recorder="robot", rows=name) as writer:
+        with JournalWriter(path / name, recorder="robot", row_type=name) as writer:
             schema = SCHEMAS[name]
             columns = [pa.array([None, *range(1, 20)], pa.int64()).cast(column.type) for column in schema]
             writer.append(pa.RecordBatch.from_arrays(columns, schema=schema))
@@ -87,7 +87,7 @@ def test_ingested_rows_are_readable(filled: Filled) -> None:
 
 @pytest.mark.parametrize("name", TABLE_SPECS)
 @pytest.mark.parametrize("reader", READERS)
-def test_other_readers_agree(filled: Filled, reader: str, name: str) -> None:
+def test_other_readers_return_the_same_rows(filled: Filled, reader: str, name: str) -> None:
     assert filled.tables[name].num_rows > 0
     assert READERS[reader](filled.path, name).to_pylist() == filled.tables[name].to_pylist()
 

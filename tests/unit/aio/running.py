@@ -30,25 +30,25 @@ def in_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
 
 async def until(condition: Callable[[], object]) -> None:
     """Wait for something to become true, while other tasks run."""
-    while not condition():  # noqa: ASYNC110 - what comes true is told by nobody
+    while not condition():  # noqa: ASYNC110 - no event announces it
         await asyncio.sleep(0.001)
 
 
-async def turns(count: int = 5) -> None:
+async def run_other_tasks(count: int = 5) -> None:
     """Let other tasks run as far as they get without waiting."""
     for _ in range(count):
         await asyncio.sleep(0)
 
 
 @asynccontextmanager
-async def alone() -> AsyncIterator[aio.Session]:
+async def isolated_session() -> AsyncIterator[aio.Session]:
     """A peer without neighbours."""
     async with aio.open(config("peer")) as session:
         yield session
 
 
 @asynccontextmanager
-async def joined(other: Session, mode: str, **others: object) -> AsyncIterator[aio.Session]:
+async def connected_session(other: Session, mode: str, **others: object) -> AsyncIterator[aio.Session]:
     """A neighbour of a session, known to it."""
     async with aio.open(config(mode, (), [address(other)], **others)) as session:
         await until(lambda: has_neighbour(other, session._sync) and has_neighbour(session._sync, other))
@@ -57,4 +57,4 @@ async def joined(other: Session, mode: str, **others: object) -> AsyncIterator[a
 
 def client_of(router: Session, **others: object) -> AbstractAsyncContextManager[aio.Session]:
     """A client of a session, known to it."""
-    return joined(router, "client", **others)
+    return connected_session(router, "client", **others)

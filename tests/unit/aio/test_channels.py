@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.aio.running import in_loop, turns, until
+from tests.unit.aio.running import in_loop, run_other_tasks, until
 from tests.waiting import until as wait_until
 from zenspark.aio.channels import MAX_ITEMS_PER_TURN, AsyncHandler, Channel, bind_async_handler
 from zenspark.handlers.arrow import ArrowBatches
@@ -22,8 +22,8 @@ from zenspark.types.enums import SampleKind
 from zenspark.types.sample import token_sample
 
 
-class Resumes:
-    """Counts how often room was announced."""
+class ResumeCounter:
+    """Counts how often capacity was announced."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -32,13 +32,13 @@ class Resumes:
         self.count += 1
 
 
-def opened(named: object = None, resume: Resume = lambda _: None) -> tuple[DeliverySink[Any], Channel[Any]]:
+def bind_channel(named: object = None, resume: Resume = lambda _: None) -> tuple[DeliverySink[Any], Channel[Any]]:
     attached = AsyncHandler(named).bind(resume)
     assert isinstance(attached.handler, Channel)
     return attached.sink, attached.handler
 
 
-def called(named: object, resume: Resume = lambda _: None) -> DeliverySink[Any]:
+def bind_callback(named: object, resume: Resume = lambda _: None) -> DeliverySink[Any]:
     attached = AsyncHandler(named).bind(resume)
     assert attached.handler is None
     assert attached.background
@@ -50,7 +50,7 @@ def called(named: object, resume: Resume = lambda _: None) -> DeliverySink[Any]:
 
 @in_loop
 async def test_items_come_in_order_from_another_thread() -> None:
-    inlet, channel = opened(FifoChannel(10_000))
+    inlet, channel = bind_channel(FifoChannel(10_000))
 
     def produce() -> None:
         for number in range(5000):
@@ -66,9 +66,9 @@ async def test_items_come_in_order_from_another_thread() -> None:
 
 @in_loop
 async def test_recv_waits_for_a_later_item() -> None:
-    inlet, channel = opened()
+    inlet, channel = bind_channel()
     task = asyncio.create_task(channel.recv())
-    await turns()
+    await run_other_tasks()
     assert not task.done()
     inlet.push("late")
     assert await task == "late"
@@ -76,7 +76,7 @@ async def test_recv_waits_for_a_later_item() -> None:
 
 @in_loop
 async def test_closed_channel_delivers_pending_items_then_raises() -> None:
-    inlet, channel = opened()
+    inlet, channel = bind_channel()
     inlet.push(1)
     inlet.close()
     assert channel.try_recv() == 1
@@ -88,22 +88,22 @@ async def test_closed_channel_delivers_pending_items_then_raises() -> None:
 
 @in_loop
 async def test_close_wakes_all_waiting_tasks() -> None:
-    inlet, channel = opened()
+    inlet, channel = bind_channel()
     tasks = [asyncio.create_task(channel.recv()) for _ in range(3)]
-    await turns()
+    await run_other_tasks()
     inlet.close()
     assert all(isinstance(end, ChannelClosed) for end in await asyncio.gather(*tasks, return_exceptions=True))
 
 
 @in_loop
 async def test_each_item_reaches_one_of_many_tasks() -> None:
-    inlet, channel = opened()
+    inlet, channel = bind_channel()
     tasks = [asyncio.create_task(channel.recv()) for _ in range(4)]
-    await turns()
+    await run_other_tasks()
     inlet.push(0)
     inlet.push_many([1, 2])
     await until(lambda: sum(task.done() for task in tasks) == 3)
-    await turns()
+    await run_other_tasks()
     assert sum(task.done() for task in tasks) == 3
     inlet.push(3)
     assert sorted(await asyncio.gather(*tasks)) == [0, 1, 2, 3]
@@ -111,12 +111,12 @@ async def test_each_item_reaches_one_of_many_tasks() -> None:
 
 @in_loop
 async def test_try_recv_of_an_empty_channel_is_none() -> None:
-    assert opened()[1].try_recv() is None
+    assert bind_channel()[1].try_recv() is None
 
 
 @in_loop
 async def test_recv_raises_after_its_timeout() -> None:
-    inlet, channel = opened()
+    inlet, channel = bind_channel()
     with pytest.raises(ReceiveTimeout):
         await channel.recv(timeout=0.01)
     inlet.push(1)
@@ -141,9 +141,9 @@ def wakes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @in_loop
 async def test_burst_of_items_schedules_one_wakeup(wakes: list[str]) -> None:
-    inlet, channel = opened(FifoChannel(2000))
+    inlet, channel = bind_channel(FifoChannel(2000))
     task = asyncio.create_task(channel.recv())
-    await turns()
+    await run_other_tasks()
     for number in range(1000):
         inlet.push(number)
     assert len(wakes) == 1
@@ -157,7 +157,7 @@ async def test_burst_of_items_schedules_one_wakeup(wakes: list[str]) -> None:
 @pytest.mark.parametrize("way", ["recv", "recv with a timeout", "async for"])
 @in_loop
 async def test_receiver_yields_to_other_tasks_during_a_flood(way: str) -> None:
-    inlet, channel = opened(FifoChannel(10 * MAX_ITEMS_PER_TURN))
+    inlet, channel = bind_channel(FifoChannel(10 * MAX_ITEMS_PER_TURN))
     inlet.push_many(range(4 * MAX_ITEMS_PER_TURN))
     turned: list[int] = []
     task = asyncio.create_task(_note(turned))
@@ -181,9 +181,9 @@ async def _note(turned: list[int]) -> None:
 
 @in_loop
 async def test_cancelled_recv_takes_no_item() -> None:
-    inlet, channel = opened()
+    inlet, channel = bind_channel()
     task = asyncio.create_task(channel.recv())
-    await turns()
+    await run_other_tasks()
     inlet.push(1)  # it is about to be woken
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -193,9 +193,9 @@ async def test_cancelled_recv_takes_no_item() -> None:
 
 @in_loop
 async def test_item_of_a_cancelled_recv_reaches_another_task() -> None:
-    inlet, channel = opened()
+    inlet, channel = bind_channel()
     first, second = (asyncio.create_task(channel.recv()) for _ in range(2))
-    await turns()
+    await run_other_tasks()
     inlet.push(1)
     first.cancel()
     assert await second == 1
@@ -204,7 +204,7 @@ async def test_item_of_a_cancelled_recv_reaches_another_task() -> None:
 @pytest.mark.slow
 @in_loop
 async def test_recv_with_short_timeouts_loses_no_item() -> None:
-    inlet, channel = opened(FifoChannel(10_000))
+    inlet, channel = bind_channel(FifoChannel(10_000))
     count = 2000
 
     def produce() -> None:
@@ -230,8 +230,8 @@ async def test_recv_with_short_timeouts_loses_no_item() -> None:
 
 @in_loop
 async def test_full_channel_pauses_senders_and_half_empty_one_resumes() -> None:
-    resumes = Resumes()
-    inlet, channel = opened(FifoChannel(4), resumes)
+    resumes = ResumeCounter()
+    inlet, channel = bind_channel(FifoChannel(4), resumes)
     assert [inlet.push(number) for number in range(4)] == [True, True, True, False]
     assert await channel.recv() == 0
     assert resumes.count == 0
@@ -242,7 +242,7 @@ async def test_full_channel_pauses_senders_and_half_empty_one_resumes() -> None:
 
 @in_loop
 async def test_ring_channel_drops_the_oldest_and_never_pauses() -> None:
-    inlet, channel = opened(RingChannel(2))
+    inlet, channel = bind_channel(RingChannel(2))
     assert all(inlet.push(number) for number in range(5))
     inlet.close()
     assert [item async for item in channel] == [3, 4]
@@ -263,7 +263,7 @@ async def test_coroutine_callbacks_run_sequentially_in_order() -> None:
         seen.append(item)
         running -= 1
 
-    inlet = called(Callback(on_item, lambda: dropped.append(list(seen))))
+    inlet = bind_callback(Callback(on_item, lambda: dropped.append(list(seen))))
     inlet.push_many(range(50))
     inlet.close()
     await until(lambda: dropped)
@@ -273,7 +273,7 @@ async def test_coroutine_callbacks_run_sequentially_in_order() -> None:
 @in_loop
 async def test_plain_callbacks_run_in_the_event_loop() -> None:
     where: list[object] = []
-    inlet = called(lambda _: where.append(threading.current_thread()))
+    inlet = bind_callback(lambda _: where.append(threading.current_thread()))
     thread = threading.Thread(target=inlet.push, args=(1,))
     thread.start()
     thread.join()
@@ -284,16 +284,16 @@ async def test_plain_callbacks_run_in_the_event_loop() -> None:
 
 @in_loop
 async def test_slow_coroutine_callback_pauses_senders() -> None:
-    resumes, go, seen = Resumes(), asyncio.Event(), []
+    resumes, go, seen = ResumeCounter(), asyncio.Event(), []
 
     async def on_item(item: int) -> None:
         await go.wait()
         seen.append(item)
 
-    inlet = called(on_item, resumes)
+    inlet = bind_callback(on_item, resumes)
     room = [inlet.push(number) for number in range(CALLBACK_CAPACITY)]
     assert room.index(False) == CALLBACK_CAPACITY - 1
-    await turns()
+    await run_other_tasks()
     assert resumes.count == 0
     go.set()
     inlet.close()
@@ -318,7 +318,7 @@ def test_failing_callback_is_logged_and_called_again(kind: str, logged: str, cap
 
     @in_loop
     async def test() -> None:
-        inlet = called(fail if kind == "function" else fail_later)
+        inlet = bind_callback(fail if kind == "function" else fail_later)
         inlet.push_many([0, 1])
         inlet.close()
         await until(lambda: len(seen) == 2)
@@ -330,7 +330,7 @@ def test_failing_callback_is_logged_and_called_again(kind: str, logged: str, cap
     assert record.getMessage().endswith(logged)
 
 
-class Question:
+class FakeQuery:
     """Like a query."""
 
     def __init__(self) -> None:
@@ -342,14 +342,14 @@ class Question:
 
 @in_loop
 async def test_query_is_dropped_when_its_coroutine_returns() -> None:
-    go, question = asyncio.Event(), Question()
+    go, question = asyncio.Event(), FakeQuery()
 
     async def answer(_: object) -> None:
         await go.wait()
 
-    inlet = called(answer)
+    inlet = bind_callback(answer)
     inlet.push(question)
-    await turns()
+    await run_other_tasks()
     assert not question.dropped
     go.set()
     await until(lambda: question.dropped)
@@ -364,7 +364,7 @@ class Outcome(BaseException):
 @pytest.mark.parametrize("is_coroutine", [True, False])
 @in_loop
 async def test_query_is_dropped_when_its_callback_fails(is_coroutine: bool, error: type[BaseException]) -> None:
-    question = Question()
+    question = FakeQuery()
 
     async def fail_later(_: object) -> None:
         raise error
@@ -372,7 +372,7 @@ async def test_query_is_dropped_when_its_callback_fails(is_coroutine: bool, erro
     def fail(_: object) -> None:
         raise error
 
-    inlet = called(fail_later if is_coroutine else fail)
+    inlet = bind_callback(fail_later if is_coroutine else fail)
     inlet.push(question)
     await until(lambda: question.dropped)
     inlet.close()
@@ -380,24 +380,24 @@ async def test_query_is_dropped_when_its_callback_fails(is_coroutine: bool, erro
 
 @in_loop
 async def test_query_kept_by_a_plain_callback_is_not_dropped() -> None:
-    question, kept = Question(), list[object]()
-    inlet = called(kept.append)
+    question, kept = FakeQuery(), list[object]()
+    inlet = bind_callback(kept.append)
     inlet.push(question)
     await until(lambda: kept)
-    await turns()
+    await run_other_tasks()
     assert not question.dropped
     inlet.close()
 
 
 def test_callbacks_end_and_are_dropped_with_the_event_loop() -> None:
-    question, dropped = Question(), list[int]()
+    question, dropped = FakeQuery(), list[int]()
 
     async def forever(_: object) -> None:
         await asyncio.Event().wait()
 
     async def leave() -> None:
-        called(Callback(forever, lambda: dropped.append(1))).push(question)
-        await turns()
+        bind_callback(Callback(forever, lambda: dropped.append(1))).push(question)
+        await run_other_tasks()
 
     asyncio.run(leave())
     assert question.dropped
@@ -412,7 +412,7 @@ async def test_drop_may_be_a_coroutine() -> None:
         await asyncio.sleep(0)
         dropped.set()
 
-    called(Callback(print, drop)).close()
+    bind_callback(Callback(print, drop)).close()
     await dropped.wait()
 
 
@@ -459,7 +459,7 @@ async def test_handler_is_replaced_by_position_and_by_name(args: tuple[object, .
     found_args, found_options = bind_async_handler(args, options, 1)
     inbox = found_args[1] if len(args) > 1 else found_options["handler"]
     assert isinstance(inbox, AsyncHandler)
-    assert inbox._named == "named"
+    assert inbox._handler == "named"
     assert found_args[0] == "k"
 
 
@@ -474,7 +474,7 @@ def rows(inlet: DeliverySink[Any], count: int) -> None:
 @pytest.mark.parametrize("sizes", [[3, 3, 3, 3], [1, 11], [12], [5, 7]])
 @in_loop
 async def test_chunks_are_concatenated_up_to_max_rows(sizes: list[int]) -> None:
-    inlet, channel = opened(ArrowBatches(max_rows=5, max_delay=60))
+    inlet, channel = bind_channel(ArrowBatches(max_rows=5, max_delay=60))
     for size in sizes:
         rows(inlet, size)
     assert [(await channel.recv()).num_rows for _ in range(2)] == [5, 5]
@@ -484,7 +484,7 @@ async def test_chunks_are_concatenated_up_to_max_rows(sizes: list[int]) -> None:
 
 @in_loop
 async def test_partial_batch_is_delivered_after_max_delay() -> None:
-    inlet, channel = opened(ArrowBatches(max_rows=100, max_delay=0.01))
+    inlet, channel = bind_channel(ArrowBatches(max_rows=100, max_delay=0.01))
     task = asyncio.create_task(channel.recv())
     rows(inlet, 3)
     assert (await task).num_rows == 3
@@ -492,10 +492,10 @@ async def test_partial_batch_is_delivered_after_max_delay() -> None:
 
 @in_loop
 async def test_recv_cancelled_while_concatenating_loses_no_rows() -> None:
-    inlet, channel = opened(ArrowBatches(max_rows=10, max_delay=60))
+    inlet, channel = bind_channel(ArrowBatches(max_rows=10, max_delay=60))
     task = asyncio.create_task(channel.recv())
     rows(inlet, 3)
-    await turns(20)
+    await run_other_tasks(20)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -505,10 +505,10 @@ async def test_recv_cancelled_while_concatenating_loses_no_rows() -> None:
 
 @in_loop
 async def test_try_recv_returns_rows_of_a_cancelled_recv() -> None:
-    inlet, channel = opened(ArrowBatches(max_rows=10, max_delay=60))
+    inlet, channel = bind_channel(ArrowBatches(max_rows=10, max_delay=60))
     task = asyncio.create_task(channel.recv())
     rows(inlet, 3)
-    await turns(20)
+    await run_other_tasks(20)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     taken = channel.try_recv()
@@ -520,10 +520,10 @@ async def test_try_recv_returns_rows_of_a_cancelled_recv() -> None:
 @pytest.mark.slow
 @in_loop
 async def test_try_recv_takes_rows_another_recv_is_concatenating() -> None:
-    inlet, channel = opened(ArrowBatches(max_rows=10, max_delay=0.05))
+    inlet, channel = bind_channel(ArrowBatches(max_rows=10, max_delay=0.05))
     task = asyncio.create_task(channel.recv())
     rows(inlet, 3)
-    await turns(20)
+    await run_other_tasks(20)
     taken = channel.try_recv()
     assert taken is not None
     assert taken.num_rows == 3
@@ -534,12 +534,12 @@ async def test_try_recv_takes_rows_another_recv_is_concatenating() -> None:
 
 @in_loop
 async def test_two_receivers_of_batches_get_disjoint_rows() -> None:
-    inlet, channel = opened(ArrowBatches(max_rows=4, max_delay=60))
+    inlet, channel = bind_channel(ArrowBatches(max_rows=4, max_delay=60))
     tasks = [asyncio.create_task(channel.recv()) for _ in range(2)]
-    await turns()
+    await run_other_tasks()
     for _ in range(8):
         rows(inlet, 1)
-        await turns()
+        await run_other_tasks()
     assert [batch.num_rows for batch in await asyncio.gather(*tasks)] == [4, 4]
 
 
@@ -548,7 +548,7 @@ async def test_two_receivers_of_batches_get_disjoint_rows() -> None:
 
 def test_push_after_the_loop_closed_does_not_raise() -> None:
     async def leave() -> tuple[DeliverySink[Any], Channel[Any]]:
-        inlet, channel = opened(FifoChannel(2))
+        inlet, channel = bind_channel(FifoChannel(2))
         return inlet, channel
 
     inlet, _channel = asyncio.run(leave())
@@ -560,7 +560,7 @@ def test_callback_is_not_called_after_its_loop_closed() -> None:
     seen: list[Any] = []
 
     async def leave() -> DeliverySink[Any]:
-        return called(seen.append)
+        return bind_callback(seen.append)
 
     inlet = asyncio.run(leave())
     inlet.push(1)
@@ -576,7 +576,7 @@ def test_channels_of_two_event_loops_are_independent() -> None:
     def run(name: str) -> Callable[[], None]:
         @in_loop
         async def receive() -> None:
-            inlets[name], channel = opened(FifoChannel(5000))
+            inlets[name], channel = bind_channel(FifoChannel(5000))
             found[name] = [item async for item in channel]
 
         return receive

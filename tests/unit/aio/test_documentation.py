@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 from zenspark import aio
-from zenspark.aio.documentation import document, returns
+from zenspark.aio.documentation import document, set_return_type
 
 
 def sync(key: str) -> int:
@@ -45,7 +45,7 @@ def test_nothing_is_documented_without_docstrings() -> None:
 def test_signature_has_the_asynchronous_result() -> None:
     def wrapper(*args: object) -> None: ...
 
-    returns(wrapper, sync, "Pending[int]")
+    set_return_type(wrapper, sync, "Pending[int]")
     assert str(inspect.signature(wrapper)).replace("'", "") == "(key: str) -> Pending[int]"
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import zenspark.aio as aio
-from tests.unit.aio.running import alone, client_of, in_loop, turns, until
+from tests.unit.aio.running import client_of, in_loop, isolated_session, run_other_tasks, until
 from zenspark.aio.channels import Channel
 from zenspark.api.session import Session
 from zenspark.errors import UsageError
@@ -140,7 +140,7 @@ async def test_record_batches_are_received_by_iteration(router: Session) -> None
 
 @in_loop
 async def test_ring_channel_keeps_the_newest_samples() -> None:
-    async with alone() as session, session.declare_subscriber("k", RingChannel(2)) as subscriber:
+    async with isolated_session() as session, session.declare_subscriber("k", RingChannel(2)) as subscriber:
         for number in range(5):
             await session.put("k", str(number))
         assert [text(subscriber.try_recv()), text(subscriber.try_recv())] == ["3", "4"]
@@ -148,7 +148,7 @@ async def test_ring_channel_keeps_the_newest_samples() -> None:
 
 @in_loop
 async def test_undeclare_ends_iteration_and_recv() -> None:
-    async with alone() as session:
+    async with isolated_session() as session:
         subscriber = await session.declare_subscriber("k")
         waits = asyncio.create_task(subscriber.recv())
 
@@ -156,7 +156,7 @@ async def test_undeclare_ends_iteration_and_recv() -> None:
             return [sample async for sample in subscriber]
 
         iterates = asyncio.create_task(iterate())
-        await turns()
+        await run_other_tasks()
         await subscriber.undeclare()
         with pytest.raises(ChannelClosed):
             await waits
@@ -169,7 +169,7 @@ async def test_undeclare_ends_iteration_and_recv() -> None:
 
 @in_loop
 async def test_end_of_async_with_undeclares() -> None:
-    async with alone() as session:
+    async with isolated_session() as session:
         async with session.declare_subscriber("k") as subscriber:
             publisher = await session.declare_publisher("k")
             assert publisher.matching_status
@@ -180,7 +180,7 @@ async def test_end_of_async_with_undeclares() -> None:
 
 @in_loop
 async def test_unreferenced_subscriber_ends_unless_it_is_iterated() -> None:
-    async with alone() as session:
+    async with isolated_session() as session:
         publisher = await session.declare_publisher("k")
         found: list[str] = []
 
@@ -233,7 +233,7 @@ async def test_async_publisher_properties_are_its_arguments(router: Session) -> 
 
 @in_loop
 async def test_async_matching_listener_receives_changes() -> None:
-    async with alone() as session:
+    async with isolated_session() as session:
         publisher = await session.declare_publisher("k")
         async with publisher.declare_matching_listener() as listener:
             subscriber = await session.declare_subscriber("k")

@@ -1,4 +1,4 @@
-"""What a session of tasks knows of its neighbours."""
+"""What an asyncio session reports of its neighbours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries that tasks answer."""
+"""Queries that tasks reply to."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import zenspark.aio as aio
-from tests.unit.aio.running import alone, in_loop
+from tests.unit.aio.running import in_loop, isolated_session
 from zenspark.errors import UsageError
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import ConsolidationMode, QueryTarget, ReplyKeyExpr, SampleKind
 
 
-async def asked(session: aio.Session) -> tuple[aio.Replies[Any], aio.Query]:
+async def send_query(session: aio.Session) -> tuple[aio.Replies[Any], aio.Query]:
     queryable = await session.declare_queryable("k/**")
     options: Any = {"payload": "why", "encoding": "text/plain", "attachment": b"more", "budget": 9, "timeout": 8.0}
     replies = await session.get("k/*?a=1", target=QueryTarget.ALL, consolidation=ConsolidationMode.NONE, **options)
@@ -25,8 +25,8 @@ async def asked(session: aio.Session) -> tuple[aio.Replies[Any], aio.Query]:
 
 @in_loop
 async def test_async_query_has_the_properties_of_the_query() -> None:
-    async with alone() as session:
-        _replies, query = await asked(session)
+    async with isolated_session() as session:
+        _replies, query = await send_query(session)
         assert isinstance(query, aio.Query)
         assert query.key_expr == "k/*"
         assert query.parameters["a"] == "1"
@@ -46,8 +46,8 @@ async def test_async_query_has_the_properties_of_the_query() -> None:
 
 @in_loop
 async def test_async_query_replies_with_value_deletion_and_error() -> None:
-    async with alone() as session:
-        replies, query = await asked(session)
+    async with isolated_session() as session:
+        replies, query = await send_query(session)
         async with query:
             await query.reply("k/a", "value", encoding="text/plain")
             await query.reply_del("k/b")
@@ -61,8 +61,8 @@ async def test_async_query_replies_with_value_deletion_and_error() -> None:
 @pytest.mark.parametrize("way", ["drop", "with", "async with", "forgotten"])
 @in_loop
 async def test_async_query_ends_by_drop_block_and_garbage_collection(way: str) -> None:
-    async with alone() as session:
-        replies, query = await asked(session)
+    async with isolated_session() as session:
+        replies, query = await send_query(session)
         await query.reply("k/a", "value")
         match way:
             case "drop":
@@ -81,8 +81,8 @@ async def test_async_query_ends_by_drop_block_and_garbage_collection(way: str) -
 
 @in_loop
 async def test_dropped_async_query_rejects_replies() -> None:
-    async with alone() as session:
-        _replies, query = await asked(session)
+    async with isolated_session() as session:
+        _replies, query = await send_query(session)
         query.drop()
         with pytest.raises(UsageError, match="dropped"):
             await query.reply("k/a", "value")

@@ -1,4 +1,4 @@
-"""Replies: how a query of a task is asked, and all the ways in which it ends."""
+"""Replies: how a task queries, and all the ways in which a query ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import zenspark.aio as aio
-from tests.unit.aio.running import alone, in_loop, turns, until
+from tests.unit.aio.running import in_loop, isolated_session, run_other_tasks, until
 from zenspark.api.cancellation import CancellationToken
 from zenspark.errors import UsageError
 from zenspark.handlers.channel import ChannelClosed, ReceiveTimeout
@@ -22,13 +22,13 @@ def in_flight(session: aio.Session) -> int:
 
 
 async def silent(session: aio.Session) -> aio.Queryable[Any]:
-    """A queryable that does not answer."""
+    """A queryable that does not reply."""
     return await session.declare_queryable("k")
 
 
 @in_loop
 async def test_iteration_of_replies_ends_with_the_last() -> None:
-    async with alone() as session:
+    async with isolated_session() as session:
 
         async def answer(query: aio.Query) -> None:
             for number in range(3):
@@ -42,7 +42,7 @@ async def test_iteration_of_replies_ends_with_the_last() -> None:
 
 @in_loop
 async def test_query_is_sent_once_however_replies_are_started() -> None:
-    async with alone() as session, session.declare_queryable("k") as queryable:
+    async with isolated_session() as session, session.declare_queryable("k") as queryable:
         replies = session.get("k")
         assert replies.try_recv() is None
         assert in_flight(session) == 0
@@ -57,14 +57,14 @@ async def test_query_is_sent_once_however_replies_are_started() -> None:
 
 @in_loop
 async def test_replies_never_awaited_warn() -> None:
-    async with alone() as session:
+    async with isolated_session() as session:
         with pytest.warns(RuntimeWarning, match="never awaited"):
             session.get("k")
 
 
 @in_loop
 async def test_cancelled_iteration_cancels_the_query() -> None:
-    async with alone() as session, session.declare_queryable("k"):
+    async with isolated_session() as session, session.declare_queryable("k"):
 
         async def iterate() -> None:
             async for _ in session.get("k", timeout=100):
@@ -80,7 +80,7 @@ async def test_cancelled_iteration_cancels_the_query() -> None:
 
 @in_loop
 async def test_cancellation_in_the_loop_body_cancels_the_query() -> None:
-    async with alone() as session:
+    async with isolated_session() as session:
 
         async def answer(query: aio.Query) -> None:
             await query.reply_err("one")
@@ -104,7 +104,7 @@ async def test_cancellation_in_the_loop_body_cancels_the_query() -> None:
 
 @in_loop
 async def test_unreferenced_replies_cancel_the_query() -> None:
-    async with alone() as session, session.declare_queryable("k"):
+    async with isolated_session() as session, session.declare_queryable("k"):
         replies = await session.get("k", timeout=100)
         gone = weakref.ref(replies)
         del replies
@@ -115,7 +115,7 @@ async def test_unreferenced_replies_cancel_the_query() -> None:
 
 @in_loop
 async def test_end_of_async_with_cancels_the_query() -> None:
-    async with alone() as session, session.declare_queryable("k"):
+    async with isolated_session() as session, session.declare_queryable("k"):
         async with session.get("k", timeout=100) as replies:
             assert in_flight(session) == 1
         assert in_flight(session) == 0
@@ -124,7 +124,7 @@ async def test_end_of_async_with_cancels_the_query() -> None:
 
 @in_loop
 async def test_recv_timeout_does_not_cancel_the_query() -> None:
-    async with alone() as session, session.declare_queryable("k") as queryable:
+    async with isolated_session() as session, session.declare_queryable("k") as queryable:
         replies = session.get("k", timeout=100)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(replies.recv(), 0.01)
@@ -140,7 +140,7 @@ async def test_recv_timeout_does_not_cancel_the_query() -> None:
 
 @in_loop
 async def test_replies_cancelled_before_start_send_no_query() -> None:
-    async with alone() as session, session.declare_queryable("k") as queryable:
+    async with isolated_session() as session, session.declare_queryable("k") as queryable:
         replies = session.get("k")
         replies.cancel()
         with pytest.raises(UsageError, match="not sent"):
@@ -150,7 +150,7 @@ async def test_replies_cancelled_before_start_send_no_query() -> None:
 
 @in_loop
 async def test_cancellation_token_of_the_user_ends_the_query() -> None:
-    async with alone() as session, session.declare_queryable("k"):
+    async with isolated_session() as session, session.declare_queryable("k"):
         token = CancellationToken()
         one, other = [await session.get("k", timeout=100, cancellation_token=token) for _ in range(2)]
         one.cancel()
@@ -164,7 +164,7 @@ async def test_cancellation_token_of_the_user_ends_the_query() -> None:
 
 @in_loop
 async def test_cancellation_token_is_detached_when_the_query_ends() -> None:
-    async with alone() as session:
+    async with isolated_session() as session:
         token = CancellationToken()
         assert [reply async for reply in session.get("k", cancellation_token=token)] == []
         assert token._stops == set()
@@ -172,9 +172,9 @@ async def test_cancellation_token_is_detached_when_the_query_ends() -> None:
 
 @in_loop
 async def test_session_close_ends_replies() -> None:
-    async with alone() as session, session.declare_queryable("k"):
+    async with isolated_session() as session, session.declare_queryable("k"):
         task = asyncio.create_task((await session.get("k", timeout=100)).recv())
-        await turns()
+        await run_other_tasks()
         await session.close()
         with pytest.raises(ChannelClosed):
             await task
@@ -182,7 +182,7 @@ async def test_session_close_ends_replies() -> None:
 
 @in_loop
 async def test_callback_receives_replies() -> None:
-    async with alone() as session:
+    async with isolated_session() as session:
         found: list[Reply] = []
 
         async def answer(query: aio.Query) -> None:
@@ -203,7 +203,7 @@ async def test_callback_receives_replies() -> None:
 
 @in_loop
 async def test_async_liveliness_get_receives_tokens() -> None:
-    async with alone() as session:
+    async with isolated_session() as session:
         async with session.liveliness().declare_token("alive/a"):
             found = [reply async for reply in session.liveliness().get("alive/*")]
             assert [str(reply.ok.key_expr) for reply in found if reply.ok] == ["alive/a"]
@@ -212,6 +212,6 @@ async def test_async_liveliness_get_receives_tokens() -> None:
 
 @in_loop
 async def test_invalid_arguments_of_get_raise_when_awaited() -> None:
-    async with alone() as session:
+    async with isolated_session() as session:
         with pytest.raises(TypeError):
             await session.get("k", nonsense=1)  # type: ignore[call-overload]

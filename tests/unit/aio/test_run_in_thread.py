@@ -1,4 +1,4 @@
-"""Work in threads: its outcome comes to the loop, or to nobody."""
+"""Work in threads: its outcome reaches the loop, or is dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking for nodes, for tasks."""
+"""Scouting in tasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import zenspark.aio as aio
-from tests.unit.aio.running import in_loop, turns, until
+from tests.unit.aio.running import in_loop, run_other_tasks, until
 from tests.unit.net.ends import free_group
 from zenspark.config.config import Config
 from zenspark.errors import UsageError
@@ -18,7 +18,7 @@ from zenspark.types.network_info import Hello
 
 
 def found_by_multicast() -> Config:
-    """Where nobody else looks."""
+    """A configuration with a multicast group that no other process scouts in."""
     config = Config()
     config.insert_json5("listen/endpoints", '["tcp/127.0.0.1:0"]')
     config.insert_json5("scouting/multicast/address", json.dumps(free_group()))
@@ -42,7 +42,7 @@ async def test_async_scout_finds_nodes_by_iteration() -> None:
 async def test_stop_ends_waiting_receivers_of_a_scout() -> None:
     scout = await aio.scout(config=found_by_multicast())
     waits = asyncio.create_task(_all(scout))
-    await turns()
+    await run_other_tasks()
     await scout.stop()
     await scout.stop()
     assert await waits == []

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import zenspark.aio as aio
-from tests.unit.aio.running import client_of, in_loop, joined, turns, until
+from tests.unit.aio.running import client_of, connected_session, in_loop, run_other_tasks, until
 from tests.unit.api.sessions import listening
 from zenspark.aio.channels import MAX_ITEMS_PER_TURN
 from zenspark.api.entities import Subscriber
@@ -46,15 +46,17 @@ def waiting(monkeypatch: pytest.MonkeyPatch) -> set[threading.Thread]:
 
 
 @asynccontextmanager
-async def stuck(router: Session, mode: str = "client", **others: object) -> AsyncIterator[Stuck]:
-    """A session whose neighbour takes no more on a key, and whose task waits for room."""
+async def backlogged_session(
+    router: Session, mode: str = "client", **others: object
+) -> AsyncIterator[BackloggedSession]:
+    """A session whose neighbour takes no more on a key, and whose task waits until it can send."""
     subscriber = router.declare_subscriber("k", FifoChannel(1))
-    async with joined(router, mode, **others) as session:
+    async with connected_session(router, mode, **others) as session:
         publisher = await session.declare_publisher("k", congestion_control=BLOCK)
         await until(lambda: publisher.matching_status)
-        state = Stuck(session, publisher, subscriber)
+        state = BackloggedSession(session, publisher, subscriber)
         state.task = asyncio.create_task(state.flood())
-        await until(state.is_stuck)
+        await until(state.is_backlogged)
         try:
             yield state
         finally:
@@ -63,7 +65,7 @@ async def stuck(router: Session, mode: str = "client", **others: object) -> Asyn
             subscriber.undeclare()
 
 
-class Stuck:
+class BackloggedSession:
     task: asyncio.Task[None]
 
     def __init__(self, session: aio.Session, publisher: aio.Publisher, subscriber: Subscriber[Handler[Sample]]) -> None:
@@ -73,7 +75,7 @@ class Stuck:
         self.sent = self.late = 0
         self.is_enough = False
 
-    def is_stuck(self) -> bool:
+    def is_backlogged(self) -> bool:
         """Whether the link has taken nothing for a while."""
         is_late = bool(self.session._sync._runtime.node.blocking_links(BLOCK.to_wire()))
         self.late = self.late + 1 if is_late else 0
@@ -102,7 +104,7 @@ class Stuck:
 async def test_put_to_a_backlogged_link_waits_in_a_thread_and_loses_nothing(
     router: Session, waiting: set[threading.Thread]
 ) -> None:
-    async with stuck(router) as state:
+    async with backlogged_session(router) as state:
         assert not state.task.done()
         found = await state.read()
         assert found == list(range(state.sent))
@@ -113,7 +115,7 @@ async def test_put_to_a_backlogged_link_waits_in_a_thread_and_loses_nothing(
 @pytest.mark.slow
 @in_loop
 async def test_put_cancelled_while_waiting_is_not_sent(router: Session) -> None:
-    async with stuck(router) as state:
+    async with backlogged_session(router) as state:
         sent = state.sent
         state.task.cancel()
         await asyncio.gather(state.task, return_exceptions=True)
@@ -125,7 +127,7 @@ async def test_put_cancelled_while_waiting_is_not_sent(router: Session) -> None:
 @pytest.mark.slow
 @in_loop
 async def test_tasks_waiting_for_one_link_share_a_thread(router: Session, waiting: set[threading.Thread]) -> None:
-    async with stuck(router) as state:
+    async with backlogged_session(router) as state:
         tasks = [asyncio.create_task(state.session.put("k", LARGE, congestion_control=BLOCK)) for _ in range(100)]
         await until(lambda: state.session._readiness._waits)
         assert sum(not task.done() for task in tasks) > 1
@@ -141,7 +143,7 @@ async def test_tasks_waiting_for_one_link_share_a_thread(router: Session, waitin
 @in_loop
 async def test_put_to_other_links_does_not_wait_for_a_backlogged_one() -> None:
     with listening("peer") as peer:
-        async with stuck(peer, "peer") as state:
+        async with backlogged_session(peer, "peer") as state:
             node = state.session._sync._runtime.node
             await until(lambda: node.blocking_links(BLOCK.to_wire(), "k"))
             assert not node.blocking_links(BLOCK.to_wire(), "nobody/wants/this")
@@ -152,7 +154,7 @@ async def test_put_to_other_links_does_not_wait_for_a_backlogged_one() -> None:
 @pytest.mark.slow
 @in_loop
 async def test_droppable_put_to_a_backlogged_link_is_dropped(router: Session) -> None:
-    async with stuck(router) as state:
+    async with backlogged_session(router) as state:
         for _ in range(200):  # more than fits into the buffers of any socket
             await state.session.put("k", DROPPED.to_bytes(4, "big") + LARGE, congestion_control=CongestionControl.DROP)
         found = await state.read()
@@ -163,10 +165,10 @@ async def test_droppable_put_to_a_backlogged_link_is_dropped(router: Session) ->
 @pytest.mark.slow
 @in_loop
 async def test_query_waits_for_a_backlogged_link_and_token_does_not(router: Session) -> None:
-    async with stuck(router) as state:
+    async with backlogged_session(router) as state:
         task = asyncio.create_task(_all(state.session.get("q", timeout=5)))
         async with state.session.liveliness().declare_token("alive"):
-            await turns()
+            await run_other_tasks()
             assert not task.done()
         await state.read()
         assert await task == []
@@ -179,7 +181,9 @@ async def _all(replies: aio.Replies[Any]) -> list[object]:
 @pytest.mark.slow
 @in_loop
 async def test_close_ends_a_put_that_waits(router: Session) -> None:
-    async with stuck(router, transport__link__tx__queue__congestion_control__block__wait_before_close=100_000) as state:
+    async with backlogged_session(
+        router, transport__link__tx__queue__congestion_control__block__wait_before_close=100_000
+    ) as state:
         await state.session.close()
         with pytest.raises(SessionClosed):
             await state.task
@@ -188,7 +192,9 @@ async def test_close_ends_a_put_that_waits(router: Session) -> None:
 @pytest.mark.slow
 @in_loop
 async def test_unresponsive_peer_is_disconnected(router: Session) -> None:
-    async with stuck(router, transport__link__tx__queue__congestion_control__block__wait_before_close=100_000) as state:
+    async with backlogged_session(
+        router, transport__link__tx__queue__congestion_control__block__wait_before_close=100_000
+    ) as state:
         state.is_enough = True
         await state.task
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import zenspark.aio as aio
-from tests.unit.aio.running import alone, client_of, in_loop, turns, until
+from tests.unit.aio.running import client_of, in_loop, isolated_session, run_other_tasks, until
 from tests.unit.api.sessions import config
 from tests.waiting import until as wait_until
 from zenspark import aio as lazily
@@ -128,7 +128,7 @@ async def test_session_opened_after_cancellation_is_closed(
 
     monkeypatch.setattr(open.SessionOpener, "finish", slowly)
     task = asyncio.create_task(_opened(config("peer")))
-    await turns()
+    await run_other_tasks()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     go.set()
@@ -141,9 +141,9 @@ async def _opened(settings: Config) -> aio.Session:
 
 @in_loop
 async def test_cancelled_close_still_closes_the_session() -> None:
-    async with alone() as session:
+    async with isolated_session() as session:
         task = asyncio.create_task(session.close())
-        await turns(1)
+        await run_other_tasks(1)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await until(session.is_closed)
@@ -164,16 +164,16 @@ async def test_async_callback_can_close_its_session() -> None:
 
 @in_loop
 async def test_async_close_ends_all_entities() -> None:
-    async with alone() as session:
+    async with isolated_session() as session:
         subscriber = await session.declare_subscriber("k")
         queryable = await session.declare_queryable("k")
         listener = await (await session.declare_publisher("k")).declare_matching_listener()
         await listener.recv()
         tasks = [asyncio.create_task(_count(each)) for each in (subscriber, queryable, listener)]
-        await turns()
+        await run_other_tasks()
     received, asked, changes = await asyncio.gather(*tasks)
     assert (received, asked) == (0, 0)
-    assert changes <= 1  # it may still be told that the subscriber is gone
+    assert changes <= 1  # the undeclaration of the subscriber may still arrive
 
 
 async def _count(receiver: aio.Subscriber[Any] | aio.Queryable[Any] | aio.MatchingListener[Any]) -> int:
@@ -205,7 +205,7 @@ async def test_async_put_and_delete_are_received(router: Session) -> None:
 
 @in_loop
 async def test_async_session_undeclare_ends_entities() -> None:
-    async with alone() as session:
+    async with isolated_session() as session:
         publisher = await session.declare_publisher("k")
         subscriber = await session.declare_subscriber("k")
         await session.undeclare(subscriber)
@@ -216,7 +216,7 @@ async def test_async_session_undeclare_ends_entities() -> None:
 
 @in_loop
 async def test_async_invalid_key_expression_is_rejected() -> None:
-    async with alone() as session:
+    async with isolated_session() as session:
         with pytest.raises(ZError):
             await session.put("a//b", "v")
         with pytest.raises(ZError):

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import textwrap
 
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 
 PROGRAM = """
 import json, os, sys
@@ -21,6 +21,6 @@ config.insert_json5("scouting/multicast/enabled", "false")
 def run(program: str, *arguments: str) -> str:
     """Run a program after PROGRAM in a process of its own; returns its output."""
     command = [sys.executable, "-c", PROGRAM + textwrap.dedent(program), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=6 * PATIENCE, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=6 * TIMEOUT_SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

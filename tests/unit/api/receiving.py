@@ -10,7 +10,7 @@ from zenspark.handlers.handler import (
     bind_handler,
 )
 
-LONG = 30.0  # seconds, for what must happen at once: only a failing test takes so long
+LONG_TIMEOUT_SECONDS = 30.0  # seconds, for what must happen at once: only a failing test takes so long
 
 
 class Threads:
@@ -31,12 +31,12 @@ class Threads:
 
     def join(self) -> None:
         for thread in self.started:
-            thread.join(LONG)
+            thread.join(LONG_TIMEOUT_SECONDS)
             assert not thread.is_alive()
 
 
-class Nobody:
-    """Lends nothing: for handlers that need nobody to call."""
+class UnusedLoop:
+    """Runs no callback: for handlers that must not need one."""
 
     is_loop_thread = True
 
@@ -44,8 +44,8 @@ class Nobody:
         raise AssertionError("nobody is needed here")
 
 
-class Turns:
-    """A loop that turns when told to."""
+class ManualLoop:
+    """A loop that runs one turn at a call."""
 
     is_loop_thread = True
 
@@ -69,5 +69,5 @@ def channel(capacity: int = 1000, resume: Callable[[Any], None] = ignore) -> Han
     return Handler(capacity, resume)
 
 
-def use(handler: object, loop: Threads | Turns | None = None) -> BoundHandler:
-    return bind_handler(handler, loop or Nobody(), ignore)
+def use(handler: object, loop: Threads | ManualLoop | None = None) -> BoundHandler:
+    return bind_handler(handler, loop or UnusedLoop(), ignore)

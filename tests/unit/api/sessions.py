@@ -17,7 +17,7 @@ PAIRS = [("router", "client"), ("peer", "client"), ("peer", "peer"), ("router", 
 
 
 def config(mode: str, listen: Iterable[str] = (), connect: Iterable[str] = (), **others: object) -> Config:
-    """A configuration that looks for nobody; `others` are keys with `__` for each slash."""
+    """A configuration without scouting; `others` are keys with `__` for each slash."""
     made = Config()
     settings = {
         "mode": mode,

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.errors import UsageError
 from zenspark.types.encoding import Encoding
@@ -27,14 +27,14 @@ def test_query_without_payload_has_no_payload_or_encoding(peer: Session) -> None
         seen.append((str(query.selector), query.accepts_replies()))
 
     peer.declare_queryable("q", answer)
-    list(peer.get("q?a=1", timeout=PATIENCE))
+    list(peer.get("q?a=1", timeout=TIMEOUT_SECONDS))
     assert seen == [(None, None, None, None), ("q?a=1", ReplyKeyExpr.MATCHING_QUERY)]
 
 
 def test_query_with_encoding_only_has_an_empty_payload(peer: Session) -> None:
     seen: list[object] = []
     peer.declare_queryable("q", lambda query: seen.append((query.payload, query.encoding)))
-    list(peer.get("q", encoding="text/plain", timeout=PATIENCE))
+    list(peer.get("q", encoding="text/plain", timeout=TIMEOUT_SECONDS))
     assert seen == [(b"", Encoding.TEXT_PLAIN)]
 
 
@@ -44,7 +44,7 @@ def test_parameters_longer_than_65535_bytes_are_rejected(router: Session, client
     router.declare_queryable("q", lambda query: sizes.append(len(str(query.parameters).encode())))
     until(lambda: client.declare_querier("q").matching_status)
     longest = "é" * (2**15 - 1) + "x"
-    assert list(client.get(f"q?{longest}", timeout=PATIENCE)) == []
+    assert list(client.get(f"q?{longest}", timeout=TIMEOUT_SECONDS)) == []
     querier = client.declare_querier("q")
     refused: list[Callable[[], object]] = [
         lambda: client.get(f"q?{longest}x"),
@@ -66,7 +66,7 @@ def test_query_defaults_are_block_and_ten_seconds(router: Session, client: Sessi
     until(lambda: client.declare_querier("q").matching_status)
     for ask in (partial(client.get, "q"), client.declare_querier("q").get):
         found = ask()
-        with queries.recv(PATIENCE) as query:
+        with queries.recv(TIMEOUT_SECONDS) as query:
             request = query._require_handle().request
             assert (request.qos, request.timeout_ms) == (wire.QoS.REQUEST, 10_000)
         assert list(found) == []

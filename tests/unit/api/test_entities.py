@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.entities import Entity, Subscriber
 from zenspark.api.session import Session
 from zenspark.errors import UsageError
@@ -76,10 +76,10 @@ def test_unreferenced_entity_with_callback_stays(peer: Session) -> None:
     peer.put("a", b"")
     token = peer.liveliness().declare_token("a")
     until(lambda: len(found) == 2)
-    assert len(list(peer.get("a", timeout=PATIENCE))) == 1
+    assert len(list(peer.get("a", timeout=TIMEOUT_SECONDS))) == 1
     assert not dropped.is_set()
     peer.close()
-    assert dropped.wait(PATIENCE)
+    assert dropped.wait(TIMEOUT_SECONDS)
     token.undeclare()
 
 
@@ -89,11 +89,11 @@ def test_a_pair_of_callback_and_object_ends_with_its_subscriber(peer: Session) -
     subscriber = peer.declare_subscriber("a", (Callback(waiting.put, dropped.set), waiting))
     assert subscriber.handler is waiting
     peer.put("a", b"1")
-    assert waiting.get(timeout=PATIENCE).payload == b"1"
+    assert waiting.get(timeout=TIMEOUT_SECONDS).payload == b"1"
     with pytest.raises(UsageError, match="no channel"):
         subscriber.recv()  # type: ignore[misc]
     del subscriber
-    assert dropped.wait(PATIENCE)
+    assert dropped.wait(TIMEOUT_SECONDS)
 
 
 def test_recv_uses_a_custom_handler_with_recv(peer: Session) -> None:
@@ -145,4 +145,4 @@ def test_undeclaring_a_full_liveliness_subscriber_resumes_its_link(router: Sessi
 
 def test_tokens_of_the_same_session_are_delivered(peer: Session) -> None:
     with peer.liveliness().declare_subscriber("a") as subscriber, peer.liveliness().declare_token("a"):
-        assert subscriber.recv(PATIENCE).key_expr == "a"
+        assert subscriber.recv(TIMEOUT_SECONDS).key_expr == "a"

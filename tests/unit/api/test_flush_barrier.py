@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.api.sessions import connected, listening
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.flush_barrier import FLUSH_BARRIER_KEY, FlushBarrier
 from zenspark.errors import LinkError
 from zenspark.handlers.handler import FifoChannel
@@ -12,32 +12,32 @@ from zenspark.types.query import Query
 
 
 @pytest.mark.slow
-def test_the_fence_waits_until_the_neighbour_has_everything() -> None:
+def test_flush_barrier_waits_until_the_neighbour_has_read_everything() -> None:
     with listening("router") as router, connected("client", router) as client:
         subscriber = router.declare_subscriber("a", FifoChannel(1))
         fence = FlushBarrier(client, "there")
         for _ in range(1000):
             client.put("a", b"x" * 100, congestion_control=CongestionControl.BLOCK)
-        with pytest.raises(LinkError, match="no answer"):
+        with pytest.raises(LinkError, match="no reply"):
             fence.wait(0.2)  # the subscriber takes nothing, so the router reads no further
         for _ in range(1000):
-            subscriber.recv(PATIENCE)
-        fence.wait(PATIENCE)
+            subscriber.recv(TIMEOUT_SECONDS)
+        fence.wait(TIMEOUT_SECONDS)
 
 
-def test_a_neighbour_that_was_lost_is_an_error() -> None:
+def test_flush_barrier_raises_if_the_connection_was_lost() -> None:
     with listening("router") as router, connected("client", router) as client:
         fence = FlushBarrier(client, "there")
         router.close()
         until(lambda: fence.losses)
         with pytest.raises(LinkError, match="there: the connection was lost: what was published may not have arrived"):
-            fence.wait(PATIENCE)
+            fence.wait(TIMEOUT_SECONDS)
 
 
 @pytest.mark.slow
-def test_a_neighbour_that_does_not_answer_is_an_error() -> None:
+def test_flush_barrier_raises_if_the_neighbour_does_not_reply() -> None:
     held: list[Query] = []
     with listening("router") as router, connected("client", router) as client:
         router.declare_queryable(FLUSH_BARRIER_KEY, held.append)
-        with pytest.raises(LinkError, match=r"there: no answer within 0\.1 s: what was published may not have arrived"):
+        with pytest.raises(LinkError, match=r"there: no reply within 0\.1 s: what was published may not have arrived"):
             FlushBarrier(client, "there").wait(0.1)

@@ -22,7 +22,7 @@ def control(subject: dict[str, object], default: str = "allow", **changes: objec
     }
 
 
-def test_without_access_control_a_guest_may_do_anything() -> None:
+def test_http_client_without_access_control_is_allowed_everything() -> None:
     with open(config("router")) as session:
         assert HttpClient(session, "127.0.0.1").is_allowed("ingress", "put", "shut/a")
     with open(
@@ -43,7 +43,9 @@ def test_without_access_control_a_guest_may_do_anything() -> None:
         ({"cert_common_names": ["ann"]}, False),
     ],
 )
-def test_subjects_name_a_guest_by_how_it_came(subject: dict[str, object], is_meant: bool) -> None:
+def test_access_control_subject_matches_http_clients_by_interface_and_protocol(
+    subject: dict[str, object], is_meant: bool
+) -> None:
     with open(config("router", id="a1", access_control=control(subject))) as session:
         guest = HttpClient(session, "127.0.0.1")
         assert guest.is_allowed("ingress", "put", "shut/a") is not is_meant
@@ -52,7 +54,7 @@ def test_subjects_name_a_guest_by_how_it_came(subject: dict[str, object], is_mea
         assert guest.is_allowed("ingress", "put", "open/a")
 
 
-def test_what_is_not_allowed_is_denied() -> None:
+def test_default_deny_allows_http_clients_only_permitted_messages() -> None:
     allowed = control({"link_protocols": ["http"]}, default="deny", permission="allow")
     with open(config("router", access_control=allowed)) as session:
         guest = HttpClient(session, "127.0.0.1")
@@ -61,12 +63,12 @@ def test_what_is_not_allowed_is_denied() -> None:
         assert not guest.is_allowed("egress", "reply", "shut/a")
 
 
-def test_keys_are_those_that_neighbours_see() -> None:
+def test_access_control_keys_of_http_clients_include_the_namespace() -> None:
     with open(config("router", namespace="shut", access_control=control({}))) as session:
         assert not HttpClient(session, "127.0.0.1").is_allowed("ingress", "put", "a")
 
 
-def test_a_user_of_its_own() -> None:
+def test_access_control_subject_matches_http_clients_by_username() -> None:
     subject: dict[str, object] = {"usernames": ["ann"], "link_protocols": ["http"]}
     with open(config("router", access_control=control(subject))) as session:
         assert not HttpClient(session, "127.0.0.1", "ann").is_allowed("ingress", "put", "shut/a")
@@ -74,7 +76,7 @@ def test_a_user_of_its_own() -> None:
         assert HttpClient(session, "127.0.0.1").is_allowed("ingress", "put", "shut/a")
 
 
-def test_what_a_client_may_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_http_client_may_read_as_egress_rules_allow(monkeypatch: pytest.MonkeyPatch) -> None:
     denied = control({"link_protocols": ["http"]}, flows=["egress"])
     monkeypatch.setattr(http_clients, "MAX_CACHED_KEYS", 1)
     with open(config("router", access_control=denied)) as session:

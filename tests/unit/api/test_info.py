@@ -1,4 +1,4 @@
-"""Who a session is connected to."""
+"""The nodes that a session is connected to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.ports import free_port
 from tests.unit.api.sessions import address, config, connected
 from tests.unit.net.ends import free_group
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.info import EventsListener, LinkEventsListener
 from zenspark.api.open import open
 from zenspark.api.session import Session
@@ -25,7 +25,7 @@ def group() -> str:
     return f"udp/{free_group()}#iface={find_interface('127.0.0.1').name}"
 
 
-def test_neighbours(router: Session, client: Session) -> None:
+def test_info_lists_routers_transports_and_links_of_neighbours(router: Session, client: Session) -> None:
     assert client.info.routers_zid() == [router.zid()]
     assert client.info.peers_zid() == []
     (transport,) = client.info.transports()
@@ -37,7 +37,7 @@ def test_neighbours(router: Session, client: Session) -> None:
 
 
 @pytest.mark.slow
-def test_connections_that_the_configuration_asks_for(router: Session) -> None:
+def test_info_connections_lists_configured_endpoints_with_their_problem(router: Session) -> None:
     nowhere = f"tcp/127.0.0.1:{free_port()}"
     with open(config("peer", (), [address(router), nowhere])) as session:
         until(lambda: session.info.connections()[1].problem)
@@ -52,15 +52,15 @@ def test_transport_and_link_events_of_neighbours(router: Session, client: Sessio
     before = dict(router._runtime.transport_listeners)
     transports = router.info.declare_transport_events_listener(history=True)
     links = router.info.declare_link_events_listener()
-    assert transports.recv(PATIENCE).transport.zid == client.zid()
+    assert transports.recv(TIMEOUT_SECONDS).transport.zid == client.zid()
     assert links.try_recv() is None
     with connected("peer", router) as other:
         zid = other.zid()
-        event = transports.recv(PATIENCE)
+        event = transports.recv(TIMEOUT_SECONDS)
         assert (event.kind, event.transport.zid, event.transport.whatami) == (SampleKind.PUT, zid, WhatAmI.PEER)
-        assert links.recv(PATIENCE).link.zid == zid
-    assert transports.recv(PATIENCE).kind is SampleKind.DELETE
-    assert links.recv(PATIENCE).kind is SampleKind.DELETE
+        assert links.recv(TIMEOUT_SECONDS).link.zid == zid
+    assert transports.recv(TIMEOUT_SECONDS).kind is SampleKind.DELETE
+    assert links.recv(TIMEOUT_SECONDS).kind is SampleKind.DELETE
     transports.undeclare()
     links.undeclare()
     assert router._runtime.transport_listeners == before
@@ -74,7 +74,7 @@ def test_unreferenced_event_listener_with_callback_stays(router: Session) -> Non
     until(lambda: len(found) == 2)
 
 
-def test_members_of_a_group(group: str) -> None:
+def test_info_lists_transports_and_links_of_group_members(group: str) -> None:
     with open(config("peer", [group])) as session:
         events = session.info.declare_link_events_listener()
         with open(config("peer", [group])) as other:
@@ -84,8 +84,8 @@ def test_members_of_a_group(group: str) -> None:
             assert (transport.zid, transport.is_multicast, transport.is_qos) == (zid, True, False)
             (link,) = session.info.links()
             assert (link.group, link.mtu, link.is_streamed) == (group.partition("#")[0], 65487, False)
-            assert events.recv(PATIENCE).link == link
-        assert events.recv(PATIENCE).kind is SampleKind.DELETE
+            assert events.recv(TIMEOUT_SECONDS).link == link
+        assert events.recv(TIMEOUT_SECONDS).kind is SampleKind.DELETE
 
 
 def test_listener_without_a_kind_of_event_is_abstract() -> None:
@@ -123,9 +123,9 @@ def test_declarations_list_entities_behind_routers(router: Session) -> None:
 def test_neighbour_events_have_transport_and_link(router: Session) -> None:
     listener = router.info.declare_neighbour_events_listener(history=True)
     with connected("client", router) as client:
-        event = listener.recv(PATIENCE)
+        event = listener.recv(TIMEOUT_SECONDS)
         assert (event.kind, event.transport.zid, event.link.zid) == (SampleKind.PUT, client.zid(), client.zid())
-    assert listener.recv(PATIENCE).kind is SampleKind.DELETE
+    assert listener.recv(TIMEOUT_SECONDS).kind is SampleKind.DELETE
     listener.undeclare()
 
 
@@ -140,7 +140,7 @@ def test_link_counters_count_received_messages_and_remain_after_disconnection(ro
         for _ in range(100):
             publisher.put(b"x")
         for _ in range(100):
-            assert subscriber.recv(PATIENCE) is not None
+            assert subscriber.recv(TIMEOUT_SECONDS) is not None
         first, second = router.info.link_counters()
         assert (first.zid, second.zid) == (client.zid(), zid)
         assert first.received >= before.received + 100

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.api.log_filter import LEVELS, OFF, init_log, init_log_from_env_or, try_init_log_from_env
 
 NAMES = ("zenspark", "zenspark.net", "zenspark.api", "zenspark.net.messages", "zenspark.handlers")
@@ -34,7 +34,7 @@ def level(name: str) -> int:
     return logging.getLogger(name).getEffectiveLevel()
 
 
-def test_nothing_is_switched_on_without_the_variable() -> None:
+def test_log_levels_are_unchanged_without_rust_log() -> None:
     before = [level(name) for name in NAMES]
     try_init_log_from_env()
     assert [level(name) for name in NAMES] == before
@@ -59,7 +59,7 @@ def test_nothing_is_switched_on_without_the_variable() -> None:
         ("info,debug", logging.DEBUG, logging.DEBUG),
     ],
 )
-def test_the_variable_names_targets_and_levels(
+def test_rust_log_sets_the_levels_of_its_targets(
     monkeypatch: pytest.MonkeyPatch, text: str, whole: int, net: int
 ) -> None:
     monkeypatch.setenv("RUST_LOG", text)
@@ -70,7 +70,7 @@ def test_the_variable_names_targets_and_levels(
 
 
 @pytest.mark.parametrize("text", ["zenoh=loud", "a=b=c", "zenoh[span]=info", "=info", "a b"])
-def test_what_cannot_be_read_is_named(
+def test_invalid_rust_log_directive_is_reported_and_ignored(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
     monkeypatch.setenv("RUST_LOG", f"{text},zenoh=info")
@@ -82,7 +82,7 @@ def test_what_cannot_be_read_is_named(
     assert level("zenspark") == logging.ERROR
 
 
-def test_a_level_of_the_script_counts_without_the_variable() -> None:
+def test_init_log_from_env_or_sets_its_level_without_rust_log() -> None:
     init_log_from_env_or("zenoh::net=debug")
     init_log_from_env_or("error")
     assert (level("zenspark"), level("zenspark.net")) == (logging.ERROR, logging.ERROR)
@@ -132,9 +132,9 @@ with zenoh.open(config("mode: 'router', id: 'a1', listen: {endpoints: ['tcp/127.
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["never", "before", "after"])
-def test_a_program_sees_what_happens(order: str) -> None:
+def test_debug_log_of_a_program_has_sessions_declarations_and_queries(order: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, order], capture_output=True, text=True, timeout=6 * PATIENCE, check=True
+        [sys.executable, "-c", PROGRAM, order], capture_output=True, text=True, timeout=6 * TIMEOUT_SECONDS, check=True
     )
     lines = [line.partition(" zenspark")[2] for line in done.stderr.splitlines()]
     assert done.stdout == ""

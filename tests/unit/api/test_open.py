@@ -14,7 +14,7 @@ import pytest
 from tests.optional import some
 from tests.unit.api.programs import PROGRAM
 from tests.unit.api.sessions import address, config, connected, has_neighbour, listening
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.open import SessionOpener, open
 from zenspark.api.session import Session
 from zenspark.engine.lifecycle import SessionLifecycle
@@ -24,12 +24,12 @@ from zenspark.types.enums import WhatAmI
 from zenspark.types.query import Query
 from zenspark.types.timestamp_stack import TimestampContext, TimestampInstrumentationBuilder
 
-NOBODY = "tcp/127.0.0.1:1"
+UNREACHABLE_ENDPOINT = "tcp/127.0.0.1:1"
 
 
 def test_client_without_reachable_endpoint_raises() -> None:
     with pytest.raises(ZError):
-        open(config("client", connect=[NOBODY], connect__timeout_ms=0))
+        open(config("client", connect=[UNREACHABLE_ENDPOINT], connect__timeout_ms=0))
     with pytest.raises(ZError):
         open(config("client"))
     assert not any(running._runtime.node.identity.whatami.name == "CLIENT" for running in SessionLifecycle._all)
@@ -37,7 +37,7 @@ def test_client_without_reachable_endpoint_raises() -> None:
 
 @pytest.mark.slow
 def test_peer_opens_without_neighbours() -> None:
-    with open(config("peer", connect=[NOBODY], connect__exit_on_failure=False)) as session:
+    with open(config("peer", connect=[UNREACHABLE_ENDPOINT], connect__exit_on_failure=False)) as session:
         assert session.info.transports() == []
 
 
@@ -52,7 +52,7 @@ def test_listening_on_a_used_port_raises() -> None:
 
 
 @pytest.mark.parametrize("mode", ["router", "peer"])
-def test_what_a_session_declares_before_it_is_reached_is_known_to_the_first_neighbour(mode: str) -> None:
+def test_subscriber_declared_before_finish_receives_the_first_put_of_an_early_client(mode: str) -> None:
     opener = SessionOpener(config(mode, ["tcp/127.0.0.1:0"]), None)
     with opener.prepare() as session, ThreadPoolExecutor() as threads:
         early = threads.submit(open, config("client", (), [address(session)]))
@@ -60,14 +60,14 @@ def test_what_a_session_declares_before_it_is_reached_is_known_to_the_first_neig
         assert not early.done()
         assert session.info.transports() == []
         assert opener.finish() is session
-        with early.result(PATIENCE) as client:
+        with early.result(TIMEOUT_SECONDS) as client:
             client.put("a/b", "first")
-            assert some(subscriber.recv(timeout=PATIENCE)).payload.to_string() == "first"
+            assert some(subscriber.recv(timeout=TIMEOUT_SECONDS)).payload.to_string() == "first"
 
 
 def test_a_client_that_cannot_connect_raises_before_it_is_prepared() -> None:
     with pytest.raises(ZError):
-        SessionOpener(config("client", connect=[NOBODY], connect__timeout_ms=0), None).prepare()
+        SessionOpener(config("client", connect=[UNREACHABLE_ENDPOINT], connect__timeout_ms=0), None).prepare()
     with listening("router") as router:
         opener = SessionOpener(config("client", connect=[address(router)]), None)
         with opener.prepare() as client:
@@ -104,7 +104,7 @@ def test_timestamp_callback_makes_custom_records() -> None:
     with open(config("peer"), timestamp_callback=stamp) as session:
         subscriber = session.declare_subscriber("a")
         session.put("a", b"", timestamp_instrumentation=instrumentation)
-        (record,) = some(subscriber.recv(PATIENCE).timestamp_stack).records
+        (record,) = some(subscriber.recv(TIMEOUT_SECONDS).timestamp_stack).records
         assert (record.is_custom, record.timestamp()) == (True, b"now")
         assert asked == [TimestampContext(session.zid(), WhatAmI.PEER)]
 
@@ -140,7 +140,7 @@ def test_every_blocking_call_can_be_interrupted(router: Session, call: str) -> N
             assert child.stdout is not None
             assert child.stdout.readline() == "ready\n"
             if call == "ask":
-                asked.append(waiting.recv(PATIENCE))
+                asked.append(waiting.recv(TIMEOUT_SECONDS))
             if call == "put":
                 until(lambda: any(driver._paused for driver in router._runtime.node.drivers.values()))
             child.send_signal(signal.SIGINT)

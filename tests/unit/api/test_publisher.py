@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.api.publisher import Publisher
 from zenspark.api.session import Session
 from zenspark.types.enums import Locality, Reliability
@@ -17,7 +17,7 @@ def test_a_publisher_shows_its_reliability(peer: Session) -> None:
         assert publisher.reliability is Reliability.BEST_EFFORT
         subscriber = peer.declare_subscriber("a")
         publisher.put(b"")
-        assert subscriber.recv(PATIENCE).reliability is Reliability.BEST_EFFORT
+        assert subscriber.recv(TIMEOUT_SECONDS).reliability is Reliability.BEST_EFFORT
     with peer.declare_publisher("a", allowed_destination=Locality.SESSION_LOCAL) as publisher:
         assert publisher.matching_status
         assert publisher.reliability is Reliability.RELIABLE

@@ -1,4 +1,4 @@
-"""Looking for nodes, on loopback and a port of our own."""
+"""Scouting on loopback and a port of our own."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit.api.sessions import address, config, connected, listening, replies_of
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.open import open
 from zenspark.api.session import Session, runtime_of
 from zenspark.errors import SessionClosed, UsageError, ZError
@@ -27,16 +27,16 @@ def test_matching_listener_receives_changes(router: Session, client: Session) ->
     listener = publisher.declare_matching_listener()
     assert not publisher.matching_status
     subscriber = router.declare_subscriber("demo/**")
-    assert listener.recv(PATIENCE).matching is True
+    assert listener.recv(TIMEOUT_SECONDS).matching is True
     assert publisher.matching_status
     second = publisher.declare_matching_listener()
-    assert second.recv(PATIENCE).matching is True
+    assert second.recv(TIMEOUT_SECONDS).matching is True
     subscriber.undeclare()
-    assert listener.recv(PATIENCE).matching is False
+    assert listener.recv(TIMEOUT_SECONDS).matching is False
     own = client.declare_subscriber("demo/a")
-    assert listener.recv(PATIENCE).matching is True
+    assert listener.recv(TIMEOUT_SECONDS).matching is True
     own.undeclare()
-    assert listener.recv(PATIENCE).matching is False
+    assert listener.recv(TIMEOUT_SECONDS).matching is False
     publisher.undeclare()
     assert list(listener.handler) == []
 
@@ -61,7 +61,7 @@ def test_matching_status_is_current_for_a_publisher_declared_later(router: Sessi
     listener = second.declare_matching_listener()
     assert not second.matching_status
     router.declare_subscriber("a", lambda _: None)
-    assert listener.recv(PATIENCE)
+    assert listener.recv(TIMEOUT_SECONDS)
 
 
 # --- life ---
@@ -72,8 +72,8 @@ def test_closed_session_rejects_every_call(router: Session, client: Session) -> 
     publisher = client.declare_publisher("a")
     querier = client.declare_querier("a")
     waiting = router.declare_queryable("slow")
-    found = client.get("slow", timeout=PATIENCE)
-    query = waiting.recv(PATIENCE)
+    found = client.get("slow", timeout=TIMEOUT_SECONDS)
+    query = waiting.recv(TIMEOUT_SECONDS)
     client.close()
     client.close()
     assert client.is_closed()
@@ -107,12 +107,12 @@ def test_closed_session_rejects_every_call(router: Session, client: Session) -> 
 
 
 @pytest.mark.slow
-def test_what_was_published_before_closing_arrives(router: Session, client: Session) -> None:
+def test_publications_before_close_are_delivered(router: Session, client: Session) -> None:
     subscriber = router.declare_subscriber("a", FifoChannel(100_000))
     for _ in range(50):
         client.put("a", b"x" * 1_000_000, congestion_control=CongestionControl.BLOCK)
     client.close()
-    assert all(len(subscriber.recv(PATIENCE).payload) == 1_000_000 for _ in range(50))
+    assert all(len(subscriber.recv(TIMEOUT_SECONDS).payload) == 1_000_000 for _ in range(50))
 
 
 def test_unreferenced_session_closes(router: Session) -> None:
@@ -154,27 +154,27 @@ def test_session_methods_can_be_called_from_callbacks(router: Session, client: S
     publisher = router.declare_publisher("go")
     until(lambda: publisher.matching_status)
     publisher.put(b"ping")
-    assert done.wait(PATIENCE)
+    assert done.wait(TIMEOUT_SECONDS)
     assert trouble == []
-    assert echo.recv(PATIENCE).payload == b"ping"
+    assert echo.recv(TIMEOUT_SECONDS).payload == b"ping"
     until(lambda: not router.info.transports())
     client.close()
 
 
 def test_callback_runs_without_the_session_lock(peer: Session) -> None:
-    """Whoever waits in one for a thread that uses the session must not wait for ever."""
+    """A callback that waits for a thread that uses the session must not wait for ever."""
     done = threading.Event()
 
     def act(_: Sample) -> None:
         helper = threading.Thread(target=lambda: peer.declare_subscriber("other").undeclare())
         helper.start()
-        helper.join(PATIENCE)
+        helper.join(TIMEOUT_SECONDS)
         if not helper.is_alive():
             done.set()
 
     peer.declare_subscriber("a", Callback(act, indirect=False))
     peer.put("a", b"")
-    assert done.wait(PATIENCE)
+    assert done.wait(TIMEOUT_SECONDS)
 
 
 @pytest.mark.slow
@@ -188,7 +188,7 @@ def test_session_is_thread_safe(router: Session, client: Session) -> None:
             for count in range(50):
                 client.put(f"t/{number}", str(count), congestion_control=CongestionControl.BLOCK)
                 client.declare_subscriber(f"x/{number}").undeclare()
-                assert len(list(client.get("q", timeout=PATIENCE))) == 1
+                assert len(list(client.get("q", timeout=TIMEOUT_SECONDS))) == 1
         except BaseException as error:
             trouble.append(error)
 
@@ -196,24 +196,24 @@ def test_session_is_thread_safe(router: Session, client: Session) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(3 * PATIENCE)
+        thread.join(3 * TIMEOUT_SECONDS)
     assert trouble == []
-    assert len([subscriber.recv(PATIENCE) for _ in range(400)]) == 400
+    assert len([subscriber.recv(TIMEOUT_SECONDS) for _ in range(400)]) == 400
 
 
 def test_declare_keyexpr_returns_a_key_expression(router: Session, client: Session) -> None:
     key = client.declare_keyexpr("demo/a")
     subscriber = router.declare_subscriber(key)
     client.put(key, b"1")
-    assert subscriber.recv(PATIENCE).key_expr == key
+    assert subscriber.recv(TIMEOUT_SECONDS).key_expr == key
     router.declare_queryable(key, lambda query: query.reply(key, b"2"))
-    assert replies_of(client.get(key, timeout=PATIENCE)) == ["demo/a"]
-    assert replies_of(client.get(Selector(key, "x=1"), timeout=PATIENCE)) == ["demo/a"]
+    assert replies_of(client.get(key, timeout=TIMEOUT_SECONDS)) == ["demo/a"]
+    assert replies_of(client.get(Selector(key, "x=1"), timeout=TIMEOUT_SECONDS)) == ["demo/a"]
     client.liveliness().declare_token(key).undeclare()
     client.undeclare(key)
     assert isinstance(key, KeyExpr)
     client.put(key, b"3")
-    assert subscriber.recv(PATIENCE).payload == b"3"
+    assert subscriber.recv(TIMEOUT_SECONDS).payload == b"3"
 
 
 def test_declarations_wait_for_backlogged_links_first(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,11 +268,11 @@ def test_entities_work_again_after_reconnection() -> None:
         up = second.declare_subscriber("up/*")
         until(lambda: publisher.matching_status)
         publisher.put(b"again")
-        assert up.recv(PATIENCE).payload == b"again"
+        assert up.recv(TIMEOUT_SECONDS).payload == b"again"
         until(lambda: second.declare_publisher("down/a").matching_status)
         second.put("down/a", b"back")
-        assert subscriber.recv(PATIENCE).payload == b"back"
-        assert replies_of(second.get("q", timeout=PATIENCE)) == ["q"]
+        assert subscriber.recv(TIMEOUT_SECONDS).payload == b"back"
+        assert replies_of(second.get("q", timeout=TIMEOUT_SECONDS)) == ["q"]
         assert replies_of(second.liveliness().get("live/*")) == ["live/client"]
         token.undeclare()
 

@@ -1,4 +1,4 @@
-"""Queries between sessions joined over loopback: what one asks, the queryables of the other answer."""
+"""Queries between sessions joined over loopback: the queryables of one reply to the other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from tests.optional import some
 from tests.unit.api.sessions import PAIRS, address, config, connected, listening, pair, replies_of
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.cancellation import CancellationToken
 from zenspark.api.open import open
 from zenspark.api.session import Session
@@ -51,7 +51,7 @@ def test_get_receives_replies_in_both_directions(listener: str, caller: str) -> 
             queryable = here.declare_queryable("q/**", answer)
             querier = there.declare_querier("q/*")
             until(lambda: querier.matching_status)  # noqa: B023 - called at once
-            found = list(there.get("q/*?x=1;y", payload="why", attachment=b"more", timeout=PATIENCE))
+            found = list(there.get("q/*?x=1;y", payload="why", attachment=b"more", timeout=TIMEOUT_SECONDS))
             by_key = {str(reply.ok.key_expr): reply for reply in found if reply.ok}
             assert some(by_key["q/a"].ok).payload == b"why"
             assert some(by_key["q/a"].ok).attachment == b"more"
@@ -60,7 +60,7 @@ def test_get_receives_replies_in_both_directions(listener: str, caller: str) -> 
             assert [reply.err.payload.to_string() for reply in found if reply.err] == ["x=1;y"]
             queryable.undeclare()
             until(lambda: not querier.matching_status)  # noqa: B023 - called at once
-            assert list(there.get("q/*", timeout=PATIENCE)) == []
+            assert list(there.get("q/*", timeout=TIMEOUT_SECONDS)) == []
 
 
 def test_query_ends_when_the_callback_raises(
@@ -71,8 +71,8 @@ def test_query_ends_when_the_callback_raises(
         raise RuntimeError("on purpose")
 
     router.declare_queryable("q/**", fail)
-    assert replies_of(client.get("q/**", timeout=PATIENCE)) == ["q/a"]
-    assert replies_of(router.get("q/**", timeout=PATIENCE)) == ["q/a"]
+    assert replies_of(client.get("q/**", timeout=TIMEOUT_SECONDS)) == ["q/a"]
+    assert replies_of(router.get("q/**", timeout=TIMEOUT_SECONDS)) == ["q/a"]
     assert "on purpose" in caplog.text
 
 
@@ -81,7 +81,7 @@ def test_all_queryables_of_a_session_reply(router: Session, client: Session) -> 
     offered = [router.declare_queryable("q", lambda query: query.reply("q", b"yes")) for _ in range(2)]
     until(lambda: client.declare_querier("q").matching_status)
     for session in (client, router):
-        found = list(session.get("q", consolidation=ConsolidationMode.NONE, timeout=PATIENCE))
+        found = list(session.get("q", consolidation=ConsolidationMode.NONE, timeout=TIMEOUT_SECONDS))
         assert {some(reply.replier_id).eid for reply in found} == {queryable.id.eid for queryable in offered}
         assert len(found) == 2
 
@@ -92,8 +92,8 @@ def test_query_ends_when_the_last_queried_neighbour_finishes() -> None:
         held = [session.declare_queryable("q") for session in (one, two)]
         with open(config("peer", (), [address(one), address(two)])) as asker:
             until(lambda: len(asker.info.declarations()) == 2)
-            found = asker.get("q", target=QueryTarget.ALL, timeout=PATIENCE)
-            first, second = (queryable.recv(PATIENCE) for queryable in held)
+            found = asker.get("q", target=QueryTarget.ALL, timeout=TIMEOUT_SECONDS)
+            first, second = (queryable.recv(TIMEOUT_SECONDS) for queryable in held)
             first.drop()
             until(lambda: sum(map(len, asker._runtime.direct_queries._pending.values())) == 1)
             with second:
@@ -101,7 +101,7 @@ def test_query_ends_when_the_last_queried_neighbour_finishes() -> None:
             assert [some(reply.ok).payload.to_bytes() for reply in found] == [b"late"]
 
 
-def test_targets(router: Session, client: Session) -> None:
+def test_query_target_selects_the_queryables_that_reply(router: Session, client: Session) -> None:
     def offer(session: Session, name: str, complete: bool) -> None:
         session.declare_queryable("q/**", lambda query: query.reply(f"q/{name}", b""), complete=complete)
 
@@ -116,7 +116,7 @@ def test_targets(router: Session, client: Session) -> None:
         assert third.declare_querier("q/a", target=QueryTarget.ALL_COMPLETE).matching_status is not None
 
 
-def test_consolidation(peer: Session) -> None:
+def test_consolidation_mode_selects_the_delivered_replies(peer: Session) -> None:
     stamps = [peer.new_timestamp() for _ in range(3)]
 
     def answer(query: Query) -> None:
@@ -132,9 +132,9 @@ def test_consolidation(peer: Session) -> None:
         QueryConsolidation.AUTO: ["2"],
     }
     for mode, expected in modes.items():
-        found = peer.get("q", consolidation=mode, timeout=PATIENCE)
+        found = peer.get("q", consolidation=mode, timeout=TIMEOUT_SECONDS)
         assert [some(reply.ok).payload.to_string() for reply in found] == expected
-    found = peer.get("q?_time=[now()..]", timeout=PATIENCE)
+    found = peer.get("q?_time=[now()..]", timeout=TIMEOUT_SECONDS)
     assert len(list(found)) == 3
 
 
@@ -159,20 +159,20 @@ def test_consolidation_preferred_by_the_queryable_applies_with_auto(where: str, 
         expected = {ConsolidationMode.NONE: ["0", "2", "1"], ConsolidationMode.MONOTONIC: ["0", "2"]}
         chosen: ConsolidationMode | None
         for chosen in (None, ConsolidationMode.AUTO, ConsolidationMode.LATEST):
-            found = list(client.get("q/**", consolidation=chosen, timeout=PATIENCE))
+            found = list(client.get("q/**", consolidation=chosen, timeout=TIMEOUT_SECONDS))
             texts = [some(reply.ok).payload.to_string() for reply in found if str(some(reply.ok).key_expr) == "q"]
             assert texts == (["2"] if chosen is ConsolidationMode.LATEST else expected.get(preferred, ["2"]))
             assert {reply.consolidation for reply in found} == {preferred}
             assert {str(some(reply.ok).key_expr) for reply in found} == {"q", "q/plain", "q/gone"}
         assert seen == [ConsolidationMode.AUTO, ConsolidationMode.AUTO, ConsolidationMode.LATEST]
-        assert len(list(client.get("q/**?_time=[now()..]", timeout=PATIENCE))) == (
+        assert len(list(client.get("q/**?_time=[now()..]", timeout=TIMEOUT_SECONDS))) == (
             4 if preferred is ConsolidationMode.MONOTONIC else 3
         ) + (2 * (preferred in (ConsolidationMode.NONE, ConsolidationMode.AUTO)))
 
 
 @pytest.mark.parametrize("where", ["here", "direct", "routed"])
 def test_replies_have_the_given_source_info(where: str) -> None:
-    """RE-45, RE-66: SourceInfo of a value, a removal and an error; none unless told."""
+    """RE-45, RE-66: SourceInfo of a value, a deletion and an error; none by default."""
     others: dict[str, object] = {"namespace": "n"} if where == "routed" else {}
     source = SourceInfo.from_wire(wire.SourceInfo(wire.ZenohId(3), 4, 5))
 
@@ -185,13 +185,13 @@ def test_replies_have_the_given_source_info(where: str) -> None:
     with listening("router", **others) as router, connected("client", router, **others) as client:
         (client if where == "here" else router).declare_queryable("q/*", answer)
         until(lambda: client.declare_querier("q/put").matching_status)
-        found = list(client.get("q/*", consolidation=ConsolidationMode.NONE, timeout=PATIENCE))
+        found = list(client.get("q/*", consolidation=ConsolidationMode.NONE, timeout=TIMEOUT_SECONDS))
         assert [reply.result.source_info for reply in found] == [source] * 3 + [None] * 3
 
 
 @pytest.mark.parametrize("where", ["here", "direct", "routed"])
 def test_query_and_error_reply_have_the_given_timestamp(where: str) -> None:
-    """QU-18, RE-25: a queryable sees when it was asked; what a response tells counts where its value tells nothing."""
+    """QU-18, RE-25: a query has its timestamp at the queryable; that of a response counts where its value has none."""
     others: dict[str, object] = {"namespace": "n"} if where == "routed" else {}
     with listening("router", **others) as router, connected("client", router, **others) as client:
         queries = (client if where == "here" else router).declare_queryable("q")
@@ -201,7 +201,7 @@ def test_query_and_error_reply_have_the_given_timestamp(where: str) -> None:
         for ask in ways:
             for given in (stamp, None):
                 found = ask(timestamp=given)
-                with queries.recv(PATIENCE) as query:
+                with queries.recv(TIMEOUT_SECONDS) as query:
                     assert query.timestamp == given
                     query.reply_err(b"no", timestamp=given)
                 assert [reply.err.timestamp for reply in found] == [given]
@@ -211,18 +211,18 @@ def test_query_and_error_reply_have_the_given_timestamp(where: str) -> None:
 
 @pytest.mark.parametrize("where", ["here", "direct", "routed"])
 def test_query_ends_after_budget_responses(where: str) -> None:
-    """QU-37, QU-76, RE-38: the querier tells its budget and accepts no more, without a RESPONSE_FINAL."""
+    """QU-37, QU-76, RE-38: the querier sends its budget and accepts no more, without a RESPONSE_FINAL."""
     others: dict[str, object] = {"namespace": "n"} if where == "routed" else {}
     with listening("router", **others) as router, connected("client", router, **others) as client:
         queries = (client if where == "here" else router).declare_queryable("q")
         until(lambda: client.declare_querier("q").matching_status)
         ways: list[Callable[..., Any]] = [
-            partial(client.get, "q", consolidation=ConsolidationMode.NONE, timeout=PATIENCE, budget=2),
-            client.declare_querier("q", consolidation=ConsolidationMode.NONE, timeout=PATIENCE, budget=2).get,
+            partial(client.get, "q", consolidation=ConsolidationMode.NONE, timeout=TIMEOUT_SECONDS, budget=2),
+            client.declare_querier("q", consolidation=ConsolidationMode.NONE, timeout=TIMEOUT_SECONDS, budget=2).get,
         ]
         for ask in ways:
             found = ask()
-            query = queries.recv(PATIENCE)
+            query = queries.recv(TIMEOUT_SECONDS)
             assert query.budget == 2
             query.reply("q", b"1")
             query.reply_err(b"2")
@@ -244,8 +244,8 @@ def test_all_complete_setting_decides_which_queryables_a_router_queries(meaning:
         connected("client", router) as answerer,
     ):
         answerer.declare_queryable("q/a", lambda query: query.reply("q/a", b"yes"), complete=True)
-        until(lambda: replies_of(asker.get("q/a", target=QueryTarget.ALL_COMPLETE, timeout=PATIENCE)))
-        assert len(list(asker.get("q/*", target=QueryTarget.ALL_COMPLETE, timeout=PATIENCE))) == count
+        until(lambda: replies_of(asker.get("q/a", target=QueryTarget.ALL_COMPLETE, timeout=TIMEOUT_SECONDS)))
+        assert len(list(asker.get("q/*", target=QueryTarget.ALL_COMPLETE, timeout=TIMEOUT_SECONDS))) == count
 
 
 def test_reply_on_other_key_is_rejected_unless_accepted(peer: Session) -> None:
@@ -258,10 +258,10 @@ def test_reply_on_other_key_is_rejected_unless_accepted(peer: Session) -> None:
             refused.append(str(error))  # the error itself would keep the query alive
 
     peer.declare_queryable("q", answer)
-    assert list(peer.get("q", timeout=PATIENCE)) == []
+    assert list(peer.get("q", timeout=TIMEOUT_SECONDS)) == []
     assert "does not match" in refused[0]
     selector = Selector("q", {"a": "1"})
-    assert replies_of(peer.get(selector, accept_replies=ReplyKeyExpr.ANY, timeout=PATIENCE)) == ["elsewhere"]
+    assert replies_of(peer.get(selector, accept_replies=ReplyKeyExpr.ANY, timeout=TIMEOUT_SECONDS)) == ["elsewhere"]
     assert str(selector) == "q?a=1"
 
 
@@ -272,13 +272,13 @@ def test_query_without_reply_times_out(router: Session, client: Session) -> None
     found = client.get("q", timeout=0.05)
     assert replies_of(found) == ["error Timeout"]
     assert replies_of(router.get("q", timeout=0.05)) == ["error Timeout"]
-    with held.recv(PATIENCE) as query:
+    with held.recv(TIMEOUT_SECONDS) as query:
         assert query.key_expr == "q"
 
 
 @pytest.mark.parametrize("where", ["here", "direct", "routed"])
 def test_infinite_timeout_is_not_sent_and_starts_no_timer(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """QU-41: it sends no Timeout then, and nothing but the answers ends the query."""
+    """QU-41: it sends no Timeout then, and nothing but the replies ends the query."""
     timers: list[object] = []
     others: dict[str, object] = {"namespace": "n"} if where == "routed" else {}
     with listening("router", **others) as router, connected("client", router, **others) as client:
@@ -294,7 +294,7 @@ def test_infinite_timeout_is_not_sent_and_starts_no_timer(where: str, monkeypatc
         monkeypatch.setattr(loop, "call_at", write_down)
         for ask in (partial(client.get, "q", timeout=math.inf), client.declare_querier("q", timeout=math.inf).get):
             found = ask()
-            with queries.recv(PATIENCE) as query:
+            with queries.recv(TIMEOUT_SECONDS) as query:
                 assert query.timeout is None
                 query.reply("q", b"yes")
             assert len(list(found)) == 1
@@ -302,14 +302,14 @@ def test_infinite_timeout_is_not_sent_and_starts_no_timer(where: str, monkeypatc
 
 
 def test_request_without_timeout_expires_after_ten_seconds_at_the_queryable(router: Session, client: Session) -> None:
-    """QU-41: by the session that answers, if nobody else."""
+    """QU-41: by the session of the queryable, if no router ends it before."""
     queries = router.declare_queryable("q")
     until(lambda: client.declare_querier("q").matching_status)
     begin = router._runtime.node.loop.now()
     found = client.get("q", timeout=math.inf)
-    with queries.recv(PATIENCE) as query:
+    with queries.recv(TIMEOUT_SECONDS) as query:
         served: Any = getattr(query._require_handle().send_reply, "__self__")  # noqa: B009 - a bound method
-        assert 10.0 <= served._timer.when - begin < 10.0 + PATIENCE
+        assert 10.0 <= served._timer.when - begin < 10.0 + TIMEOUT_SECONDS
     assert list(found) == []
 
 
@@ -317,16 +317,16 @@ def test_callback_of_get_is_dropped_after_the_last_reply(router: Session, client
     router.declare_queryable("q", lambda query: query.reply("q", b"yes"))
     found: list[object] = []
     over = threading.Event()
-    assert client.get("q", Callback(found.append, over.set), timeout=PATIENCE) is None
-    assert over.wait(PATIENCE)
+    assert client.get("q", Callback(found.append, over.set), timeout=TIMEOUT_SECONDS) is None
+    assert over.wait(TIMEOUT_SECONDS)
     assert len(found) == 1
 
 
 def test_cancellation_ends_pending_queries(router: Session, client: Session) -> None:
     waiting = router.declare_queryable("q")
     token = CancellationToken()
-    found = client.get("q", cancellation_token=token, timeout=PATIENCE)
-    query = waiting.recv(PATIENCE)
+    found = client.get("q", cancellation_token=token, timeout=TIMEOUT_SECONDS)
+    query = waiting.recv(TIMEOUT_SECONDS)
     token.cancel()
     assert list(found) == []
     with pytest.raises(ZError, match="cancelled"):
@@ -336,7 +336,7 @@ def test_cancellation_ends_pending_queries(router: Session, client: Session) -> 
     query.drop()
 
 
-def test_allowed_destination_of_queries(router: Session, client: Session) -> None:
+def test_allowed_destination_restricts_queries(router: Session, client: Session) -> None:
     router.declare_queryable("q", lambda query: query.reply("q", b"there"))
     client.declare_queryable("q", lambda query: query.reply("q", b"here"), allowed_origin=Locality.SESSION_LOCAL)
 
@@ -346,7 +346,7 @@ def test_allowed_destination_of_queries(router: Session, client: Session) -> Non
             allowed_destination=destination,
             consolidation=ConsolidationMode.NONE,
             target=QueryTarget.ALL,
-            timeout=PATIENCE,
+            timeout=TIMEOUT_SECONDS,
         )
         return sorted(some(reply.ok).payload.to_bytes() for reply in found)
 
@@ -366,8 +366,8 @@ def test_replies_have_the_qos_of_the_query_unless_given(router: Session, client:
             query.reply("q/4", b"", priority="DATA")  # type: ignore[arg-type]
 
     (client if where == "here" else router).declare_queryable("q/*", answer)
-    until(lambda: list(client.get("q/*", timeout=PATIENCE)))
-    found = client.get("q/*", priority=Priority.DATA_HIGH, express=True, timeout=PATIENCE)
+    until(lambda: list(client.get("q/*", timeout=TIMEOUT_SECONDS)))
+    found = client.get("q/*", priority=Priority.DATA_HIGH, express=True, timeout=TIMEOUT_SECONDS)
     samples = {str(some(reply.ok).key_expr): reply.ok for reply in found}
     treated = {
         key: (some(each).priority, some(each).congestion_control, some(each).express) for key, each in samples.items()
@@ -387,7 +387,7 @@ def test_querier_queries_with_its_settings(peer: Session) -> None:
         query.reply("other", b"")
 
     peer.declare_queryable("q", answer)
-    with peer.declare_querier("q", accept_replies=ReplyKeyExpr.ANY, timeout=PATIENCE) as querier:
+    with peer.declare_querier("q", accept_replies=ReplyKeyExpr.ANY, timeout=TIMEOUT_SECONDS) as querier:
         assert querier.accept_replies is ReplyKeyExpr.ANY
         assert replies_of(querier.get(parameters={"a": "1"}, payload=b"p")) == ["other"]
         assert replies_of(querier.get()) == ["other"]
@@ -398,13 +398,13 @@ def test_querier_queries_with_its_settings(peer: Session) -> None:
 
 def test_unread_queries_end_when_the_queryable_is_undeclared(router: Session, client: Session) -> None:
     held = [router.declare_queryable("q")]
-    found = client.get("q", timeout=PATIENCE)
+    found = client.get("q", timeout=TIMEOUT_SECONDS)
     until(lambda: len(held[0].handler._items) == 1)
     started = time.monotonic()
     held.clear()
     gc.collect()
     assert list(found) == []
-    assert time.monotonic() - started < PATIENCE / 2
+    assert time.monotonic() - started < TIMEOUT_SECONDS / 2
 
 
 def test_get_on_a_key_over_the_limit_raises() -> None:
@@ -420,14 +420,14 @@ def test_cancelling_waits_for_the_callback(router: Session, client: Session, ind
 
     def on_reply(_: object) -> None:
         entered.set()
-        leave.wait(PATIENCE)
+        leave.wait(TIMEOUT_SECONDS)
         seen.append("reply")
 
     handler = Callback(on_reply, lambda: seen.append("dropped"), indirect=indirect)
     client.get("a", handler, cancellation_token=token, consolidation=ConsolidationMode.NONE)
-    with queryable.recv(PATIENCE) as query:
+    with queryable.recv(TIMEOUT_SECONDS) as query:
         query.reply("a", b"")
-    assert entered.wait(PATIENCE)
+    assert entered.wait(TIMEOUT_SECONDS)
     threading.Timer(0.05, leave.set).start()
     token.cancel()
     assert seen == ["reply", "dropped"]
@@ -438,9 +438,9 @@ def test_callback_can_cancel_its_own_query(router: Session, client: Session) -> 
     token, dropped = CancellationToken(), threading.Event()
     handler: Callback[object] = Callback(lambda _: token.cancel(), dropped.set)
     client.get("a", (handler, "mine"), cancellation_token=token, consolidation=ConsolidationMode.NONE)
-    with queryable.recv(PATIENCE) as query:
+    with queryable.recv(TIMEOUT_SECONDS) as query:
         query.reply("a", b"")
-    assert dropped.wait(PATIENCE)
+    assert dropped.wait(TIMEOUT_SECONDS)
 
 
 def points(stack: TimestampStack) -> list[str]:

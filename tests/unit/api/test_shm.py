@@ -5,15 +5,15 @@ from zenspark.errors import UsageError
 
 
 @pytest.mark.parametrize("name", shm.NAMES)
-def test_every_name_explains_itself(name: str) -> None:
+def test_shm_names_raise_usage_error(name: str) -> None:
     with pytest.raises(UsageError, match=f"zenspark.shm.{name}: zenspark offers no shared memory"):
         getattr(shm, name)
 
 
-def test_importing_a_name_explains_it_too() -> None:
+def test_importing_a_shm_name_raises_import_error() -> None:
     with pytest.raises(ImportError, match="no shared memory"):
         from zenspark.api.shm import ZShm  # noqa: F401 - that is the point
 
 
-def test_other_names_are_just_missing() -> None:
+def test_unknown_names_of_shm_are_missing() -> None:
     assert not hasattr(shm, "something")

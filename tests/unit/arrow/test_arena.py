@@ -11,7 +11,7 @@ from zenspark.arrow.arena import MAX_ARENA_BYTES, MIN_ARENA_BYTES, ArenaPool
 from zenspark.wire.columns import BinaryColumn
 
 
-def filled(pool: ArenaPool) -> None:
+def fill_arena(pool: ArenaPool) -> None:
     """Adds the same until there is a new arena."""
     arena = pool.arena
     while pool.arena is arena:
@@ -25,7 +25,7 @@ def test_arena_size_follows_the_payload_rate(monkeypatch: pytest.MonkeyPatch) ->
     sizes = []
     for wait in [0.0] * 9 + [0.5] * 2 + [2.0] * 9:
         now += wait
-        filled(pool)
+        fill_arena(pool)
         sizes.append(pool._size)
     assert sizes[:9] == [MIN_ARENA_BYTES, *(min(MIN_ARENA_BYTES << step, MAX_ARENA_BYTES) for step in range(1, 9))]
     assert sizes[9:11] == [MAX_ARENA_BYTES] * 2

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from tests.unit.arrow.test_arena import filled
+from tests.unit.arrow.test_arena import fill_arena
 from zenspark.arrow import SCHEMA
 from zenspark.arrow.arena import ArenaPool
 from zenspark.arrow.decode import (
@@ -79,7 +79,7 @@ def test_every_column_is_there_exactly_as_declared() -> None:
     assert batch(PLAIN, FULL, REMOVAL).schema.equals(SCHEMA)
 
 
-def test_a_plain_publication() -> None:
+def test_plain_publication_fills_only_its_columns() -> None:
     (row,) = batch(PLAIN, reliable=False).to_pylist()
     assert {name: value for name, value in row.items() if value is not None} == {
         "key": "a/b",
@@ -95,7 +95,7 @@ def test_a_plain_publication() -> None:
     }
 
 
-def test_a_publication_with_everything() -> None:
+def test_publication_with_all_fields_has_their_values() -> None:
     row = batch(PLAIN, FULL).to_pylist()[1]
     assert row["key"] == "a/é"
     assert row["encoding"] == "text/plain;utf-8"
@@ -116,7 +116,7 @@ def test_a_removal_has_no_payload() -> None:
     assert (row["kind"], row["payload"], row["attachment"]) == ("DELETE", None, b"why")
 
 
-def test_late_clock_readings_keep_their_bits() -> None:
+def test_ntp64_of_64_bits_is_stored_as_negative_int64() -> None:
     late = Push(wire_expr=WireExpr(0, "k"), body=Put(timestamp=Timestamp(2**64 - 1, CLOCK), payload=b""))
     (row,) = batch(late).to_pylist()
     assert row["timestamp_ntp64"] == -1
@@ -137,7 +137,7 @@ def test_chunk_without_matching_rows_is_empty() -> None:
     assert chunk_from_rows(PushRun(columns, 0, 2), [None], "feed", 0, TemplateCache()).num_rows == 0
 
 
-def test_a_range_of_rows() -> None:
+def test_chunk_has_only_the_rows_of_its_run() -> None:
     columns = decoded(PLAIN, FULL, REMOVAL)
     found = concat_chunks([chunk_from_rows(PushRun(columns, 1, 2), keys_of(columns), "feed", 0, TemplateCache())])
     assert found.column("payload").to_pylist() == [b"22"]
@@ -145,7 +145,7 @@ def test_a_range_of_rows() -> None:
 
 
 @pytest.mark.slow
-def test_more_rows_than_are_made_at_once() -> None:
+def test_chunk_may_have_more_rows_than_max_cached_rows() -> None:
     messages = [PLAIN] * (MAX_CACHED_ROWS + 1)
     raw = b"".join(encode(message) for message in messages)
     head = encode(Frame(reliable=True, sn=5))
@@ -177,7 +177,7 @@ def test_chunks_with_different_columns_are_concatenated() -> None:
     assert found.column("timestamp_ntp64").null_count == found.column("timestamp").null_count == 4
 
 
-def test_a_piece_is_split_where_one_likes() -> None:
+def test_chunk_can_be_split_at_any_row() -> None:
     whole = chunk(PLAIN, FULL, REMOVAL)
     for rows in (1, 2):
         first, rest = whole.split(rows)
@@ -196,7 +196,7 @@ def test_later_reads_do_not_change_copied_rows() -> None:
     assert concat_chunks([kept]).column("payload").to_pylist() == [b"1"]
 
 
-def joined(message: Push) -> PushRun:
+def owned_run(message: Push) -> PushRun:
     columns = PushColumns(1)
     assert BatchDecoder(bytearray(encode(message)), Framing.MESSAGE).decode(columns) is StopReason.END
     return PushRun(columns, 0, 1, owns_buffer=True)
@@ -206,7 +206,7 @@ def large(number: int) -> Push:
     return Push(wire_expr=WireExpr(0, "a/b"), body=Put(payload=bytes([number]) * LARGE))
 
 
-def shelved(pool: ArenaPool, *messages: Push) -> RowChunk:
+def chunk_in_arena(pool: ArenaPool, *messages: Push) -> RowChunk:
     columns = decoded(*messages)
     return chunk_from_rows(PushRun(columns, 0, len(columns)), keys_of(columns), "feed", 0, TemplateCache(), pool)
 
@@ -217,11 +217,11 @@ def address(array: pa.Array) -> int:
 
 
 @pytest.mark.parametrize("payload", [b"1", b"1" * LARGE])
-def test_payloads_on_one_shelf_become_one_column_where_they_lie(payload: bytes) -> None:
+def test_contiguous_payloads_in_an_arena_become_one_column_without_a_copy(payload: bytes) -> None:
     pool, message = ArenaPool(), Push(wire_expr=WireExpr(0, "a/b"), body=Put(payload=payload))
     for _ in range(3):
-        filled(pool)  # the next arena is larger
-    chunks = [shelved(pool, message) for _ in range(3)]
+        fill_arena(pool)  # the next arena is larger
+    chunks = [chunk_in_arena(pool, message) for _ in range(3)]
     assert chunks[0].is_contiguous_with(chunks[1])
     assert not chunks[0].is_contiguous_with(chunks[2])
     whole, part = (concat_chunks(some).column("payload") for some in (chunks, chunks[1:]))
@@ -233,29 +233,29 @@ def test_payloads_on_one_shelf_become_one_column_where_they_lie(payload: bytes) 
 
 def test_pickled_column_has_no_payloads_of_other_rows() -> None:
     pool = ArenaPool()
-    _, chunk, _ = [shelved(pool, large(number)) for number in range(3)]
+    _, chunk, _ = [chunk_in_arena(pool, large(number)) for number in range(3)]
     found = concat_chunks([chunk])
     sent = pickle.dumps(found)
     assert pickle.loads(sent).equals(found)
     assert LARGE < len(sent) < LARGE * 1.5
 
 
-def test_parts_of_a_piece_lie_where_it_did() -> None:
+def test_parts_of_a_split_chunk_stay_contiguous_in_the_arena() -> None:
     pool = ArenaPool()
-    before = shelved(pool, PLAIN)
-    first, rest = shelved(pool, PLAIN, large(1), PLAIN).split(1)
+    before = chunk_in_arena(pool, PLAIN)
+    first, rest = chunk_in_arena(pool, PLAIN, large(1), PLAIN).split(1)
     assert before.is_contiguous_with(first)
     assert first.is_contiguous_with(rest)
     assert not before.is_contiguous_with(rest)
     assert concat_chunks([rest]).column("payload").to_pylist() == [b"\1" * LARGE, b"1"]
 
 
-def test_pieces_that_lie_apart_are_copied() -> None:
+def test_chunks_that_are_not_contiguous_are_copied() -> None:
     pool = ArenaPool()
-    whole = shelved(pool, large(1))
-    small = [shelved(pool, PLAIN), shelved(pool, PLAIN, REMOVAL)]
+    whole = chunk_in_arena(pool, large(1))
+    small = [chunk_in_arena(pool, PLAIN), chunk_in_arena(pool, PLAIN, REMOVAL)]
     assert [one.arena for one in (chunk(PLAIN), small[1])] == [None, None]
-    found = concat_chunks([whole, shelved(ArenaPool(), large(2)), *small])
+    found = concat_chunks([whole, chunk_in_arena(ArenaPool(), large(2)), *small])
     assert found.column("payload").to_pylist() == [b"\1" * LARGE, b"\2" * LARGE, b"1", b"1", None]
 
 
@@ -271,20 +271,20 @@ def test_rows_without_a_key_are_left_out_of_the_batch() -> None:
     assert concat_chunks(taken).column("payload").to_pylist() == [b"1", b"22", b"1", b"1"]
 
 
-def test_a_payload_that_lasts_stays_where_it_is() -> None:
-    pushes = joined(FULL)
+def test_payload_in_an_owned_buffer_is_not_copied() -> None:
+    pushes = owned_run(FULL)
     kept = chunk_from_rows(pushes, ["a/é"], "feed", 0, TemplateCache())
     assert kept.payload.buffers()[2].address == pa.py_buffer(pushes.columns.data).address
     pushes.columns.clear()
     assert concat_chunks([kept]).to_pylist()[0]["payload"] == b"22"
 
 
-def test_a_removal_that_lasts_has_no_payload_either() -> None:
-    (row,) = concat_chunks([chunk_from_rows(joined(REMOVAL), ["d"], "feed", 0, TemplateCache())]).to_pylist()
+def test_deletion_in_an_owned_buffer_has_no_payload() -> None:
+    (row,) = concat_chunks([chunk_from_rows(owned_run(REMOVAL), ["d"], "feed", 0, TemplateCache())]).to_pylist()
     assert (row["kind"], row["payload"], row["attachment"]) == ("DELETE", None, b"why")
 
 
-def test_long_texts_are_not_kept_for_later() -> None:
+def test_long_keys_and_encodings_are_not_cached() -> None:
     text = "k" * (MAX_CACHED_TEXT_CHARACTERS + 1)
     key = Push(wire_expr=WireExpr(0, text), body=Put(payload=b""))
     encoding = Push(wire_expr=WireExpr(0, "k"), body=Put(payload=b"", encoding=Encoding(0, text)))
@@ -303,16 +303,16 @@ def test_ntp64_and_sn_are_null_without_clock_or_source() -> None:
     assert (row["timestamp"], row["timestamp_ntp64"], row["source_sn"]) == (None, None, None)
 
 
-def test_shapes_are_remembered_but_not_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_cached_templates_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zenspark.arrow.decode.MAX_CACHED_TEMPLATES", 2)
     memory = TemplateCache()
-    found = [chunk_from_rows(joined(FULL), [key], "feed", 0, memory) for key in ("a", "a", "b", "c", "a")]
+    found = [chunk_from_rows(owned_run(FULL), [key], "feed", 0, memory) for key in ("a", "a", "b", "c", "a")]
     assert [chunk.shared[0].key for chunk in found] == ["a", "a", "b", "c", "a"]
     assert found[0].shared[0] is found[1].shared[0]
     assert memory.size == 2
 
 
-def test_a_new_key_needs_no_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_key_reuses_the_decoded_template(monkeypatch: pytest.MonkeyPatch) -> None:
     """What differs in anything but the key is still told apart."""
     decoded_shapes = []
     real = PushRun.template_at

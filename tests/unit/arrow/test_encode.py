@@ -40,12 +40,12 @@ def pushes(given: pa.RecordBatch, key: WireExpr | None = None, **others: Any) ->
 # -- what it becomes -----------------------------------------------------------------------------------------------
 
 
-def test_payloads_alone_go_under_one_key() -> None:
+def test_batch_with_payloads_only_uses_the_given_key() -> None:
     found = pushes(batch(payload=[b"1", b"", b"333"]), KEY)
     assert found == [Push(wire_expr=KEY, body=Put(payload=payload)) for payload in (b"1", b"", b"333")]
 
 
-def test_every_column_has_its_place() -> None:
+def test_every_column_becomes_its_message_field() -> None:
     given = batch(
         key=["a", "é/b", "c"],
         kind=["PUT", None, "DELETE"],
@@ -88,7 +88,7 @@ def test_the_encoding_given_is_that_of_rows_without_one() -> None:
 @pytest.mark.parametrize(
     "kind", [pa.large_binary(), pa.binary_view(), pa.string(), pa.large_string(), pa.string_view(), pa.binary(2)]
 )
-def test_other_kinds_of_bytes_are_as_good(kind: pa.DataType) -> None:
+def test_other_binary_and_string_types_are_accepted_as_payload(kind: pa.DataType) -> None:
     values = pa.array([b"ab", b"cd", None], pa.binary()).cast(pa.binary(2) if kind == pa.binary(2) else pa.string())
     given = batch(payload=values.cast(kind), kind=["PUT", "PUT", "DELETE"])
     bodies = [push.body for push in pushes(given, KEY)]
@@ -96,13 +96,13 @@ def test_other_kinds_of_bytes_are_as_good(kind: pa.DataType) -> None:
 
 
 @pytest.mark.parametrize("name", ["key", "encoding", "timestamp_id"])
-def test_dictionaries_are_as_good_as_texts(name: str) -> None:
+def test_dictionary_encoded_columns_equal_plain_ones(name: str) -> None:
     texts = {"key": ["a", "b", "a"], "encoding": ["text/plain"] * 3, "timestamp_id": ["1", "2", "1"]}
     given = {**texts, "payload": [b"1", b"2", b"3"], "timestamp_ntp64": [1, 2, 3]}
     assert pushes(batch(**given | {name: pa.array(texts[name]).dictionary_encode()})) == pushes(batch(**given))
 
 
-def test_a_part_of_a_batch_is_only_that_part() -> None:
+def test_slice_of_a_batch_becomes_only_its_rows() -> None:
     whole = batch(
         key=[f"k/{number}" for number in range(20)],
         kind=["DELETE" if number % 3 == 0 else "PUT" for number in range(20)],
@@ -123,45 +123,45 @@ def test_receive_only_columns_are_not_sent() -> None:
 # -- time ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_time_becomes_a_reading_of_the_clock_named() -> None:
+def test_timestamp_column_becomes_an_ntp64_of_the_given_clock() -> None:
     given = batch(payload=[b"1", b"2"], timestamp=[datetime(2024, 7, 1, 13, 51, 12, 500_000, tzinfo=UTC), None])
     first, second = pushes(given, KEY)
     assert first.body.timestamp == Timestamp(1719841872 << 32 | 1 << 31, CLOCK)
     assert second.body.timestamp is None
 
 
-def test_an_exact_reading_counts_more_than_a_time() -> None:
+def test_timestamp_ntp64_takes_precedence_over_timestamp() -> None:
     given = batch(
         payload=[b"1"], timestamp=[datetime(2024, 7, 1, tzinfo=UTC)], timestamp_ntp64=[77], timestamp_id=["def0"]
     )
     assert pushes(given, KEY)[0].body.timestamp == Timestamp(77, OTHER)
 
 
-def test_rows_may_have_either_a_time_or_an_exact_reading() -> None:
+def test_rows_may_have_either_timestamp_or_timestamp_ntp64() -> None:
     times = [datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), None]
     first, second = pushes(batch(payload=[b"1", b"2"], timestamp=times, timestamp_ntp64=[None, 77]), KEY)
     assert first.body.timestamp == Timestamp(1 << 32, CLOCK)
     assert second.body.timestamp == Timestamp(77, CLOCK)
 
 
-def test_a_clock_without_a_reading_means_nothing() -> None:
+def test_timestamp_id_without_a_timestamp_is_ignored() -> None:
     assert pushes(batch(payload=[b"1"], timestamp_id=["abc"]), KEY)[0].body == Put(payload=b"1")
 
 
-def test_times_survive_the_way_there_and_back() -> None:
+def test_microseconds_round_trip_through_ntp64() -> None:
     micros = [0, 1, 999_999, 1_000_000, 1_719_841_872_123_456]
     ntp64 = ntp64_from_microseconds(pa.array(micros, pa.timestamp("us", tz="UTC")))
     back = [Timestamp(reading, CLOCK).unix_ns / 1000 for reading in ntp64.to_pylist()]
     assert [round(one) for one in back] == micros
 
 
-def test_rows_without_a_stamp_get_one_and_the_others_keep_theirs() -> None:
+def test_fill_timestamps_keeps_existing_timestamps() -> None:
     exact = validate_batch(batch(payload=[b"1", b"2"], timestamp_ntp64=[None, 9], timestamp_id=[None, "def0"]), CLOCK)
     rows = to_wire_rows(fill_timestamps(exact, CLOCK, lambda count: range(100, 100 + count)), KEY)
     assert [rows.push(row).body.timestamp for row in range(2)] == [Timestamp(100, CLOCK), Timestamp(9, OTHER)]
 
 
-def test_a_batch_without_any_stamp_gets_one_for_every_row() -> None:
+def test_fill_timestamps_fills_every_row_of_a_batch_without_timestamps() -> None:
     exact = fill_timestamps(
         validate_batch(batch(payload=[b"1", b"2"]), CLOCK), CLOCK, lambda count: range(100, 100 + count)
     )
@@ -172,13 +172,13 @@ def test_a_batch_without_any_stamp_gets_one_for_every_row() -> None:
 # -- quality of service --------------------------------------------------------------------------------------------
 
 
-def test_without_a_word_on_quality_there_is_one_run() -> None:
+def test_batch_without_qos_columns_is_one_run() -> None:
     given = batch(payload=[b"1", b"2"])
     (run,) = split_by_qos(given, URGENT, False)
     assert (run.batch, run.qos, run.reliable) == (given, URGENT, False)
 
 
-def test_a_run_ends_where_the_quality_changes() -> None:
+def test_run_ends_where_the_qos_changes() -> None:
     given = batch(
         payload=[b"1", b"2", b"3", b"4", b"5"],
         priority=["DATA", "DATA", "DATA_LOW", "DATA", None],
@@ -229,7 +229,7 @@ def test_validation_errors_name_row_or_column(columns: dict[str, Any], words: st
 
 
 @pytest.mark.parametrize(("name", "word"), [("priority", "URGENT"), ("congestion", "WAIT")])
-def test_an_unknown_quality_is_refused_with_its_place(name: str, word: str) -> None:
+def test_unknown_priority_or_congestion_is_a_usage_error_with_its_row(name: str, word: str) -> None:
     given = batch(payload=[b"1", b"2"], **{name: [None, word]})
     with pytest.raises(UsageError, match=rf"row 1 has the {name} '{word}'; there are .*(DROP|REAL_TIME)"):
         list(split_by_qos(validate_batch(given, CLOCK), QoS.DEFAULT, True))

@@ -26,13 +26,13 @@ def u32(*batches: bytes) -> bytes:
 # -- which session is it ---
 
 
-def test_finds_out_how_the_batches_must_be_read() -> None:
+def test_stream_format_is_detected() -> None:
     assert byte_stream.read(u16(encode(FRAME), KEEP_ALIVE))[0] == StreamFormat()
     assert byte_stream.read(u32(encode(PUSH), KEEP_ALIVE))[0] == StreamFormat(LengthPrefix.U32)
     assert byte_stream.read(u16(compress(encode(LONG)), compress(KEEP_ALIVE)))[0] == StreamFormat(compression=True)
 
 
-def test_takes_what_is_known_for_granted() -> None:
+def test_given_stream_format_overrides_detection() -> None:
     ambiguous = u16(b"\x00\x04")  # OAM 4, or a raw batch with a KEEP_ALIVE
     assert byte_stream.stream_to_json_fields(ambiguous)["messages"][0]["msg"] == "OAM"
     assert byte_stream.stream_to_json_fields(ambiguous, compression=True)["messages"] == [{"msg": "KEEP_ALIVE"}]
@@ -52,18 +52,18 @@ def test_takes_what_is_known_for_granted() -> None:
         (u32(KEEP_ALIVE, encode(PUSH), b"\x08"), 26, "expected a network message at byte 26, found id 0x08"),
     ],
 )
-def test_the_error_is_that_of_the_best_guess(data: bytes, position: int, text: str) -> None:
+def test_decode_error_is_that_of_the_best_matching_format(data: bytes, position: int, text: str) -> None:
     with pytest.raises(DecodeError) as caught:
         byte_stream.read(data)
     assert (caught.value.position, str(caught.value)) == (position, text)
 
 
-def test_refuses_a_length_that_is_none() -> None:
+def test_oversized_batch_length_is_a_decode_error() -> None:
     with pytest.raises(DecodeError, match="a batch of at most 67108864 bytes at byte 0, found a length of 268435456"):
         byte_stream.read(b"\x00\x00\x00\x10", LengthPrefix.U32)
 
 
-def test_places_errors_of_compressed_batches() -> None:
+def test_errors_in_compressed_batches_have_their_stream_position() -> None:
     packed = compress(encode(LONG) + b"\x1f" * 9)
     with pytest.raises(DecodeError) as caught:
         byte_stream.read(u16(compress(KEEP_ALIVE), packed), compression=True)
@@ -76,7 +76,7 @@ def test_places_errors_of_compressed_batches() -> None:
         byte_stream.read(u16(compress(KEEP_ALIVE), b"\x09"), compression=True)
 
 
-def test_bytes_of_an_unpacked_batch_have_no_place_of_their_own() -> None:
+def test_stream_range_in_an_unpacked_batch_is_the_whole_batch() -> None:
     plain, packed, raw = (
         byte_stream.decompress_batch(b"\x04", StreamFormat(), 10),
         byte_stream.decompress_batch(compress(encode(LONG)), StreamFormat(compression=True), 10),
@@ -108,7 +108,7 @@ def test_a_handshake_is_one_list() -> None:
     assert byte_stream.stream_to_json_fields(u16(encode(OPEN_SYN)))["batch_len"] == len(encode(OPEN_SYN))
 
 
-def test_shows_the_single_value_of_a_compressed_batch() -> None:
+def test_json_fields_have_the_single_push_of_a_compressed_batch() -> None:
     fields = byte_stream.stream_to_json_fields(u16(compress(encode(FRAME))))
     assert fields["push"] == {"key": "a/b", "payload": b"hello".hex()}
     assert "messages" not in fields
@@ -117,7 +117,7 @@ def test_shows_the_single_value_of_a_compressed_batch() -> None:
     assert fields["decompressed"] == encode(LONG).hex()
 
 
-def test_shows_messages_where_there_is_no_single_value() -> None:
+def test_json_fields_have_messages_if_there_is_no_single_push() -> None:
     deletion = Frame(reliable=True, sn=7, msgs=(Push(wire_expr=WireExpr(0, "a/b"), body=Del()),))
     by_number = Frame(reliable=True, sn=7, msgs=(Push(wire_expr=WireExpr(3), body=Put(payload=b"x")),))
     for frame in (deletion, by_number):
@@ -170,12 +170,12 @@ def test_low_latency_batches_hold_both_layers() -> None:
         ),
     ],
 )
-def test_says_which_field_is_wrong(fields: object, problem: str) -> None:
+def test_usage_error_names_the_invalid_field(fields: object, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         byte_stream.stream_from_json_fields(fields)
 
 
-def test_compresses_to_the_captured_bytes() -> None:
+def test_decompressed_field_is_compressed_to_the_captured_bytes() -> None:
     data = bytes.fromhex("200001ff0425b3ab80317d00036b2f61017868656c6c6f200600596068656c6c6f20")  # protocol section 3.6
     fields = {"framing": "u16", "compression_header": 1, "decompressed": bytes(decompress(data[2:])).hex()}
     assert byte_stream.stream_from_json_fields(fields) == data

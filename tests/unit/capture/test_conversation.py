@@ -84,28 +84,28 @@ def wrapped(*messages: Message) -> bytes:
     return b"".join(LengthPrefix.U16.wrap(encode(message)) for message in messages)
 
 
-class Talker:
-    """Makes the bytes of one side, one frame for each call of `says`."""
+class CapturedSide:
+    """Makes the bytes of one side, one frame for each call of `add_frame`."""
 
     def __init__(self, *handshake: Message) -> None:
         self.data = wrapped(*handshake)
         self.sn = 0
 
-    def says(self, *messages: NetworkMessage) -> "Talker":
+    def add_frame(self, *messages: NetworkMessage) -> "CapturedSide":
         return self.sends(Frame(reliable=True, sn=self.sn, msgs=messages))
 
-    def sends(self, message: Message) -> "Talker":
+    def sends(self, message: Message) -> "CapturedSide":
         self.data += wrapped(message)
         self.sn += 1
         return self
 
 
-def connector() -> Talker:
-    return Talker(SYN, OPEN_SYN)
+def connector() -> CapturedSide:
+    return CapturedSide(SYN, OPEN_SYN)
 
 
-def listener() -> Talker:
-    return Talker(ACK, OPEN_ACK)
+def listener() -> CapturedSide:
+    return CapturedSide(ACK, OPEN_ACK)
 
 
 def declare(body: Declaration, interest_id: int | None = None) -> Declare:
@@ -116,11 +116,11 @@ def bind(number: int, key: str) -> Declare:
     return declare(DeclareKeyexpr(expr_id=number, wire_expr=BoundExpr(0, key)))
 
 
-def mine(scope: int, suffix: str = "") -> WireExpr:
+def sender_expr(scope: int, suffix: str = "") -> WireExpr:
     return WireExpr(scope, suffix, Mapping.SENDER)
 
 
-def yours(scope: int, suffix: str = "") -> WireExpr:
+def receiver_expr(scope: int, suffix: str = "") -> WireExpr:
     return WireExpr(scope, suffix, Mapping.RECEIVER)
 
 
@@ -129,22 +129,22 @@ def push(expr: WireExpr) -> Push:
 
 
 def request(number: int, key: str) -> Request:
-    return Request(request_id=number, wire_expr=mine(0, key), body=Query())
+    return Request(request_id=number, wire_expr=sender_expr(0, key), body=Query())
 
 
 def response(number: int, key: str) -> Response:
-    return Response(request_id=number, wire_expr=mine(0, key), body=Reply(body=Put(payload=b"x")))
+    return Response(request_id=number, wire_expr=sender_expr(0, key), body=Reply(body=Put(payload=b"x")))
 
 
 def interest(number: int, key: str | None, mode: InterestMode = InterestMode.CURRENT_FUTURE) -> Interest:
-    return Interest(id=number, mode=mode, wire_expr=None if key is None else mine(0, key))
+    return Interest(id=number, mode=mode, wire_expr=None if key is None else sender_expr(0, key))
 
 
 def name(message: Message) -> str:
     return getattr(message, "body", message).NAME if isinstance(message, Declare) else message.NAME
 
 
-def told(events: Iterator[Event] | Sequence[Event]) -> list[str]:
+def format_messages(events: Iterator[Event] | Sequence[Event]) -> list[str]:
     """`c2s PUSH a/b` for each message behind the handshake."""
     return [
         f"{event.side} {name(event.message)} {event.key or ''}".strip()
@@ -157,10 +157,10 @@ def keys(events: Iterator[Event] | Sequence[Event], kind: type[Message]) -> list
     return [event.key for event in events if isinstance(event, CapturedMessage) and isinstance(event.message, kind)]
 
 
-# -- who and how ---
+# -- sides and framing ---
 
 
-def test_the_handshake_goes_back_and_forth() -> None:
+def test_handshake_messages_alternate_between_the_sides() -> None:
     events = list(follow(connector().data, listener().data))
     assert [event.message for event in events if isinstance(event, CapturedMessage)] == [SYN, ACK, OPEN_SYN, OPEN_ACK]
 
@@ -187,54 +187,54 @@ def test_parameters_are_the_minimum_of_both() -> None:
 
 
 def test_follows_a_low_latency_session() -> None:
-    talker = Talker(init_syn(low_latency=True), OPEN_SYN)
-    answerer = Talker(init_ack(low_latency=True), OPEN_ACK)
-    talker.data += b"".join(LengthPrefix.U32.wrap(encode(message)) for message in (push(mine(0, "a")), CLOSE))
+    talker = CapturedSide(init_syn(low_latency=True), OPEN_SYN)
+    answerer = CapturedSide(init_ack(low_latency=True), OPEN_ACK)
+    talker.data += b"".join(LengthPrefix.U32.wrap(encode(message)) for message in (push(sender_expr(0, "a")), CLOSE))
     talker.data += wrapped(CLOSE)  # what eclipse-zenoh sends once more
-    answerer.data += LengthPrefix.U32.wrap(encode(push(mine(0, "b"))) + encode(KeepAlive()))
+    answerer.data += LengthPrefix.U32.wrap(encode(push(sender_expr(0, "b"))) + encode(KeepAlive()))
     events = list(follow(talker.data, answerer.data))
-    assert told(events) == ["c2s PUSH a", "s2c PUSH b", "s2c KEEP_ALIVE", "c2s CLOSE"]
+    assert format_messages(events) == ["c2s PUSH a", "s2c PUSH b", "s2c KEEP_ALIVE", "c2s CLOSE"]
     assert events[-1] == Ignored(Side.C2S, len(talker.data) - 4, 4)
 
 
 def test_follows_a_compressed_session() -> None:
-    talker = Talker(init_syn(compression=True), OPEN_SYN)
-    answerer = Talker(init_ack(compression=True), OPEN_ACK)
-    long = Push(wire_expr=mine(0, "a"), body=Put(payload=b"x" * 500))
+    talker = CapturedSide(init_syn(compression=True), OPEN_SYN)
+    answerer = CapturedSide(init_ack(compression=True), OPEN_ACK)
+    long = Push(wire_expr=sender_expr(0, "a"), body=Put(payload=b"x" * 500))
     talker.data += LengthPrefix.U16.wrap(compress(encode(Frame(reliable=True, sn=0, msgs=(long,)))))
     talker.data += LengthPrefix.U16.wrap(compress(encode(CLOSE)))
-    assert told(follow(talker.data, answerer.data)) == ["c2s PUSH a", "c2s CLOSE"]
+    assert format_messages(follow(talker.data, answerer.data)) == ["c2s PUSH a", "c2s CLOSE"]
 
 
 def test_a_refused_session_ends_with_the_refusal() -> None:
-    assert told(follow(wrapped(SYN), wrapped(CLOSE))) == ["s2c CLOSE"]
+    assert format_messages(follow(wrapped(SYN), wrapped(CLOSE))) == ["s2c CLOSE"]
 
 
 def test_follows_one_side_alone() -> None:
-    talker = Talker(init_syn(low_latency=True), OPEN_SYN)
-    talker.data += LengthPrefix.U32.wrap(encode(push(mine(0, "a"))))
-    assert told(follow(talker.data, b"")) == ["c2s PUSH a"]
-    assert told(follow(b"", listener().says(push(mine(0, "b"))).data)) == ["s2c PUSH b"]
+    talker = CapturedSide(init_syn(low_latency=True), OPEN_SYN)
+    talker.data += LengthPrefix.U32.wrap(encode(push(sender_expr(0, "a"))))
+    assert format_messages(follow(talker.data, b"")) == ["c2s PUSH a"]
+    assert format_messages(follow(b"", listener().add_frame(push(sender_expr(0, "b"))).data)) == ["s2c PUSH b"]
 
 
 def test_follows_a_recording_that_begins_late() -> None:
     talk = Conversation()
-    talk.receive_data(Side.C2S, Talker().says(push(mine(7, "/x"))).data)
-    talk.receive_data(Side.S2C, Talker().says(push(yours(3)), response(9, "q")).data)
+    talk.receive_data(Side.C2S, CapturedSide().add_frame(push(sender_expr(7, "/x"))).data)
+    talk.receive_data(Side.S2C, CapturedSide().add_frame(push(receiver_expr(3)), response(9, "q")).data)
     events = list(talk.finish())
-    assert told(events) == ["c2s PUSH #7+/x", "s2c PUSH #3", "s2c RESPONSE q"]
-    assert [event.resolved for event in events if isinstance(event, CapturedMessage)] == [False, False, True]
+    assert format_messages(events) == ["c2s PUSH #7+/x", "s2c PUSH #3", "s2c RESPONSE q"]
+    assert [event.is_resolved for event in events if isinstance(event, CapturedMessage)] == [False, False, True]
     assert all(speaker.begins_late for speaker in talk.sides.values())
 
 
 # -- keys ---
 
 
-def test_a_number_is_the_senders_or_the_receivers() -> None:
-    c2s = connector().says(bind(1, "c/one"), push(mine(1, "/x")), push(yours(1)))
-    s2c = listener().says(bind(1, "s/one"), push(mine(1)), push(yours(1, "X")))
+def test_key_id_is_resolved_by_sender_or_receiver_mapping() -> None:
+    c2s = connector().add_frame(bind(1, "c/one"), push(sender_expr(1, "/x")), push(receiver_expr(1)))
+    s2c = listener().add_frame(bind(1, "s/one"), push(sender_expr(1)), push(receiver_expr(1, "X")))
     events = list(follow(c2s.data, s2c.data))
-    assert [event for event in told(events) if "PUSH" in event] == [
+    assert [event for event in format_messages(events) if "PUSH" in event] == [
         "c2s PUSH c/one/x",
         "s2c PUSH s/one",
         "s2c PUSH c/oneX",
@@ -243,47 +243,54 @@ def test_a_number_is_the_senders_or_the_receivers() -> None:
 
 
 def test_a_number_is_bound_once_until_it_is_freed() -> None:
-    again = connector().says(bind(1, "a"), bind(1, "b"), push(mine(1)))
+    again = connector().add_frame(bind(1, "a"), bind(1, "b"), push(sender_expr(1)))
     assert keys(follow(again.data, listener().data), Push) == ["a"]
-    freed = connector().says(bind(1, "a"), declare(UndeclareKeyexpr(expr_id=1)), bind(1, "b"), push(mine(1)))
+    freed = connector().add_frame(
+        bind(1, "a"), declare(UndeclareKeyexpr(expr_id=1)), bind(1, "b"), push(sender_expr(1))
+    )
     events = list(follow(freed.data, listener().data))
     assert keys(events, Push) == ["b"]
-    assert told(events)[1] == "c2s U_KEYEXPR a"
+    assert format_messages(events)[1] == "c2s U_KEYEXPR a"
 
 
 def test_a_binding_may_build_on_another() -> None:
     nested = declare(DeclareKeyexpr(expr_id=2, wire_expr=BoundExpr(1, "/q")))
-    c2s = connector().says(bind(1, "a"), nested, push(mine(2)))
+    c2s = connector().add_frame(bind(1, "a"), nested, push(sender_expr(2)))
     assert keys(follow(c2s.data, listener().data), Push) == ["a/q"]
-    s2c = listener().says(bind(1, "theirs"))
-    c2s = connector().says(push(yours(1)), bind(1, "a"), nested, push(mine(2)))
+    s2c = listener().add_frame(bind(1, "theirs"))
+    c2s = connector().add_frame(push(receiver_expr(1)), bind(1, "a"), nested, push(sender_expr(2)))
     assert keys(follow(c2s.data, s2c.data), Push) == ["theirs", "theirs/q"]
 
 
 @pytest.mark.parametrize(
     ("declaration", "undeclaration"),
     [
-        (DeclareSubscriber(id=4, wire_expr=mine(0, "s")), UndeclareSubscriber(id=4)),
-        (DeclareQueryable(id=4, wire_expr=mine(0, "s")), UndeclareQueryable(id=4)),
-        (DeclareToken(id=4, wire_expr=mine(0, "s")), UndeclareToken(id=4, ext_wire_expr=mine(0))),
+        (DeclareSubscriber(id=4, wire_expr=sender_expr(0, "s")), UndeclareSubscriber(id=4)),
+        (DeclareQueryable(id=4, wire_expr=sender_expr(0, "s")), UndeclareQueryable(id=4)),
+        (DeclareToken(id=4, wire_expr=sender_expr(0, "s")), UndeclareToken(id=4, ext_wire_expr=sender_expr(0))),
     ],
 )
-def test_an_undeclaration_is_about_what_was_declared(declaration: Declaration, undeclaration: Declaration) -> None:
-    c2s = connector().says(declare(declaration), declare(undeclaration))
+def test_undeclaration_has_the_key_of_its_declaration(declaration: Declaration, undeclaration: Declaration) -> None:
+    c2s = connector().add_frame(declare(declaration), declare(undeclaration))
     assert keys(follow(c2s.data, listener().data), Declare) == ["s", "s"]
-    assert keys(follow(connector().says(declare(undeclaration)).data, b""), Declare) == [None]
+    assert keys(follow(connector().add_frame(declare(undeclaration)).data, b""), Declare) == [None]
 
 
-def test_an_undeclaration_between_routers_says_its_key() -> None:
-    c2s = connector().says(bind(1, "a"), declare(UndeclareSubscriber(id=0, ext_wire_expr=mine(1, "/**"))))
+def test_undeclaration_between_routers_carries_its_key() -> None:
+    c2s = connector().add_frame(bind(1, "a"), declare(UndeclareSubscriber(id=0, ext_wire_expr=sender_expr(1, "/**"))))
     assert keys(follow(c2s.data, listener().data), Declare) == ["a", "a/**"]
 
 
-def test_an_interest_lends_its_key_to_its_answers() -> None:
-    c2s = connector().says(interest(1, "k/**")).says(interest(1, None, InterestMode.FINAL)).says(interest(2, None))
-    token = declare(DeclareToken(id=0, wire_expr=mine(0, "k/t")), interest_id=1)
-    s2c = listener().says(token, declare(DeclareFinal(), 1)).says(declare(DeclareFinal(), 2))
-    assert told(follow(c2s.data, s2c.data)) == [
+def test_final_of_an_interest_has_the_key_of_the_interest() -> None:
+    c2s = (
+        connector()
+        .add_frame(interest(1, "k/**"))
+        .add_frame(interest(1, None, InterestMode.FINAL))
+        .add_frame(interest(2, None))
+    )
+    token = declare(DeclareToken(id=0, wire_expr=sender_expr(0, "k/t")), interest_id=1)
+    s2c = listener().add_frame(token, declare(DeclareFinal(), 1)).add_frame(declare(DeclareFinal(), 2))
+    assert format_messages(follow(c2s.data, s2c.data)) == [
         "c2s INTEREST k/**",
         "s2c D_TOKEN k/t",
         "s2c D_FINAL k/**",
@@ -294,8 +301,8 @@ def test_an_interest_lends_its_key_to_its_answers() -> None:
 
 
 def test_responses_are_paired_with_requests() -> None:
-    c2s = connector().says(request(1, "q/*")).says(request(2, "p"))
-    s2c = listener().says(response(1, "q/a"), ResponseFinal(request_id=1)).says(ResponseFinal(request_id=2))
+    c2s = connector().add_frame(request(1, "q/*")).add_frame(request(2, "p"))
+    s2c = listener().add_frame(response(1, "q/a"), ResponseFinal(request_id=1)).add_frame(ResponseFinal(request_id=2))
     events = [event for event in follow(c2s.data, s2c.data) if isinstance(event, CapturedMessage)][4:]
     assert [(name(event.message), event.key, event.request_key) for event in events] == [
         ("REQUEST", "q/*", None),
@@ -307,17 +314,17 @@ def test_responses_are_paired_with_requests() -> None:
 
 
 def test_an_error_of_a_router_has_no_key() -> None:
-    empty = Response(request_id=1, wire_expr=mine(0), body=Reply(body=Put(payload=b"x")))
-    events = list(follow(connector().says(request(1, "q")).data, listener().says(empty).data))
+    empty = Response(request_id=1, wire_expr=sender_expr(0), body=Reply(body=Put(payload=b"x")))
+    events = list(follow(connector().add_frame(request(1, "q")).data, listener().add_frame(empty).data))
     assert keys(events, Response) == [None]
     assert [event.request_key for event in events if isinstance(event, CapturedMessage)][-1] == "q"
 
 
 def test_a_request_number_may_be_used_again() -> None:
-    c2s = connector().says(request(1, "one")).says(request(1, "two"))
+    c2s = connector().add_frame(request(1, "one")).add_frame(request(1, "two"))
     final = ResponseFinal(request_id=1)
-    s2c = listener().says(final).says(final)
-    assert told(follow(c2s.data, s2c.data)) == [
+    s2c = listener().add_frame(final).add_frame(final)
+    assert format_messages(follow(c2s.data, s2c.data)) == [
         "c2s REQUEST one",
         "s2c RESPONSE_FINAL one",
         "c2s REQUEST two",
@@ -328,30 +335,44 @@ def test_a_request_number_may_be_used_again() -> None:
 # -- order ---
 
 
-def test_waits_for_a_reference_of_the_other_side() -> None:
-    c2s = connector().says(push(yours(5)))
-    s2c = listener().says(push(mine(0, "first"))).says(bind(5, "five"))
-    assert told(follow(c2s.data, s2c.data)) == ["s2c PUSH first", "s2c D_KEYEXPR five", "c2s PUSH five"]
+def test_message_waits_for_a_key_id_of_the_other_side() -> None:
+    c2s = connector().add_frame(push(receiver_expr(5)))
+    s2c = listener().add_frame(push(sender_expr(0, "first"))).add_frame(bind(5, "five"))
+    assert format_messages(follow(c2s.data, s2c.data)) == ["s2c PUSH first", "s2c D_KEYEXPR five", "c2s PUSH five"]
 
 
-def test_goes_on_if_both_wait_in_vain() -> None:
-    c2s = connector().says(push(yours(5))).says(bind(6, "six"))
-    s2c = listener().says(push(yours(6)))
-    assert told(follow(c2s.data, s2c.data)) == ["c2s PUSH #5", "c2s D_KEYEXPR six", "s2c PUSH six"]
+def test_unresolved_key_id_is_reported_if_both_sides_wait() -> None:
+    c2s = connector().add_frame(push(receiver_expr(5))).add_frame(bind(6, "six"))
+    s2c = listener().add_frame(push(receiver_expr(6)))
+    assert format_messages(follow(c2s.data, s2c.data)) == ["c2s PUSH #5", "c2s D_KEYEXPR six", "s2c PUSH six"]
 
 
 def test_sides_alternate_without_references() -> None:
-    c2s = connector().says(push(mine(0, "c1")), push(mine(0, "c2"))).says(push(mine(0, "c3")))
-    s2c = listener().says(push(mine(0, "s1"))).says(push(mine(0, "s2"))).says(push(mine(0, "s3")))
-    assert [event.split()[-1] for event in told(follow(c2s.data, s2c.data))] == [
+    c2s = (
+        connector()
+        .add_frame(push(sender_expr(0, "c1")), push(sender_expr(0, "c2")))
+        .add_frame(push(sender_expr(0, "c3")))
+    )
+    s2c = (
+        listener()
+        .add_frame(push(sender_expr(0, "s1")))
+        .add_frame(push(sender_expr(0, "s2")))
+        .add_frame(push(sender_expr(0, "s3")))
+    )
+    assert [event.split()[-1] for event in format_messages(follow(c2s.data, s2c.data))] == [
         "c1", "c2", "s1", "c3", "s2", "s3",
     ]  # fmt: skip
 
 
-def test_both_sides_may_have_answers() -> None:
-    c2s = connector().says(request(1, "a")).says(ResponseFinal(request_id=1)).says(ResponseFinal(request_id=2))
-    s2c = listener().says(request(1, "b"), request(2, "c")).says(ResponseFinal(request_id=1))
-    assert told(follow(c2s.data, s2c.data)) == [
+def test_responses_of_both_sides_follow_their_requests() -> None:
+    c2s = (
+        connector()
+        .add_frame(request(1, "a"))
+        .add_frame(ResponseFinal(request_id=1))
+        .add_frame(ResponseFinal(request_id=2))
+    )
+    s2c = listener().add_frame(request(1, "b"), request(2, "c")).add_frame(ResponseFinal(request_id=1))
+    assert format_messages(follow(c2s.data, s2c.data)) == [
         "c2s REQUEST a",
         "s2c REQUEST b",
         "s2c REQUEST c",
@@ -367,39 +388,39 @@ def test_live_events_are_reported_at_once() -> None:
     assert [event.message for event in talk.events() if isinstance(event, CapturedMessage)] == [SYN]
     talk.receive_data(Side.S2C, wrapped(ACK))
     assert [event.message for event in talk.events() if isinstance(event, CapturedMessage)] == [ACK]
-    talk.receive_data(Side.C2S, connector().says(push(yours(5))).data[len(wrapped(SYN)) :])
+    talk.receive_data(Side.C2S, connector().add_frame(push(receiver_expr(5))).data[len(wrapped(SYN)) :])
     talk.receive_data(Side.S2C, wrapped(OPEN_ACK))
-    assert told(talk.events()) == []
-    talk.receive_data(Side.S2C, Talker().says(bind(5, "five")).data)
-    assert told(talk.events()) == ["s2c D_KEYEXPR five", "c2s PUSH five"]
+    assert format_messages(talk.events()) == []
+    talk.receive_data(Side.S2C, CapturedSide().add_frame(bind(5, "five")).data)
+    assert format_messages(talk.events()) == ["s2c D_KEYEXPR five", "c2s PUSH five"]
     assert list(talk.finish()) == []
 
 
-def test_does_not_wait_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_message_waits_for_a_key_id_up_to_max_reorder_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_REORDER_BYTES", 100)
     talk = Conversation()
-    talk.receive_data(Side.C2S, connector().says(push(yours(5))).data)
+    talk.receive_data(Side.C2S, connector().add_frame(push(receiver_expr(5))).data)
     talk.receive_data(Side.S2C, listener().data)
-    assert told(talk.events()) == []
+    assert format_messages(talk.events()) == []
     talk.receive_data(Side.C2S, wrapped(KeepAlive()) * 40)
-    assert told(talk.events())[0] == "c2s PUSH #5"
+    assert format_messages(talk.events())[0] == "c2s PUSH #5"
 
 
 # -- the end ---
 
 
 def test_truncated_batch_is_reported() -> None:
-    data = connector().says(push(mine(0, "a"))).says(push(mine(0, "b"))).data
+    data = connector().add_frame(push(sender_expr(0, "a"))).add_frame(push(sender_expr(0, "b"))).data
     events = list(follow(data[:-3], listener().data))
-    assert told(events) == ["c2s PUSH a"]
-    assert events[-1] == Truncated(Side.C2S, len(connector().says(push(mine(0, "a"))).data), 3)
+    assert format_messages(events) == ["c2s PUSH a"]
+    assert events[-1] == Truncated(Side.C2S, len(connector().add_frame(push(sender_expr(0, "a"))).data), 3)
 
 
 def test_malformed_bytes_are_reported_and_the_other_side_goes_on() -> None:
-    c2s = connector().says(push(mine(0, "a"))).data
-    s2c = listener().says(push(mine(0, "b"))).says(push(mine(0, "c"))).data
+    c2s = connector().add_frame(push(sender_expr(0, "a"))).data
+    s2c = listener().add_frame(push(sender_expr(0, "b"))).add_frame(push(sender_expr(0, "c"))).data
     events = list(follow(c2s + b"\x01\x00\x18" + wrapped(CLOSE), s2c))
-    assert told(events) == ["c2s PUSH a", "s2c PUSH b", "s2c PUSH c"]
+    assert format_messages(events) == ["c2s PUSH a", "s2c PUSH b", "s2c PUSH c"]
     broken = [event for event in events if isinstance(event, InvalidBytes)]
     at = len(c2s) + 2
     assert broken == [InvalidBytes(Side.C2S, at, at, f"expected a transport message at byte {at}, found id 0x18")]
@@ -408,8 +429,8 @@ def test_malformed_bytes_are_reported_and_the_other_side_goes_on() -> None:
 def test_side_with_malformed_bytes_is_not_awaited() -> None:
     talk = Conversation()
     talk.receive_data(Side.C2S, connector().data + b"\x01\x00\x18")
-    talk.receive_data(Side.S2C, listener().says(push(yours(5))).data)
-    assert told(talk.events()) == ["s2c PUSH #5"]
+    talk.receive_data(Side.S2C, listener().add_frame(push(receiver_expr(5))).data)
+    assert format_messages(talk.events()) == ["s2c PUSH #5"]
 
 
 def test_unfinished_message_is_reported() -> None:
@@ -424,8 +445,13 @@ def test_empty_conversation_has_no_events() -> None:
 
 # -- any cutting ---
 
-C2S = connector().says(bind(1, "a"), request(1, "q")).says(push(yours(2))).sends(CLOSE).data + b"rest"
-S2C = listener().says(bind(2, "b"), response(1, "q/1")).says(ResponseFinal(request_id=1), push(yours(1))).data
+C2S = connector().add_frame(bind(1, "a"), request(1, "q")).add_frame(push(receiver_expr(2))).sends(CLOSE).data + b"rest"
+S2C = (
+    listener()
+    .add_frame(bind(2, "b"), response(1, "q/1"))
+    .add_frame(ResponseFinal(request_id=1), push(receiver_expr(1)))
+    .data
+)
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:

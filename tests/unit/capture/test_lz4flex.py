@@ -25,7 +25,7 @@ def unpacked(block: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("captured", CAPTURED)
-def test_makes_the_captured_bytes(captured: str) -> None:
+def test_compress_makes_the_captured_bytes(captured: str) -> None:
     assert compress(unpacked(bytes.fromhex(captured))).hex() == captured
 
 
@@ -33,7 +33,7 @@ def test_makes_the_captured_bytes(captured: str) -> None:
     "size", [0, 1, 12, 13, 14, 15, 16, 17, 256, 257, 269, 270, 271, 525, 2000, 16384, 16385, 70000]
 )
 @pytest.mark.parametrize("unit", [bytes(range(256)), b"ab", b"\x00"])
-def test_what_it_compresses_can_be_read(size: int, unit: bytes) -> None:
+def test_compressed_block_of_any_size_can_be_decompressed(size: int, unit: bytes) -> None:
     content = (unit * size)[:size]
     assert unpacked(compress(content)) == content
 
@@ -41,5 +41,5 @@ def test_what_it_compresses_can_be_read(size: int, unit: bytes) -> None:
 @pytest.mark.slow
 @given(st.binary(max_size=400) | st.text("abc", max_size=400).map(str.encode))
 @examples(100)
-def test_whatever_it_compresses_can_be_read(content: bytes) -> None:
+def test_any_compressed_bytes_can_be_decompressed(content: bytes) -> None:
     assert unpacked(compress(content)) == content

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.unit.api.sessions import address, listening
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.cli import main
 
@@ -47,7 +47,7 @@ class Network:
         thread = threading.Thread(target=wait_and_act)
         thread.start()
         yield
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT_SECONDS)
         assert not thread.is_alive()
 
     def declared(self, kind: str) -> bool:

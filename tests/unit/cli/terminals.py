@@ -9,7 +9,7 @@ import pytest
 
 
 class Terminal(io.StringIO):
-    """A file that says it is a terminal."""
+    """A file that claims to be a terminal."""
 
     encoding = "utf-8"
 

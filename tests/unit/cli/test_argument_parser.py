@@ -51,7 +51,7 @@ def test_flags_of_a_subcommand_are_checked_by_it(capsys: pytest.CaptureFixture[s
     assert "there is no flag --jsn" in error_of(parser, ["--jsn", "ls"], capsys)
 
 
-def test_what_is_no_flag_is_taken_as_it_is() -> None:
+def test_value_after_double_dash_quoted_value_and_flag_prefix_are_accepted() -> None:
     assert made().parse_args(["--", "--fly"]).key == "--fly"
     assert made().parse_args(["--fly high"]).key == "--fly high"
     assert made().parse_args(["a", "--lis", "tcp/a:1"]).listen == "tcp/a:1"
@@ -70,7 +70,7 @@ def test_what_is_no_flag_is_taken_as_it_is() -> None:
         ("localhost:7447", "tcp/localhost:7447"),
     ],
 )
-def test_the_endpoint_that_was_meant_is_named(text: str, meant: str) -> None:
+def test_error_of_a_malformed_endpoint_suggests_a_valid_one(text: str, meant: str) -> None:
     with pytest.raises(UsageError, match="expected an endpoint such as tcp") as error:
         parse_endpoint(text)
     assert str(error.value).endswith(f"; did you mean {meant}?")
@@ -95,7 +95,7 @@ def test_an_endpoint_that_cannot_be_used_is_refused(text: str, problem: str) -> 
 
 
 @pytest.mark.parametrize("text", ["tcp/127.0.0.1:7447", "tls/[::]:0#enable_mtls=true", "unixsock-stream//tmp/x.sock"])
-def test_an_endpoint_is_kept(text: str) -> None:
+def test_valid_endpoint_is_returned_unchanged(text: str) -> None:
     assert parse_endpoint(text) == text
 
 

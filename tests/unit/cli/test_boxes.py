@@ -71,20 +71,22 @@ def test_draws_messages_inside_messages(capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 80, 120])
-def test_fits_the_screen(columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_boxes_fit_the_terminal_width(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     for text in (FRAME, TWO_FRAMES, COMPRESSED):
         assert max(map(len, drawn(capsys, text).splitlines())) <= columns
 
 
-def test_shows_more_bytes_where_there_is_room(
+def test_wide_terminal_shows_more_bytes_of_a_field(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     assert "~   wire_expr   ~ 12 00 06 64 65 6d 6f 2f 6b demo/k" in drawn(capsys, FRAME)
 
 
-def test_shows_what_comes_before_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_before_a_malformed_one_are_drawn(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["decode", FRAME, "26"]) == 2
     printed = capsys.readouterr()
     assert "D_KEYEXPR at byte 10" in printed.out
@@ -92,7 +94,7 @@ def test_shows_what_comes_before_an_error(capsys: pytest.CaptureFixture[str]) ->
     assert printed.err == "zenspark decode: FRAGMENT: expected an integer at byte 27, found the end\n"
 
 
-def test_an_extension_without_a_value_is_there_or_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unit_extension_is_drawn_without_a_value(capsys: pytest.CaptureFixture[str]) -> None:
     assert "|     [qos]     | 10 81" in drawn(capsys, "c10932c3c2c1c00ac8ff812701")
 
 
@@ -110,7 +112,7 @@ def test_an_extension_without_a_value_is_there_or_not(capsys: pytest.CaptureFixt
         ("1d", "network"),
     ],
 )
-def test_sees_the_layer(text: str, layer: str) -> None:
+def test_layer_is_detected_from_the_bytes(text: str, layer: str) -> None:
     assert detect_layer(bytes.fromhex(text))[0] == layer
 
 
@@ -119,7 +121,7 @@ def test_undecodable_bytes_are_reported_by_their_first_byte(capsys: pytest.Captu
     assert capsys.readouterr().err == "zenspark decode: expected a transport message at byte 0, found id 0x08\n"
 
 
-def test_says_when_bytes_are_not_what_they_look_like(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fallback_to_another_layer_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     out = drawn(capsys, "14002" + "58bac80317d00056269672f73010568656c6c6f")
     assert out.startswith(
         "No message begins with 0x14: read as a stream.\nbatch at byte 0: 20 bytes behind a u16 length"
@@ -159,7 +161,7 @@ def test_prints_the_fields_of_a_stream(capsys: pytest.CaptureFixture[str]) -> No
     assert fields == {"framing": "u16", "batch_len": 1, "messages": [{"msg": "KEEP_ALIVE"}]}
 
 
-def test_prints_no_fields_of_what_is_broken(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_flag_prints_no_fields_of_a_malformed_message(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["decode", "--json", "0403"]) == 2
     printed = capsys.readouterr()
     assert (printed.out, printed.err) == ("", "zenspark decode: CLOSE: expected a byte at byte 2, found the end\n")

@@ -13,7 +13,7 @@ from tests.waiting import until
 from zenspark.api.session import Session
 from zenspark.cli.connection_watch import ConnectionWatch, to_command_error
 from zenspark.cli.exit_codes import NOT_CONNECTED, CommandError
-from zenspark.errors import LinkError
+from zenspark.errors import LinkError, ListenError
 
 
 def opened(*endpoints: str, mode: str = "peer") -> Session:
@@ -25,7 +25,7 @@ def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.slow
-def test_it_says_how_many_endpoints_are_connected() -> None:
+def test_status_counts_connected_endpoints() -> None:
     nowhere = f"tcp/127.0.0.1:{free_port()}"
     with listening("router") as router, opened(address(router), nowhere) as session:
         watch = ConnectionWatch(session)
@@ -63,12 +63,12 @@ def test_a_link_error_has_the_exit_code_of_a_missing_connection() -> None:
     )
     assert isinstance(error, CommandError)
     assert error.code == NOT_CONNECTED
-    in_use = LinkError("tcp/a:1", "cannot listen: in use")
+    in_use = ListenError("tcp/a:1", "cannot listen: in use")
     assert to_command_error(in_use, 2.0) is in_use
 
 
 @pytest.mark.slow
-def test_failure_return_and_loss_are_warnings(caplog: pytest.LogCaptureFixture) -> None:
+def test_connection_failure_reconnection_and_loss_are_logged_as_warnings(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "zenspark.cli")
     endpoint = f"tcp/127.0.0.1:{free_port()}"
     with opened(endpoint) as session, ConnectionWatch(session, poll_seconds=0.01):
@@ -78,7 +78,7 @@ def test_failure_return_and_loss_are_warnings(caplog: pytest.LogCaptureFixture) 
             until(lambda: len(messages(caplog)) == 2)
             assert messages(caplog)[1] == f"connected to {endpoint} again"
         until(lambda: len(messages(caplog)) == 3)
-        assert messages(caplog)[2].startswith(f"lost the connection to {endpoint}: ")
+        assert messages(caplog)[2].startswith(f"session with {endpoint} closed: ")
         with zenspark.api.open.open(config("router", [endpoint])):
             until(lambda: len(messages(caplog)) == 4)
 
@@ -95,12 +95,12 @@ def test_a_required_connection_that_is_missing_ends_the_command() -> None:
         ConnectionWatch(alone).require(0.01)
 
 
-def test_a_required_connection_that_is_there_is_enough() -> None:
+def test_require_returns_if_the_required_connection_exists() -> None:
     with listening("router") as router, opened(address(router), mode="client") as session:
         ConnectionWatch(session).require(30)
 
 
-def test_a_closed_session_is_no_loss(caplog: pytest.LogCaptureFixture) -> None:
+def test_closing_the_session_logs_no_connection_loss(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "zenspark.cli")
     with listening("router") as router:
         session = opened(address(router))

@@ -20,7 +20,7 @@ def printed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return captured.out
 
 
-def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+def error_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     assert main(["decode", *arguments]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
@@ -44,7 +44,7 @@ def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         "0 1a 2ff",
     ],
 )
-def test_reads_hexadecimal_as_people_write_it(text: str) -> None:
+def test_hexadecimal_with_prefixes_and_separators_is_parsed(text: str) -> None:
     assert from_hex(text) == b"\x01\xa2\xff"
 
 
@@ -83,7 +83,7 @@ def test_prints_fields(capsys: pytest.CaptureFixture[str]) -> None:
     assert fields["body"] == {"kind": "PUT", "payload": "68656c6c6f"}
 
 
-def test_follows_a_conversation(capsys: pytest.CaptureFixture[str]) -> None:
+def test_both_directions_of_a_captured_session_are_decoded(capsys: pytest.CaptureFixture[str]) -> None:
     name = STREAMS / "queries_client_router"
     out = printed(["--c2s", f"{name}.c2s.bin", "--s2c", f"{name}.s2c.bin"], capsys)
     assert out.endswith("23 messages; c2s: all 267 bytes followed; s2c: all 286 bytes followed\n")
@@ -95,7 +95,7 @@ def test_follows_a_conversation(capsys: pytest.CaptureFixture[str]) -> None:
         ([], "give HEX, or --jsonl, or --c2s and --s2c"),
         (["00", "--jsonl", "-"], "give HEX, or --jsonl, or --c2s and --s2c, not several of them"),
         (["00", "--c2s", "x"], "not several of them"),
-        (["--layer", "network", "--jsonl", "-"], "--layer goes with HEX"),
+        (["--layer", "network", "--jsonl", "-"], "--layer needs HEX"),
         (
             ["--layer", "session", "00"],
             "--layer: expected one of scouting, transport, network, stream, found 'session'",
@@ -107,13 +107,13 @@ def test_follows_a_conversation(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_bad_arguments_are_one_line(arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert problem in complaint(arguments, capsys)
+    assert problem in error_line(arguments, capsys)
 
 
 # -- lines ---
 
 
-def test_answers_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_jsonl_lines_decode_to_fields_or_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "lines"
     path.write_text('{"layer": "transport", "hex": "04"}\n{"layer": "transport", "hex": "03"}\n')
     lines = printed(["--jsonl", str(path)], capsys).splitlines()
@@ -143,7 +143,7 @@ def test_invalid_line_decodes_to_an_error_object(line: bytes, message: str, offs
 
 
 @pytest.mark.parametrize("line", [b'{"layer": "\xff"', b"[" * 100000])
-def test_no_line_ends_the_run(line: bytes) -> None:
+def test_invalid_utf8_and_deep_nesting_decode_to_an_error_object(line: bytes) -> None:
     assert decode_line(line)["error"]["offset"] is None
 
 
@@ -153,7 +153,7 @@ def test_line_may_give_framing_and_compression_of_a_stream() -> None:
 
 
 @pytest.mark.slow
-def test_lines_do_not_wait_for_what_draws() -> None:
+def test_decoding_jsonl_does_not_import_rich() -> None:
     code = (
         "import sys; from zenspark.cli import main; main(['decode', '--jsonl', '-']);"
         "print([name for name in sys.modules if name in ('rich', 'hashlib', 'zenspark.wire.trace')], file=sys.stderr)"

@@ -10,7 +10,7 @@ from zenspark.cli import demo, main, up
 from zenspark.errors import UsageError
 
 
-def test_it_is_up_with_a_fleet() -> None:
+def test_demo_arguments_are_those_of_up_with_demo_and_lake() -> None:
     given = demo.parser().parse_args(["--for", "5s", "--http", "8001", "--http-write", "--no-open"])
     arguments = demo.build_up_arguments(given)
     assert arguments[:2] == ["--demo", "--lake"]
@@ -20,7 +20,7 @@ def test_it_is_up_with_a_fleet() -> None:
     assert "--open" in demo.build_up_arguments(demo.parser().parse_args([]))
 
 
-def test_without_the_library_for_pictures_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_image_library_names_the_demo_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'zenspark\[demo\]'"):
         demo.check_pictures()

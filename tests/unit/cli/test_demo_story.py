@@ -25,15 +25,15 @@ from zenspark.lake.delta_table import Transaction
 from zenspark.lake.lake import Lake
 
 
-class Deaf:
-    """All that a demo asks of a job at first; this one listens nowhere."""
+class NodeWithoutListeners:
+    """What a demo reads of a job at first; this one listens nowhere."""
 
     @property
-    def session(self) -> Deaf:
+    def session(self) -> NodeWithoutListeners:
         return self
 
     @property
-    def info(self) -> Deaf:
+    def info(self) -> NodeWithoutListeners:
         return self
 
     def locators(self) -> list[str]:
@@ -42,10 +42,10 @@ class Deaf:
 
 def test_a_fleet_needs_a_node_that_listens() -> None:
     with pytest.raises(UsageError, match="--listen"):
-        Demo(Deaf(), Screen())  # type: ignore[arg-type]  # all it asks of a job here
+        Demo(NodeWithoutListeners(), Screen())  # type: ignore[arg-type]  # all it asks of a job here
 
 
-def test_cells_are_as_people_read_them() -> None:
+def test_cells_are_formatted_by_their_column() -> None:
     time = datetime(2026, 11, 16, 3, 4, 5, 678_900, UTC)
     row = {"payload": b"{}", "encoding": "application/json", "timestamp": time, "minute": time, "none": None}
     assert _format_cell(row, "payload") == "{}"
@@ -73,14 +73,14 @@ def test_values_are_decoded() -> None:
     assert format_value(z_serialize(Float32(99.5)).to_bytes(), "zenoh/serialized;float32") == "99.50"
 
 
-def test_rows_of_earlier_runs_are_told_apart() -> None:
+def test_title_counts_rows_of_this_run_separately() -> None:
     title = "samples: every message, as it was published"
     assert format_samples_title(1333, 0) == f"{title} (1333 rows)"
     assert format_samples_title(2000, 1333) == f"{title} (2000 rows, 667 of this run)"
     assert format_samples_title(1000, 1333) == f"{title} (1000 rows)"  # earlier ones have expired
 
 
-def test_what_to_try_next_fits_into_80_columns() -> None:
+def test_next_steps_fit_into_80_columns() -> None:
     steps = format_next_steps("tcp/127.0.0.1:7447", "build/lake", "http://127.0.0.1:8000/")
     lines = [line for step in steps for line in step[1:]]
     assert max(map(len, lines)) <= 80
@@ -90,15 +90,13 @@ def test_what_to_try_next_fits_into_80_columns() -> None:
     assert not any("curl" in line for step in format_next_steps("tcp/x:1", "lake", None) for line in step)
 
 
-def test_what_the_demo_does_not_install_is_named() -> None:
+def test_next_steps_mark_duckdb_as_not_installed_by_zenspark() -> None:
     titles = [step[0] for step in format_next_steps("tcp/127.0.0.1:7447", "lake", None)]
     (duckdb,) = [title for title in titles if title.startswith("DuckDB")]
     assert "not installed by zenspark" in duckdb
 
 
-def test_a_command_that_the_shell_does_not_know_is_shown_with_its_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_command_outside_of_path_is_shown_with_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "zenspark").write_text("")
     monkeypatch.setattr("sys.executable", str(tmp_path / "bin" / "python"))

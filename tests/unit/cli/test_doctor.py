@@ -33,7 +33,7 @@ def test_a_line_per_check_and_json(tmp_path: Path, capsys: pytest.CaptureFixture
     assert not (tmp_path / "lake").exists()
 
 
-def test_a_router_tells_version_and_clock() -> None:
+def test_doctor_reports_version_and_clock_of_a_router() -> None:
     config = ours(mode="router", listen__endpoints=["tcp/127.0.0.1:0"], adminspace__enabled=True)
     with zenspark.open(config) as session:
         found = list(doctor.check_router(session.info.locators()[0]))
@@ -75,7 +75,7 @@ def test_a_router_that_is_required_and_absent_fails(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.slow
-def test_the_port_of_a_router_is_fine_and_the_router_check_looks_there(
+def test_port_used_by_a_router_is_ok_and_the_router_check_connects_to_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = ours(mode="router", listen__endpoints=["tcp/127.0.0.1:0"], adminspace__enabled=True)
@@ -95,7 +95,7 @@ def test_a_port_in_use_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         (finding,) = doctor.check_port(taken.getsockname()[1])
     assert finding.verdict is Verdict.WARN
-    assert "in use, and no Zenoh node answers there" in finding.text
+    assert "in use, and no Zenoh node replies there" in finding.text
     with zenspark.open(ours(mode="peer", listen__endpoints=["tcp/127.0.0.1:0"])) as session:
         monkeypatch.undo()
         (finding,) = doctor.check_port(int(session.info.locators()[0].rpartition(":")[2]))
@@ -103,7 +103,7 @@ def test_a_port_in_use_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     assert finding.verdict is Verdict.WARN
 
 
-def test_disk_and_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_checks_disk_space_and_the_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "lake"
     assert next(iter(doctor.check_lake(str(place)))).text.startswith("there is none")
     Lake(place).create()
@@ -126,7 +126,7 @@ def test_a_check_that_breaks_is_a_finding(tmp_path: Path, monkeypatch: pytest.Mo
     assert verdicts(list(doctor.run_checks(given)))["disk"] is Verdict.FAIL
 
 
-def test_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_spark_extra_is_a_warning_with_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "SPARK_PACKAGES", ("no_such_package",))
     (finding,) = doctor.check_spark()
     assert finding.verdict is Verdict.WARN

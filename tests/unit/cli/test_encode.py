@@ -15,7 +15,7 @@ PUSH = {
 HEX = "3d000a64656d6f2f68656c6c6f010568656c6c6f"
 
 
-def test_makes_bytes_of_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_jsonl_lines_are_encoded_to_hexadecimal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "lines"
     lines = [{"layer": "network", "fields": PUSH}, {"layer": "transport", "fields": {"msg": "KEEP_ALIVE"}}]
     path.write_text("\n".join(map(json.dumps, lines)))
@@ -23,7 +23,7 @@ def test_makes_bytes_of_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == f'{{"hex":"{HEX}"}}\n{{"hex":"04"}}\n'
 
 
-def test_knows_every_layer() -> None:
+def test_messages_are_encoded_by_layer_and_an_unknown_layer_is_rejected() -> None:
     alive = {"msg": "KEEP_ALIVE"}
     assert to_bytes("transport", alive) == b"\x04"
     assert to_bytes("stream", {"framing": "u16", "messages": [alive]}) == b"\x01\x00\x04"
@@ -61,6 +61,6 @@ def test_errors_of_lines_do_not_end_the_run(tmp_path: Path, capsys: pytest.Captu
     assert json.loads(second) == {"hex": "04"}
 
 
-def test_needs_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_encode_without_jsonl_is_a_one_line_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["encode"]) == 2
     assert capsys.readouterr().err.count("\n") == 1

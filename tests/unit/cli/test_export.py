@@ -46,7 +46,7 @@ def test_csv_has_a_column_for_what_is_no_text(tmp_path: Path) -> None:
     assert [(row["payload"], row["payload_base64"]) for row in rows] == [("text, \n", ""), ("", "/wA="), ("", "")]
 
 
-def test_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_are_exported_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     assert export_rows([BATCH], BATCH.schema, "-", pick_format("-", "jsonl", force=False)) == 3
     assert [json.loads(line)["key"] for line in capsys.readouterr().out.splitlines()] == ["a", "b", "c"]
 
@@ -71,7 +71,7 @@ def test_an_export_that_fails_leaves_nothing(tmp_path: Path) -> None:
         ("there.csv", None, "--force"),
     ],
 )
-def test_where_it_cannot_go(
+def test_invalid_export_target_is_rejected(
     target: str, given: str | None, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

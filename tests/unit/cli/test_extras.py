@@ -6,12 +6,12 @@ from zenspark.cli.extras import SPARK_EXTRA, describe_missing
 PROJECT = Path(__file__).parents[3] / "pyproject.toml"
 
 
-def test_a_package_of_the_extra_says_what_to_install() -> None:
+def test_missing_package_of_the_spark_extra_names_the_install_command() -> None:
     error = ModuleNotFoundError("No module named 'pyspark'", name="pyspark.sql")
     assert describe_missing(error) == "needs pyspark: pip install 'zenspark[spark]'"
 
 
-def test_another_package_is_a_mistake_of_ours() -> None:
+def test_missing_package_outside_of_the_extra_is_not_described() -> None:
     assert describe_missing(ModuleNotFoundError("No module named 'foo'", name="foo")) is None
     assert describe_missing(ModuleNotFoundError("No module")) is None
 

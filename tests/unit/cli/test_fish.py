@@ -3,7 +3,7 @@ import argparse
 from zenspark.cli.fish import complete
 
 
-def test_options_values_files_and_subcommands() -> None:
+def test_fish_completes_options_values_files_and_subcommands() -> None:
     parser = argparse.ArgumentParser(prog="zenspark")
     commands = parser.add_subparsers()
     put = commands.add_parser("put", help="publish it's value")

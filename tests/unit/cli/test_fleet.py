@@ -18,37 +18,37 @@ from zenspark.types.sample import Sample
 
 
 @pytest.mark.slow
-def test_it_publishes_what_a_fleet_would(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fleet_publishes_numbered_samples_of_every_robot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fleet, "TICKS_PER_SECOND", 1000)
-    heard: list[Sample] = []
+    received: list[Sample] = []
     counts: list[int] = []
     ends = threading.Event()
 
-    def hear(sample: Sample) -> None:
-        heard.append(sample)
+    def on_sample(sample: Sample) -> None:
+        received.append(sample)
         if sample.kind is zenspark.SampleKind.DELETE:
             ends.set()
 
     with zenspark.open(ours(mode="router", listen__endpoints=["tcp/127.0.0.1:0"])) as session:
-        subscriber = session.declare_subscriber("fleet/**", hear)
+        subscriber = session.declare_subscriber("fleet/**", on_sample)
         driving = threading.Thread(target=fleet.drive, args=(session.info.locators()[0], ends, counts.append))
         driving.start()
-        (reply,) = _asked(session)
+        (reply,) = _query_robot(session)
         assert reply == "all fine"
         driving.join(60)
         subscriber.undeclare()
-    assert {str(sample.key_expr) for sample in heard} == {
+    assert {str(sample.key_expr) for sample in received} == {
         f"fleet/{name}/{what}" for name in (*fleet.ROBOTS, "visitor") for what in ("pose", "battery", "camera")
     } | {"fleet/visitor/**", "fleet/map"}
     # every sample has a source and a number, without a gap: what was lost or doubled can be counted
-    assert [some(sample.source_info).source_sn for sample in heard] == list(range(len(heard)))
-    assert counts[-1] == len(heard)
-    assert all(sample.timestamp is not None for sample in heard)
-    check_values(heard)
+    assert [some(sample.source_info).source_sn for sample in received] == list(range(len(received)))
+    assert counts[-1] == len(received)
+    assert all(sample.timestamp is not None for sample in received)
+    check_values(received)
 
 
-def check_values(heard: list[Sample]) -> None:
-    for sample in heard:
+def check_values(received: list[Sample]) -> None:
+    for sample in received:
         match str(sample.encoding), sample.payload.to_bytes():
             case "application/json", payload:
                 assert set(json.loads(payload)) == {"x", "y", "heading", "speed"}
@@ -62,8 +62,8 @@ def check_values(heard: list[Sample]) -> None:
                 assert sample.kind is zenspark.SampleKind.DELETE
 
 
-def _asked(session: zenspark.Session) -> list[str]:
-    """What the robot answers, once it is there."""
+def _query_robot(session: zenspark.Session) -> list[str]:
+    """The reply of the robot, once its queryable matches."""
     for _ in range(100):
         found = [some(reply.ok).payload.to_string() for reply in session.get("fleet/ant/diagnosis", timeout=10)]
         if found:
@@ -73,7 +73,7 @@ def _asked(session: zenspark.Session) -> list[str]:
 
 
 @pytest.mark.slow
-def test_it_ends_when_its_input_does_and_says_how_many_it_published() -> None:
+def test_fleet_process_ends_at_end_of_input_and_prints_its_count() -> None:
     with zenspark.open(ours(mode="router", listen__endpoints=["tcp/127.0.0.1:0"])) as session:
         command = [sys.executable, "-m", "zenspark.cli.fleet", session.info.locators()[0]]
         ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)

@@ -57,7 +57,7 @@ ZID = ZenohId.parse("a0a1a2a3")
 EXPR = WireExpr(0, "a/b")
 
 
-def test_nothing_from_the_network_reaches_the_terminal_as_a_command() -> None:
+def test_control_characters_from_the_network_are_escaped() -> None:
     assert printable("a\x1b[31m\nü\u202e") == r"a\x1b[31m\nü\u202e"
     assert printable("plain") == "plain"
     assert format_value("\x07") == r'"\x07"'
@@ -84,7 +84,7 @@ def test_previews_bytes(data: bytes, text: str) -> None:
     assert format_preview(data) == text
 
 
-def test_shortens() -> None:
+def test_long_text_is_truncated_with_an_ellipsis() -> None:
     assert truncate("abcdef", 6) == "abcdef"
     assert truncate("abcdefg", 6) == "abcde…"
 
@@ -121,7 +121,7 @@ def test_shortens() -> None:
         (42, "42"),
     ],
 )
-def test_spells_values(value: object, text: str) -> None:
+def test_wire_values_are_formatted_as_text(value: object, text: str) -> None:
     assert format_value(value) == text
 
 
@@ -141,7 +141,7 @@ def test_formats_qos() -> None:
         (Declare(body=DeclareFinal()), "D_FINAL"),
     ],
 )
-def test_titles(message: Message, name: str) -> None:
+def test_title_names_the_message_and_its_body(message: Message, name: str) -> None:
     assert format_title(message) == name
 
 
@@ -170,7 +170,7 @@ def test_formats_flags_leases_cookies_and_reasons() -> None:
     assert details(Frame(reliable=True, sn=3)) == ["reliable", "sn 3"]
 
 
-def test_looks_into_link_states() -> None:
+def test_details_of_oam_have_the_decoded_link_states() -> None:
     entry = LinkState(psid=1, sn=2, zid=ZID, locators=(Locator("tcp/x:1"),), links=(0,))
     oam = NetworkOam(id=1, zbuf=encode_link_states([entry]))
     assert details(oam) == ["id 1", "node (psid 1, sn 2, zid a0a1a2a3, locators tcp/x:1, links 0)"]

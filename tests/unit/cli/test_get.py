@@ -25,7 +25,7 @@ def test_replies_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-def test_errors_and_silence_are_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_reply_and_no_reply_are_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
     with network(capsys) as net:
         net.router.declare_queryable("demo/a", answer)
         assert net.run("get", "demo/a?fail") == (1, "", "error reply: no such thing\n")
@@ -36,8 +36,8 @@ def test_errors_and_silence_are_exit_code_1(capsys: pytest.CaptureFixture[str]) 
         assert net.run("get", "demo/b", "--timeout", "1s", "-q") == (1, "", "")
 
 
-def test_no_reply_about_a_time_may_be_no_value_of_that_time(capsys: pytest.CaptureFixture[str]) -> None:
-    said = "no reply to {}: no value of that time was recorded, or no storage answers\n"
+def test_no_reply_for_a_time_range_hints_at_missing_values(capsys: pytest.CaptureFixture[str]) -> None:
+    said = "no reply to {}: no value of that time was recorded, or no storage replies\n"
     with network(capsys) as net:
         for arguments in (["demo/b?_limit=1;_time=[now(-1h)..]"], ["demo/b?_limit=1", "--time", "[now(-1h)..]"]):
             code, out, err = net.run("get", *arguments, "--timeout", "1s")

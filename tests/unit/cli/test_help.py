@@ -8,12 +8,12 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-def test_alone_it_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_without_arguments_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, "help") == printed(capsys)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_it_shows_the_help_of_every_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_a_command_is_that_of_its_help_flag(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, "help", command) == printed(capsys, command, "--help")
 
 

@@ -23,7 +23,7 @@ def given(*arguments: str) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def test_without_flags_it_is_the_default_or_nothing() -> None:
+def test_http_plan_without_flags_is_the_default_address_or_none() -> None:
     assert parse_http(given(), default=None) == HttpPlan(None)
     plan = parse_http(given(), default=DEFAULT_ADDRESS)
     assert plan == HttpPlan(HttpSettings(address=("127.0.0.1", 8000)), None, may_move=True)

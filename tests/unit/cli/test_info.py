@@ -5,7 +5,7 @@ from tests.unit.cli.commands import network
 from zenspark.cli import main
 
 
-def test_connections_and_neighbours(capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_prints_connections_and_neighbours(capsys: pytest.CaptureFixture[str]) -> None:
     with network(capsys) as net:
         (found,) = net.json("info", "-i", "a1")
         zid = str(net.router.zid())
@@ -24,7 +24,7 @@ def test_connections_and_neighbours(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-def test_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_without_neighbours_prints_the_connection_problem(capsys: pytest.CaptureFixture[str]) -> None:
     nowhere = f"tcp/127.0.0.1:{free_port()}"
     assert main(["info", "-m", "peer", "-e", nowhere, "-l", "tcp/127.0.0.1:0", "--no-multicast-scouting"]) == 0
     out = capsys.readouterr().out

@@ -27,7 +27,7 @@ def parsed(*arguments: str) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def test_without_flags_everything_is_as_usual() -> None:
+def test_ingest_settings_without_flags_are_the_defaults() -> None:
     assert parse_ingest_settings(parsed()) == IngestSettings()
     assert parse_timing(parsed()) == (None, 60.0)
 
@@ -51,7 +51,7 @@ def test_spark_flags_become_settings() -> None:
     assert parse_ingest_settings(parsed("--spark-ui", "5050")).conf["spark.ui.port"] == "5050"
 
 
-def test_tables_are_maintained_as_the_flags_say() -> None:
+def test_maintenance_flags_become_the_maintenance_config() -> None:
     found = parse_ingest_settings(
         parsed(
             *("--refresh-interval", "30s", "--compact-interval", "5m", "--lake-retain-age", "30d"),
@@ -79,7 +79,7 @@ def test_journal_is_trimmed_one_hour_after_ingestion_by_default() -> None:
     assert parse_journal_policy(parsed("--flush-interval", "1s")).fsync == Policy().fsync
 
 
-def test_when_to_end() -> None:
+def test_for_and_stop_timeout_flags_are_parsed() -> None:
     assert parse_timing(parsed("--for", "90s", "--stop-timeout", "5m")) == (90.0, 300.0)
 
 

@@ -15,14 +15,14 @@ from zenspark.errors import DecodeError, LinkError, UsageError
 COMMANDS = list(cli.COMMANDS)
 
 
-def test_alone_it_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_zenspark_without_arguments_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("usage: zenspark COMMAND ...")
     assert all(f"\n  {name} " in printed for name in COMMANDS)
 
 
-def test_help_is_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_flag_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     main([])
     alone = capsys.readouterr().out
     assert main(["--help"]) == 0
@@ -35,7 +35,7 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out.startswith(f"usage: zenspark {command} ")
 
 
-def test_says_which_version_and_build(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_flag_prints_version_and_build(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"zenspark {zenspark.__version__} ({zenspark.build_kind()})\n"
 
@@ -49,7 +49,9 @@ def test_says_which_version_and_build(capsys: pytest.CaptureFixture[str]) -> Non
         (["decode", "--fly"], "zenspark decode: there is no flag --fly (see zenspark decode --help)"),
     ],
 )
-def test_a_wrong_word_is_one_line(arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_command_or_flag_is_a_one_line_error(
+    arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(arguments) == 2
     printed = capsys.readouterr()
     assert (printed.out, printed.err) == ("", line + "\n")
@@ -103,7 +105,7 @@ def test_takes_its_arguments_from_the_process(
 
 
 @pytest.mark.slow
-def test_a_reader_that_goes_away_is_no_drama() -> None:
+def test_closed_output_pipe_ends_the_command_without_an_error_message() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "zenspark", "decode", "--jsonl", "-"]

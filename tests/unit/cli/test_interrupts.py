@@ -62,7 +62,7 @@ class SignalledLock:
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_signal_raises_at_once_elsewhere(number: signal.Signals) -> None:
+def test_signal_raises_at_once_outside_of_locks(number: signal.Signals) -> None:
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(number)
 

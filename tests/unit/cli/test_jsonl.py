@@ -10,7 +10,7 @@ def echo(line: bytes) -> object:
     return {"size": len(line)}
 
 
-def test_answers_every_line_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_line_of_a_file_gives_a_json_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"a\n\nabc\nlast")
     jsonl.run(str(path), echo)
@@ -23,7 +23,7 @@ def test_reads_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert capsys.readouterr().out == '{"size":2}\n'
 
 
-def test_nothing_has_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_file_prints_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "lines"
     path.touch()
     jsonl.run(str(path), echo)

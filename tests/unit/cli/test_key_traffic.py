@@ -12,7 +12,7 @@ class Clock:
         return self.now
 
 
-def test_messages_bytes_rates_and_last_values() -> None:
+def test_key_traffic_has_messages_bytes_rates_and_last_values() -> None:
     clock = Clock()
     traffic = KeyTraffic(clock=clock)
     with listening("peer") as session:

@@ -69,8 +69,8 @@ def test_nothing_in_quarantine(lake: Lake, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_rules_are_read(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command._rule("a=b/**=7d").age == timedelta(days=7)
-    assert command._rule("a/*=forever").age is None
+    assert command._parse_rule("a=b/**=7d").age == timedelta(days=7)
+    assert command._parse_rule("a/*=forever").age is None
     assert main(["lake", "expire", lake.location.address]) == 2
     assert main(["lake", "expire", lake.location.address, "--rule", "x"]) == 2
     assert capsys.readouterr().err.splitlines() == [
@@ -114,7 +114,7 @@ def test_a_table_is_exported(format: str, lake: Lake, tmp_path: Path, capsys: py
         (["x.xls"], "expected a name that ends in"),
     ],
 )
-def test_exports_that_cannot_be(
+def test_invalid_export_arguments_are_a_one_line_error(
     arguments: list[str],
     problem: str,
     lake: Lake,

@@ -37,7 +37,7 @@ def test_keys_that_are_published_and_stored(capsys: pytest.CaptureFixture[str]) 
         )
 
 
-def test_nodes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ls_nodes_lists_the_router_and_its_clients(capsys: pytest.CaptureFixture[str]) -> None:
     with network(capsys) as net, connected("client", net.router) as other:
         rows = net.json("ls", "nodes")
         assert [(row["whatami"], row["zid"]) for row in rows] == [
@@ -50,7 +50,7 @@ def test_nodes(capsys: pytest.CaptureFixture[str]) -> None:
         assert "router" in out
 
 
-def test_declarations(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ls_declarations_lists_subscribers_of_a_client(capsys: pytest.CaptureFixture[str]) -> None:
     with network(capsys) as net, connected("client", net.router) as other:
         subscriber = other.declare_subscriber("demo/a", lambda _: None)
         until(lambda: net.declared("subscriber"))
@@ -62,7 +62,7 @@ def test_declarations(capsys: pytest.CaptureFixture[str]) -> None:
         subscriber.undeclare()
 
 
-def test_nothing_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ls_without_keys_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
     with network(capsys) as net:
         assert net.run("ls", "--for", "10ms") == (1, "", "no keys found within 0.01 s\n")
 

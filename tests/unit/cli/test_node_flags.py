@@ -25,33 +25,33 @@ from zenspark.config.schema import ConfigError
 from zenspark.errors import LinkError, SessionClosed, UsageError
 
 
-def meant(*arguments: str, mode: str | None = None) -> Config:
+def config_from_flags(*arguments: str, mode: str | None = None) -> Config:
     parser = ArgumentParser()
     node_flags.add_node_flags(parser)
     return node_flags.build_config(parser.parse_args(arguments), [("metadata", "own")], mode)
 
 
 def test_flags_set_keys() -> None:
-    config = meant("-m", "client", "-e", "tcp/a:1", "-l", "tcp/b:2", "-i", "a1", "--no-multicast-scouting")
+    config = config_from_flags("-m", "client", "-e", "tcp/a:1", "-l", "tcp/b:2", "-i", "a1", "--no-multicast-scouting")
     found = {key: json.loads(config.get_json(key)) for key in ("mode", "id", "metadata", "scouting/multicast/enabled")}
     assert found == {"mode": "client", "id": "a1", "metadata": "own", "scouting/multicast/enabled": False}
     assert json.loads(config.get_json("connect/endpoints")) == ["tcp/a:1"]
     assert json.loads(config.get_json("listen/endpoints")) == ["tcp/b:2"]
 
 
-def test_flags_count_more_than_the_file_and_cfg_most(tmp_path: Path) -> None:
+def test_flags_override_the_file_and_cfg_overrides_flags(tmp_path: Path) -> None:
     file = tmp_path / "node.json5"
     file.write_text('{mode: "peer", id: "a1"}')
-    assert meant("-c", str(file)).get_json("mode") == '"peer"'
-    assert meant("-c", str(file), mode="router").get_json("mode") == '"peer"'
-    assert meant("-c", str(file), "-m", "client").get_json("mode") == '"client"'
-    assert meant("--cfg", 'metadata:"most"').get_json("metadata") == '"most"'
-    assert meant(mode="router").get_json("mode") == '"router"'
+    assert config_from_flags("-c", str(file)).get_json("mode") == '"peer"'
+    assert config_from_flags("-c", str(file), mode="router").get_json("mode") == '"peer"'
+    assert config_from_flags("-c", str(file), "-m", "client").get_json("mode") == '"client"'
+    assert config_from_flags("--cfg", 'metadata:"most"').get_json("metadata") == '"most"'
+    assert config_from_flags(mode="router").get_json("mode") == '"router"'
     with pytest.raises(UsageError, match="--cfg: expected KEY:VALUE, found 'mode'"):
-        meant("--cfg", "mode")
+        config_from_flags("--cfg", "mode")
 
 
-def test_being_terminated_is_like_being_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sigterm_and_sigint_raise_the_same_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     handled: dict[int, object] = {}
     monkeypatch.setattr(signal, "signal", handled.__setitem__)
     node_flags.raise_interrupt_on_signals()

@@ -34,7 +34,7 @@ def test_rates_each_second_and_in_all(capsys: pytest.CaptureFixture[str]) -> Non
     ]
 
 
-def test_a_publisher(capsys: pytest.CaptureFixture[str]) -> None:
+def test_perf_pub_counts_published_messages(capsys: pytest.CaptureFixture[str]) -> None:
     with network(capsys) as net:
         count = 0
 
@@ -49,7 +49,7 @@ def test_a_publisher(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_subscriber(capsys: pytest.CaptureFixture[str]) -> None:
+def test_perf_sub_counts_received_messages(capsys: pytest.CaptureFixture[str]) -> None:
     with network(capsys) as net:
 
         def publish() -> None:

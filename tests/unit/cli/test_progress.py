@@ -42,7 +42,7 @@ def test_without_a_total_the_time_so_far_is_shown() -> None:
     assert Progress("reading", 10, "rows").format(20, 2) == "reading: 100%, 20 of 10 rows, 10 rows/s, 0s left"
 
 
-def test_it_counts_what_passes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_track_yields_its_items_and_prints_nothing_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress("reading", 6, "B") as shown:
         assert list(shown.track(["a", "bb", "ccc"], len)) == ["a", "bb", "ccc"]
     assert capsys.readouterr().err == ""
@@ -56,7 +56,7 @@ def test_an_activity_shows_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) ->
     assert terminal.getvalue().endswith(CLEAR)
 
 
-def test_where_there_is_no_terminal_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_activity_without_a_terminal_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with Activity("starting Spark"):
         pass
     assert capsys.readouterr().err == ""

@@ -52,13 +52,15 @@ def test_without_a_node_the_exit_code_is_1(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize("arguments", [["demo/a", "x", "--lines"], ["demo/a", "-", "--lines", "-n", "2"]])
-def test_flags_that_do_not_fit(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_flag_with_a_value_or_count_is_rejected(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["put", *arguments]) == 2
     assert "--lines" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("count", "period", "values"), [(None, None, 1), (2, None, 2), (None, 0.0, 9), (3, 0.0, 3)])
-def test_how_often(count: int | None, period: float | None, values: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_value_is_repeated_by_count_and_period(
+    count: int | None, period: float | None, values: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     found = [value for value, _ in zip(put.repeat(b"a", count, period), range(9), strict=False)]
     assert found == [b"a"] * values

@@ -25,7 +25,7 @@ def answers(net: Network, queryable: list[str], *queries: str) -> list[str]:
     return found
 
 
-def test_a_value(capsys: pytest.CaptureFixture[str]) -> None:
+def test_queryable_replies_with_a_value(capsys: pytest.CaptureFixture[str]) -> None:
     with network(capsys) as net:
         value, printed = answers(net, ["demo/a", "1.2.3"], "demo/a?x=1")
     assert value == "1.2.3"
@@ -41,7 +41,7 @@ def test_a_file_is_read_for_every_query(capsys: pytest.CaptureFixture[str], tmp_
     assert json.loads(printed) == {"key": "demo/*", "parameters": "", "value": "sent"}
 
 
-def test_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_queryable_replies_with_the_output_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     command = 'test "$ZENOH_PARAMETERS" != fail || { echo wrong >&2; exit 3; }; echo "$ZENOH_KEY $(cat)"'
     with network(capsys) as net:
         *found, _ = answers(net, ["demo/*", "--command", command], "demo/a", "demo/b?fail", "demo/**")

@@ -20,14 +20,14 @@ PATIENCE = 30.0
 QUIET = ["--no-multicast-scouting", "-l", "tcp/127.0.0.1:0"]
 
 
-def meant(*arguments: str) -> Policy:
+def policy_from_flags(*arguments: str) -> Policy:
     return record.parse_policy(record.parser().parse_args(arguments))
 
 
 @pytest.mark.slow
 def test_every_field_of_the_policy_is_a_flag() -> None:
-    assert meant() == Policy()
-    policy = meant(
+    assert policy_from_flags() == Policy()
+    policy = policy_from_flags(
         *("--flush-interval", "50ms", "--flush-rows", "10", "--flush-bytes", "1MiB", "--fsync", "flush"),
         *("--segment-bytes", "64MiB", "--segment-age", "5m", "--retain-age", "7d", "--retain-bytes", "10GB"),
         *("--retain-read-age", "1h", "--retain-read-bytes", "0", "--reader-expiry", "30d"),
@@ -53,10 +53,10 @@ def test_every_field_of_the_policy_is_a_flag() -> None:
     defaults = Policy()
     for field in msgspec.structs.fields(Policy):
         assert getattr(policy, field.name) != getattr(defaults, field.name), field.name
-    assert meant("--fsync", "10s").fsync == 10.0
-    assert meant("--fsync", "never").fsync == "never"
-    assert meant("--reader-expiry", "never").reader_expiry is None
-    assert meant("--block-timeout", "never").block_timeout is None
+    assert policy_from_flags("--fsync", "10s").fsync == 10.0
+    assert policy_from_flags("--fsync", "never").fsync == "never"
+    assert policy_from_flags("--reader-expiry", "never").reader_expiry is None
+    assert policy_from_flags("--block-timeout", "never").block_timeout is None
 
 
 def test_flag_help_has_the_default(capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,7 +148,7 @@ class Recording:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_writes_what_was_received_and_continues_when_started_again(tmp_path: Path, number: int) -> None:
+def test_record_writes_received_rows_on_a_signal_and_continues_at_the_next_offset(tmp_path: Path, number: int) -> None:
     for turn in range(2):
         with Recording(tmp_path / "j", "--key", "a/**", "--key", "a/b", "--flush-interval", "1h") as recording:
             assert recording.facts["records"] == "a/**"
@@ -165,7 +165,7 @@ def test_it_writes_what_was_received_and_continues_when_started_again(tmp_path: 
 
 
 @pytest.mark.slow
-def test_it_ends_by_itself(tmp_path: Path) -> None:
+def test_record_ends_after_the_for_duration(tmp_path: Path) -> None:
     with Recording(tmp_path / "j", "--for", "200ms", "--no-observe") as recording:
         assert recording.facts["records"] == "**"
         assert "recorded 0 rows (0 B)" in recording.end()
@@ -193,7 +193,7 @@ def line(**changes: Any) -> str:  # noqa: ANN401
 
 
 @pytest.mark.slow
-def test_without_the_connection_that_is_required_nothing_is_made(
+def test_record_without_its_required_connection_creates_no_journal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zenspark.cli.node_flags.raise_interrupt_on_signals", lambda: None)

@@ -11,7 +11,7 @@ import zenspark.api.open
 from tests.interop.reference import unused
 from tests.unit.api.sessions import config, listening
 from tests.unit.journal.rows import counted
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.flush_barrier import FlushBarrier
 from zenspark.cli import main, replay
 from zenspark.config.config import Config
@@ -21,18 +21,18 @@ from zenspark.journal.replay import Replay, ReplayProgress
 from zenspark.key import KeyExpr
 
 
-def meant(*arguments: str) -> Replay:
+def replay_from_flags(*arguments: str) -> Replay:
     return replay._replay(replay.parser().parse_args(["source", *arguments]))
 
 
-def test_flags() -> None:
-    assert meant() == Replay(remapping=KeyRemap([], [], ""))
-    assert meant(
+def test_replay_flags_become_replay_settings() -> None:
+    assert replay_from_flags() == Replay(remapping=KeyRemap([], [], ""))
+    assert replay_from_flags(
         *("--speed", "max", "--key", "a/**/**", "--map", "a=b", "--prefix", "p", "--restamp", "--may-drop")
     ) == Replay(
         speed=None, remapping=KeyRemap([KeyExpr("a/**")], [RemapRule("a", "b")], "p"), restamp=True, may_drop=True
     )
-    assert meant("--speed", "2.5").speed == 2.5
+    assert replay_from_flags("--speed", "2.5").speed == 2.5
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_replay_to_a_subscriber(
         where = ["-m", "client", "-e", locator, "--no-multicast-scouting"]
         arguments = [str(tmp_path / "j"), *where, "--speed", "max", "--prefix", "re", "--wait", "--from", "5"]
         assert main(["replay", *arguments]) == 0
-        found = [subscriber.recv(PATIENCE) for _ in range(15)]
+        found = [subscriber.recv(TIMEOUT_SECONDS) for _ in range(15)]
     assert [str(sample.key_expr) for sample in found] == [f"re/k/{number}" for number in range(5, 20)]
     assert "published 15 rows in" in capsys.readouterr().out
 
@@ -104,8 +104,8 @@ def test_an_endpoint_is_tried_until_it_is_there(journal: str, capsys: pytest.Cap
         zenspark.api.open.open(config("router", [locator])) as node,
         node.declare_subscriber("k/**") as subscriber,
     ):
-        found = [subscriber.recv(PATIENCE) for _ in range(20)]
-        thread.join(PATIENCE)
+        found = [subscriber.recv(TIMEOUT_SECONDS) for _ in range(20)]
+        thread.join(TIMEOUT_SECONDS)
     assert codes == [0]
     assert len(found) == 20
 
@@ -116,7 +116,7 @@ def test_rows_without_a_subscriber_are_counted(mode: str, journal: str, capsys: 
         (locator,) = node.info.locators()
         where = ["-m", mode, "-e", locator, "--no-multicast-scouting", "--cfg", "listen/endpoints:[]"]
         assert main(["replay", journal, *where, "--speed", "max", "--wait"]) == 0
-        assert str(subscriber.recv(PATIENCE).key_expr) == "k/1"
+        assert str(subscriber.recv(TIMEOUT_SECONDS).key_expr) == "k/1"
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("published")]
     assert line.startswith("published 20 rows in ")
     assert line.endswith("; 9 had no subscriber")

@@ -37,7 +37,7 @@ NUMBER = (42).to_bytes(4, "little")
         (b"text", "text"),
     ],
 )
-def test_values(value: object, text: str) -> None:
+def test_cell_values_are_formatted_as_text(value: object, text: str) -> None:
     assert format_value(value) == text
 
 
@@ -105,11 +105,11 @@ def test_columns_with_a_known_unit() -> None:
     ("value", "text"),
     [(5, "5 µs"), (1500, "1.5 ms"), (-2_500_000, "-2.5 s"), (3e15, "3e+09 s")],
 )
-def test_durations(value: float, text: str) -> None:
+def test_microseconds_are_formatted_with_a_unit(value: float, text: str) -> None:
     assert format_microseconds(value) == text
 
 
-def test_sizes() -> None:
+def test_sizes_are_formatted_with_a_unit() -> None:
     assert [format_size(value) for value in (0, 1000, 5e18)] == ["0 B", "1 kB", "5e+03 PB"]
 
 
@@ -120,7 +120,7 @@ def test_ids_are_shortened_in_tables_only() -> None:
     assert shorten_id("123456789") == "123456789"
 
 
-def test_no_text_steers_the_terminal() -> None:
+def test_control_characters_are_escaped() -> None:
     assert printable("a\x1b[2Jb\n\tc\x7f") == "a\\x1b[2Jb\\n\\tc\\x7f"
     rows = pa.table({"payload": [b"\x1b[2J"], "encoding": ["text/plain"]})
     assert format_columns(rows, is_short=True)[0] == ["\\x1b[2J"]

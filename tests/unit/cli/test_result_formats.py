@@ -30,7 +30,7 @@ def reader(rows: pa.Table = ROWS) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches())
 
 
-def test_csv() -> None:
+def test_csv_has_quoted_text_and_hexadecimal_bytes() -> None:
     out = io.StringIO()
     write_csv(reader(), out)
     assert out.getvalue() == (
@@ -71,7 +71,7 @@ def test_jsonl_and_no_rows() -> None:
         (datetime(2026, 1, 2), "2026-01-02T00:00:00.000000"),
     ],
 )
-def test_other_values(value: object, wanted: object) -> None:
+def test_special_values_are_converted_to_json(value: object, wanted: object) -> None:
     assert to_json(value) == wanted
 
 

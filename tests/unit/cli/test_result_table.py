@@ -80,12 +80,12 @@ def test_without_a_width_everything_is_shown() -> None:
     assert lines[-1] == "2 rows"
 
 
-def test_no_rows_and_equal_names() -> None:
+def test_empty_table_and_equal_column_names_are_rendered() -> None:
     assert render(pa.table({"n": pa.array([], pa.int64())}), 80) == ["n", "─", "0 rows"]
     twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["n", "n"])
     assert render(twice, 80)[2] == "1  2"
 
 
-def test_styles() -> None:
+def test_header_and_rule_of_a_table_are_styled() -> None:
     lines = render(pa.table({"n": [1]}), 80, style=lambda text, style: f"<{style}>{text}")
     assert lines[:2] == ["<bold>n", "<dim>─"]

@@ -20,14 +20,14 @@ from zenspark.cli import main, router
 PATIENCE = 30.0
 
 
-def meant(*arguments: str) -> dict[str, object]:
+def settings_from_flags(*arguments: str) -> dict[str, object]:
     config = router.build_config(router.parser().parse_args(arguments))
     keys = ("mode", "id", "listen/endpoints", "connect/endpoints", "adminspace", "timestamping/enabled")
     return {key: json.loads(config.get_json(key)) for key in (*keys, "scouting/multicast/enabled", "metadata")}
 
 
-def test_without_flags_it_is_a_router_with_an_admin_space() -> None:
-    found = meant()
+def test_router_without_flags_has_an_admin_space_and_listens_on_port_7447() -> None:
+    found = settings_from_flags()
     assert found["mode"] == "router"
     assert found["adminspace"] == {"enabled": True, "permissions": {"read": True, "write": False}}
     config = router.build_config(router.parser().parse_args([]))
@@ -35,7 +35,7 @@ def test_without_flags_it_is_a_router_with_an_admin_space() -> None:
 
 
 def test_flags_set_keys() -> None:
-    found = meant(
+    found = settings_from_flags(
         *("-l", "tcp/127.0.0.1:1", "--listen", "tcp/127.0.0.1:2", "-e", "tcp/127.0.0.1:3", "-i", "a1"),
         *("--no-timestamp", "--no-multicast-scouting", "--adminspace-permissions", "rw", "--cfg", "metadata:{a:1}"),
     )
@@ -54,15 +54,17 @@ def test_flags_set_keys() -> None:
 @pytest.mark.parametrize(
     ("flag", "read", "write"), [("r", True, False), ("w", False, True), ("rw", True, True), ("none", False, False)]
 )
-def test_permissions(flag: str, read: bool, write: bool) -> None:
+def test_adminspace_permissions_flag_sets_read_and_write(flag: str, read: bool, write: bool) -> None:
     expected = {"enabled": True, "permissions": {"read": read, "write": write}}
-    assert meant("--adminspace-permissions", flag)["adminspace"] == expected
+    assert settings_from_flags("--adminspace-permissions", flag)["adminspace"] == expected
 
 
-def test_flags_count_more_than_the_file_and_cfg_most(tmp_path: Path) -> None:
+def test_flags_override_the_file_and_cfg_overrides_flags(tmp_path: Path) -> None:
     file = tmp_path / "router.json5"
     file.write_text('{mode: "peer", id: "a1", metadata: "file", listen: {endpoints: ["tcp/127.0.0.1:1"]}}')
-    found = meant("-c", str(file), "-i", "a2", "-l", "tcp/127.0.0.1:2", "--cfg", 'listen/endpoints:["tcp/[::1]:3"]')
+    found = settings_from_flags(
+        "-c", str(file), "-i", "a2", "-l", "tcp/127.0.0.1:2", "--cfg", 'listen/endpoints:["tcp/[::1]:3"]'
+    )
     assert found["mode"] == "peer"
     assert found["metadata"] == "file"
     assert found["id"] == "a2"
@@ -105,12 +107,12 @@ def test_the_rest_interface_is_a_key_of_the_configuration(tmp_path: Path) -> Non
     assert wanted("-c", str(file), "--rest-http-port", "none") == {"rest": {"http_port": "none"}}
 
 
-def started(*arguments: str) -> subprocess.Popen[str]:
+def start_router(*arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "zenspark", "router", "--no-multicast-scouting", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def but_for_the_log(err: str) -> str:
+def without_log_lines(err: str) -> str:
     """What is on standard error besides what is logged at info."""
     return "".join(line for line in err.splitlines(keepends=True) if " INFO zenspark" not in line)
 
@@ -119,11 +121,11 @@ def but_for_the_log(err: str) -> str:
 def test_an_address_in_use_is_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        process = started("-l", f"tcp/127.0.0.1:{port}")
+        process = start_router("-l", f"tcp/127.0.0.1:{port}")
         out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 2
     assert out == ""
-    assert but_for_the_log(err) == (
+    assert without_log_lines(err) == (
         f"zenspark router: tcp/127.0.0.1:{port}: cannot listen: Address already in use; does another node run there?"
         " -l chooses another endpoint, with port 0 any free one\n"
     )
@@ -133,10 +135,10 @@ def test_an_address_in_use_is_one_line() -> None:
 def test_a_rest_port_in_use_is_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        process = started("-l", "tcp/127.0.0.1:0", "--rest-http-port", f"127.0.0.1:{port}")
+        process = start_router("-l", "tcp/127.0.0.1:0", "--rest-http-port", f"127.0.0.1:{port}")
         out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (2, "")
-    assert but_for_the_log(err) == (
+    assert without_log_lines(err) == (
         f"zenspark router: http://127.0.0.1:{port}: cannot listen: Address already in use; "
         "does another node run there? --http chooses another address, with port 0 any free one\n"
     )
@@ -144,7 +146,7 @@ def test_a_rest_port_in_use_is_one_line() -> None:
 
 @pytest.mark.slow
 def test_rest_address_is_printed_and_router_ends_on_signal() -> None:
-    process = started("-l", "tcp/127.0.0.1:0", "--rest-http-port", "127.0.0.1:0", "-i", "a1")
+    process = start_router("-l", "tcp/127.0.0.1:0", "--rest-http-port", "127.0.0.1:0", "-i", "a1")
     try:
         assert process.stdout is not None
         url = [process.stdout.readline() for _ in range(4)][-1].removeprefix("  REST on    ").strip()
@@ -155,12 +157,12 @@ def test_rest_address_is_printed_and_router_ends_on_signal() -> None:
     finally:
         process.kill()
     assert described["key"] == "@/a1/router"
-    assert (process.returncode, rest, but_for_the_log(err)) == (0, "", "")
+    assert (process.returncode, rest, without_log_lines(err)) == (0, "", "")
 
 
 @pytest.mark.slow
-def test_the_page_is_served_beside_rest_and_needs_the_right_to_write() -> None:
-    process = started("-l", "tcp/127.0.0.1:0", "--http", "127.0.0.1:0", "--rest-http-port", "127.0.0.1:0")
+def test_page_rejects_put_without_http_write_and_rest_accepts_it() -> None:
+    process = start_router("-l", "tcp/127.0.0.1:0", "--http", "127.0.0.1:0", "--rest-http-port", "127.0.0.1:0")
     try:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(5)]
@@ -187,7 +189,7 @@ def test_the_page_is_served_beside_rest_and_needs_the_right_to_write() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_router_prints_its_address_and_ends_on_signal(number: signal.Signals) -> None:
-    process = started("-l", "tcp/127.0.0.1:0", "-i", "a1")
+    process = start_router("-l", "tcp/127.0.0.1:0", "-i", "a1")
     try:
         assert process.stdout is not None
         first, second, third = (process.stdout.readline() for _ in range(3))
@@ -210,11 +212,11 @@ def test_router_prints_its_address_and_ends_on_signal(number: signal.Signals) ->
 
 @pytest.mark.slow
 def test_sessions_that_open_and_close_are_logged() -> None:
-    process = started("-l", "tcp/127.0.0.1:0", "-i", "a1")
+    process = start_router("-l", "tcp/127.0.0.1:0", "-i", "a1")
     try:
         assert process.stdout is not None
         endpoint = [process.stdout.readline() for _ in range(3)][-1].split()[-1]
-        other = started("-l", "tcp/127.0.0.1:0", "-e", endpoint, "-i", "a2")
+        other = start_router("-l", "tcp/127.0.0.1:0", "-e", endpoint, "-i", "a2")
         try:
             assert process.stderr is not None
             opened = [process.stderr.readline() for _ in range(3)][-1]  # behind its id and where it listens
@@ -232,7 +234,7 @@ def test_sessions_that_open_and_close_are_logged() -> None:
 
 
 @pytest.mark.slow
-def test_a_router_loads_only_what_it_needs() -> None:
+def test_router_does_not_import_pyarrow_asyncio_and_other_large_modules() -> None:
     """Memory and start-up time: pyarrow alone, with what it loads, takes 90 MB."""
     program = """
         import sys

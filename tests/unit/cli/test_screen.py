@@ -33,12 +33,12 @@ def test_a_file_gets_plain_text(capsys: pytest.CaptureFixture[str], monkeypatch:
     assert capsys.readouterr().out == "a\nb\n\nc\n"
 
 
-def test_is_as_wide_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_screen_has_the_width_of_the_columns_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "91")
     assert Screen().width == 91
 
 
-def test_where_there_are_no_arrows_something_like_them_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrows_and_lines_are_replaced_in_ascii_output(monkeypatch: pytest.MonkeyPatch) -> None:
     file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", file)
     Screen().write(["→ a … ← ─"])
@@ -60,7 +60,7 @@ def test_where_there_are_no_arrows_something_like_them_is_shown(monkeypatch: pyt
         ("漢字漢字", 5, ["漢字", "漢字"]),
     ],
 )
-def test_wraps(text: str, width: int, lines: list[str]) -> None:
+def test_text_is_wrapped_to_the_width(text: str, width: int, lines: list[str]) -> None:
     assert wrap_text(text, width) == lines
 
 

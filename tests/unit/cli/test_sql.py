@@ -49,7 +49,9 @@ def test_a_pipe_gets_a_table(place: str, capsys: pytest.CaptureFixture[str]) -> 
         ("jsonl", '{"key": "a", "n": 2}\n{"key": "b", "n": 1}\n'),
     ],
 )
-def test_formats(place: str, capsys: pytest.CaptureFixture[str], name: str, wanted: str) -> None:
+def test_format_flag_selects_csv_json_or_jsonl(
+    place: str, capsys: pytest.CaptureFixture[str], name: str, wanted: str
+) -> None:
     assert main(["sql", QUERY, "--lake", place, "--format", name]) == 0
     assert capsys.readouterr().out == wanted
 

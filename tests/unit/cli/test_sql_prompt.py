@@ -86,7 +86,7 @@ def terminal(place: Path, tmp_path: Path) -> Iterator[TmuxTerminal]:
 
 
 @pytest.mark.slow
-def test_a_conversation(terminal: TmuxTerminal) -> None:
+def test_prompt_runs_statements_with_completion_interrupt_and_history(terminal: TmuxTerminal) -> None:
     terminal.wait_for("lake>")
     terminal.type("select key,", "Enter")
     terminal.type("kind from latest order by key;", "Enter")
@@ -107,14 +107,14 @@ def test_a_conversation(terminal: TmuxTerminal) -> None:
     terminal.type("C-c")
     terminal.type("select 'again' as word;", "Enter")
     terminal.wait_for(lambda screen: "again\n1 row" in screen)
-    terminal.type("Up", "Enter")  # the last question again
+    terminal.type("Up", "Enter")  # the last query again
     terminal.wait_for(lambda screen: screen.count("again\n1 row") == 2)
     terminal.type("\\q", "Enter")
     terminal.wait_for("EXIT CODE 0")
 
 
 @pytest.mark.slow
-def test_control_d_ends_it_and_the_history_is_kept(terminal: TmuxTerminal, tmp_path: Path) -> None:
+def test_control_d_ends_the_prompt_and_the_history_is_saved(terminal: TmuxTerminal, tmp_path: Path) -> None:
     terminal.wait_for("lake>")
     terminal.type("select 5 as n;", "Enter")
     terminal.wait_for("1 row\nlake>")  # a Control-D before the prompt would be the terminal's, not the prompt's

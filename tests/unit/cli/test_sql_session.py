@@ -23,7 +23,7 @@ def session(tmp_path: Path) -> SqlSession:
 
 
 @pytest.mark.slow
-def test_what_is_complete_runs_and_the_rest_is_returned(
+def test_complete_statements_are_run_and_the_remainder_is_returned(
     session: SqlSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert session.feed("select ';' as a; select 2 as b; -- note\n select") == " -- note\n select"[1:]
@@ -32,7 +32,7 @@ def test_what_is_complete_runs_and_the_rest_is_returned(
 
 
 @pytest.mark.slow
-def test_tables_and_columns(session: SqlSession, capsys: pytest.CaptureFixture[str]) -> None:
+def test_describe_command_lists_tables_and_columns(session: SqlSession, capsys: pytest.CaptureFixture[str]) -> None:
     session.feed("\\d\n")
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split()[:2] == ["samples", "3"]
@@ -44,7 +44,7 @@ def test_tables_and_columns(session: SqlSession, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.slow
-def test_cards_and_timing(session: SqlSession, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cards_and_timing_commands_change_the_output(session: SqlSession, capsys: pytest.CaptureFixture[str]) -> None:
     session.feed("\\x\nselect 1 as n;\n\\x off\nselect 1 as n;\n\\x\n\\x auto\n\\timing\nselect 2 as n;")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "cards: on"
@@ -56,7 +56,7 @@ def test_cards_and_timing(session: SqlSession, capsys: pytest.CaptureFixture[str
         session.feed("\\x maybe")
 
 
-def test_commands_that_do_not_exist(session: SqlSession) -> None:
+def test_unknown_command_is_rejected_with_a_suggestion(session: SqlSession) -> None:
     with pytest.raises(UsageError, match=r"there is no command \\timin: did you mean \\timing\?"):
         session.feed("\\timin")
     with pytest.raises(UsageError, match="shows them all"):
@@ -85,12 +85,12 @@ def test_a_table_has_a_limited_number_of_rows(session: SqlSession, capsys: pytes
 
 
 @pytest.mark.parametrize("script", ["", "select 1", "\\timing\nselect 1; -- one\n;", "select 1;\n\\q\nselect 2;"])
-def test_one_result(script: str) -> None:
+def test_script_with_at_most_one_result_is_accepted(script: str) -> None:
     check_one_result(script)
 
 
 @pytest.mark.parametrize("script", ["select 1; select 2", "\\d\nselect 1;", "select 1;\n\\x\nselect 2"])
-def test_several_results(script: str) -> None:
+def test_script_with_several_results_is_rejected(script: str) -> None:
     with pytest.raises(UsageError, match="takes one statement, found 2"):
         check_one_result(script)
 

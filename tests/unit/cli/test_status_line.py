@@ -17,7 +17,7 @@ def test_a_terminal_shows_one_line_that_changes(monkeypatch: pytest.MonkeyPatch)
     assert terminal.getvalue() == f"1 row | connected 1 of 1{CLEAR}2 rows{CLEAR}3 rows in all\n"
 
 
-def test_lines_are_written_above_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_written_above_the_status_line(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = use_terminal(monkeypatch)
     with StatusLine() as line:
         line.show("status")
@@ -46,7 +46,7 @@ def test_writers_of_many_threads_never_mix(monkeypatch: pytest.MonkeyPatch) -> N
     )
 
 
-def test_it_is_cut_to_the_width(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_line_is_cut_to_the_terminal_width(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = use_terminal(monkeypatch)
     monkeypatch.setenv("COLUMNS", "12")
     line = StatusLine()
@@ -63,7 +63,7 @@ def test_parts_have_styles_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -
     assert "\x1b[31mconnected 0 of 1\x1b[0m" in terminal.getvalue()
 
 
-def test_elsewhere_a_line_appears_from_time_to_time(capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_without_a_terminal_is_printed_at_the_log_interval(capsys: pytest.CaptureFixture[str]) -> None:
     line = StatusLine(log_seconds=3600.0)
     line.show(("first", "red"), "part")
     line.show("too soon")
@@ -81,13 +81,13 @@ def test_a_quiet_command_shows_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert terminal.getvalue() == ""
 
 
-def test_nothing_stays_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ended_status_lines_are_unregistered(monkeypatch: pytest.MonkeyPatch) -> None:
     use_terminal(monkeypatch)
     outer = StatusLine()
     with StatusLine():
         pass
     outer.end()
-    assert status_line._shown == []
+    assert status_line._open_lines == []
 
 
 def test_lines_of_a_log_have_date_and_time() -> None:

@@ -45,13 +45,13 @@ def test_scripts_get_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(each["received"] for each in (first, second, third))
 
 
-def test_hexadecimal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_hex_flag_prints_the_payload_in_hexadecimal(capsys: pytest.CaptureFixture[str]) -> None:
     with network(capsys) as net:
         _, out, _ = printed(net, "demo/b", "-n", "1", "--hex")
     assert out.endswith("demo/b ff00\n")
 
 
-def test_raw_bytes(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_raw_flag_writes_the_payload_bytes(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     with listening("router") as router:
         net = Network(router, capfdbinary)  # type: ignore[arg-type]  # only its methods without output are used
         with net.meanwhile(lambda: net.declared("subscriber"), lambda: publish(net)):
@@ -59,7 +59,7 @@ def test_raw_bytes(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert capfdbinary.readouterr().out == b"\xff\x00\n"
 
 
-def test_a_time_limit(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sub_ends_after_the_for_duration(capsys: pytest.CaptureFixture[str]) -> None:
     with network(capsys) as net:
         assert net.run("sub", "nothing", "--for", "10ms") == (0, "", "")
         assert net.run("sub", "nothing", "--for", "10ms", "-n", "1") == (1, "", "")
@@ -82,7 +82,7 @@ def test_log_lines_do_not_run_into_the_status_line() -> None:
             terminal.wait_for("connected 1 of 1")
             router.put("demo/a", "hello")
             terminal.wait_for("demo/a hello")
-        terminal.wait_for(f"lost the connection to {endpoint}")
+        terminal.wait_for(f"session with {endpoint} closed")
         terminal.wait_for("connected 0 of 1")
         terminal.type("C-c")
         terminal.wait_for("EXIT CODE 0")
@@ -91,6 +91,6 @@ def test_log_lines_do_not_run_into_the_status_line() -> None:
         f"WARNING zenspark.cli: not connected to {endpoint}: cannot connect: Connection refused; retrying",
         f"WARNING zenspark.cli: connected to {endpoint} again",
         "demo/a hello",
-        f"WARNING zenspark.cli: lost the connection to {endpoint}: closed by the peer; retrying",
+        f"WARNING zenspark.cli: session with {endpoint} closed: closed by the peer; retrying",
         "EXIT CODE 0",
     ]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.tmux import zenspark_on_terminal
 from tests.unit.api.sessions import address, listening
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.types.enums import CongestionControl
 
@@ -34,11 +34,11 @@ def publishing(session: Session, *keys: str) -> Iterator[None]:
         yield
     finally:
         is_over.set()
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT_SECONDS)
 
 
 @pytest.mark.slow
-def test_keys_sessions_filter_sort_pause_and_quit() -> None:
+def test_top_sorts_filters_pauses_lists_sessions_and_quits() -> None:
     with (
         listening("router") as router,
         publishing(router, "fleet/a/pose", "fleet/b/battery"),
@@ -82,7 +82,7 @@ def test_a_lost_router_is_shown_and_ctrl_c_ends_it() -> None:
 
 
 @pytest.mark.slow
-def test_ten_thousand_keys() -> None:
+def test_top_shows_and_filters_ten_thousand_keys() -> None:
     with (
         listening("router") as router,
         zenspark_on_terminal("top", "-e", address(router), "--no-multicast-scouting") as terminal,

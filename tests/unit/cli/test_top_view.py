@@ -51,7 +51,7 @@ def test_the_busiest_keys_come_first(view: TopView) -> None:
     assert lines[-1].startswith("q quit  space pause  s sort: rate")
 
 
-def test_orders_scrolling_and_filters(view: TopView) -> None:
+def test_top_view_sorts_scrolls_and_filters_keys(view: TopView) -> None:
     assert shown(view, TopState(sort="key"))[3].startswith("fleet/gone")
     assert "DELETE" in shown(view, TopState(sort="key"))[3]
     assert shown(view, TopState(sort="key", offset=2))[3].startswith("fleet/robot01")
@@ -80,12 +80,12 @@ def test_a_filter_is_counted(view: TopView) -> None:
     assert "0 of 31 keys" in shown(view, TopState(filter="nothing"))[1]
 
 
-def test_narrow_and_low_terminals(view: TopView) -> None:
+def test_top_view_fits_narrow_and_low_terminals(view: TopView) -> None:
     assert shown(view, TopState(), width=40, height=6)[3].startswith("fleet/robot29/p")
     shown(view, TopState(), width=10, height=3)
 
 
-def test_sessions(view: TopView) -> None:
+def test_top_view_lists_sessions_with_their_counters(view: TopView) -> None:
     rows = [SessionRow("router", "a1", "tcp/127.0.0.1:7447", 12, 1, 2), SessionRow("peer", "b1", "", 0, 0, 0)]
     lines = [text for _, text in view.lines(TopState(shows_sessions=True), ("connected 0 of 1", "red"), rows, 90, 9)]
     assert "2 sessions" in lines[1]
@@ -93,7 +93,7 @@ def test_sessions(view: TopView) -> None:
     assert view.lines(TopState(), ("connected 0 of 1", "red"), rows, 90, 9)[1][0] == "fg:ansired bold"
 
 
-def test_the_keyboard() -> None:
+def test_next_sort_cycles_and_scroll_stops_at_the_top() -> None:
     state = TopState()
     seen = []
     for _ in range(5):
@@ -105,7 +105,7 @@ def test_the_keyboard() -> None:
     assert state.offset == 0
 
 
-def test_the_foot_says_what_is_typed(view: TopView) -> None:
+def test_footer_shows_the_filter_being_typed_and_header_shows_paused(view: TopView) -> None:
     assert shown(view, TopState(is_editing=True, filter="ro"))[-1].startswith("filter: ro_")
     assert "PAUSED" in shown(view, TopState(is_paused=True))[0]
 
@@ -120,12 +120,12 @@ def test_the_foot_says_what_is_typed(view: TopView) -> None:
         ("fleet/ro*", "fleet/robot1", False),
     ],
 )
-def test_filters(text: str, key: str, matches: bool) -> None:
+def test_filter_matches_a_substring_or_a_key_expression(text: str, key: str, matches: bool) -> None:
     wanted = make_filter(text)
     assert wanted is not None
     assert wanted(key) is matches
 
 
-def test_rates() -> None:
+def test_rates_are_formatted_with_a_decimal_or_a_prefix() -> None:
     assert make_filter("") is None
     assert [format_rate(rate) for rate in (0, 9.96, 99, 1234)] == ["0.0", "10.0", "99.0", "1.23 k"]

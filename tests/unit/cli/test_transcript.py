@@ -30,7 +30,7 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-def test_shows_a_conversation(capsys: pytest.CaptureFixture[str]) -> None:
+def test_transcript_has_the_handshake_and_every_message(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(capsys, *files("lowlatency_client_router")).splitlines() == [
         "→ c2s  client c0c1c2c3",
         "← s2c  router a0a1a2a3",
@@ -62,7 +62,7 @@ def test_shows_a_conversation(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
 @pytest.mark.parametrize("name", sorted(path.stem for path in STREAMS.glob("*.json")))
-def test_fits_the_screen(
+def test_transcript_fits_the_terminal_width(
     name: str, columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -91,12 +91,12 @@ def test_remark_on_exchanged_files(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "the two files seem to\nbe exchanged" in shown(capsys, *written(tmp_path, S2C, C2S))
 
 
-def test_shows_one_side(capsys: pytest.CaptureFixture[str]) -> None:
+def test_transcript_of_one_direction_has_no_bytes_of_the_other(capsys: pytest.CaptureFixture[str]) -> None:
     out = shown(capsys, *files("queries_client_router")[:2])
     assert out.endswith("c2s: all 267 bytes followed; s2c: no bytes\n")
 
 
-def test_shows_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_transcript_of_empty_files_has_no_messages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(capsys, *written(tmp_path, b"", b"")).endswith("\n\n0 messages; c2s: no bytes; s2c: no bytes\n")
 
 

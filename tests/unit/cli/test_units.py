@@ -12,7 +12,7 @@ from zenspark.errors import UsageError
     ("text", "expected"),
     [("1000", 1000), ("64KiB", 65536), ("64kib", 65536), ("1.5 MB", 1_500_000), ("2GiB", 2 << 30), ("1TiB", 1 << 40)],
 )
-def test_sizes(text: str, expected: int) -> None:
+def test_sizes_are_parsed(text: str, expected: int) -> None:
     assert parse_size(text) == expected
 
 
@@ -20,12 +20,12 @@ def test_sizes(text: str, expected: int) -> None:
     ("text", "expected"),
     [("10", 10), ("0.5", 0.5), ("500ms", 0.5), ("90s", 90), ("5m", 300), ("1h", 3600), ("7d", 604800)],
 )
-def test_durations(text: str, expected: float) -> None:
+def test_durations_are_parsed(text: str, expected: float) -> None:
     assert parse_duration(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "1 mile", "1h30m"])
-def test_other_texts_are_refused(text: str) -> None:
+def test_invalid_sizes_durations_and_numbers_are_rejected(text: str) -> None:
     with pytest.raises(UsageError, match="expected a size"):
         parse_size(text)
     with pytest.raises(UsageError, match="expected a duration"):

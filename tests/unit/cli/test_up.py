@@ -17,32 +17,32 @@ def read(*arguments: str) -> argparse.Namespace:
     return up._read_settings(up.parser().parse_args(arguments))[0]
 
 
-def meant(*arguments: str) -> dict[str, object]:
+def settings_from_flags(*arguments: str) -> dict[str, object]:
     config = up._configuration(read(*arguments))
     keys = ("mode", "listen/endpoints", "connect/endpoints", "adminspace/enabled", "scouting/multicast/enabled")
     return {key: json.loads(config.get_json(key)) for key in keys}
 
 
-def test_without_flags_it_is_a_router_on_the_usual_port() -> None:
-    assert meant()["mode"] == "router"
+def test_up_without_flags_is_a_router_on_port_7447() -> None:
+    assert settings_from_flags()["mode"] == "router"
     config = up._configuration(read())
     assert config.settings().listen.endpoints == ("tcp/[::]:7447",)
-    assert meant()["adminspace/enabled"] is True
+    assert settings_from_flags()["adminspace/enabled"] is True
 
 
 @pytest.mark.slow
-def test_to_connect_is_to_be_a_client_unless_it_listens_or_says_otherwise() -> None:
-    assert meant("-e", "tcp/127.0.0.1:1")["mode"] == "client"
-    assert meant("-e", "tcp/127.0.0.1:1", "-l", "tcp/127.0.0.1:2")["mode"] == "router"
-    assert meant("-e", "tcp/127.0.0.1:1", "-m", "peer")["mode"] == "peer"
+def test_up_with_connect_endpoints_is_a_client_unless_it_listens_or_has_a_mode() -> None:
+    assert settings_from_flags("-e", "tcp/127.0.0.1:1")["mode"] == "client"
+    assert settings_from_flags("-e", "tcp/127.0.0.1:1", "-l", "tcp/127.0.0.1:2")["mode"] == "router"
+    assert settings_from_flags("-e", "tcp/127.0.0.1:1", "-m", "peer")["mode"] == "peer"
 
 
 @pytest.mark.slow
 def test_the_demo_stays_on_loopback_and_takes_another_port_if_it_must(capsys: pytest.CaptureFixture[str]) -> None:
-    found = meant("--demo")
+    found = settings_from_flags("--demo")
     assert found["scouting/multicast/enabled"] is False
     assert str(found["listen/endpoints"]).startswith("['tcp/127.0.0.1:")
-    assert meant("--demo", "-l", "tcp/127.0.0.1:5")["listen/endpoints"] == ["tcp/127.0.0.1:5"]
+    assert settings_from_flags("--demo", "-l", "tcp/127.0.0.1:5")["listen/endpoints"] == ["tcp/127.0.0.1:5"]
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -54,7 +54,7 @@ def test_the_demo_stays_on_loopback_and_takes_another_port_if_it_must(capsys: py
 
 
 @pytest.mark.slow
-def test_keys_lake_and_journal() -> None:
+def test_key_lake_and_journal_flags_become_the_default_storage() -> None:
     given = read("--key", "a/**", "--key", "a/b", "--key", "c", "--lake", "l", "--complete")
     (own,) = up._default_storage(given, has_others=True)
     assert (own.key_exprs, own.complete) == (("a/**", "c"), True)

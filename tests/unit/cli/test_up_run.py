@@ -15,7 +15,7 @@ from zenspark.cli.http_flags import parse_http
 from zenspark.cli.ingest_flags import RunTiming
 from zenspark.cli.up_run import RunLoop, count_earlier_rows, format_query_hint, status_parts
 from zenspark.journal import JournalWriter
-from zenspark.spark.ingest.supervision import IngestState
+from zenspark.spark.ingest.supervisor_state import IngestState
 from zenspark.spark.pipeline.backlog import Backlog
 from zenspark.spark.pipeline.job import Job
 from zenspark.spark.pipeline.status import JobStatus, Losses
@@ -26,14 +26,14 @@ def format_status(status: JobStatus) -> str:
     return " | ".join(part if isinstance(part, str) else part[0] for part in status_parts(status))
 
 
-def test_rows_of_earlier_runs(tmp_path: Path) -> None:
+def test_rows_of_earlier_runs_are_counted(tmp_path: Path) -> None:
     assert count_earlier_rows(tmp_path / "j") == 0
     with JournalWriter(tmp_path / "j") as writer:
         writer.append(counted(0, 20))
     assert count_earlier_rows(tmp_path / "j") == 20
 
 
-def test_a_line_of_status() -> None:
+def test_status_line_has_rates_backlog_lag_and_losses() -> None:
     assert (
         format_status(JobStatus()) == "0 messages/s | 0 rows ingested | 0 waiting | lag 0.0 s | no batch yet | 0 keys"
     )
@@ -61,13 +61,13 @@ def test_problem_comes_first_in_the_status_line() -> None:
     )
 
 
-def test_the_status_does_not_say_that_spark_starts_after_it_has_started() -> None:
+def test_status_is_starting_ingestion_if_spark_has_started() -> None:
     status = JobStatus(ingestions=(ingest_status(state=IngestState.STARTING),))
     parts = status_parts(status, has_spark=True)
     assert parts[0] == "starting ingestion"
 
 
-def test_the_last_hint_calls_the_command_as_the_shell_does(
+def test_query_hint_has_the_path_of_a_command_outside_of_path(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "bin").mkdir()

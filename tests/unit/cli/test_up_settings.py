@@ -132,7 +132,7 @@ def test_the_effective_configuration_is_toml_that_means_the_same(
     assert {**second.values, "lake": "tables"} | first.values == {**second.values, "lake": "tables"}
 
 
-def test_what_came_from_where_is_printed() -> None:
+def test_printed_configuration_names_the_source_of_each_setting() -> None:
     given, origins = apply_file(up.parser().parse_args(["--master", "local[1]"]), None)
     lines = [" ".join(line.split()) for line in format_config(origins, Config())]
     assert 'master = "local[1]" # flag' in lines

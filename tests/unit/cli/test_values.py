@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.api.sessions import listening
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.cli.values import (
     error_object,
     format_time,
@@ -58,15 +58,15 @@ def test_a_value_is_cut() -> None:
         (b"AB", "zenoh/serialized;int16", {"base64": "QUI="}),
     ],
 )
-def test_a_script_can_tell_text_from_bytes(payload: bytes, encoding: str, found: dict[str, Any]) -> None:
+def test_value_object_has_text_or_base64(payload: bytes, encoding: str, found: dict[str, Any]) -> None:
     assert value_object(payload, encoding) == found
 
 
-def test_an_error_reply() -> None:
+def test_error_object_has_value_and_encoding() -> None:
     assert error_object(ReplyError(ZBytes("no"))) == {"error": {"value": "no"}, "encoding": "zenoh/bytes"}
 
 
-def test_time_of_the_sample_or_of_reception() -> None:
+def test_sample_without_timestamp_shows_its_reception_time() -> None:
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
     assert format_time(None, noon.timestamp()) == noon.astimezone().strftime("%H:%M:%S.000")
 
@@ -76,12 +76,12 @@ def test_a_script_can_read_the_time_of_a_sample() -> None:
         stamp = Timestamp(datetime(2026, 11, 18, 0, 40, 12, 171293, tzinfo=UTC), b"\x01")
         session.put("a", "1", timestamp=stamp)
         session.put("a", "1", timestamp=Timestamp(datetime(2026, 11, 18, tzinfo=UTC), b"\x01"))
-        found = [sample_object(subscriber.recv(PATIENCE)) for _ in range(2)]
+        found = [sample_object(subscriber.recv(TIMEOUT_SECONDS)) for _ in range(2)]
     assert [each["time"] for each in found] == ["2026-11-18T00:40:12.171293Z", "2026-11-18T00:00:00.000000Z"]
     assert found[0]["timestamp"] == str(stamp)
     with listening("peer") as session, session.declare_subscriber("a") as subscriber:
         session.put("a", "1")
-        unstamped = sample_object(subscriber.recv(PATIENCE))
+        unstamped = sample_object(subscriber.recv(TIMEOUT_SECONDS))
     assert not {"time", "timestamp"} & set(unstamped)
 
 
@@ -94,5 +94,5 @@ def test_values_come_from_arguments_files_and_standard_input(tmp_path: Path, mon
         read_value("@/no/such")
 
 
-def test_a_line_of_json() -> None:
+def test_json_line_is_compact_and_keeps_unicode() -> None:
     assert json_line({"a": "ä"}) == '{"a":"ä"}'

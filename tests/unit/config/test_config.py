@@ -23,7 +23,7 @@ def test_files_are_read_by_their_ending(name: str, text: str, tmp_path: Path) ->
     assert Config.from_file(file) == Config.from_file(str(file)) == Config.from_json5(TEXT)
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_configuration_files_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"expected a file .json5, .json, .yaml or .yml, found .*a.conf"):
         Config.from_file(tmp_path / "a.conf")
     with pytest.raises(ConfigError, match="expected a file that can be read"):
@@ -39,7 +39,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         Config.from_file(tmp_path / "large.json5")
 
 
-def test_a_key_has_so_many_names_at_most() -> None:
+def test_key_with_more_than_64_names_is_rejected() -> None:
     with pytest.raises(ConfigError, match="expected a key of at most 64 names, found one of 100001"):
         Config().insert_json5("plugins" + "/a" * 100_000, "1")
 
@@ -64,7 +64,7 @@ def test_the_environment_names_a_file(tmp_path: Path, monkeypatch: pytest.Monkey
         (" " * 4_194_305, "4194305 characters are more than the 4194304 allowed"),
     ],
 )
-def test_texts_that_are_no_json5(text: str, found: str) -> None:
+def test_invalid_json5_is_rejected(text: str, found: str) -> None:
     with pytest.raises(ConfigError, match="expected JSON5") as caught:
         Config.from_json5(text)
     assert found in caught.value.found
@@ -105,7 +105,7 @@ def test_inserting_replaces_all_that_is_below() -> None:
         ("mode/x", "1", "configuration key mode: expected one of router, peer, client"),
     ],
 )
-def test_insertions_that_are_refused(key: str, value: str, problem: str) -> None:
+def test_invalid_insertion_is_rejected_and_changes_nothing(key: str, value: str, problem: str) -> None:
     config = Config()
     with pytest.raises(ConfigError, match=problem):
         config.insert_json5(key, value)
@@ -113,7 +113,7 @@ def test_insertions_that_are_refused(key: str, value: str, problem: str) -> None
 
 
 @pytest.mark.parametrize("key", ["foo", "connect/foo", "mode/x", "plugins/rest"])
-def test_keys_that_are_not_there(key: str) -> None:
+def test_get_json_of_a_missing_key_raises(key: str) -> None:
     with pytest.raises(ConfigError, match=key):
         Config().get_json(key)
 
@@ -185,7 +185,9 @@ def test_no_warning_if_all_keys_are_used(caplog: pytest.LogCaptureFixture) -> No
         ("transport/link/unixpipe/file_access_mask", 0o600),
     ],
 )
-def test_a_protection_that_there_is_not_is_refused(key: str, value: object, caplog: pytest.LogCaptureFixture) -> None:
+def test_unimplemented_security_settings_are_rejected(
+    key: str, value: object, caplog: pytest.LogCaptureFixture
+) -> None:
     config = Config()
     config.insert_json5(key, json.dumps(value))
     with pytest.raises(ConfigError, match=f"configuration key {key}: expected null: .* not implemented") as caught:

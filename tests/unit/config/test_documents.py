@@ -17,7 +17,7 @@ def test_a_place_is_a_line_and_a_column(text: str, position: int, place: tuple[i
     assert str(error) == f"line {place[0]}, column {place[1]}: wrong"
 
 
-def test_a_text_may_be_so_long() -> None:
+def test_text_beyond_the_maximum_length_is_rejected() -> None:
     check_length(" " * MAX_TEXT_CHARACTERS)
     with pytest.raises(DocumentError, match="more than"):
         check_length(" " * (MAX_TEXT_CHARACTERS + 1))

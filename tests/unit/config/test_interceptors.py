@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from tests.unit.api.sessions import connected, listening
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.config.interceptors import make_interceptor_config
 from zenspark.config.schema import ConfigError, Document, resolve, validate_document
 from zenspark.config.settings import Settings
@@ -32,7 +32,7 @@ def control(**changes: object) -> Document:
     return {"access_control": {"enabled": True, **usual, **changes}}
 
 
-def test_nothing_is_done_unless_it_is_configured() -> None:
+def test_interceptors_are_made_only_if_configured() -> None:
     assert made({}) is None
     assert made(control(enabled=False, policies=None)) is None
     for document in (
@@ -104,7 +104,7 @@ def test_subjects_are_users_only_where_users_log_in() -> None:
 def test_an_empty_list_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "zenspark"):
         assert made(control(rules=[], policies=[])) is not None
-    assert "access_control has no rules and no policies: the default, allow, counts for everything" in caplog.text
+    assert "access_control has no rules and no policies: default_permission allow applies to everything" in caplog.text
 
 
 def test_ingress_interceptors_apply_to_rows_and_finish_queries() -> None:
@@ -117,6 +117,6 @@ def test_ingress_interceptors_apply_to_rows_and_finish_queries() -> None:
         for number in range(100):
             client.put("shut/a", str(number))
             client.put("open/a", str(number))
-        assert [int(subscriber.recv(PATIENCE).payload.to_string()) for _ in range(100)] == list(range(100))
-        assert [reply.ok is not None for reply in client.get("open/a", timeout=PATIENCE)] == [True]
-        assert list(client.get("shut/a", timeout=100 * PATIENCE)) == []
+        assert [int(subscriber.recv(TIMEOUT_SECONDS).payload.to_string()) for _ in range(100)] == list(range(100))
+        assert [reply.ok is not None for reply in client.get("open/a", timeout=TIMEOUT_SECONDS)] == [True]
+        assert list(client.get("shut/a", timeout=100 * TIMEOUT_SECONDS)) == []

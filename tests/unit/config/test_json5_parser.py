@@ -49,7 +49,7 @@ from zenspark.config.schema import Json
         ("'a\tb\u2028'", "a\tb\u2028"),
     ],
 )
-def test_texts(text: str, value: Json) -> None:
+def test_json5_texts_are_parsed(text: str, value: Json) -> None:
     assert parse(text) == value
 
 
@@ -95,7 +95,7 @@ def test_not_a_number() -> None:
         (r"'\ud800A'", "1, column 2", "half of a surrogate pair"),
     ],
 )
-def test_mistakes_have_their_place(text: str, place: str, problem: str) -> None:
+def test_json5_errors_have_line_and_column(text: str, place: str, problem: str) -> None:
     with pytest.raises(DocumentError) as caught:
         parse(text)
     assert str(caught.value) == f"line {place}: {problem}"
@@ -122,7 +122,7 @@ def test_json_is_json5(value: Json) -> None:
     assert parse(json.dumps(value, ensure_ascii=False, indent=2)) == value
 
 
-PIECES = [
+TEXT_FRAGMENTS = [
     *"{}[],:'\"0123.-+eExX\\/* \n$_abtrueéNI",
     "//",
     "/*",
@@ -145,7 +145,7 @@ def outcome(read: Callable[[str], Json], text: str) -> str:
 
 
 @pytest.mark.slow
-@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
+@given(st.lists(st.sampled_from(TEXT_FRAGMENTS), max_size=12).map("".join))
 def test_the_same_as_by_another_parser(text: str) -> None:
     theirs = outcome(lambda text: json5.loads(text, allow_duplicate_keys=False), text)
     assume("inf" not in theirs)  # of a number that is too large, which is refused here

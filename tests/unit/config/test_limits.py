@@ -39,7 +39,7 @@ def test_every_limit_of_the_router_is_a_key() -> None:
         ("limits/session/declarations", "many"),
     ],
 )
-def test_values_that_cannot_be_used(key: str, value: object) -> None:
+def test_invalid_values_are_rejected(key: str, value: object) -> None:
     with pytest.raises(ConfigError, match=key.rpartition("/")[0]):
         Config().insert_json5(key, json.dumps(value))
 

@@ -55,7 +55,7 @@ class Sample(Section, frozen=True):
     table: Annotated[dict[str, int] | None, Key(hidden=True)] = None
 
 
-def test_errors_have_their_parts() -> None:
+def test_config_error_has_key_expected_and_found() -> None:
     error = ConfigError("a/b", "true or false", "3")
     assert str(error) == "configuration key a/b: expected true or false, found 3"
     assert str(ConfigError("", "JSON5", "nothing")) == "configuration: expected JSON5, found nothing"
@@ -140,7 +140,7 @@ def test_document_with_defaults_has_every_shown_key() -> None:
     }
 
 
-def test_a_mode_settles_every_value() -> None:
+def test_resolve_selects_the_values_of_a_mode() -> None:
     document = validate_document(
         Sample, {"ratio": {"peer": 7}, "hosts": {"peer": ["h", {"left": 1, "right": 2}]}, "maybe": None}
     )
@@ -154,7 +154,7 @@ def test_a_mode_settles_every_value() -> None:
     )
 
 
-def test_keys_set_in_vain_are_named() -> None:
+def test_unused_keys_that_are_set_are_listed() -> None:
     document = {"name": "x", "color": "blue", "memory": True, "extra": 1, "far": {"size": 3}, "inner": {"size": 3}}
     assert list(unused_keys(Sample, document)) == ["color", "memory", "extra", "far/size"]
     assert list(unused_keys(Sample, {"color": "red", "memory": False, "extra": None, "far": {"size": 2}})) == []
@@ -171,5 +171,5 @@ def test_keys_set_in_vain_are_named() -> None:
         (dict[str, Any], "an object"),
     ],
 )
-def test_types_in_words(hint: Any, words: str) -> None:  # noqa: ANN401 - a type
+def test_types_are_described_in_words(hint: Any, words: str) -> None:  # noqa: ANN401 - a type
     assert describe_type(hint) == words

@@ -4,7 +4,7 @@ from zenspark.config.schema import ConfigError, Document, resolve, validate_docu
 from zenspark.config.settings import EndpointGroup, Settings, StrategyByTarget
 
 
-def settled(document: Document, mode: str = "peer") -> Settings:
+def resolve_settings(document: Document, mode: str = "peer") -> Settings:
     return resolve(Settings, validate_document(Settings, document), mode)
 
 
@@ -19,7 +19,7 @@ def settled(document: Document, mode: str = "peer") -> Settings:
 def test_defaults_that_depend_on_the_mode(
     mode: str, timeout: int, exits: bool, listens: tuple[str, ...], stamps: bool, connects: tuple[str, ...]
 ) -> None:
-    settings = settled({}, mode)
+    settings = resolve_settings({}, mode)
     assert (settings.connect.timeout_ms, settings.connect.exit_on_failure) == (timeout, exits)
     assert settings.listen.endpoints == listens
     assert settings.timestamping.enabled is stamps
@@ -27,7 +27,7 @@ def test_defaults_that_depend_on_the_mode(
 
 
 def test_defaults_of_the_protocol() -> None:
-    settings = settled({})
+    settings = resolve_settings({})
     assert settings.mode == "peer"
     assert settings.queries_default_timeout == 10_000
     assert (settings.scouting.timeout, settings.scouting.delay) == (3000, 500)
@@ -39,36 +39,38 @@ def test_defaults_of_the_protocol() -> None:
 @pytest.mark.parametrize(
     "endpoint", ["tcp/127.0.0.1:7447", "udp/224.0.0.224:7446#iface=lo", "tcp/[::]:0", "tls/a:1?rel=1#b=c", "x/y#a#b"]
 )
-def test_endpoints(endpoint: str) -> None:
-    assert settled({"listen": {"endpoints": [endpoint]}}).listen.endpoints == (endpoint,)
+def test_valid_endpoints_are_accepted(endpoint: str) -> None:
+    assert resolve_settings({"listen": {"endpoints": [endpoint]}}).listen.endpoints == (endpoint,)
 
 
 @pytest.mark.parametrize("endpoint", ["", "tcp", "tcp/", "/x", "tcp/a?", "tcp/a#", "tcp/a#y?x", 3])
-def test_texts_that_are_no_endpoints(endpoint: object) -> None:
+def test_invalid_endpoints_are_rejected(endpoint: object) -> None:
     with pytest.raises(ConfigError, match="connect/endpoints/0: expected an endpoint `protocol/address"):
-        settled({"connect": {"endpoints": [endpoint]}})
+        resolve_settings({"connect": {"endpoints": [endpoint]}})
 
 
-def test_endpoints_of_one_node() -> None:
+def test_endpoint_group_with_strategy_is_parsed() -> None:
     group = {"strategy": "oneOf", "locators": ["tcp/a:1", "tcp/b:1"]}
-    assert settled({"connect": {"endpoints": [group]}}).connect.endpoints == (
+    assert resolve_settings({"connect": {"endpoints": [group]}}).connect.endpoints == (
         EndpointGroup("oneOf", ("tcp/a:1", "tcp/b:1")),
     )
     with pytest.raises(ConfigError, match="connect/endpoints/0"):
-        settled({"connect": {"endpoints": [{"strategy": "oneOf"}]}})
+        resolve_settings({"connect": {"endpoints": [{"strategy": "oneOf"}]}})
 
 
 def test_strategies_by_target_and_mode() -> None:
     strategy = {"peer": {"to_peer": "greater-zid"}, "router": "greater-zid"}
     multicast = {"scouting": {"multicast": {"autoconnect_strategy": strategy}}}
-    assert settled(multicast).scouting.multicast.autoconnect_strategy == StrategyByTarget("always", "greater-zid")
-    assert settled(multicast, "router").scouting.multicast.autoconnect_strategy == "greater-zid"
-    assert settled(multicast, "client").scouting.multicast.autoconnect_strategy == "always"
+    assert resolve_settings(multicast).scouting.multicast.autoconnect_strategy == StrategyByTarget(
+        "always", "greater-zid"
+    )
+    assert resolve_settings(multicast, "router").scouting.multicast.autoconnect_strategy == "greater-zid"
+    assert resolve_settings(multicast, "client").scouting.multicast.autoconnect_strategy == "always"
 
 
 @pytest.mark.parametrize("address", ["224.0.0.224:7446", "[ff02::1%eth0]:7446"])
 def test_group_addresses(address: str) -> None:
-    assert settled({"scouting": {"multicast": {"address": address}}}).scouting.multicast.address == address
+    assert resolve_settings({"scouting": {"multicast": {"address": address}}}).scouting.multicast.address == address
 
 
 @pytest.mark.parametrize(
@@ -83,11 +85,11 @@ def test_group_addresses(address: str) -> None:
         ({"timestamping": {"drop_future_timestamp": {"router": True}}}, "expected true or false, found"),
     ],
 )
-def test_values_that_cannot_be_used(document: Document, problem: str) -> None:
+def test_invalid_values_are_rejected(document: Document, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
-        settled(document)
+        resolve_settings(document)
 
 
 def test_a_namespace_is_a_key() -> None:
-    assert settled({"namespace": "a/b"}).namespace == "a/b"
-    assert settled({"namespace": None}).namespace is None
+    assert resolve_settings({"namespace": "a/b"}).namespace == "a/b"
+    assert resolve_settings({"namespace": None}).namespace is None

@@ -4,12 +4,12 @@ from zenspark.config.schema import ConfigError, Document, resolve, validate_docu
 from zenspark.config.transport import TransportSettings
 
 
-def settled(document: Document) -> TransportSettings:
+def resolve_settings(document: Document) -> TransportSettings:
     return resolve(TransportSettings, validate_document(TransportSettings, document), "peer")
 
 
 def test_defaults_of_the_protocol() -> None:
-    transport = settled({})
+    transport = resolve_settings({})
     assert transport == TransportSettings()
     assert (transport.link.tx.lease, transport.link.tx.keep_alive, transport.link.tx.batch_size) == (10_000, 4, 65535)
     assert transport.link.rx.max_message_size == 1 << 30
@@ -18,8 +18,8 @@ def test_defaults_of_the_protocol() -> None:
     assert transport.link.tls.verify_name_on_connect
 
 
-def test_values_that_are_set() -> None:
-    transport = settled(
+def test_set_values_replace_the_defaults() -> None:
+    transport = resolve_settings(
         {
             "unicast": {"open_timeout": 1e3, "compression": {"enabled": True}},
             "link": {"protocols": ["tcp"], "tls": {"root_ca_certificate": "ca.pem"}, "tcp": {"so_sndbuf": 4096}},
@@ -47,6 +47,6 @@ def test_values_that_are_set() -> None:
         ({"unicast": {"max_links": None}}, "unicast/max_links: expected an integer from 0, found null"),
     ],
 )
-def test_values_that_cannot_be_used(document: Document, problem: str) -> None:
+def test_invalid_values_are_rejected(document: Document, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
-        settled(document)
+        resolve_settings(document)

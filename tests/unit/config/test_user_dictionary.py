@@ -54,7 +54,7 @@ def test_a_wrong_line_is_refused_by_its_number(file: Path, text: str, line: int,
     assert "secret" not in str(caught.value)
 
 
-def test_a_file_that_cannot_be_read(file: Path) -> None:
+def test_unreadable_user_dictionary_is_rejected(file: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         read_users(str(file))
     file.write_bytes(b"ann:\xff\n")

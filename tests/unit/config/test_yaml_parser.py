@@ -8,7 +8,7 @@ from zenspark.config.documents import MAX_DEPTH, MAX_TEXT_CHARACTERS, DocumentEr
 from zenspark.config.yaml_parser import MAX_YAML_VALUES, parse
 
 
-def test_values() -> None:
+def test_yaml_scalars_lists_and_mappings_are_parsed() -> None:
     text = "a: [1, 2.5, true, null, x]\nb: {c: 'd'}\n"
     assert parse(text) == {"a": [1, 2.5, True, None, "x"], "b": {"c": "d"}}
 
@@ -20,16 +20,16 @@ def test_aliases() -> None:
     }
 
 
-def laughs(levels: int) -> str:
+def billion_laughs(levels: int) -> str:
     lines = ["l0: &l0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     lines += [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, levels)]
     return "\n".join(lines) + "\n"
 
 
-def test_aliases_must_not_stand_for_more_than_fits() -> None:
-    assert parse(laughs(4))
+def test_yaml_aliases_that_expand_beyond_the_limit_are_rejected() -> None:
+    assert parse(billion_laughs(4))
     with pytest.raises(DocumentError, match=f"more than {MAX_YAML_VALUES} values") as caught:
-        parse(laughs(30))
+        parse(billion_laughs(30))
     assert caught.value.line == 6
 
 
@@ -59,6 +59,6 @@ def test_nesting_has_a_limit() -> None:
         (" " * (MAX_TEXT_CHARACTERS + 1), "characters are more than"),
     ],
 )
-def test_mistakes_have_their_place(text: str, problem: str) -> None:
+def test_invalid_yaml_is_rejected_with_its_position(text: str, problem: str) -> None:
     with pytest.raises(DocumentError, match=problem):
         parse(text)

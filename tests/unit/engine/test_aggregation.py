@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tests.unit.api.sessions import connected, listening
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.engine.aggregation import DeclarationAggregation
 from zenspark.key import KeyExpr
 from zenspark.router.face import DeclarationKind
 
 
-def test_the_first_declares_and_the_last_undeclares() -> None:
+def test_aggregated_key_is_declared_by_the_first_and_undeclared_by_the_last() -> None:
     keys = DeclarationAggregation(["a/**", "a/*"])
     assert keys.is_used
     assert keys.join(1, KeyExpr("z")) == (1, KeyExpr("z"))
@@ -39,15 +39,15 @@ def test_aggregated_subscribers_share_one_declaration_and_get_only_matching_samp
         until(lambda: declared(there, DeclarationKind.SUBSCRIBER) == {"a/**", "b/1"})
         for key in ("a/0", "a/1", "a/2", "b/1"):
             there.put(key, key)
-        assert [each.recv(PATIENCE).payload.to_string() for each in (one, two, other)] == ["a/1", "a/2", "b/1"]
+        assert [each.recv(TIMEOUT_SECONDS).payload.to_string() for each in (one, two, other)] == ["a/1", "a/2", "b/1"]
         one.undeclare()
         there.put("a/2", "still")
-        assert two.recv(PATIENCE).payload.to_string() == "still"
+        assert two.recv(TIMEOUT_SECONDS).payload.to_string() == "still"
         two.undeclare()
         until(lambda: declared(there, DeclarationKind.SUBSCRIBER) == {"b/1"})
 
 
-def test_publishers_ask_together_and_know_their_own() -> None:
+def test_aggregated_publishers_have_their_own_matching_status() -> None:
     with listening("router") as there, connected("client", there, aggregation__publishers=["p/**"]) as here:
         one, two = here.declare_publisher("p/1"), here.declare_publisher("p/2")
         with there.declare_subscriber("p/2") as subscriber:
@@ -55,7 +55,7 @@ def test_publishers_ask_together_and_know_their_own() -> None:
             assert not one.matching_status.matching
             one.undeclare()
             two.put("x")
-            assert subscriber.recv(PATIENCE).payload.to_string() == "x"
+            assert subscriber.recv(TIMEOUT_SECONDS).payload.to_string() == "x"
         until(lambda: not two.matching_status.matching)
         three = here.declare_publisher("p/3")
         two.undeclare()

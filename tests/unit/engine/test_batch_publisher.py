@@ -1,4 +1,4 @@
-"""Record batches published: to this session, to neighbours, to those of them who want it, or not at all."""
+"""Record batches published: to this session, to neighbours, to those of them with a matching subscriber, or to none."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def batch(**columns: Any) -> pa.RecordBatch:  # noqa: ANN401
 
 
 def subscribed(watching: Session, acting: Session, key: str = "k/**") -> Any:  # noqa: ANN401
-    """A subscriber the other session knows of."""
+    """A subscriber that the other session has the declaration of."""
     subscriber = watching.declare_subscriber(key, ArrowBatches())
     publisher = acting.declare_publisher(key.replace("**", "known"))
     until(lambda: publisher.matching_status.matching)
@@ -190,7 +190,7 @@ def test_a_publisher_s_settings_are_those_of_its_rows(both: tuple[Session, Sessi
 
 
 @pytest.mark.slow
-def test_rows_that_say_nothing_are_published_like_puts(both: tuple[Session, Session]) -> None:
+def test_rows_without_qos_columns_are_published_like_puts(both: tuple[Session, Session]) -> None:
     one, other = both
     subscriber = subscribed(one, other)
     other.put("k/put", b"")
@@ -284,7 +284,7 @@ def test_rows_dropped_by_congestion_are_counted() -> None:
 
 
 @pytest.mark.slow
-def test_rows_that_may_not_leave_do_not() -> None:
+def test_rows_denied_by_egress_access_control_are_not_sent() -> None:
     rule = {"id": "r", "permission": "deny", "key_exprs": ["k/shut"], "messages": ["put"], "flows": ["egress"]}
     policies = [{"rules": ["r"], "subjects": ["s"]}]
     control = {"enabled": True, "default_permission": "allow", "rules": [rule], "policies": policies}
@@ -323,9 +323,9 @@ def test_put_batch_releases_the_lock_between_slices_of_rows(peer: Session, monke
         def __exit__(self, *_: object) -> None:
             lock.release()
 
-    def count(self: Subscriptions, sample: Sample, is_local: bool, cache_route: bool = True) -> object:
+    def count(self: Subscriptions, sample: Sample, is_local: bool, cache_matches: bool = True) -> object:
         rows_per_lock[-1] += 1
-        return deliver(self, sample, is_local, cache_route)
+        return deliver(self, sample, is_local, cache_matches)
 
     subscriber = peer.declare_subscriber("a", FifoChannel(100))
     lock = peer._runtime.lock

@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.net.ends import free_group, meanwhile
 from tests.unit.net.nodes import TestNode, nodes
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.config.config import Config
 from zenspark.config.settings import (
     EndpointGroup,
@@ -39,7 +39,7 @@ def settings(**values: object) -> Settings:
 
 
 @contextlib.contextmanager
-def reaching(node: TestNode, configured: Settings) -> Iterator[Connectivity]:
+def connectivity_of(node: TestNode, configured: Settings) -> Iterator[Connectivity]:
     connectivity = Connectivity(node, configured)
     with nodes(node):
         try:
@@ -62,15 +62,15 @@ def client(number: int = 0xC1) -> TestNode:
 def test_a_client_is_connected_when_it_begins() -> None:
     router, node = TestNode(0xA1, WhatAmI.ROUTER), client()
     with nodes(router):
-        configured = settings(mode="client", connect__endpoints=[unused(), str(router.place())])
-        with reaching(node, configured) as connectivity:
+        configured = settings(mode="client", connect__endpoints=[unused(), str(router.listen_on_loopback())])
+        with connectivity_of(node, configured) as connectivity:
             connectivity.start()
             assert node.neighbours() == {0xA1}
 
 
 def test_client_without_reachable_endpoint_fails_at_once() -> None:
     with (
-        reaching(client(), settings(mode="client", connect__endpoints=[unused()])) as connectivity,
+        connectivity_of(client(), settings(mode="client", connect__endpoints=[unused()])) as connectivity,
         pytest.raises(LinkError, match="refused"),
     ):
         connectivity.start()
@@ -78,24 +78,24 @@ def test_client_without_reachable_endpoint_fails_at_once() -> None:
 
 def test_client_without_exit_on_failure_opens_unconnected() -> None:
     configured = settings(mode="client", connect__endpoints=[unused()], connect__exit_on_failure=False)
-    with reaching(client(), configured) as connectivity:
+    with connectivity_of(client(), configured) as connectivity:
         connectivity.start()
 
 
-def test_a_client_waits_as_long_as_configured() -> None:
+def test_client_retries_until_the_connect_timeout() -> None:
     configured = settings(
         mode="client", connect__endpoints=[unused()], connect__timeout_ms=100, connect__retry={"period_init_ms": 10}
     )
-    with reaching(client(), configured) as connectivity:
+    with connectivity_of(client(), configured) as connectivity:
         start = time.monotonic()
         with pytest.raises(LinkError):
             connectivity.start()
-        assert 0.05 < time.monotonic() - start < PATIENCE
+        assert 0.05 < time.monotonic() - start < TIMEOUT_SECONDS
 
 
 def test_client_without_endpoints_and_scouting_raises_usage_error() -> None:
     with (
-        reaching(client(), settings(mode="client")) as connectivity,
+        connectivity_of(client(), settings(mode="client")) as connectivity,
         pytest.raises(UsageError, match="connect/endpoints"),
     ):
         connectivity.start()
@@ -104,7 +104,7 @@ def test_client_without_endpoints_and_scouting_raises_usage_error() -> None:
 def test_client_whose_scout_has_no_reply_raises() -> None:
     group = {"enabled": True, "address": free_group(), "interface": LO}
     configured = settings(mode="client", scouting__multicast=group, scouting__timeout=50)
-    with reaching(client(), configured) as connectivity, pytest.raises(ZError, match="no node replied to SCOUT"):
+    with connectivity_of(client(), configured) as connectivity, pytest.raises(ZError, match="no node replied to SCOUT"):
         connectivity.start()
 
 
@@ -114,9 +114,9 @@ def test_a_client_finds_a_router_and_peers_find_each_other() -> None:
     here = ["tcp/127.0.0.1:0"]
     router, peer, node = TestNode(0xA1, WhatAmI.ROUTER), TestNode(0xB1), client()
     with (
-        reaching(router, settings(mode="router", scouting__multicast=group, listen__endpoints=here)) as first,
-        reaching(peer, settings(mode="peer", scouting__multicast=group, listen__endpoints=here)) as second,
-        reaching(node, settings(mode="client", scouting__multicast=group)) as third,
+        connectivity_of(router, settings(mode="router", scouting__multicast=group, listen__endpoints=here)) as first,
+        connectivity_of(peer, settings(mode="peer", scouting__multicast=group, listen__endpoints=here)) as second,
+        connectivity_of(node, settings(mode="client", scouting__multicast=group)) as third,
     ):
         first.start()
         second.start()
@@ -130,18 +130,18 @@ def test_a_client_finds_a_router_and_peers_find_each_other() -> None:
 def test_only_listening_nodes_that_are_no_clients_reply_to_scout(mode: str, listen: int, replies: int) -> None:
     group = {"enabled": True, "address": free_group(), "interface": LO, "listen": bool(listen), "autoconnect": []}
     node = TestNode(0xA1, WhatAmI[mode.upper()])
-    with reaching(node, settings(mode=mode, scouting__multicast=group)) as connectivity:
+    with connectivity_of(node, settings(mode=mode, scouting__multicast=group)) as connectivity:
         connectivity._discover()
-        assert len(connectivity.discovery._responders) == replies
+        assert len(connectivity.autoconnector._responders) == replies
 
 
-def test_a_peer_goes_on_without_after_a_moment_and_connects_later() -> None:
+def test_peer_starts_without_its_endpoint_after_the_scouting_delay_and_connects_later() -> None:
     there = unused()
     node, late = TestNode(0xA1), TestNode(0xB1)
     configured = settings(
         mode="peer", connect__endpoints=[there], connect__retry={"period_init_ms": 10}, scouting__delay=50
     )
-    with reaching(node, configured) as connectivity, nodes(late):
+    with connectivity_of(node, configured) as connectivity, nodes(late):
         connectivity.start()
         assert node.neighbours() == set()
         late.listen(connectivity._endpoint(there))
@@ -157,8 +157,8 @@ def test_peer_that_has_started_is_connected_to_the_nodes_it_scouted() -> None:
         listen__endpoints=["tcp/127.0.0.1:0"],
         open__return_conditions={"connect_scouted": False},
     )
-    patient = settings(mode="peer", scouting__multicast=group, scouting__delay=int(PATIENCE * 1000))
-    with reaching(router, found) as first, reaching(peer, patient) as second:
+    patient = settings(mode="peer", scouting__multicast=group, scouting__delay=int(TIMEOUT_SECONDS * 1000))
+    with connectivity_of(router, found) as first, connectivity_of(peer, patient) as second:
         first.start()
         second.start()
         assert peer.neighbours() == {0xA1}
@@ -172,16 +172,16 @@ def test_peer_has_started_when_the_initial_declarations_are_received(monkeypatch
         received.append(bool(received))
         return received[-1]
 
-    monkeypatch.setattr(reaching_module, "HANDSHAKE_GRACE_SECONDS", PATIENCE)
+    monkeypatch.setattr(reaching_module, "HANDSHAKE_GRACE_SECONDS", TIMEOUT_SECONDS)
     monkeypatch.setattr(TestNode, "initial_declarations_received", property(receive_at_the_second_look))
-    with reaching(TestNode(0xA1), settings(mode="peer")) as connectivity:
+    with connectivity_of(TestNode(0xA1), settings(mode="peer")) as connectivity:
         connectivity.start()
         assert received == [False, True]
 
 
 @pytest.mark.parametrize("condition", ["connect_scouted", "declares"])
 def test_peer_does_not_wait_without_return_conditions(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither for those it calls, nor for what neighbours have to tell."""
+    """Neither for the nodes it connects to, nor for declarations of neighbours."""
     monkeypatch.setattr(reaching_module, "HANDSHAKE_GRACE_SECONDS", 600.0)
     monkeypatch.setattr(TestNode, "initial_declarations_received", condition != "declares")
     configured = settings(
@@ -190,7 +190,7 @@ def test_peer_does_not_wait_without_return_conditions(condition: str, monkeypatc
         scouting__delay=600_000,
         open__return_conditions={condition: False},
     )
-    with reaching(TestNode(0xA1), configured) as connectivity, meanwhile(connectivity.start) as result:
+    with connectivity_of(TestNode(0xA1), configured) as connectivity, meanwhile(connectivity.start) as result:
         result()
 
 
@@ -198,20 +198,20 @@ def test_peer_with_exit_on_failure_fails_to_open() -> None:
     configured = settings(
         mode="peer", connect__endpoints=[unused()], connect__exit_on_failure=True, connect__timeout_ms=0
     )
-    with reaching(TestNode(0xA1), configured) as connectivity, pytest.raises(LinkError):
+    with connectivity_of(TestNode(0xA1), configured) as connectivity, pytest.raises(LinkError):
         connectivity.start()
 
 
-def test_a_peer_that_tries_once_does_not_come_back() -> None:
+def test_peer_with_connect_timeout_zero_does_not_retry() -> None:
     configured = settings(mode="peer", connect__endpoints=[unused()], connect__timeout_ms=0)
-    with reaching(TestNode(0xA1), configured) as connectivity:
+    with connectivity_of(TestNode(0xA1), configured) as connectivity:
         connectivity.start()
         assert all(connector.is_over for connector in connectivity.connectors)
 
 
 def test_stop_connecting_ends_the_connectors_of_an_open_node() -> None:
     configured = settings(mode="peer", connect__endpoints=[unused()], scouting__delay=1)
-    with reaching(TestNode(0xA1), configured) as connectivity:
+    with connectivity_of(TestNode(0xA1), configured) as connectivity:
         connectivity.start()
         (connector,) = connectivity.connectors
         assert not connector.is_over
@@ -222,18 +222,21 @@ def test_stop_connecting_ends_the_connectors_of_an_open_node() -> None:
 def test_listen_on_an_address_in_use_raises_unless_exit_on_failure_is_off() -> None:
     taken = TestNode(0xA1)
     with nodes(taken):
-        there = str(taken.place())
-        with reaching(TestNode(0xB1), settings(listen__endpoints=[there])) as connectivity, pytest.raises(LinkError):
+        there = str(taken.listen_on_loopback())
+        with (
+            connectivity_of(TestNode(0xB1), settings(listen__endpoints=[there])) as connectivity,
+            pytest.raises(LinkError),
+        ):
             connectivity.start()
         lenient = settings(listen__endpoints=[there, "tcp/127.0.0.1:0"], listen__exit_on_failure=False)
         node = TestNode(0xB2)
-        with reaching(node, lenient) as connectivity:
+        with connectivity_of(node, lenient) as connectivity:
             connectivity.start()
             assert len(node.listeners) == 1
 
 
 @pytest.mark.parametrize("must", [True, False])
-def test_an_address_may_be_waited_for(must: bool) -> None:
+def test_listening_is_retried_until_the_address_is_free(must: bool) -> None:
     """As eclipse-zenoh does: `open` waits for it only if it must have it."""
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as holder:
         configured = settings(
@@ -243,7 +246,7 @@ def test_an_address_may_be_waited_for(must: bool) -> None:
             listen__exit_on_failure=must,
         )
         node = TestNode(0xA1)
-        with reaching(node, configured) as connectivity, meanwhile(connectivity.start) as result:
+        with connectivity_of(node, configured) as connectivity, meanwhile(connectivity.start) as result:
             if not must:
                 result()
             assert not node.listeners
@@ -258,7 +261,7 @@ def test_endpoints_get_the_configured_options_of_their_protocol() -> None:
         transport__link__tls={"root_ca_certificate": "root.pem", "enable_mtls": True, "so_sndbuf": 4096},
         transport__link__tcp={"so_rcvbuf": 8192},
     )
-    with reaching(TestNode(0xA1), configured) as connectivity:
+    with connectivity_of(TestNode(0xA1), configured) as connectivity:
         tls = connectivity._endpoint("tls/localhost:1#root_ca_certificate=own.pem")
         assert tls.option("root_ca_certificate") == "own.pem"
         assert tls.option("enable_mtls") == "true"
@@ -270,7 +273,7 @@ def test_endpoints_get_the_configured_options_of_their_protocol() -> None:
 
 def test_protocols_may_be_forbidden() -> None:
     with (
-        reaching(TestNode(0xA1), settings(transport__link__protocols=["udp"])) as connectivity,
+        connectivity_of(TestNode(0xA1), settings(transport__link__protocols=["udp"])) as connectivity,
         pytest.raises(UsageError, match="transport/link/protocols"),
     ):
         connectivity._endpoint("tcp/localhost:1")
@@ -281,7 +284,7 @@ def test_multicast_groups_are_joined_not_connected_to(mode: str) -> None:
     group = f"udp/{free_group()}#iface={LO}"
     node = TestNode(0xA1, WhatAmI[mode.upper()])
     with (
-        reaching(node, settings(mode=mode, connect__endpoints=[group])) as connectivity,
+        connectivity_of(node, settings(mode=mode, connect__endpoints=[group])) as connectivity,
         pytest.raises(UsageError, match="belongs in listen/endpoints, not in connect/endpoints"),
     ):
         connectivity.start()
@@ -291,10 +294,10 @@ def test_multicast_groups_are_joined() -> None:
     group = f"udp/{free_group()}#iface={LO}"
     first, second = TestNode(0xA1), TestNode(0xB1)
     configured = settings(mode="peer", listen__endpoints=[group])
-    with reaching(first, configured) as one, reaching(second, configured) as other:
+    with connectivity_of(first, configured) as one, connectivity_of(second, configured) as other:
         one.start()
         other.start()
-        assert first.wait(lambda: [face.zid.value for face in first.neighbourhood] == [0xB1], PATIENCE)
+        assert first.wait(lambda: [face.zid.value for face in first.neighbourhood] == [0xB1], TIMEOUT_SECONDS)
 
 
 def test_a_group_is_one_connection_or_several() -> None:

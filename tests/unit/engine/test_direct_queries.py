@@ -10,7 +10,7 @@ import pytest
 
 from tests.optional import some
 from tests.unit.api.sessions import connected, listening, pair
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.engine.direct_queries import DirectQueries, DirectReplyHandle, ReplyTemplate
 from zenspark.engine.reply_collector import ReplyCollector
@@ -29,7 +29,7 @@ from zenspark.wire.declare import replace
 
 @pytest.fixture
 def routed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the routers of all nodes hear of questions and answers."""
+    """The requests and responses that the routers of all nodes receive."""
     heard: list[str] = []
     receive = Router.receive
 
@@ -42,9 +42,9 @@ def routed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return heard
 
 
-def asked(session: Session, key: str, **options: Any) -> list[bytes]:  # noqa: ANN401 - those of get
-    """What is answered: payloads, and errors in capital letters."""
-    replies = session.get(key, timeout=PATIENCE, **options)
+def get_payloads(session: Session, key: str, **options: Any) -> list[bytes]:  # noqa: ANN401 - those of get
+    """The replies: payloads, and errors in capital letters."""
+    replies = session.get(key, timeout=TIMEOUT_SECONDS, **options)
     return sorted(bytes(reply.ok.payload) if reply.ok else bytes(reply.err.payload).upper() for reply in replies)
 
 
@@ -53,12 +53,12 @@ def test_direct_queries_do_not_pass_the_router(routed: list[str], here: str, the
     with pair(here, there) as (one, other):
         one.declare_queryable("q/one", lambda query: query.reply("q/one", b"one"))
         other.declare_queryable("q/other", lambda query: query.reply_err(b"other"))
-        until(lambda: asked(other, "q/one") == [b"one"])
-        until(lambda: asked(one, "q/other") == [b"OTHER"])
+        until(lambda: get_payloads(other, "q/one") == [b"one"])
+        until(lambda: get_payloads(one, "q/other") == [b"OTHER"])
         del routed[:]
-        assert asked(other, "q/one") == [b"one"]
-        assert asked(one, "q/other") == [b"OTHER"]
-        assert asked(one, "q/other", allowed_destination=Locality.REMOTE) == [b"OTHER"]
+        assert get_payloads(other, "q/one") == [b"one"]
+        assert get_payloads(one, "q/other") == [b"OTHER"]
+        assert get_payloads(one, "q/other", allowed_destination=Locality.REMOTE) == [b"OTHER"]
         assert routed == []
 
 
@@ -72,9 +72,9 @@ def test_reply_does_not_depend_on_the_previous_reply(router: Session, client: Se
         query.reply("q/a", b"5")
 
     router.declare_queryable("q/*", answer)
-    asked(client, "q/*", priority=Priority.REAL_TIME)
-    asked(client, "q/*")
-    found = list(client.get("q/*?_anyke", consolidation=ConsolidationMode.NONE, timeout=PATIENCE))
+    get_payloads(client, "q/*", priority=Priority.REAL_TIME)
+    get_payloads(client, "q/*")
+    found = list(client.get("q/*?_anyke", consolidation=ConsolidationMode.NONE, timeout=TIMEOUT_SECONDS))
     samples = [reply.ok for reply in found]
     assert [(str(some(one).key_expr), bytes(some(one).payload), str(some(one).encoding)) for one in samples] == [
         ("q/a", b"1", "zenoh/bytes"),
@@ -89,7 +89,7 @@ def test_reply_does_not_depend_on_the_previous_reply(router: Session, client: Se
     assert {some(reply.replier_id).zid for reply in found} == {router.zid()}
 
 
-def test_routes_are_looked_up_again_when_they_change(router: Session, client: Session) -> None:
+def test_query_routes_are_resolved_again_when_they_change(router: Session, client: Session) -> None:
     querier = client.declare_querier("q")
 
     def found() -> list[bytes]:
@@ -116,7 +116,7 @@ def test_querier_finds_a_queryable_declared_after_its_first_query(peer: Session)
     assert [bytes(some(reply.ok).payload) for reply in querier.get()] == [b"yes"]
 
 
-def test_a_key_is_named_anew_when_its_number_is_gone(router: Session, client: Session) -> None:
+def test_query_route_is_resolved_again_after_a_key_mapping_is_removed(router: Session, client: Session) -> None:
     router.declare_queryable("q", lambda query: query.reply("q", b"yes"))
     querier = client.declare_querier("q")
     until(lambda: list(querier.get()))
@@ -130,24 +130,26 @@ def test_a_key_is_named_anew_when_its_number_is_gone(router: Session, client: Se
 
 
 @pytest.mark.parametrize("others", [{"namespace": "ns"}, {"adminspace__enabled": True}])
-def test_a_namespace_goes_through_the_router(routed: list[str], others: dict[str, object]) -> None:
+def test_query_with_a_namespace_goes_through_the_router(routed: list[str], others: dict[str, object]) -> None:
     with listening("peer", **others) as one, connected("peer", one, **others) as other:
         one.declare_queryable("q", lambda query: query.reply("q", b"yes"))
-        until(lambda: asked(other, "q") == [b"yes"])
+        until(lambda: get_payloads(other, "q") == [b"yes"])
         assert ("Request" in {name.title() for name in routed}) == ("namespace" in others)
 
 
-def test_clock_readings_of_each_hop_go_through_the_router(routed: list[str], router: Session, client: Session) -> None:
+def test_query_with_timestamp_instrumentation_goes_through_the_router(
+    routed: list[str], router: Session, client: Session
+) -> None:
     router.declare_queryable("q", lambda query: query.reply("q", b"yes"))
     stamps = TimestampInstrumentationBuilder().set_send(True).build()
-    assert asked(client, "q", timestamp_instrumentation=stamps) == [b"yes"]
+    assert get_payloads(client, "q", timestamp_instrumentation=stamps) == [b"yes"]
     assert routed
 
 
 def test_query_with_a_budget_goes_through_the_router(router: Session, client: Session) -> None:
     kept: list[Query] = []
     router.declare_queryable("q", kept.append)
-    client.get("q", timeout=PATIENCE)
+    client.get("q", timeout=TIMEOUT_SECONDS)
     (query,) = until(lambda: kept)
     request = query._require_handle().request
     direct, face = router._runtime.direct_queries, next(iter(router._runtime.node.drivers))
@@ -162,7 +164,7 @@ def test_query_with_a_budget_goes_through_the_router(router: Session, client: Se
 def test_late_reply_to_a_finished_direct_query_is_dropped(router: Session, client: Session) -> None:
     kept: list[Query] = []
     router.declare_queryable("q", kept.append)
-    assert asked_briefly(client) == [b"Timeout"]
+    assert get_with_short_timeout(client) == [b"Timeout"]
     (query,) = until(lambda: kept)
     answer = query._require_handle().send_reply
     assert isinstance(answer, MethodType)
@@ -176,7 +178,7 @@ def test_late_reply_to_a_finished_direct_query_is_dropped(router: Session, clien
 
 
 def test_stored_publications_are_replied_with_all_their_fields(router: Session, client: Session) -> None:
-    """With everything that came along, whatever was answered before."""
+    """Whatever the fields of the replies before were."""
     bare = messages.Put(payload=b"1")
     told = [
         bare,
@@ -192,7 +194,7 @@ def test_stored_publications_are_replied_with_all_their_fields(router: Session, 
 
     router.declare_queryable("q", answer)
     for _ in range(2):
-        found = [reply.ok for reply in client.get("q", consolidation=ConsolidationMode.NONE, timeout=PATIENCE)]
+        found = [reply.ok for reply in client.get("q", consolidation=ConsolidationMode.NONE, timeout=TIMEOUT_SECONDS)]
         assert [some(one).source_info is not None for one in found] == [False, True, False, False, False]
         assert [some(one).timestamp is not None for one in found] == [False, False, False, True, False]
         assert [some(one).attachment for one in found] == [None, None, None, None, b"more"]
@@ -202,7 +204,7 @@ def test_stored_publications_are_replied_with_all_their_fields(router: Session, 
 def test_replies_have_the_priority_of_the_query(router: Session, client: Session, priority: Priority) -> None:
     router.declare_queryable("q", lambda query: query.reply("q", b"yes"))
     for _ in range(2):
-        (reply,) = client.get("q", priority=priority, timeout=PATIENCE)
+        (reply,) = client.get("q", priority=priority, timeout=TIMEOUT_SECONDS)
         assert some(reply.ok).priority is priority
 
 
@@ -271,23 +273,23 @@ def test_droppable_reply_to_a_congested_link_is_counted_as_dropped(
     router: Session, client: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queries = router.declare_queryable("q")
-    replies = client.get("q", timeout=PATIENCE)
+    replies = client.get("q", timeout=TIMEOUT_SECONDS)
     (driver,) = router._runtime.node.link_drivers
-    with queries.recv(PATIENCE) as query:
+    with queries.recv(TIMEOUT_SECONDS) as query:
         monkeypatch.setattr(driver, "wait_until_drained", lambda _: False)
         query.reply("q", b"1", congestion_control=CongestionControl.DROP)
     assert list(replies) == []
     assert [counters.dropped for counters in router.info.link_counters()] == [{"congestion": 1}]
 
 
-def asked_briefly(session: Session) -> list[bytes]:
+def get_with_short_timeout(session: Session) -> list[bytes]:
     return [bytes(some(reply.err).payload) for reply in session.get("q", timeout=0.05)]
 
 
 def test_querier_gets_a_timeout_error_of_a_silent_queryable(
     router: Session, client: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if it could wait longer than it said."""
+    """Also if it could wait longer than its timeout."""
     kept: list[Query] = []
     router.declare_queryable("q", kept.append)
     patient = Timer(client._runtime.node.loop, 0.0, lambda: None)
@@ -317,7 +319,7 @@ def test_the_error_of_a_session_has_the_key_of_the_query(
     found = list(client.get("q/a", timeout=0.05))
     assert [bytes(some(reply.err).payload) for reply in found] == [b"Timeout"]
     assert [response.wire_expr.suffix for response in said] == ["q/a"]
-    queries.recv(PATIENCE).drop()
+    queries.recv(TIMEOUT_SECONDS).drop()
 
 
 def test_pending_direct_queries_finish_when_the_neighbour_leaves(router: Session) -> None:
@@ -332,7 +334,7 @@ def test_pending_direct_queries_finish_when_the_neighbour_leaves(router: Session
     assert not any(router._runtime.direct_queries._pending.values())
 
 
-def test_direct_queries_that_are_over_keep_nothing(router: Session) -> None:
+def test_finished_direct_queries_release_all_state(router: Session) -> None:
     kept: list[Query] = []
     router.declare_queryable("q", kept.append)
     direct = router._runtime.direct_queries
@@ -362,7 +364,7 @@ def test_replies_to_unknown_request_ids_are_left_to_the_router(router: Session, 
 def test_replies_on_unknown_keys_are_ignored(router: Session, client: Session) -> None:
     router.declare_queryable("q", lambda query: None)
     found: list[object] = []
-    collector = ReplyCollector(None, ConsolidationMode.NONE, _Into(found), 1)
+    collector = ReplyCollector(None, ConsolidationMode.NONE, _ListSink(found), 1)
     face = next(iter(client._runtime.node.drivers))
     direct = client._runtime.direct_queries
     with client._runtime.lock:
@@ -373,7 +375,7 @@ def test_replies_on_unknown_keys_are_ignored(router: Session, client: Session) -
     assert found == []
 
 
-class _Into:
+class _ListSink:
     """Where replies are put."""
 
     def __init__(self, found: list[object]) -> None:
@@ -395,13 +397,13 @@ def test_queries_that_wait_for_a_queryable_count_against_the_limit_of_their_sess
     with listening("router", limits__session__queries=3) as router, connected("client", router) as client:
         waiting = router.declare_queryable("q")
         until(lambda: client.declare_querier("q").matching_status.matching)
-        in_flight = [client.get("q", timeout=PATIENCE) for _ in range(3)]
-        assert asked(client, "q") == asked(client, "q") == [b"TOO MANY QUERIES IN FLIGHT"]
+        in_flight = [client.get("q", timeout=TIMEOUT_SECONDS) for _ in range(3)]
+        assert get_payloads(client, "q") == get_payloads(client, "q") == [b"TOO MANY QUERIES IN FLIGHT"]
         assert router.info.refusals() == {"queries": 2}
         for _ in in_flight:
-            with waiting.recv(PATIENCE) as query:
+            with waiting.recv(TIMEOUT_SECONDS) as query:
                 query.reply("q", b"served")
         assert [bytes(some(reply.ok).payload) for replies in in_flight for reply in replies] == [b"served"] * 3
-        again = client.get("q", timeout=PATIENCE)
-        waiting.recv(PATIENCE).drop()
+        again = client.get("q", timeout=TIMEOUT_SECONDS)
+        waiting.recv(TIMEOUT_SECONDS).drop()
         assert list(again) == []

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.api.programs import run
 from tests.unit.api.sessions import address
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 
 
@@ -18,7 +18,7 @@ def test_concurrent_close_is_safe(router: Session, client: Session) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT_SECONDS)
     assert not any(thread.is_alive() for thread in threads)
     until(lambda: not router.info.transports())
 
@@ -34,7 +34,7 @@ def test_publications_are_written_at_process_exit(router: Session) -> None:
         """,
         address(router),
     )
-    assert len(subscriber.recv(PATIENCE).payload) == 3_000_000
+    assert len(subscriber.recv(TIMEOUT_SECONDS).payload) == 3_000_000
     until(lambda: not router.info.transports())
 
 
@@ -50,7 +50,7 @@ def test_publications_of_an_unreferenced_session_are_written(router: Session) ->
         """,
         address(router),
     )
-    assert len(subscriber.recv(PATIENCE).payload) == 3_000_000
+    assert len(subscriber.recv(TIMEOUT_SECONDS).payload) == 3_000_000
 
 
 @pytest.mark.slow
@@ -81,5 +81,5 @@ def test_forked_child_forgets_sessions_of_the_parent(router: Session) -> None:
         address(router),
     )
     assert out == "refused\n"
-    assert {subscriber.recv(PATIENCE).payload.to_bytes() for _ in range(2)} == {b"child", b"parent"}
+    assert {subscriber.recv(TIMEOUT_SECONDS).payload.to_bytes() for _ in range(2)} == {b"child", b"parent"}
     assert subscriber.try_recv() is None

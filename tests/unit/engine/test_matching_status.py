@@ -1,10 +1,10 @@
-"""Whether there is anybody at the other end."""
+"""Matching status: whether a subscriber or queryable matches a publisher or querier."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.engine.matching_status import MatchingTracker, has_match
 from zenspark.handlers.handler import Handler
@@ -24,7 +24,9 @@ def matching(
     ("destination", "here", "there"),
     [(Locality.ANY, True, True), (Locality.SESSION_LOCAL, True, False), (Locality.REMOTE, False, True)],
 )
-def test_destinations(router: Session, client: Session, destination: Locality, here: bool, there: bool) -> None:
+def test_matching_status_considers_the_allowed_destination(
+    router: Session, client: Session, destination: Locality, here: bool, there: bool
+) -> None:
     watched = matching(client, destination)
     everything = matching(client)
     with client.declare_subscriber("demo/*"):
@@ -47,7 +49,7 @@ def test_matching_listener_gets_changes_only(router: Session, client: Session) -
     assert list(told) == []
 
 
-def test_the_end_of_it_is_the_end_of_its_listeners(peer: Session) -> None:
+def test_undeclaring_a_publisher_closes_its_matching_listeners(peer: Session) -> None:
     publisher = peer.declare_publisher("demo/a")
     listener = publisher.declare_matching_listener()
     told = listener.handler
@@ -56,7 +58,7 @@ def test_the_end_of_it_is_the_end_of_its_listeners(peer: Session) -> None:
     assert peer._runtime.observers.count(DeclarationKind.SUBSCRIBER) == 0
 
 
-def test_a_listener_with_a_callback_needs_no_holder(peer: Session) -> None:
+def test_unreferenced_matching_listener_with_callback_stays(peer: Session) -> None:
     publisher = peer.declare_publisher("demo/a")
     told: list[MatchingStatus] = []
     publisher.declare_matching_listener(told.append)
@@ -73,13 +75,13 @@ def test_queryables_match_queriers_only(peer: Session) -> None:
         assert (subscribers.status, queryables.status) == (True, False)
 
 
-def test_it_is_over_when_the_neighbour_goes(router: Session, client: Session) -> None:
+def test_matching_ends_when_the_neighbour_disconnects(router: Session, client: Session) -> None:
     watched = client.declare_publisher("demo/a")
     router.declare_subscriber("demo/a", lambda _: None)
     listener = watched.declare_matching_listener()
-    assert listener.recv(PATIENCE).matching
+    assert listener.recv(TIMEOUT_SECONDS).matching
     router.close()
-    assert not listener.recv(PATIENCE).matching
+    assert not listener.recv(TIMEOUT_SECONDS).matching
 
 
 def test_only_complete_queryables_match_if_only_those_count(peer: Session) -> None:

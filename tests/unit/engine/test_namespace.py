@@ -7,7 +7,7 @@ import pytest
 
 from tests.optional import some
 from tests.unit.api.sessions import connected, listening
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.engine.namespace import Namespace
 from zenspark.types.enums import Locality
 from zenspark.wire.messages import (
@@ -54,7 +54,7 @@ def test_sent_keys_get_the_namespace(key: str, outside: str) -> None:
     assert Namespace("a/b").strip_prefix(outside) == key
 
 
-def test_messages() -> None:
+def test_namespace_is_added_to_and_stripped_from_messages() -> None:
     namespace = Namespace("n")
     push = Push(wire_expr=WireExpr(0, "k"), body=Put(payload=b""))
     token = Declare(body=DeclareToken(id=1, wire_expr=WireExpr(0, "k")))
@@ -82,11 +82,11 @@ def test_query_outside_the_namespace_is_finished_at_once() -> None:
         inside.declare_queryable("**", lambda query: query.reply("k", "in"))
         with outside.declare_querier("n/k") as querier:
             until(lambda: querier.matching_status.matching)
-        assert [str(some(reply.ok).key_expr) for reply in outside.get("n/*", timeout=PATIENCE)] == ["n/k"]
-        assert list(outside.get("n", timeout=PATIENCE)) == []
+        assert [str(some(reply.ok).key_expr) for reply in outside.get("n/*", timeout=TIMEOUT_SECONDS)] == ["n/k"]
+        assert list(outside.get("n", timeout=TIMEOUT_SECONDS)) == []
 
 
-def test_two_sessions_of_one_namespace_and_one_of_another() -> None:
+def test_publications_reach_only_sessions_of_the_same_namespace() -> None:
     with (
         listening("router") as router,
         connected("client", router, namespace="one") as first,
@@ -98,16 +98,16 @@ def test_two_sessions_of_one_namespace_and_one_of_another() -> None:
         until(lambda: publisher.matching_status.matching)
         publisher.put("1")
         first.put("k", "2")
-        assert [here.recv(PATIENCE).payload.to_string() for _ in range(2)] == ["1", "2"]
+        assert [here.recv(TIMEOUT_SECONDS).payload.to_string() for _ in range(2)] == ["1", "2"]
         assert there.try_recv() is None
 
 
-def test_batches_in_a_namespace() -> None:
+def test_rows_of_a_batch_are_sent_with_the_namespace() -> None:
     with listening("peer") as there, connected("peer", there, namespace="n") as here:
         own, subscriber = here.declare_subscriber("k/*"), there.declare_subscriber("**")
         with here.declare_publisher("k/1", allowed_destination=Locality.REMOTE) as probe:
             until(lambda: probe.matching_status.matching)
         here.put_batch(pa.RecordBatch.from_pydict({"key": ["k/1", "k/2"], "payload": [b"1", b"2"]}))
         here.put_batch(pa.RecordBatch.from_pydict({"key": ["k/3"], "payload": [b"3"]}))
-        assert [str(subscriber.recv(PATIENCE).key_expr) for _ in range(3)] == ["n/k/1", "n/k/2", "n/k/3"]
-        assert [str(own.recv(PATIENCE).key_expr) for _ in range(3)] == ["k/1", "k/2", "k/3"]
+        assert [str(subscriber.recv(TIMEOUT_SECONDS).key_expr) for _ in range(3)] == ["n/k/1", "n/k/2", "n/k/3"]
+        assert [str(own.recv(TIMEOUT_SECONDS).key_expr) for _ in range(3)] == ["k/1", "k/2", "k/3"]

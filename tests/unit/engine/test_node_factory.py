@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.api.sessions import connected, listening
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.net.io.congestion import WriterSettings
 from zenspark.net.node.inbound_links import InboundLimits
 from zenspark.net.node.limits import NodeLimits
@@ -98,4 +98,4 @@ def test_peer_beyond_the_relay_limit_does_not_relay() -> None:
         for session in (one, two):
             until(lambda: session.declare_publisher("a").matching_status.matching)  # noqa: B023
             session.put("a", "x")
-            assert subscriber.recv(PATIENCE).payload.to_string() == "x"
+            assert subscriber.recv(TIMEOUT_SECONDS).payload.to_string() == "x"

@@ -8,10 +8,10 @@ import pytest
 
 from tests.optional import some
 from tests.unit.api.sessions import connected, listening, pair
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.publisher import Publisher
 from zenspark.api.session import Session
-from zenspark.engine.publisher import CachedPublisher, PublishSettings, publish_targets
+from zenspark.engine.publisher import PreencodedPublisher, PublishSettings, publish_targets
 from zenspark.errors import SessionClosed
 from zenspark.handlers.handler import FifoChannel
 from zenspark.key import KeyExpr
@@ -39,7 +39,7 @@ def test_nothing_is_sent_without_a_subscriber(router: Session, client: Session) 
 
 
 @pytest.mark.parametrize(("listener", "caller"), [("router", "client"), ("peer", "peer")])
-def test_declared_keys_travel_as_numbers(listener: str, caller: str) -> None:
+def test_declared_keys_are_sent_as_key_ids(listener: str, caller: str) -> None:
     with pair(listener, caller) as (one, other):
         for here, there in ((one, other), (other, one)):
             with here.declare_subscriber("demo/**") as subscriber, there.declare_publisher("demo/a/b") as publisher:
@@ -48,11 +48,11 @@ def test_declared_keys_travel_as_numbers(listener: str, caller: str) -> None:
                 assert (bool(expr.scope), expr.suffix) == (True, "")
                 publisher.put(b"1")
                 publisher.put(b"2", attachment=b"the long way")
-                assert [subscriber.recv(PATIENCE).payload.to_bytes() for _ in range(2)] == [b"1", b"2"]
+                assert [subscriber.recv(TIMEOUT_SECONDS).payload.to_bytes() for _ in range(2)] == [b"1", b"2"]
 
 
 @pytest.mark.slow
-def test_a_number_is_declared_before_it_is_used() -> None:
+def test_key_mapping_is_declared_before_it_is_used() -> None:
     with pair("peer", "peer") as (one, other), one.declare_subscriber("**", FifoChannel(100_000)) as subscriber:
         with other.declare_publisher("probe") as probe:
             until(lambda: probe.matching_status)
@@ -60,29 +60,29 @@ def test_a_number_is_declared_before_it_is_used() -> None:
             with other.declare_publisher(f"n/{number}", congestion_control=CongestionControl.BLOCK) as publisher:
                 for _ in range(20):
                     publisher.put(b"x" * 300)
-        found = [str(subscriber.recv(PATIENCE).key_expr) for _ in range(6000)]
+        found = [str(subscriber.recv(TIMEOUT_SECONDS).key_expr) for _ in range(6000)]
         assert found == [f"n/{number}" for number in range(300) for _ in range(20)]
 
 
-def test_the_short_and_the_long_way_keep_their_order(router: Session, client: Session) -> None:
+def test_puts_with_and_without_attachment_arrive_in_order(router: Session, client: Session) -> None:
     subscriber = router.declare_subscriber("a", FifoChannel(10_000))
     for number in range(0, 1000, 2):
         client.put("a", str(number), congestion_control=CongestionControl.BLOCK)
         client.put("a", str(number + 1), attachment=b"x", congestion_control=CongestionControl.BLOCK)
-    assert [int(subscriber.recv(PATIENCE).payload.to_string()) for _ in range(1000)] == list(range(1000))
+    assert [int(subscriber.recv(TIMEOUT_SECONDS).payload.to_string()) for _ in range(1000)] == list(range(1000))
 
 
-def test_heads_follow_the_routes(router: Session, client: Session) -> None:
-    publication = CachedPublisher(client._runtime, KeyExpr("a"), PublishSettings())
+def test_cached_publisher_follows_route_changes(router: Session, client: Session) -> None:
+    publication = PreencodedPublisher(client._runtime, KeyExpr("a"), PublishSettings())
     subscriber = router.declare_subscriber("a")
     publication.put(b"1")
-    assert subscriber.recv(PATIENCE).payload == b"1"
+    assert subscriber.recv(TIMEOUT_SECONDS).payload == b"1"
     router.close()
     until(lambda: not client.info.transports())
     publication.put(b"2")
     with client.declare_subscriber("a") as own:
         publication.put(b"3")
-        assert own.recv(PATIENCE).payload == b"3"
+        assert own.recv(TIMEOUT_SECONDS).payload == b"3"
     client.close()
     with pytest.raises(SessionClosed):
         publication.put(b"4")
@@ -96,7 +96,7 @@ def test_publisher_that_has_put_before_reaches_a_remote_subscriber_declared_late
         until(lambda: publisher.matching_status)
         publisher.put(b"1")
         other.put("a", b"2")
-        assert subscriber.recv(PATIENCE).payload == b"1"
+        assert subscriber.recv(TIMEOUT_SECONDS).payload == b"1"
 
 
 def test_publisher_that_has_put_before_reaches_a_local_subscriber_declared_later(peer: Session) -> None:
@@ -120,7 +120,7 @@ def test_neighbour_without_a_link_is_no_target(
     subscriber.undeclare()
 
 
-def test_a_run_goes_on_without_the_lock_and_in_order(router: Session, client: Session) -> None:
+def test_concurrent_publishers_keep_the_order_of_each_key(router: Session, client: Session) -> None:
     subscriber = router.declare_subscriber("a/*", FifoChannel(100_000))
     publishers = [
         client.declare_publisher(f"a/{name}", congestion_control=CongestionControl.BLOCK) for name in ("x", "y", "z")
@@ -136,27 +136,27 @@ def test_a_run_goes_on_without_the_lock_and_in_order(router: Session, client: Se
         thread.start()
     found: dict[str, list[int]] = {"a/x": [], "a/y": [], "a/z": []}
     for _ in range(30_000):
-        sample = subscriber.recv(PATIENCE)
+        sample = subscriber.recv(TIMEOUT_SECONDS)
         found[str(sample.key_expr)].append(int(sample.payload.to_string()))
     assert all(numbers == list(range(10_000)) for numbers in found.values())
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT_SECONDS)
 
 
-def test_local_means_local(router: Session, client: Session) -> None:
+def test_session_local_publications_do_not_reach_a_neighbour(router: Session, client: Session) -> None:
     subscriber = router.declare_subscriber("a")
-    local = CachedPublisher(client._runtime, KeyExpr("a"), PublishSettings(destination=Locality.SESSION_LOCAL))
+    local = PreencodedPublisher(client._runtime, KeyExpr("a"), PublishSettings(destination=Locality.SESSION_LOCAL))
     local.put(b"1")
     local.delete()
     client.put("a", b"2")
-    assert subscriber.recv(PATIENCE).payload == b"2"
+    assert subscriber.recv(TIMEOUT_SECONDS).payload == b"2"
 
 
 def test_any_buffer_is_a_payload(router: Session, client: Session) -> None:
     subscriber = router.declare_subscriber("a")
     for payload in (b"1", "1", bytearray(b"1"), memoryview(b"1")):
         client.put("a", payload)
-        assert subscriber.recv(PATIENCE).payload == b"1"
+        assert subscriber.recv(TIMEOUT_SECONDS).payload == b"1"
     with pytest.raises(TypeError):
         client.put("a", 5)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
@@ -167,13 +167,13 @@ def test_every_subscriber_gets_a_publication_once(router: Session, client: Sessi
     with connected("client", router) as other:
         found = [session.declare_subscriber("**") for session in (router, other, client)]
         second = other.declare_subscriber("a")
-        publication = CachedPublisher(
+        publication = PreencodedPublisher(
             client._runtime, KeyExpr("a"), PublishSettings(qos=wire.QoS(congestion=wire.Congestion.BLOCK))
         )
         until(lambda: len(router._runtime.node.router.routes.push_targets(router._runtime.node.local_face, "a")) == 2)
         publication.put(b"x")
         for subscriber in (*found, second):
-            assert subscriber.recv(PATIENCE).payload == b"x"
+            assert subscriber.recv(TIMEOUT_SECONDS).payload == b"x"
             assert subscriber.try_recv() is None
 
 
@@ -192,7 +192,7 @@ def test_egress_interceptor_applies_to_every_way_of_publishing() -> None:
             publisher.put(b"%d" % number * size, attachment=b"")
             client.put("a", b"%d" % number * size)
         client.put("b", b"as long as it is")
-        found = [subscriber.recv(PATIENCE).payload.to_bytes() for _ in range(7)]
+        found = [subscriber.recv(TIMEOUT_SECONDS).payload.to_bytes() for _ in range(7)]
         assert found == [b"000"] * 3 + [b"22"] * 3 + [b"as long as it is"]
 
 
@@ -206,6 +206,6 @@ def test_qos_override_applies_to_sent_publications() -> None:
     ):
         until(lambda: publisher.matching_status)
         publisher.put(b"1")
-        assert subscriber.recv(PATIENCE).priority is Priority.BACKGROUND
+        assert subscriber.recv(TIMEOUT_SECONDS).priority is Priority.BACKGROUND
         publisher.delete()
-        assert subscriber.recv(PATIENCE).priority is Priority.DATA
+        assert subscriber.recv(TIMEOUT_SECONDS).priority is Priority.DATA

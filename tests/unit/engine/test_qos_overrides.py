@@ -1,4 +1,4 @@
-"""How publications are sent, whatever the program says."""
+"""QoS overrides: how publications are sent, whatever the program sets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.api.sessions import connected, listening
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.config.config import Config
 from zenspark.config.schema import ConfigError
 from zenspark.engine.publisher import PublishSettings
@@ -39,7 +39,7 @@ def test_the_first_rule_that_includes_the_key_counts() -> None:
     assert found == [WirePriority.REAL_TIME, background, background, background, data, data]
 
 
-def test_everything_that_a_rule_can_say() -> None:
+def test_rule_overrides_qos_reliability_and_destination() -> None:
     treatment = {
         "congestion_control": "block_first",
         "priority": "data_low",
@@ -65,12 +65,12 @@ def test_everything_that_a_rule_can_say() -> None:
         {"key_exprs": ["a"]},
     ],
 )
-def test_rules_that_make_no_sense(wrong: dict[str, Any]) -> None:
+def test_invalid_qos_rules_are_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="qos/publication"):
         overrides(wrong)
 
 
-def test_puts_and_publishers_of_a_session() -> None:
+def test_qos_rules_apply_to_puts_and_publishers() -> None:
     rules = [rule("o/**", congestion_control="block", priority="data_high", express=True, reliability="best_effort")]
     with listening("peer") as there, connected("peer", there, qos__publication=rules) as here:
         subscriber = there.declare_subscriber("**")
@@ -81,16 +81,16 @@ def test_puts_and_publishers_of_a_session() -> None:
         publisher.put("")
         assert (publisher.priority, publisher.congestion_control) == (Priority.DATA_HIGH, CongestionControl.BLOCK)
         for _ in range(3):
-            sample = subscriber.recv(PATIENCE)
+            sample = subscriber.recv(TIMEOUT_SECONDS)
             assert (sample.priority, sample.congestion_control) == (Priority.DATA_HIGH, CongestionControl.BLOCK)
             assert sample.express
             assert sample.reliability is Reliability.BEST_EFFORT
         here.put("p", "")
-        assert subscriber.recv(PATIENCE).priority is Priority.DATA
+        assert subscriber.recv(TIMEOUT_SECONDS).priority is Priority.DATA
 
 
-def test_batches_of_a_session() -> None:
-    """Rows are told apart by their keys, and what a rule says counts more than a column."""
+def test_qos_rules_apply_to_rows_of_batches() -> None:
+    """Rows are distinguished by their keys, and a rule takes precedence over a column."""
     rules = [
         rule("o/**", priority="data_high", express=True, reliability="best_effort"),
         rule("here/**", allowed_destination="session_local"),
@@ -104,10 +104,10 @@ def test_batches_of_a_session() -> None:
         with here.declare_subscriber("here/**") as at_home:
             assert here.put_batch(batch) == 0
             publisher.put_batch(batch.slice(1, 1).drop_columns("key"))
-            assert at_home.recv(PATIENCE).payload.to_bytes() == b"here/1"
+            assert at_home.recv(TIMEOUT_SECONDS).payload.to_bytes() == b"here/1"
         found = {}
         for _ in range(5):
-            sample = subscriber.recv(PATIENCE)
+            sample = subscriber.recv(TIMEOUT_SECONDS)
             found[str(sample.key_expr)] = (sample.priority, sample.express, sample.reliability)
         overridden = (Priority.DATA_HIGH, True, Reliability.BEST_EFFORT)
         usual = (Priority.BACKGROUND, False, Reliability.RELIABLE)

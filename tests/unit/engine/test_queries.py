@@ -6,7 +6,7 @@ import pytest
 
 from tests.optional import some
 from tests.unit.api.sessions import connected, listening
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.engine.node_factory import RESOLUTIONS
 from zenspark.router.queries.handler import TOO_MANY_QUERIES_TEXT
@@ -18,8 +18,8 @@ def test_finished_queries_release_all_state(router: Session, client: Session) ->
     client.declare_queryable("q", lambda query: query.reply("q", b""))
     before = len(client._runtime.entities)
     for _ in range(20):
-        assert list(client.get("q", timeout=PATIENCE))
-        list(client.liveliness().get("live/*", timeout=PATIENCE))
+        assert list(client.get("q", timeout=TIMEOUT_SECONDS))
+        list(client.liveliness().get("live/*", timeout=TIMEOUT_SECONDS))
     list(client.get("q", timeout=0.0))
     until(lambda: not client._runtime.queries.pending)
     assert not client._runtime.interests._interests
@@ -37,11 +37,11 @@ def test_ids_of_requests_stay_within_the_resolution(
     with listening("router", **namespace) as router, connected("client", router, **namespace) as client:
         queries = router.declare_queryable("q")
         until(lambda: client.declare_querier("q").matching_status.matching)
-        slow = client.get("q", timeout=PATIENCE)
-        kept = queries.recv(PATIENCE)
+        slow = client.get("q", timeout=TIMEOUT_SECONDS)
+        kept = queries.recv(TIMEOUT_SECONDS)
         for _ in range(300):
-            replies = client.get("q", timeout=PATIENCE)
-            with queries.recv(PATIENCE) as query:
+            replies = client.get("q", timeout=TIMEOUT_SECONDS)
+            with queries.recv(TIMEOUT_SECONDS) as query:
                 asked.append(query._require_handle().request.request_id)
                 query.reply("q", "yes")
             assert len(list(replies)) == 1
@@ -61,17 +61,17 @@ def test_query_without_a_free_request_id_gets_an_error_reply(
     with listening("router", **namespace) as router, connected("client", router, **namespace) as client:
         queries = router.declare_queryable("q")
         until(lambda: client.declare_querier("q").matching_status.matching)
-        in_flight = [client.get("q", timeout=PATIENCE) for _ in range(256)]
-        (reply,) = client.get("q", timeout=PATIENCE)
+        in_flight = [client.get("q", timeout=TIMEOUT_SECONDS) for _ in range(256)]
+        (reply,) = client.get("q", timeout=TIMEOUT_SECONDS)
         assert (some(reply.err).payload.to_bytes(), some(reply.replier_id).zid) == (TOO_MANY_QUERIES_TEXT, router.zid())
         for replies in in_flight:
-            queries.recv(PATIENCE).drop()
+            queries.recv(TIMEOUT_SECONDS).drop()
             assert list(replies) == []
 
 
 def test_query_without_any_target_finishes_at_once(peer: Session) -> None:
     for destination in Locality:
-        assert list(peer.get("q", allowed_destination=destination, timeout=PATIENCE)) == []
+        assert list(peer.get("q", allowed_destination=destination, timeout=TIMEOUT_SECONDS)) == []
     assert peer._runtime.queries.pending == 0
 
 
@@ -81,7 +81,9 @@ def test_query_goes_to_local_and_remote_queryables_as_its_destination_allows(rou
     until(lambda: client.declare_querier("q").matching_status.matching)
 
     def repliers(destination: Locality) -> set[str]:
-        replies = client.get("q?_anyke", allowed_destination=destination, target=QueryTarget.ALL, timeout=PATIENCE)
+        replies = client.get(
+            "q?_anyke", allowed_destination=destination, target=QueryTarget.ALL, timeout=TIMEOUT_SECONDS
+        )
         return {str(some(reply.ok).key_expr) for reply in replies}
 
     assert repliers(Locality.ANY) == {"q/router", "q/client"}
@@ -92,7 +94,7 @@ def test_query_goes_to_local_and_remote_queryables_as_its_destination_allows(rou
 def test_pending_queries_finish_when_the_session_closes(router: Session, client: Session) -> None:
     queryable = router.declare_queryable("q")
     until(lambda: client.declare_querier("q").matching_status.matching)
-    replies = client.get("q", timeout=PATIENCE)
+    replies = client.get("q", timeout=TIMEOUT_SECONDS)
     assert client._runtime.queries.pending == 1
     client.close()
     assert list(replies) == []

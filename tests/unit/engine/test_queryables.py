@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.api.sessions import connected, listening
 from tests.unit.engine.senders import RecordingSender
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.engine import queryables as queryables_module
 from zenspark.engine.queryables import LocalQueryable, LocalQueryables
@@ -94,7 +94,7 @@ def test_matching_considers_origin_and_completeness(queryables: LocalQueryables)
 def test_matches_are_cached_until_a_queryable_changes(
     queryables: LocalQueryables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queryables_module, "MAX_CACHED_ROUTES", 2)
+    monkeypatch.setattr(queryables_module, "MAX_CACHED_MATCHES", 2)
     queryables.declare(queryable(1, "**"))
     version = queryables.version
     first = queryables.matching("a", ALL, True)
@@ -148,7 +148,7 @@ def test_a_full_queryable_pauses_the_link_of_the_querier(router: Session, client
 
 
 @pytest.mark.slow
-def test_replies_that_may_be_dropped_hold_up_nothing_else() -> None:
+def test_droppable_replies_to_a_slow_querier_do_not_block_publications() -> None:
     """A querier that takes nothing loses replies in the router; what else their sender publishes arrives meanwhile."""
     heard = threading.Event()
     queue = "transport__link__tx__queue__congestion_control"
@@ -171,6 +171,6 @@ def test_replies_that_may_be_dropped_hold_up_nothing_else() -> None:
 
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
-        assert heard.wait(PATIENCE)
-        thread.join(PATIENCE)
+        assert heard.wait(TIMEOUT_SECONDS)
+        thread.join(TIMEOUT_SECONDS)
         assert 0 < sum(1 for _ in replies) < 300

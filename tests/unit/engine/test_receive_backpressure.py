@@ -1,4 +1,4 @@
-"""Receivers that are full: who is slowed down, who is not, and that nobody waits for ever."""
+"""Receivers that are full: which links are paused, which are not, and that no sender waits for ever."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.optional import some
 from tests.unit.api.sessions import connected, listening
 from tests.unit.net.ends import meanwhile
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.engine import receive_backpressure
 from zenspark.handlers.callback import CallbackRunner
@@ -25,7 +25,7 @@ BLOCK = CongestionControl.BLOCK
 
 
 @pytest.fixture(autouse=True)
-def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_stall_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(receive_backpressure, "STALL_TIMEOUT_SECONDS", 0.05)
 
 
@@ -49,7 +49,7 @@ class Idle:
         """Run something later."""
 
 
-def known(asker: Session, key: str) -> None:
+def wait_for_queryable(asker: Session, key: str) -> None:
     with asker.declare_querier(key) as querier:
         until(lambda: querier.matching_status.matching)
 
@@ -65,11 +65,11 @@ def test_link_resumes_when_every_full_receiver_has_drained(router: Session, clie
     for number in range(2):
         publisher.put(str(number))
     until(lambda: len(link(client)._paused) == 2)
-    assert [one.recv(PATIENCE).payload.to_string() for _ in range(2)] == ["0", "1"]
+    assert [one.recv(TIMEOUT_SECONDS).payload.to_string() for _ in range(2)] == ["0", "1"]
     assert link(client)._paused == {two.handler}
     publisher.put("2")
-    assert two.recv(PATIENCE).payload.to_string() == "0"
-    assert one.recv(PATIENCE).payload.to_string() == "2"
+    assert two.recv(TIMEOUT_SECONDS).payload.to_string() == "0"
+    assert one.recv(TIMEOUT_SECONDS).payload.to_string() == "2"
 
 
 def test_drained_receiver_does_not_resume_links_paused_by_others(router: Session, client: Session) -> None:
@@ -81,7 +81,7 @@ def test_drained_receiver_does_not_resume_links_paused_by_others(router: Session
     client._runtime.backpressure.on_drained(subscriber.handler)
     assert link(client)._paused == {"held back for another"}
     link(client).resume("held back for another")
-    assert subscriber.recv(PATIENCE).payload.to_string() == "1"
+    assert subscriber.recv(TIMEOUT_SECONDS).payload.to_string() == "1"
 
 
 @pytest.mark.parametrize("kind", ["subscriber", "queryable"])
@@ -94,8 +94,8 @@ def test_undeclaring_a_full_receiver_resumes_its_link(router: Session, client: S
         publisher.put("1")
     else:
         receiver = client.declare_queryable("k", FifoChannel(1))
-        known(router, "k")
-        router.get("k", timeout=PATIENCE)
+        wait_for_queryable(router, "k")
+        router.get("k", timeout=TIMEOUT_SECONDS)
     until(lambda: link(client)._paused)
     receiver.undeclare()
     assert not link(client)._paused
@@ -111,32 +111,32 @@ def test_unread_replies_pause_their_link_until_the_query_finishes(router: Sessio
             given.append(number)
 
     router.declare_queryable("q", answer)
-    known(client, "q")
-    replies = client.get("q", FifoChannel(2), consolidation=ConsolidationMode.NONE, timeout=2 * PATIENCE)
+    wait_for_queryable(client, "q")
+    replies = client.get("q", FifoChannel(2), consolidation=ConsolidationMode.NONE, timeout=2 * TIMEOUT_SECONDS)
     until(lambda: link(client)._paused)
     assert len(given) < 3000
     assert sum(1 for _ in replies) == 3000
     unread = client.get("q", FifoChannel(2), consolidation=ConsolidationMode.NONE, timeout=0.2)
     until(lambda: not client._runtime.queries._collectors)
     assert not link(client)._paused
-    assert unread.recv(PATIENCE).ok
+    assert unread.recv(TIMEOUT_SECONDS).ok
 
 
 @pytest.mark.slow
-def test_a_callback_asks_although_its_own_queue_is_full(router: Session, client: Session) -> None:
+def test_callback_with_a_full_queue_receives_the_reply_to_its_query(router: Session, client: Session) -> None:
     """Its reply stands behind what it has not received yet."""
     found: list[str] = []
     go = threading.Event()
 
     def ask(sample: Sample) -> None:
-        go.wait(PATIENCE)
+        go.wait(TIMEOUT_SECONDS)
         if len(found) == 10:
             return
-        (reply,) = client.get("q", timeout=2 * PATIENCE)
+        (reply,) = client.get("q", timeout=2 * TIMEOUT_SECONDS)
         found.append(some(reply.ok).payload.to_string())
 
     router.declare_queryable("q", lambda query: query.reply("q", "yes"))
-    known(client, "q")
+    wait_for_queryable(client, "q")
     client.declare_subscriber("k", ask)
     publisher = router.declare_publisher("k", congestion_control=BLOCK)
     until(lambda: publisher.matching_status.matching)
@@ -148,9 +148,9 @@ def test_a_callback_asks_although_its_own_queue_is_full(router: Session, client:
     assert found == ["yes"] * 10
 
 
-def test_a_loop_over_a_full_channel_asks(router: Session, client: Session) -> None:
+def test_receiver_of_a_full_channel_receives_the_reply_to_its_query(router: Session, client: Session) -> None:
     router.declare_queryable("q", lambda query: query.reply("q", query.payload or b""))
-    known(client, "q")
+    wait_for_queryable(client, "q")
     subscriber = client.declare_subscriber("k", FifoChannel(1))
     publisher = router.declare_publisher("k", congestion_control=BLOCK)
     until(lambda: publisher.matching_status.matching)
@@ -158,20 +158,22 @@ def test_a_loop_over_a_full_channel_asks(router: Session, client: Session) -> No
         publisher.put(str(number))
     until(lambda: link(client)._paused)
     for number in range(20):
-        sample = subscriber.recv(PATIENCE)
-        (reply,) = client.get("q", payload=sample.payload, timeout=PATIENCE)
+        sample = subscriber.recv(TIMEOUT_SECONDS)
+        (reply,) = client.get("q", payload=sample.payload, timeout=TIMEOUT_SECONDS)
         assert some(reply.ok).payload.to_string() == str(number)
 
 
-def test_borrowing_has_an_end(router: Session, client: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_credit_is_limited_by_the_backlog_of_the_receiver(
+    router: Session, client: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(receive_backpressure, "MAX_BACKLOG_FACTOR", 4)
     held: list[Query] = []
     router.declare_queryable("q", held.append)
-    known(client, "q")
+    wait_for_queryable(client, "q")
     subscriber = client.declare_subscriber("k", FifoChannel(2))
     publisher = router.declare_publisher("k", congestion_control=BLOCK, express=True)
     until(lambda: publisher.matching_status.matching)
-    client.get("q", timeout=PATIENCE)
+    client.get("q", timeout=TIMEOUT_SECONDS)
     until(lambda: held)
     for _ in range(7):
         publisher.put("")
@@ -179,34 +181,34 @@ def test_borrowing_has_an_end(router: Session, client: Session, monkeypatch: pyt
     assert not link(client)._paused
     publisher.put("")
     until(lambda: link(client)._paused)
-    client.get("q", timeout=PATIENCE)
+    client.get("q", timeout=TIMEOUT_SECONDS)
     assert link(client)._paused
     held.clear()
 
 
-def test_a_loan_has_an_end_in_bytes_too(router: Session, client: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_credit_is_limited_in_bytes(router: Session, client: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(receive_backpressure, "READ_CREDIT_BYTES", 100_000)
     held: list[Query] = []
     router.declare_queryable("q", held.append)
-    known(client, "q")
+    wait_for_queryable(client, "q")
     subscriber = client.declare_subscriber("k", FifoChannel(1))
     publisher = router.declare_publisher("k", congestion_control=BLOCK)
     until(lambda: publisher.matching_status.matching)
-    client.get("q", timeout=PATIENCE)
+    client.get("q", timeout=TIMEOUT_SECONDS)
     until(lambda: held)
     publisher.put(b"")
     until(lambda: subscriber.handler.backlog == 1)
     assert not link(client)._paused
     publisher.put(bytes(150_000))
     until(lambda: link(client)._paused)
-    subscriber.recv(PATIENCE)
-    subscriber.recv(PATIENCE)
+    subscriber.recv(TIMEOUT_SECONDS)
+    subscriber.recv(TIMEOUT_SECONDS)
     assert not link(client)._paused
     held.clear()
 
 
 @pytest.mark.slow
-def test_callbacks_that_wait_for_each_other_go_on() -> None:
+def test_callbacks_that_publish_to_each_other_do_not_deadlock() -> None:
     """Each side reads only when its callback has taken something, and each callback waits for the other to read."""
     # Not below loopback's maximum segment of 65,483 bytes: there TCP may send one receive buffer every 200 ms.
     narrow = {"transport__link__tcp": {"so_rcvbuf": 131_072, "so_sndbuf": 131_072}}
@@ -215,7 +217,7 @@ def test_callbacks_that_wait_for_each_other_go_on() -> None:
     with listening("router", **narrow) as router, connected("client", router, **narrow) as client:
 
         def pass_on(sample: Sample) -> None:
-            go.wait(PATIENCE)
+            go.wait(TIMEOUT_SECONDS)
             client.put("log", sample.payload, congestion_control=BLOCK)
 
         def publish() -> None:
@@ -255,28 +257,28 @@ def test_a_response_waits_only_for_the_link_it_goes_to(router: Session, client: 
 
     until(is_backlogged)
     router.declare_queryable("q", lambda query: query.reply("q", "yes"))
-    known(client, "q")
-    (reply,) = client.get("q", timeout=PATIENCE)
+    wait_for_queryable(client, "q")
+    (reply,) = client.get("q", timeout=TIMEOUT_SECONDS)
     assert some(reply.ok).payload.to_string() == "yes"
     assert slow._unsent
     router.declare_queryable("r", lambda query: query.drop())
-    assert list(router.get("r", timeout=PATIENCE)) == []
+    assert list(router.get("r", timeout=TIMEOUT_SECONDS)) == []
     assert slow._unsent
     link(other).resume()
-    assert subscriber.recv(PATIENCE).key_expr == "k"
+    assert subscriber.recv(TIMEOUT_SECONDS).key_expr == "k"
 
 
 # --- a session and itself -------------------------------------------------------------------------
 
 
 def test_put_waits_for_a_slow_local_callback(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receive_backpressure, "STALL_TIMEOUT_SECONDS", PATIENCE)
+    monkeypatch.setattr(receive_backpressure, "STALL_TIMEOUT_SECONDS", TIMEOUT_SECONDS)
     found: list[int] = []
     said = [0]
     go = threading.Event()
 
     def slow(sample: Sample) -> None:
-        go.wait(PATIENCE)
+        go.wait(TIMEOUT_SECONDS)
         found.append(int(sample.payload.to_string()))
 
     def publish() -> None:
@@ -297,7 +299,7 @@ def test_put_waits_for_a_slow_local_callback(peer: Session, monkeypatch: pytest.
 
 
 def test_put_waits_for_a_full_local_channel(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receive_backpressure, "STALL_TIMEOUT_SECONDS", PATIENCE)
+    monkeypatch.setattr(receive_backpressure, "STALL_TIMEOUT_SECONDS", TIMEOUT_SECONDS)
     subscriber = peer.declare_subscriber("k", FifoChannel(2))
     done = threading.Event()
 
@@ -310,9 +312,9 @@ def test_put_waits_for_a_full_local_channel(peer: Session, monkeypatch: pytest.M
     thread.start()
     until(lambda: subscriber.handler.backlog == 2)
     assert not done.wait(0.05)
-    assert [subscriber.recv(PATIENCE).payload.to_string() for _ in range(4)] == list("0123")
-    assert done.wait(PATIENCE)
-    thread.join(PATIENCE)
+    assert [subscriber.recv(TIMEOUT_SECONDS).payload.to_string() for _ in range(4)] == list("0123")
+    assert done.wait(TIMEOUT_SECONDS)
+    thread.join(TIMEOUT_SECONDS)
 
 
 def test_receiver_that_has_drained_meanwhile_is_not_waited_for(peer: Session, caplog: pytest.LogCaptureFixture) -> None:
@@ -323,7 +325,7 @@ def test_receiver_that_has_drained_meanwhile_is_not_waited_for(peer: Session, ca
     assert not caplog.records
 
 
-def test_a_callback_that_has_not_begun_has_room_for_so_much(peer: Session) -> None:
+def test_callback_that_has_not_started_has_a_limited_capacity(peer: Session) -> None:
     """The loop may be busy elsewhere; what another thread publishes meanwhile is limited all the same."""
     caller = CallbackRunner(lambda _: None, None, Idle(), lambda _: None)
     assert all(caller.push(number) for number in range(caller.capacity - 1))
@@ -345,7 +347,7 @@ def test_put_to_a_channel_of_the_same_thread_stalls_only_once(
     assert subscriber.recv(0).payload.to_string() == "again"
 
 
-def test_a_callback_publishes_to_itself(peer: Session, caplog: pytest.LogCaptureFixture) -> None:
+def test_callback_can_publish_to_its_own_subscriber(peer: Session, caplog: pytest.LogCaptureFixture) -> None:
     found: list[int] = []
 
     def twice(sample: Sample) -> None:
@@ -385,19 +387,19 @@ def test_unread_local_replies_are_limited(peer: Session, monkeypatch: pytest.Mon
         done.set()
 
     peer.declare_queryable("q", answer)
-    replies: Handler[Any] = peer.get("q", FifoChannel(2), consolidation=ConsolidationMode.NONE, timeout=PATIENCE)
-    assert done.wait(PATIENCE)
+    replies: Handler[Any] = peer.get("q", FifoChannel(2), consolidation=ConsolidationMode.NONE, timeout=TIMEOUT_SECONDS)
+    assert done.wait(TIMEOUT_SECONDS)
     assert replies.backlog <= 7
 
 
 def test_query_waits_for_a_slow_local_queryable(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receive_backpressure, "STALL_TIMEOUT_SECONDS", PATIENCE)
+    monkeypatch.setattr(receive_backpressure, "STALL_TIMEOUT_SECONDS", TIMEOUT_SECONDS)
     queryable = peer.declare_queryable("q", FifoChannel(2))
     done = threading.Event()
 
     def ask() -> None:
         for _ in range(4):
-            peer.get("q", timeout=PATIENCE)
+            peer.get("q", timeout=TIMEOUT_SECONDS)
         done.set()
 
     thread = threading.Thread(target=ask)
@@ -405,9 +407,9 @@ def test_query_waits_for_a_slow_local_queryable(peer: Session, monkeypatch: pyte
     until(lambda: queryable.handler.backlog == 2)
     assert not done.wait(0.05)
     for _ in range(4):
-        queryable.recv(PATIENCE).drop()
-    assert done.wait(PATIENCE)
-    thread.join(PATIENCE)
+        queryable.recv(TIMEOUT_SECONDS).drop()
+    assert done.wait(TIMEOUT_SECONDS)
+    thread.join(TIMEOUT_SECONDS)
 
 
 def test_put_in_the_loop_thread_never_waits(peer: Session) -> None:
@@ -420,6 +422,6 @@ def test_put_in_the_loop_thread_never_waits(peer: Session) -> None:
         done.set()
 
     peer._runtime.call_soon(publish)
-    assert done.wait(PATIENCE)
+    assert done.wait(TIMEOUT_SECONDS)
     assert subscriber.handler.backlog == 5
     assert not subscriber.handler.is_stalled

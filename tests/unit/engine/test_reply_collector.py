@@ -1,4 +1,4 @@
-"""Replies are merged as asked and ended once."""
+"""Replies are consolidated as requested and ended once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLOCK = wire.ZenohId(1)
 ERROR = Reply(ReplyError(ZBytes(b"no"), Encoding.ZENOH_BYTES))
 
 
-class Pile:
+class ListSink:
     """An sink that only writes down."""
 
     def __init__(self) -> None:
@@ -45,8 +45,8 @@ def reply(text: str, when: int = 0, key: str = "a") -> Reply:
     return Reply(Sample(SampleHeader(KeyExpr(key), timestamp_id=CLOCK if when else None), text.encode(), when))
 
 
-def texts(pile: Pile) -> list[str]:
-    return [one.ok.payload.to_string() if one.ok else "error" for one in pile.items]
+def texts(sink: ListSink) -> list[str]:
+    return [one.ok.payload.to_string() if one.ok else "error" for one in sink.items]
 
 
 @pytest.mark.parametrize(
@@ -57,22 +57,24 @@ def texts(pile: Pile) -> list[str]:
         (ConsolidationMode.LATEST, ["error"], ["2", "b"]),
     ],
 )
-def test_modes(mode: ConsolidationMode, before: list[str], after: list[str]) -> None:
-    pile = Pile()
-    collector = ReplyCollector(KeyExpr("*"), mode, pile, 1)
+def test_consolidation_mode_decides_which_replies_are_delivered_when(
+    mode: ConsolidationMode, before: list[str], after: list[str]
+) -> None:
+    sink = ListSink()
+    collector = ReplyCollector(KeyExpr("*"), mode, sink, 1)
     for one in (reply("2", 2), reply("1", 1), reply("0"), ERROR, reply("b", 1, "b")):
         collector.add(one)
-    assert texts(pile) == before
+    assert texts(sink) == before
     collector.source_finished()
-    assert texts(pile) == before + after
-    assert pile.closed == 1
+    assert texts(sink) == before + after
+    assert sink.closed == 1
 
 
 @pytest.mark.parametrize("mode", [ConsolidationMode.LATEST, ConsolidationMode.NONE])
 def test_auto_consolidation_follows_the_preference_of_each_reply(mode: ConsolidationMode) -> None:
     """QU-56: what a reply prefers counts, and the mode where it prefers nothing."""
-    pile = Pile()
-    collector = ReplyCollector(None, mode, pile, 1, follows_replies=True)
+    sink = ListSink()
+    collector = ReplyCollector(None, mode, sink, 1, follows_replies=True)
     preferences = {
         "n": [ConsolidationMode.NONE] * 3,
         "m": [ConsolidationMode.MONOTONIC] * 3,
@@ -85,7 +87,7 @@ def test_auto_consolidation_follows_the_preference_of_each_reply(mode: Consolida
     collector.finish()
     at_once = ["n1", "n3", "n2", "m1", "m3"]
     auto = ["l3", "a3"] if mode is ConsolidationMode.LATEST else ["a1", "a3", "a2", "l3"]
-    assert texts(pile) == at_once + auto
+    assert texts(sink) == at_once + auto
 
 
 def test_the_timestamp_of_a_response_counts_where_the_value_has_none() -> None:
@@ -103,12 +105,12 @@ def test_the_timestamp_of_a_response_counts_where_the_value_has_none() -> None:
 
 
 def test_explicit_consolidation_ignores_preferences_of_replies() -> None:
-    pile = Pile()
-    collector = ReplyCollector(None, ConsolidationMode.LATEST, pile, 1)
+    sink = ListSink()
+    collector = ReplyCollector(None, ConsolidationMode.LATEST, sink, 1)
     for when in (1, 3, 2):
         collector.add(Reply(reply(str(when), when).result, None, ConsolidationMode.NONE))
     collector.finish()
-    assert texts(pile) == ["3"]
+    assert texts(sink) == ["3"]
 
 
 @pytest.mark.parametrize(
@@ -119,10 +121,10 @@ def test_explicit_consolidation_ignores_preferences_of_replies() -> None:
         (ConsolidationMode.LATEST, ["error", "2"]),
     ],
 )
-def test_the_last_response_of_the_budget_ends_it(mode: ConsolidationMode, expected: list[str]) -> None:
+def test_last_response_of_the_budget_finishes_the_collector(mode: ConsolidationMode, expected: list[str]) -> None:
     """QU-76, RE-38: replies and errors count, whatever becomes of them, and what was held back is handed over."""
-    pile, ended = Pile(), []
-    collector = ReplyCollector(KeyExpr("*"), mode, pile, 3, budget=3)
+    sink, ended = ListSink(), []
+    collector = ReplyCollector(KeyExpr("*"), mode, sink, 3, budget=3)
     collector.on_finish(lambda: ended.append(True))
     for one in (reply("2", 2), ERROR):
         assert collector.add(one)
@@ -131,7 +133,7 @@ def test_the_last_response_of_the_budget_ends_it(mode: ConsolidationMode, expect
     assert (collector.is_finished, ended) == (True, [True])
     collector.add(reply("late", 9))
     collector.source_finished()
-    assert (texts(pile), pile.closed) == (expected, 1)
+    assert (texts(sink), sink.closed) == (expected, 1)
 
 
 @pytest.mark.parametrize(
@@ -141,40 +143,40 @@ def test_the_last_response_of_the_budget_ends_it(mode: ConsolidationMode, expect
         (ConsolidationMode.LATEST, ["3 again", "other 2"]),
     ],
 )
-def test_the_newest_of_each_key_counts(mode: ConsolidationMode, expected: list[str]) -> None:
+def test_replies_older_than_the_newest_of_their_key_are_dropped(mode: ConsolidationMode, expected: list[str]) -> None:
     """One that is as new as the newest is passed on, too (protocol.md 21.12)."""
-    pile = Pile()
-    collector = ReplyCollector(None, mode, pile, 1)
+    sink = ListSink()
+    collector = ReplyCollector(None, mode, sink, 1)
     for one in (reply("1", 1), reply("3", 3), reply("2", 2), reply("3 again", 3), reply("none")):
         collector.add(one)
     collector.add(reply("other 2", 2, "b"))
     collector.finish()
-    assert texts(pile) == expected
+    assert texts(sink) == expected
 
 
-def test_later_wins_among_equals() -> None:
-    pile = Pile()
-    collector = ReplyCollector(None, ConsolidationMode.LATEST, pile, 1)
+def test_later_reply_of_equal_timestamps_is_delivered() -> None:
+    sink = ListSink()
+    collector = ReplyCollector(None, ConsolidationMode.LATEST, sink, 1)
     for one in (reply("first", 1), reply("second", 1), reply("x", key="b"), reply("y", key="b")):
         collector.add(one)
     collector.finish()
-    assert texts(pile) == ["second", "y"]
+    assert texts(sink) == ["second", "y"]
 
 
 def test_replies_on_other_keys_are_dropped_unless_wanted() -> None:
-    pile = Pile()
-    collector = ReplyCollector(KeyExpr("a"), ConsolidationMode.NONE, pile, 1)
+    sink = ListSink()
+    collector = ReplyCollector(KeyExpr("a"), ConsolidationMode.NONE, sink, 1)
     collector.add(reply("1", key="b"))
-    assert pile.items == []
-    collector = ReplyCollector(None, ConsolidationMode.NONE, pile, 1)
+    assert sink.items == []
+    collector = ReplyCollector(None, ConsolidationMode.NONE, sink, 1)
     collector.add(reply("1", key="b"))
-    assert texts(pile) == ["1"]
+    assert texts(sink) == ["1"]
 
 
-def test_it_ends_with_the_last_source_and_only_once() -> None:
-    pile = Pile()
+def test_collector_finishes_once_with_its_last_source() -> None:
+    sink = ListSink()
     ended: list[str] = []
-    collector = ReplyCollector(None, ConsolidationMode.LATEST, pile, 2)
+    collector = ReplyCollector(None, ConsolidationMode.LATEST, sink, 2)
     collector.on_finish(lambda: ended.append("once"))
     collector.add(reply("1"))
     collector.source_finished()
@@ -184,33 +186,33 @@ def test_it_ends_with_the_last_source_and_only_once() -> None:
     collector.finish(TIMEOUT_ERROR)
     collector.cancel()
     collector.add(reply("late"))
-    assert texts(pile) == ["1"]
-    assert (pile.closed, ended) == (1, ["once"])
+    assert texts(sink) == ["1"]
+    assert (sink.closed, ended) == (1, ["once"])
     collector.on_finish(lambda: ended.append("at once"))
     assert ended == ["once", "at once"]
 
 
 def test_reply_after_the_end_does_not_pause_its_sender() -> None:
-    """There is room for it, since it is dropped: False would stop reading from the neighbour."""
-    collector = ReplyCollector(None, ConsolidationMode.NONE, Pile(), 1)
+    """It is accepted, since it is dropped: False would stop reading from the neighbour."""
+    collector = ReplyCollector(None, ConsolidationMode.NONE, ListSink(), 1)
     collector.finish()
     assert collector.add(reply("late"))
 
 
-def test_timeout_error_is_delivered_after_the_held_back_replies() -> None:
-    pile = Pile()
-    collector = ReplyCollector(None, ConsolidationMode.LATEST, pile, 1)
+def test_timeout_error_is_delivered_after_the_buffered_replies() -> None:
+    sink = ListSink()
+    collector = ReplyCollector(None, ConsolidationMode.LATEST, sink, 1)
     collector.add(reply("1"))
     collector.finish(TIMEOUT_ERROR)
-    assert texts(pile) == ["1", "error"]
-    error = pile.items[-1].err
+    assert texts(sink) == ["1", "error"]
+    error = sink.items[-1].err
     assert error is not None
     assert (error.payload, error.encoding) == (ZBytes(b"Timeout"), Encoding.ZENOH_STRING)
 
 
-def test_cancelling_hands_over_nothing_more() -> None:
-    pile = Pile()
-    collector = ReplyCollector(None, ConsolidationMode.LATEST, pile, 1)
+def test_cancelled_collector_delivers_no_buffered_replies() -> None:
+    sink = ListSink()
+    collector = ReplyCollector(None, ConsolidationMode.LATEST, sink, 1)
     collector.add(reply("1"))
     collector.cancel()
-    assert (pile.items, pile.closed) == ([], 1)
+    assert (sink.items, sink.closed) == ([], 1)

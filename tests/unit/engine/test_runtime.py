@@ -9,7 +9,7 @@ import pytest
 from tests.optional import some
 from tests.unit.api.sessions import connected, listening
 from tests.unit.net.ends import meanwhile
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.engine.runtime import SessionRuntime
 from zenspark.errors import SessionClosed
@@ -50,8 +50,8 @@ def test_a_full_channel_pauses_its_sender(router: Session, client: Session, size
     sender = threading.Thread(target=send)
     sender.start()
     until(lambda: full._runtime.node.drivers and next(iter(full._runtime.node.drivers.values()))._paused)
-    assert [len(full.recv(PATIENCE).payload) for _ in range(100)] == [size] * 100
-    sender.join(PATIENCE)
+    assert [len(full.recv(TIMEOUT_SECONDS).payload) for _ in range(100)] == [size] * 100
+    sender.join(TIMEOUT_SECONDS)
     until(lambda: not next(iter(full._runtime.node.drivers.values()))._paused)
 
 
@@ -65,7 +65,7 @@ def test_single_publication_that_fills_a_channel_pauses_the_link_it_came_by(clie
         for _ in range(2):
             runtime.receive(push, face, True)
         assert driver._paused
-    assert full.recv(PATIENCE).payload == b"1"
+    assert full.recv(TIMEOUT_SECONDS).payload == b"1"
 
 
 def test_wait_for_links_waits_until_a_backlogged_link_is_drained(

@@ -1,4 +1,4 @@
-"""SessionObserver: events of a node reach the backpressure, the discovery and the timestamps of its session."""
+"""SessionObserver: events of a node reach the backpressure, the autoconnector and the timestamps of its session."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Recorder:
 def test_each_event_reaches_its_part_of_the_session() -> None:
     runtime: Any = Recorder()
     runtime.backpressure, runtime.timestamps = Recorder(), Recorder()
-    discovery: Any = Recorder()
+    autoconnector: Any = Recorder()
     closed: list[str] = []
-    observer = SessionObserver(runtime, discovery, lambda: closed.append("closed"))
+    observer = SessionObserver(runtime, autoconnector, lambda: closed.append("closed"))
     node, stack = DiscoveredNode(ZenohId(1), WhatAmI.PEER, ()), TimestampStack(0, ())
     observer.on_blocked(True)
     observer.on_node_discovered(node)
@@ -37,6 +37,6 @@ def test_each_event_reaches_its_part_of_the_session() -> None:
     assert observer.record_route(stack) is stack
     observer.on_failed()
     assert runtime.backpressure.calls == [("on_blocked", True)]
-    assert discovery.calls == [("on_node_discovered", node), ("on_session_lost", ZenohId(1))]
+    assert autoconnector.calls == [("on_node_discovered", node), ("on_session_lost", ZenohId(1))]
     assert runtime.timestamps.calls == [("record", stack, InterceptionPoint.ROUTE)]
     assert closed == ["closed"]

@@ -58,9 +58,9 @@ def test_a_subscriber_is_declared_undeclared_and_closed(
 ) -> None:
     subscriber = subscription(5, "a")
     subscribers.declare(subscriber)
-    assert peer._runtime.subscriptions.route("a", False) == (subscriber,)
+    assert peer._runtime.subscriptions.matching("a", False) == (subscriber,)
     subscribers.undeclare(subscriber)
-    assert peer._runtime.subscriptions.route("a", False) == ()
+    assert peer._runtime.subscriptions.matching("a", False) == ()
     assert declared(face) == [("DeclareSubscriber", 5), ("UndeclareSubscriber", 5)]
     assert observer.changes == 2
     assert isinstance(subscriber.sink, Handler)

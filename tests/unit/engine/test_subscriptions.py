@@ -1,4 +1,4 @@
-"""Who receives which publication."""
+"""Which subscribers receive which publication."""
 
 from __future__ import annotations
 
@@ -25,74 +25,74 @@ def subscription(number: int, key: str, origin: Locality = Locality.ANY) -> Subs
 
 
 @pytest.fixture
-def all_of_them(peer: Session) -> Subscriptions:
+def local_subscriptions(peer: Session) -> Subscriptions:
     return Subscriptions(peer._runtime.backpressure, Namespace(None))
 
 
-def test_routes_follow_keys_and_origin(all_of_them: Subscriptions) -> None:
+def test_routes_follow_keys_and_origin(local_subscriptions: Subscriptions) -> None:
     exact = subscription(1, "a/b")
     wild = subscription(2, "a/*")
     local = subscription(3, "**", Locality.SESSION_LOCAL)
     remote = subscription(4, "**", Locality.REMOTE)
     for one in (remote, local, wild, exact):
-        all_of_them.add(one)
-    assert all_of_them.route("a/b", True) == (exact, wild, local)
-    assert all_of_them.route("a/b", False) == (exact, wild, remote)
-    assert all_of_them.route("a/c", False) == (wild, remote)
+        local_subscriptions.add(one)
+    assert local_subscriptions.matching("a/b", True) == (exact, wild, local)
+    assert local_subscriptions.matching("a/b", False) == (exact, wild, remote)
+    assert local_subscriptions.matching("a/c", False) == (wild, remote)
 
 
-def test_routes_are_remembered_until_something_changes(all_of_them: Subscriptions) -> None:
+def test_routes_are_cached_until_a_subscription_changes(local_subscriptions: Subscriptions) -> None:
     first, second = subscription(1, "a"), subscription(2, "a")
-    all_of_them.add(first)
-    before = all_of_them.version
-    assert all_of_them.route("a", True) is all_of_them.route("a", True)
-    assert all_of_them.route("a", True) == (first,)
-    assert all_of_them.version == before
-    all_of_them.add(second)
-    assert all_of_them.route("a", True) == (first, second)
-    all_of_them.remove(first)
-    assert all_of_them.version == before + 2
-    all_of_them.remove(first)
-    assert all_of_them.version == before + 2
-    assert all_of_them.route("a", True) == (second,)
-    all_of_them.remove(second)
-    assert all_of_them.route("a", True) == ()
+    local_subscriptions.add(first)
+    before = local_subscriptions.version
+    assert local_subscriptions.matching("a", True) is local_subscriptions.matching("a", True)
+    assert local_subscriptions.matching("a", True) == (first,)
+    assert local_subscriptions.version == before
+    local_subscriptions.add(second)
+    assert local_subscriptions.matching("a", True) == (first, second)
+    local_subscriptions.remove(first)
+    assert local_subscriptions.version == before + 2
+    local_subscriptions.remove(first)
+    assert local_subscriptions.version == before + 2
+    assert local_subscriptions.matching("a", True) == (second,)
+    local_subscriptions.remove(second)
+    assert local_subscriptions.matching("a", True) == ()
 
 
-def test_keys_with_the_same_subscribers_share_one_route(all_of_them: Subscriptions) -> None:
-    all_of_them.add(subscription(1, "a/**"))
-    assert all_of_them.route("a/1", False) is all_of_them.route("a/2", False)
+def test_keys_with_the_same_subscribers_share_one_route(local_subscriptions: Subscriptions) -> None:
+    local_subscriptions.add(subscription(1, "a/**"))
+    assert local_subscriptions.matching("a/1", False) is local_subscriptions.matching("a/2", False)
 
 
-def test_cached_deliveries_are_limited(all_of_them: Subscriptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscriptions, "MAX_CACHED_ROUTES", 3)
+def test_cached_deliveries_are_limited(local_subscriptions: Subscriptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriptions, "MAX_CACHED_MATCHES", 3)
     for number in range(10):
-        all_of_them.route(f"a/{number}", True)
-    assert len(all_of_them._local_routes) <= 3
+        local_subscriptions.matching(f"a/{number}", True)
+    assert len(local_subscriptions._local_matches) <= 3
 
 
-def test_a_sample_reaches_each_once(all_of_them: Subscriptions) -> None:
+def test_sample_is_delivered_once_to_each_matching_subscriber(local_subscriptions: Subscriptions) -> None:
     one, other = subscription(1, "a"), subscription(2, "**")
-    all_of_them.add(one)
-    all_of_them.add(other)
+    local_subscriptions.add(one)
+    local_subscriptions.add(other)
     sample = Sample(SampleHeader(KeyExpr("a")), b"1")
-    all_of_them.deliver(sample, True)
+    local_subscriptions.deliver(sample, True)
     for each in (one, other):
         assert isinstance(each.sink, Handler)
         assert each.sink.try_recv() == sample
         assert each.sink.try_recv() is None
 
 
-def test_rows_of_one_run_reach_only_the_subscribers_of_their_key(all_of_them: Subscriptions) -> None:
+def test_rows_of_one_run_reach_only_the_subscribers_of_their_key(local_subscriptions: Subscriptions) -> None:
     keys: list[str | None] = ["a", "b"]
     subscribers = [subscription(number, str(key)) for number, key in enumerate(keys)]
     for one in subscribers:
-        all_of_them.add(one)
+        local_subscriptions.add(one)
     pushes = tuple(Push(wire_expr=WireExpr(0, key), body=Put(payload=key.encode())) for key in ("a", "b"))
     raw, columns = encode(Frame(reliable=True, sn=1, msgs=pushes)), PushColumns(2)
     BatchDecoder(len(raw).to_bytes(2, "little") + raw).decode(columns)
     face = Face(1, ZenohId(1), WhatAmI.CLIENT, Region.CLIENT)
-    all_of_them.deliver_push_run(face, PushRun(columns, 0, 2), keys)
+    local_subscriptions.deliver_push_run(face, PushRun(columns, 0, 2), keys)
     for one, key in zip(subscribers, keys, strict=True):
         assert isinstance(one.sink, Handler)
         sample = one.sink.try_recv()

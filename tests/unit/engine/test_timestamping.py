@@ -6,7 +6,7 @@ import pytest
 
 from tests.optional import some
 from tests.unit.api.sessions import pair
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.api.session import Session
 from zenspark.config.settings import TimestampingSettings
 from zenspark.engine.timestamping import CUSTOM_RECORD_FLAG, Timestamper
@@ -22,7 +22,7 @@ def test_received_stack_has_records_of_the_enabled_points() -> None:
     with pair("router", "client") as (router, client):
         subscriber = router.declare_subscriber("a")
         client.put("a", b"", timestamp_instrumentation=SEND_AND_RECEIVE)
-        stack = subscriber.recv(PATIENCE).timestamp_stack
+        stack = subscriber.recv(TIMEOUT_SECONDS).timestamp_stack
         assert [record.point for record in some(stack).records] == [InterceptionPoint.SEND, InterceptionPoint.RECEIVE]
         assert str(client.zid()) in str(some(stack).records[0].timestamp())
         assert str(router.zid()) in str(some(stack).records[1].timestamp())

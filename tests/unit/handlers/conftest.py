@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.api.receiving import Threads, Turns
+from tests.unit.api.receiving import ManualLoop, Threads
 
 
 @pytest.fixture
@@ -15,5 +15,5 @@ def threads() -> Iterator[Threads]:
 
 
 @pytest.fixture
-def turns() -> Turns:
-    return Turns()
+def manual_loop() -> ManualLoop:
+    return ManualLoop()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.optional import some
 from tests.unit.net.ends import meanwhile
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA
 from zenspark.arrow.decode import concat_chunks
@@ -51,7 +51,7 @@ def payloads(batch: object) -> list[bytes]:
     return list(batch.column("payload").to_pylist())  # type: ignore[attr-defined]  # pyarrow has no types
 
 
-def test_rows_of_the_network_are_put_together() -> None:
+def test_received_chunks_are_concatenated_into_one_batch() -> None:
     receiving = channel()
     assert receiving.push_columns(pushes(1, 2), ["k"], "feed")
     assert receiving.push_columns(pushes(3), ["k"], "feed")
@@ -135,7 +135,7 @@ def test_iteration_ends_when_the_channel_is_closed() -> None:
         receiving.recv()
 
 
-def test_there_is_no_room_without_end() -> None:
+def test_batch_channel_is_full_after_64_chunks() -> None:
     receiving = channel()
     rooms = [receiving.push_columns(pushes(1), ["k"], "feed") for _ in range(64)]
     assert rooms == [True] * 63 + [False]
@@ -167,7 +167,7 @@ def test_limits_that_make_no_sense_are_refused(rows: int, delay: float) -> None:
 def test_router_timestamps_rows_its_session_receives_in_batches(router: Session, client: Session) -> None:
     with router.declare_subscriber("k", ArrowBatches(max_delay=0.0)) as subscriber:
         client.put("k", b"1")
-        (row,) = subscriber.recv(PATIENCE).to_pylist()
+        (row,) = subscriber.recv(TIMEOUT_SECONDS).to_pylist()
         assert (row["timestamp_id"], row["via"]) == (str(router.zid()), str(client.zid()))
 
 
@@ -177,8 +177,8 @@ def test_batches_and_samples_are_delivered_side_by_side(router: Session, client:
         router.declare_subscriber("k") as samples,
     ):
         client.put("k", b"1")
-        (row,) = batches.recv(PATIENCE).to_pylist()
-        sample = samples.recv(PATIENCE)
+        (row,) = batches.recv(TIMEOUT_SECONDS).to_pylist()
+        sample = samples.recv(TIMEOUT_SECONDS)
         assert row["timestamp_id"] == str(some(sample.timestamp).get_id()) == str(router.zid())
 
 
@@ -186,5 +186,5 @@ def test_a_stamp_from_the_future_is_replaced(router: Session, client: Session) -
     future = Timestamp((2**32 - 1) << 32, CLOCK)
     with router.declare_subscriber("k", ArrowBatches(max_delay=0.0)) as subscriber:
         client.put("k", b"1", timestamp=ApiTimestamp.from_wire(future))
-        (row,) = subscriber.recv(PATIENCE).to_pylist()
+        (row,) = subscriber.recv(TIMEOUT_SECONDS).to_pylist()
         assert row["timestamp_id"] == str(router.zid())

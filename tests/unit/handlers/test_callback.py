@@ -4,67 +4,70 @@ import asyncio
 import itertools
 import logging
 import threading
+from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 
-from tests.unit.api.receiving import LONG, Threads, Turns, channel, use
+from tests.unit.api.receiving import LONG_TIMEOUT_SECONDS, ManualLoop, Threads, channel, use
+from zenspark.errors import UsageError
 from zenspark.handlers import callback as callback_module
 from zenspark.handlers.callback import CALLBACK_CAPACITY
 from zenspark.handlers.handler import Callback, bind_handler
 
 
-def test_pushed_items_are_called_in_one_turn_of_the_loop(turns: Turns) -> None:
+def test_pushed_items_are_called_in_one_turn_of_the_loop(manual_loop: ManualLoop) -> None:
     calls: list[object] = []
-    attached = use(Callback(calls.append, lambda: calls.append("drop")), turns)
+    attached = use(Callback(calls.append, lambda: calls.append("drop")), manual_loop)
     assert attached.sink.push(1)
     assert attached.sink.push_many([2, 3])
-    assert len(turns.work) == 1
+    assert len(manual_loop.work) == 1
     assert calls == []
-    turns.turn()
+    manual_loop.turn()
     assert calls == [1, 2, 3]
     attached.sink.close()
     attached.sink.close()
     assert attached.sink.push(4)
-    turns.turn()
+    manual_loop.turn()
     assert calls == [1, 2, 3, "drop"]
-    assert not turns.work
+    assert not manual_loop.work
 
 
-def test_queue_has_no_limit_in_the_loop_thread(turns: Turns) -> None:
+def test_queue_has_no_limit_in_the_loop_thread(manual_loop: ManualLoop) -> None:
     calls: list[object] = []
-    attached = use(calls.append, turns)
+    attached = use(calls.append, manual_loop)
     assert attached.sink.push_many(range(2 * CALLBACK_CAPACITY))
-    while turns.work:  # more than once if the machine is busy
-        turns.turn()
+    while manual_loop.work:  # more than once if the machine is busy
+        manual_loop.turn()
     assert len(calls) == 2 * CALLBACK_CAPACITY
 
 
-def test_long_queue_is_called_in_several_turns(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_queue_is_called_in_several_turns(manual_loop: ManualLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = itertools.count()
     monkeypatch.setattr(callback_module, "monotonic", lambda: float(next(clock)))
     calls: list[object] = []
-    attached = use(calls.append, turns)
+    attached = use(calls.append, manual_loop)
     attached.sink.push_many(range(40))
     rounds = 0
-    while turns.work:
-        turns.turn()
+    while manual_loop.work:
+        manual_loop.turn()
         rounds += 1
     assert rounds > 1
     assert calls == list(range(40))
 
 
-def test_callback_may_close_its_sink(turns: Turns) -> None:
+def test_callback_may_close_its_sink(manual_loop: ManualLoop) -> None:
     calls: list[object] = []
 
     def end(item: int) -> None:
         attached.sink.close()
         calls.append(item)
 
-    attached = use(Callback(end, lambda: calls.append("drop")), turns)
+    attached = use(Callback(end, lambda: calls.append("drop")), manual_loop)
     attached.sink.push_many([1, 2])
-    turns.turn()
+    manual_loop.turn()
     attached.sink.push(3)
-    turns.turn()
+    manual_loop.turn()
     assert calls == [1, 2, "drop"]
 
 
@@ -85,7 +88,7 @@ def test_callback_outside_the_loop_runs_in_a_thread(threads: Threads) -> None:
 
 
 def test_only_a_slow_callback_keeps_its_thread(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(callback_module, "IDLE_THREAD_SECONDS", 10 * LONG)
+    monkeypatch.setattr(callback_module, "IDLE_THREAD_SECONDS", 10 * LONG_TIMEOUT_SECONDS)
     never, called = threading.Event(), channel()
 
     def call(item: object) -> None:
@@ -95,16 +98,16 @@ def test_only_a_slow_callback_keeps_its_thread(threads: Threads, monkeypatch: py
 
     sink = use(call, threads).sink
     sink.push("slow")
-    assert called.recv(timeout=LONG) == "slow"
+    assert called.recv(timeout=LONG_TIMEOUT_SECONDS) == "slow"
     sink.push("slow")
-    assert called.recv(timeout=LONG) == "slow"
+    assert called.recv(timeout=LONG_TIMEOUT_SECONDS) == "slow"
     assert len(threads.started) == 1
     sink.push_many(["quick"] * 1000)
     threads.join()
     sink.push_many(["again"] * 1000)
     threads.join()
     assert len(threads.started) > 1
-    assert [called.recv(timeout=LONG) for _ in range(2000)] == ["quick"] * 1000 + ["again"] * 1000
+    assert [called.recv(timeout=LONG_TIMEOUT_SECONDS) for _ in range(2000)] == ["quick"] * 1000 + ["again"] * 1000
 
 
 def test_push_to_a_slow_callback_returns_false_until_it_is_half_empty(threads: Threads) -> None:
@@ -112,21 +115,21 @@ def test_push_to_a_slow_callback_returns_false_until_it_is_half_empty(threads: T
 
     def wait(item: object) -> None:
         running.push(item)
-        release.recv(timeout=LONG)
+        release.recv(timeout=LONG_TIMEOUT_SECONDS)
 
     attached = bind_handler(wait, threads, lambda _: resumed.push(True))
     attached.sink.push(0)
-    running.recv(timeout=LONG)
+    running.recv(timeout=LONG_TIMEOUT_SECONDS)
     assert not attached.sink.push_many(range(CALLBACK_CAPACITY))
     release.push_many([None] * (CALLBACK_CAPACITY + 1))
-    assert resumed.recv(timeout=LONG)
+    assert resumed.recv(timeout=LONG_TIMEOUT_SECONDS)
     attached.sink.close()
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, asyncio.CancelledError])
 @pytest.mark.parametrize("indirect", [True, False])
 def test_failed_callback_is_logged_and_called_with_the_next_item(
-    indirect: bool, error: type[BaseException], turns: Turns, caplog: pytest.LogCaptureFixture
+    indirect: bool, error: type[BaseException], manual_loop: ManualLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
     calls: list[int] = []
 
@@ -138,14 +141,38 @@ def test_failed_callback_is_logged_and_called_with_the_next_item(
         raise error("bang")
 
     with caplog.at_level(logging.ERROR, "zenspark"):
-        attached = use(Callback(fail, fail_to_drop, indirect=indirect), turns)
+        attached = use(Callback(fail, fail_to_drop, indirect=indirect), manual_loop)
         attached.sink.push_many([1, 2])
         attached.sink.close()
-        turns.turn()
+        manual_loop.turn()
     assert calls == [1, 2]
     assert ["boom" in (record.exc_text or "") for record in caplog.records] == [True, True, False]
     assert "bang" in (caplog.records[2].exc_text or "")
-    assert caplog.messages[2] == f"drop function of the handler with callback {fail!r} failed"
+    assert caplog.messages == [
+        f"callback {fail!r} failed",
+        f"callback {fail!r} failed",
+        f"drop function of the handler with callback {fail!r} failed",
+    ]
+
+
+def test_failed_callback_is_logged_with_the_key_expression(
+    manual_loop: ManualLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    class DroppedQuery:
+        @property
+        def key_expr(self) -> NoReturn:
+            raise UsageError("this query was dropped")
+
+    def fail(item: object) -> NoReturn:
+        raise ValueError(item)
+
+    sample = SimpleNamespace(key_expr="demo/a")
+    with caplog.at_level(logging.ERROR, "zenspark"):
+        sink = use(Callback(fail), manual_loop).sink
+        sink.push_many([sample, SimpleNamespace(result=sample), DroppedQuery()])
+        manual_loop.turn()
+    named, unnamed = f"callback {fail!r} failed on demo/a", f"callback {fail!r} failed"
+    assert caplog.messages == [named, named, unnamed]
 
 
 def test_handler_of_a_pair_is_its_object(threads: Threads) -> None:

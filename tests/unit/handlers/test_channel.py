@@ -1,4 +1,4 @@
-"""Channels: items in, items out, in order, with room and without."""
+"""Channels: items in, items out, in order, below capacity and at it."""
 
 import signal
 import sys
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.api.receiving import LONG, Threads, channel, use
+from tests.unit.api.receiving import LONG_TIMEOUT_SECONDS, Threads, channel, use
 from zenspark.errors import ZError
 from zenspark.handlers import channel as api_channel
 from zenspark.handlers.channel import ChannelClosed, ReceiveTimeout
@@ -44,7 +44,7 @@ def test_iterating_gives_the_channel_itself() -> None:
     assert repr(items) == "<Handler: 0 items>"
 
 
-def test_waiting_has_an_end() -> None:
+def test_recv_of_an_empty_channel_raises_after_its_timeout() -> None:
     items = channel()
     for timeout in (0, -1, 0.001):
         with pytest.raises(ReceiveTimeout, match=f"nothing received in {timeout} s"):
@@ -55,15 +55,15 @@ def test_waiting_has_an_end() -> None:
         items.recv(timeout=0)
 
 
-def test_an_old_ring_does_not_end_the_waiting() -> None:
+def test_stale_wakeup_does_not_end_recv() -> None:
     items = channel()
     items.push(1)
-    assert items.recv() == 1  # nobody waited, so the bell still releases
+    assert items.recv() == 1  # no receiver waited, so the wakeup is still set
     with pytest.raises(ReceiveTimeout):
         items.recv(timeout=0.001)
 
 
-def test_waiting_in_naps_is_the_same(monkeypatch: pytest.MonkeyPatch, threads: Threads) -> None:
+def test_recv_waits_in_slices_of_the_maximum_lock_wait(monkeypatch: pytest.MonkeyPatch, threads: Threads) -> None:
     monkeypatch.setattr(api_channel, "MAX_LOCK_WAIT_SECONDS", 0.001)
     items = channel()
     with pytest.raises(ReceiveTimeout):
@@ -81,7 +81,7 @@ def test_waiting_consumer_is_woken(threads: Threads) -> None:
     threads.spawn(lambda: [back.push(item) for item in there])
     for number in range(200):
         there.push(number)
-        assert back.recv(timeout=LONG) == number
+        assert back.recv(timeout=LONG_TIMEOUT_SECONDS) == number
     there.close()
 
 
@@ -95,7 +95,7 @@ def test_close_wakes_every_waiting_consumer(threads: Threads) -> None:
     for _ in range(5):
         threads.spawn(consume)
     items.close()
-    assert [ended.recv(timeout=LONG) for _ in range(5)] == [[]] * 5
+    assert [ended.recv(timeout=LONG_TIMEOUT_SECONDS) for _ in range(5)] == [[]] * 5
 
 
 def test_one_batch_serves_many_consumers(threads: Threads) -> None:
@@ -125,8 +125,10 @@ def test_another_consumer_is_woken_for_the_remaining_items() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
-@pytest.mark.parametrize("receive", [Handler.recv, Handler.__next__, lambda items: items.recv(timeout=LONG)])
-def test_ctrl_c_ends_the_waiting(receive: Callable[[Handler[Any]], object]) -> None:
+@pytest.mark.parametrize(
+    "receive", [Handler.recv, Handler.__next__, lambda items: items.recv(timeout=LONG_TIMEOUT_SECONDS)]
+)
+def test_ctrl_c_interrupts_recv(receive: Callable[[Handler[Any]], object]) -> None:
     items = channel()
     with interrupted(0.02), pytest.raises(KeyboardInterrupt):
         receive(items)
@@ -150,7 +152,7 @@ def interrupted(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-# --- room -----------------------------------------------------------------------------------------
+# --- capacity -------------------------------------------------------------------------------------
 
 
 def test_push_to_a_full_channel_returns_false_and_loses_nothing() -> None:
@@ -169,7 +171,7 @@ def test_push_to_a_full_channel_returns_false_and_loses_nothing() -> None:
 
 
 @pytest.mark.parametrize("receive", [Handler.recv, Handler.try_recv, Handler.__next__])
-def test_every_way_to_receive_makes_room(receive: Callable[[Handler[Any]], object]) -> None:
+def test_every_receive_method_resumes_a_paused_producer(receive: Callable[[Handler[Any]], object]) -> None:
     resumed: list[bool] = []
     items = channel(1, lambda _: resumed.append(True))
     assert not items.push(1)
@@ -177,7 +179,7 @@ def test_every_way_to_receive_makes_room(receive: Callable[[Handler[Any]], objec
     assert resumed == [True]
 
 
-def test_waiting_makes_room_too() -> None:
+def test_recv_that_waits_resumes_a_paused_producer() -> None:
     resumed: list[bool] = []
     items = channel(2, lambda _: resumed.append(True))
     items._paused = True  # as if a producer had paused just after the last item was taken
@@ -190,7 +192,7 @@ def test_waiting_makes_room_too() -> None:
     assert resumed == [True] * 2
 
 
-def test_a_timeout_that_ends_before_its_time_is_slept_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recv_waits_again_if_the_sleep_ends_before_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 0.0, 0.5, 0.5, 1.0])  # the first nap ends half-way
     monkeypatch.setattr(api_channel, "monotonic", lambda: next(clock))
     monkeypatch.setattr(api_channel, "clamp_sleep", lambda left: 0.0)
@@ -199,10 +201,10 @@ def test_a_timeout_that_ends_before_its_time_is_slept_again(monkeypatch: pytest.
     assert list(clock) == []
 
 
-def test_a_producer_looks_again_before_it_pauses() -> None:
+def test_producer_does_not_pause_if_an_item_was_taken_meanwhile() -> None:
     items = channel(2)
     items._items.append(1)  # the other item was taken between the push and this question
-    assert items._has_room()
+    assert items._has_capacity()
     assert not items._paused
 
 

@@ -12,7 +12,7 @@ from zenspark.handlers.handler import DEFAULT_CAPACITY, Callback, DefaultHandler
 
 
 @pytest.mark.parametrize("named", [FifoChannel, RingChannel])
-def test_capacities(named: Callable[[Any], Any]) -> None:
+def test_channel_capacity_is_at_least_one_and_an_int(named: Callable[[Any], Any]) -> None:
     assert named(5).capacity == 5
     assert named(0).capacity == 1
     with pytest.raises(OverflowError, match="expected a capacity of 0 or more, found -1"):
@@ -29,7 +29,7 @@ def test_a_callback_is_called_like_its_function() -> None:
 
 
 @pytest.mark.parametrize("named", [None, DefaultHandler(), FifoChannel(DEFAULT_CAPACITY)])
-def test_users_get_a_channel_unless_they_name_another(named: object) -> None:
+def test_default_handler_is_a_fifo_channel(named: object) -> None:
     attached = use(named)
     assert isinstance(attached.handler, Handler)
     assert attached.handler is attached.sink

@@ -5,6 +5,6 @@ import zenspark.handlers
 from zenspark.handlers import handler
 
 
-def test_it_has_the_names_of_the_api() -> None:
+def test_handlers_module_exports_the_names_of_the_api() -> None:
     assert all(getattr(zenspark.handlers, name) is getattr(handler, name) for name in zenspark.handlers.__all__)
     assert zenspark.Handler is zenspark.handlers.Handler

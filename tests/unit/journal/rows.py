@@ -24,7 +24,7 @@ PLAIN: dict[str, Any] = {
 
 
 def row(number: int, **changes: object) -> dict[str, Any]:
-    """One that tells its number in its key, its payload and its time: a second for each."""
+    """A row with its number in its key, its payload and its time: a second for each."""
     own = {"key": f"k/{number}", "payload": b"%d" % number, "received_at": START + number * 1_000_000}
     return PLAIN | own | changes
 
@@ -37,7 +37,7 @@ def counted(start: int, stop: int) -> pa.RecordBatch:
     return batch(*(row(number) for number in range(start, stop)))
 
 
-def piece(number: int, rows: int = 3, **changes: object) -> RowChunk:
+def row_chunk(number: int, rows: int = 3, **changes: object) -> RowChunk:
     """What one read might bring."""
     values = PLAIN | {"timestamp_id": None, "source_zid": None, "source_eid": None, "key": f"k/{number}"} | changes
     payload = pa.array([b"%d" % (number + place) for place in range(rows)], pa.binary())

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.journal.captured import nulls_in_dictionaries
-from tests.unit.journal.rows import START, batch, piece, row
+from tests.unit.journal.rows import START, batch, row, row_chunk
 from zenspark.arrow import SCHEMA
 from zenspark.arrow.decode import concat_chunks
 from zenspark.journal import Journal
@@ -144,12 +144,12 @@ def test_other_schemas_round_trip() -> None:
 @pytest.mark.parametrize(
     "pieces",
     [
-        [piece(0)],
-        [piece(0), piece(1)],
-        [piece(0, 40), piece(1, 40)],
-        [piece(0, timestamp_id="clock", source_zid="a", source_eid=3)],
-        [piece(0, timestamp_id="clock"), piece(1), piece(0, source_zid="a", source_eid=1)],
-        [piece(0, 30, express=True), piece(0, 30), piece(1, 30, via=None, encoding="text/plain")],
+        [row_chunk(0)],
+        [row_chunk(0), row_chunk(1)],
+        [row_chunk(0, 40), row_chunk(1, 40)],
+        [row_chunk(0, timestamp_id="clock", source_zid="a", source_eid=3)],
+        [row_chunk(0, timestamp_id="clock"), row_chunk(1), row_chunk(0, source_zid="a", source_eid=1)],
+        [row_chunk(0, 30, express=True), row_chunk(0, 30), row_chunk(1, 30, via=None, encoding="text/plain")],
     ],
 )
 def test_encoded_chunks_equal_encoded_rows(pieces: list[Any]) -> None:
@@ -166,7 +166,7 @@ def has_plain_columns(rows: pa.RecordBatch) -> bool:
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_few_rows_are_encoded_as_plain_columns(rows: int) -> None:
-    pieces = [piece(0, rows, timestamp_id="clock", source_zid="a", source_eid=3)]
+    pieces = [row_chunk(0, rows, timestamp_id="clock", source_zid="a", source_eid=3)]
     samples = concat_chunks(pieces)
     for found in (encode_chunks(pieces), encode_columns(samples)):
         assert has_plain_columns(found)
@@ -174,21 +174,21 @@ def test_few_rows_are_encoded_as_plain_columns(rows: int) -> None:
 
 
 def test_few_rows_with_few_keys_are_encoded_as_plain_columns() -> None:
-    pieces = [piece(number % 2, 1) for number in range(8)]
+    pieces = [row_chunk(number % 2, 1) for number in range(8)]
     for found in (encode_chunks(pieces), encode_columns(concat_chunks(pieces))):
         assert has_plain_columns(found)
         assert plain(round_trip(found)).equals(concat_chunks(pieces))
 
 
 def test_long_texts_of_few_rows_are_stored_once() -> None:
-    pieces = [piece(0, 3, key="k" * 500)]
+    pieces = [row_chunk(0, 3, key="k" * 500)]
     for found in (encode_chunks(pieces), encode_columns(concat_chunks(pieces))):
         assert pa.types.is_run_end_encoded(found.schema.field("key").type)
         assert plain(round_trip(found)).equals(concat_chunks(pieces))
 
 
 def test_block_of_one_row_takes_half_of_the_bytes_of_encoded_columns() -> None:
-    raw = serialize_batch(encode_chunks([piece(0, 1, timestamp_id="clock", source_zid="a", source_eid=3)]), "none")
+    raw = serialize_batch(encode_chunks([row_chunk(0, 1, timestamp_id="clock", source_zid="a", source_eid=3)]), "none")
     assert sum(len(part) for part in raw) <= 4080 / 2  # 4080 if every column is run-end encoded
 
 
@@ -207,7 +207,7 @@ def test_dictionaries_with_null_values_are_read_and_unified(tmp_path: Path) -> N
 
 
 def test_dictionary_nulls_are_in_the_index() -> None:
-    rows = encode_chunks([piece(0, 9, timestamp_id=clock, via=via) for clock in (None, "a") for via in "xyz"])
+    rows = encode_chunks([row_chunk(0, 9, timestamp_id=clock, via=via) for clock in (None, "a") for via in "xyz"])
     clocks, via = rows.column("timestamp_id"), rows.column("via")
     assert (clocks.dictionary.to_pylist(), clocks.indices.null_count) == (["a"], 27)
     assert via.dictionary.to_pylist() == ["x", "y", "z"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tests.unit.api.sessions import connected, listening
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.journal.counters import Counter, Counters, read_link_counters, recorder_counters
 
 
-def test_recorder_counters() -> None:
+def test_recorder_counters_include_drops_by_neighbour() -> None:
     assert recorder_counters(9, 4, {"ab": 3, "cd": 2}) == {
         ("received", None, None): 9,
         ("recorded", None, None): 4,
@@ -36,13 +36,13 @@ def test_link_counters_start_at_recorder_creation() -> None:
         publisher = client.declare_publisher("a")
         until(lambda: publisher.matching_status.matching)
         publisher.put(b"before")
-        subscriber.recv(PATIENCE)
+        subscriber.recv(TIMEOUT_SECONDS)
         counters, before = Counters(session, dict), read_link_counters(session)[name]
         assert before >= 1
         assert counters.take_changes() == {}
         for _ in range(5):
             publisher.put(b"after")
-            subscriber.recv(PATIENCE)
+            subscriber.recv(TIMEOUT_SECONDS)
         assert counters.take_changes() == {name: read_link_counters(session)[name] - before}
         assert read_link_counters(session)[name] >= before + 5
     assert read_link_counters(session) == {}

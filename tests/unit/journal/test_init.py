@@ -11,11 +11,11 @@ import zenspark.journal
 
 
 @pytest.mark.parametrize("name", zenspark.journal.__all__)
-def test_every_name_is_there(name: str) -> None:
+def test_public_names_are_exported(name: str) -> None:
     assert getattr(zenspark.journal, name).__name__ == name
 
 
-def test_other_names_are_not() -> None:
+def test_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = zenspark.journal.nonsense
 

@@ -22,7 +22,7 @@ from zenspark.key import KeyExpr
         ("@x=y", "@x/z", "y/z"),
     ],
 )
-def test_rules(rule: str, key: str, new: str | None) -> None:
+def test_remap_rule_replaces_the_key_prefix(rule: str, key: str, new: str | None) -> None:
     assert RemapRule.parse(rule).apply(key) == new
 
 

@@ -23,7 +23,7 @@ def node() -> Iterator[Session]:
 
 
 @pytest.fixture(autouse=True)
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_poll_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network_events, "POLL_SECONDS", 0.01)
 
 

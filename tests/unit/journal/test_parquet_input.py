@@ -17,7 +17,7 @@ from zenspark.journal.parquet_input import ParquetInput
 
 
 def write(path: Path, numbers: list[int], rows_a_group: int = 3, statistics: bool = True) -> None:
-    """A file of rows, each received as many seconds after the start as its number says."""
+    """A file of rows, each received as many seconds after the start as its number."""
     rows = pa.Table.from_batches([batch(*(row(number) for number in numbers))])
     pq.write_table(rows, path, row_group_size=rows_a_group, write_statistics=statistics)
 
@@ -64,12 +64,12 @@ def test_file_without_footer_raises_before_first_row(tmp_path: Path) -> None:
         ParquetInput(tmp_path).read(None)
 
 
-def test_no_rows(tmp_path: Path) -> None:
+def test_condition_without_matches_reads_no_rows(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", [1])
     assert numbers(tmp_path, ds.field("key") == "nowhere") == []
 
 
-def test_a_lake_is_named_as_one(tmp_path: Path) -> None:
+def test_lake_directory_is_rejected_with_a_hint(tmp_path: Path) -> None:
     (tmp_path / "samples" / "_delta_log").mkdir(parents=True)
     with pytest.raises(NoJournal, match="this is a lake; name its table samples/, or its journal _journal/"):
         ParquetInput(tmp_path)

@@ -106,7 +106,7 @@ def test_offset_at_finds_rows_by_reception_time(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_offset_at_finds_rows_after_clock_was_set_back(tmp_path: Path, seed: int) -> None:
-    """Compared with looking at every row, for a clock that steps back and forth within and between segments."""
+    """Compared with a scan of every row, for a clock that steps back and forth within and between segments."""
     dice = random.Random(seed)
     times, now = [], START
     for _ in range(dice.randrange(1, 80)):
@@ -295,7 +295,7 @@ class Failing(io.BytesIO):
     """A file on a disk that cannot be read any more."""
 
     def fileno(self) -> int:
-        return 0  # of any file: only its size is looked at
+        return 0  # of any file: only its size is read
 
     def read(self, _: int | None = None) -> bytes:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -326,7 +326,7 @@ def test_wrong_row_count_in_header_is_corrupt(tmp_path: Path, claimed: int) -> N
     segment_file(tmp_path / "j", 0).write_bytes(false.block.to_bytes() + raw[HEADER_SIZE:])
     index_file(tmp_path / "j", 0).write_bytes(false.to_bytes())
     journal = Journal(tmp_path / "j")
-    with pytest.raises(CorruptJournal, match=f"{claimed} rows of samples .* there are 5"):
+    with pytest.raises(CorruptJournal, match=f"{claimed} rows of samples .* the block 5"):
         payloads(journal)
 
 

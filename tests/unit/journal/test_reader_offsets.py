@@ -98,8 +98,8 @@ def test_readers_have_time_and_description(tmp_path: Path, monkeypatch: pytest.M
     commits.write("a", 3)
     assert commits.get("a") == AttachedReader("a", 3, 2000.0, "a query of the fleet")
     now = 3000.0
-    commits.refresh("a")
-    commits.refresh("nobody")
+    commits.touch("a")
+    commits.touch("nobody")
     assert commits.get("a") == AttachedReader("a", 3, 3000.0, "a query of the fleet")
     assert commits.names() == ["a", "b"]
     assert commits.min_offset() == 2
@@ -140,7 +140,7 @@ def test_lagging_reader_without_commits_is_detached(
     assert commits.names() == ["done"]
     (line,) = [record.getMessage() for record in caplog.records]
     assert line == (
-        f"{tmp_path}: reader slow at offset 5 has not committed for 604800 s and is detached: nothing is kept for it"
+        f"{tmp_path}: detached reader slow at offset 5: no commit for 604800 s, its unread rows may be trimmed"
     )
 
 
@@ -150,7 +150,7 @@ def test_active_or_caught_up_reader_stays_attached(
     expiry = ReaderExpiry(tmp_path, WEEK)
     expiry.expire(10, 1000.0, 0.0)
     monkeypatch.setattr("zenspark.journal.reader_offsets.time.time", lambda: 5000.0)
-    commits.refresh("slow")
+    commits.touch("slow")
     expiry.expire(10, 1000.0 + WEEK, WEEK)
     expiry.expire(10, 4999.0 + WEEK, WEEK + 3999)
     assert commits.names() == ["done", "slow"]

@@ -15,7 +15,7 @@ import pytest
 
 from tests.unit.api.sessions import connected, listening
 from tests.unit.journal.rows import payloads, read
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.errors import JournalError, JournalFull, UsageError
 from zenspark.journal import Journal, JournalWriter, Policy, Recorder, State, segment
@@ -169,7 +169,7 @@ def test_recording_pauses_without_space_and_resumes(
         until(lambda: recorder.status().rows == 1)
         until(lambda: recorder.status().state is State.RECORDING)
         assert recorder.status().error is None
-    assert caplog.text.count("recording paused: j: no room") == 1
+    assert caplog.text.count(f"{writer.path}: recording paused: j: no room") == 1
     assert "recording resumed at offset" in caplog.text
 
 
@@ -264,11 +264,9 @@ def test_long_outage_discards_rows_and_counts_them_by_neighbour(
     assert rows[-1] == b"last"
     assert len(set(rows)) == len(rows) == status.rows
     lines = [record.getMessage() for record in caplog.records if record.name == "zenspark.journal"]
-    assert [line.split(":")[0] for line in lines[:2]] == [
-        "recording paused",
-        next(line.split(":")[0] for line in lines if line.startswith("recording discards received rows after")),
-    ]
-    (told,) = [line for line in lines if line.startswith("recording resumed at offset")]
+    assert lines[0].startswith(f"{tmp_path / 'j'}: recording paused: ")
+    assert lines[1].startswith(f"{tmp_path / 'j'}: recording discards received rows after ")
+    (told,) = [line for line in lines if line.startswith(f"{tmp_path / 'j'}: recording resumed at offset")]
     assert told.endswith(f": {status.lost} rows were discarded")
     assert lines[-1] == f"{tmp_path / 'j'}: {status.lost} received rows are not in the journal"
 
@@ -342,12 +340,12 @@ path = Path(sys.argv[1])
 if sys.argv[2] == "disk":
     ballast = path / "ballast"
     ballast.write_bytes(bytes(int(sys.argv[3])))
-    make_room = ballast.unlink
+    free_space = ballast.unlink
 else:
     import resource
     limit = lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
     limit(1 << 20)
-    make_room = lambda: limit(resource.RLIM_INFINITY)
+    free_space = lambda: limit(resource.RLIM_INFINITY)
 
 rows = 6000
 with listening("peer") as node, connected("client", node) as publisher:
@@ -368,7 +366,7 @@ with listening("peer") as node, connected("client", node) as publisher:
         size = (path / "j" / ("0" * 20 + ".segment")).stat().st_size
         journal = Journal(path / "j")
         assert len(payloads(journal)) == journal.latest() == status.rows < rows
-        make_room()
+        free_space()
         thread.join()
         until(lambda: recorder.status().rows == rows)
         assert recorder.stop().error is None
@@ -379,7 +377,9 @@ print("done", flush=True)
 
 
 def run_full(command: list[str]) -> None:
-    run = subprocess.run(command, capture_output=True, text=True, cwd=Path.cwd(), check=False, timeout=4 * PATIENCE)
+    run = subprocess.run(
+        command, capture_output=True, text=True, cwd=Path.cwd(), check=False, timeout=4 * TIMEOUT_SECONDS
+    )
     assert (run.returncode, run.stdout) == (0, "done\n"), run.stdout + run.stderr
 
 

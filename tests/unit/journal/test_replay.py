@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.api.sessions import connected, listening
 from tests.unit.journal.rows import START, batch, counted, row
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA
 from zenspark.errors import NoJournal, UsageError
@@ -109,7 +109,7 @@ def test_invalid_bounds_and_sources_are_rejected(journal: Path, tmp_path: Path) 
     with pytest.raises(UsageError, match="its rows have no offsets"):
         read_recorded(str(tmp_path / "bare.parquet"), ReplayBound(offset=1))
     assert numbers(read_recorded(str(tmp_path / "bare.parquet"))) == [0]
-    JournalWriter(tmp_path / "s", rows="sessions").close()
+    JournalWriter(tmp_path / "s", row_type="sessions").close()
     with pytest.raises(NoJournal, match="expected a journal of samples, found one of sessions"):
         read_recorded(str(tmp_path / "s"))
 
@@ -139,7 +139,7 @@ def test_subscriber_receives_recorded_rows(node: Session, tmp_path: Path) -> Non
         assert (report.rows, report.dropped) == (3, 0)
         found: list[dict[str, Any]] = []
         while len(found) < 3:
-            found += subscriber.recv(PATIENCE).to_pylist()
+            found += subscriber.recv(TIMEOUT_SECONDS).to_pylist()
     expected = rows.to_pylist()
     for one in (*found, *expected):
         del one["received_at"], one["via"]
@@ -151,7 +151,7 @@ def received(node: Session, replay: Replay, rows: pa.RecordBatch) -> list[dict[s
         list(replay.run(node, iter([rows])))
         found: list[dict[str, Any]] = []
         while len(found) < rows.num_rows:
-            found += subscriber.recv(PATIENCE).to_pylist()
+            found += subscriber.recv(TIMEOUT_SECONDS).to_pylist()
     return found
 
 
@@ -174,7 +174,7 @@ def test_rows_without_matching_subscriber_are_counted(node: Session) -> None:
             *_, report = Replay(speed=None).run(node, iter([rows]))
             assert report.unmatched == 1
     with SubscriberMatcher(node) as subscribers:
-        until(lambda: subscribers.count_unmatched(rows) == 5)  # looks again after a while
+        until(lambda: subscribers.count_unmatched(rows) == 5)  # polls again after a while
         node.close()
 
 
@@ -228,7 +228,7 @@ def test_waiting_for_subscribers_ends_when_stop_is_set(node: Session) -> None:
     thread = threading.Thread(target=lambda: answers.append(wait_for_subscribers(node, [KeyExpr("a")], ending)))
     thread.start()
     ending.set()
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT_SECONDS)
     assert answers == [False]
     with node.declare_subscriber("a"):
         until(lambda: wait_for_subscribers(node, [KeyExpr("a")], threading.Event()))

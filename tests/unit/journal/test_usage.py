@@ -13,7 +13,7 @@ from zenspark.journal.usage import JournalMeter, JournalUsage
 POLICY = Policy(flush_rows=5, segment_bytes=1, fsync="never")
 
 
-def test_rows_bytes_segments_and_times(tmp_path: Path) -> None:
+def test_usage_counts_rows_bytes_segments_and_times(tmp_path: Path) -> None:
     path = tmp_path / "j"
     with JournalWriter(path, POLICY) as writer:
         meter = JournalMeter(path)
@@ -34,6 +34,6 @@ def test_rows_bytes_segments_and_times(tmp_path: Path) -> None:
     assert (found.rows, found.segments, found.oldest) == (5, 1, START / 1e6 + 15)
 
 
-def test_a_journal_that_is_not_there_yet(tmp_path: Path) -> None:
+def test_usage_of_missing_journal_is_empty(tmp_path: Path) -> None:
     path = tmp_path / "none"
     assert JournalMeter(path).measure(2, 3) == JournalUsage(path=str(path), backlog=2, refused=3)

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.unit.journal.rows import START, batch, counted, payloads, piece, read, row
+from tests.unit.journal.rows import START, batch, counted, payloads, read, row, row_chunk
 from zenspark.arrow import SCHEMA
 from zenspark.arrow.decode import concat_chunks
 from zenspark.errors import JournalError, JournalFull, JournalLocked, NoJournal, UsageError
@@ -90,13 +90,13 @@ def test_empty_batch_writes_no_block(tmp_path: Path) -> None:
 
 
 def test_chunks_and_batches_are_written_in_order(tmp_path: Path) -> None:
-    pieces = [piece(0), piece(3, timestamp_id="clock")]
+    pieces = [row_chunk(0), row_chunk(3, timestamp_id="clock")]
     with JournalWriter(tmp_path / "j", Policy(flush_interval=1e9)) as writer:
         assert writer.append_chunks(pieces) == 0
         assert writer.append(counted(6, 8)) == 6
-        assert writer.append_chunks([piece(8)]) == 8
+        assert writer.append_chunks([row_chunk(8)]) == 8
     table = read(Journal(tmp_path / "j")).drop_columns(["recorder", "offset"])
-    expected = pa.Table.from_batches([concat_chunks(pieces), counted(6, 8), concat_chunks([piece(8)])])
+    expected = pa.Table.from_batches([concat_chunks(pieces), counted(6, 8), concat_chunks([row_chunk(8)])])
     assert table.equals(expected)
 
 
@@ -123,7 +123,7 @@ def test_block_header_has_the_time_ranges(tmp_path: Path) -> None:
         writer.flush()
         writer.append(batch(row(0, timestamp=early * 10**6)))
         writer.flush()
-        writer.append_chunks([piece(5), piece(2, timestamp_id="clock")])
+        writer.append_chunks([row_chunk(5), row_chunk(2, timestamp_id="clock")])
     plain, stamped, odd, pieces = entries(tmp_path / "j")
     assert plain.received == (START + 3_000_000, START + 6_000_000)
     assert plain.stamped == EMPTY_TIME_RANGE
@@ -143,8 +143,11 @@ def test_wrong_columns_are_rejected(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="expected the columns key, kind"):
             writer.append(pa.RecordBatch.from_pylist([], SCHEMA.append(pa.field("more", pa.string()))))
         assert writer.end == 0
-    with JournalWriter(tmp_path / "s", rows="sessions") as writer, pytest.raises(UsageError, match="not for samples"):
-        writer.append_chunks([piece(0)])
+    with (
+        JournalWriter(tmp_path / "s", row_type="sessions") as writer,
+        pytest.raises(UsageError, match="not for samples"),
+    ):
+        writer.append_chunks([row_chunk(0)])
 
 
 # --- where --------------------------------------------------------------------------------------------------------
@@ -265,9 +268,9 @@ def test_recorder_name_and_row_type_are_fixed(tmp_path: Path) -> None:
     with pytest.raises(NoJournal, match="the recorder of this journal is 'one', not 'two'"):
         JournalWriter(tmp_path / "j", recorder="two")
     with pytest.raises(NoJournal, match="expected a journal of sessions, found one of samples"):
-        JournalWriter(tmp_path / "j", rows="sessions")
-    with pytest.raises(UsageError, match="rows: expected one of samples"):
-        JournalWriter(tmp_path / "k", rows="cows")
+        JournalWriter(tmp_path / "j", row_type="sessions")
+    with pytest.raises(UsageError, match="row_type: expected one of samples"):
+        JournalWriter(tmp_path / "k", row_type="cows")
     assert not (tmp_path / "k").exists()
 
 
@@ -532,7 +535,7 @@ def test_expired_reader_does_not_prevent_trimming(
             writer.flush()
     assert Journal(tmp_path / "j").readers() == {"there": 3}
     assert list_segments(tmp_path / "j") == [3]
-    assert "reader gone at offset 1 has not committed for" in caplog.text
+    assert "detached reader gone at offset 1: no commit for" in caplog.text
 
 
 class FullDisk:

@@ -1,4 +1,4 @@
-"""Key expressions as values: which texts are valid, what is said about the others, and what can be made of one."""
+"""Key expressions as values: which texts are valid, the errors of the others, and what can be made of one."""
 
 import copy
 import json
@@ -18,7 +18,7 @@ SPELLINGS = [
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS, ids=lambda spelling: spelling["input"] or "empty")
-def test_recorded_spellings(spelling: dict[str, str]) -> None:
+def test_recorded_key_expressions_are_validated_and_canonised(spelling: dict[str, str]) -> None:
     text = spelling["input"]
     if spelling["valid"]:
         assert str(KeyExpr(text)) == text
@@ -41,7 +41,7 @@ def test_recorded_spellings(spelling: dict[str, str]) -> None:
         ("**/**/*/a/**/$*/**/*", "*/**/a/*/*/**"),
     ],
 )
-def test_more_spellings(text: str, canonical: str) -> None:
+def test_canonise_returns_the_canonical_form(text: str, canonical: str) -> None:
     assert canonise(text) == canonical
     assert canonise(canonical) == canonical
 
@@ -68,7 +68,7 @@ def test_more_spellings(text: str, canonical: str) -> None:
             "a/b?x=1",
             "key expression 'a/b?x=1', position 3: expected no `?` (parameters belong to a selector, not to a key)",
         ),
-        ("a\udc80", r"key expression 'a\udc80', position 1: expected text that UTF-8 can spell"),
+        ("a\udc80", r"key expression 'a\udc80', position 1: expected text that UTF-8 can encode"),
         ("a/**/**/b", "key expression 'a/**/**/b', position 5: expected the canonical form 'a/**/b'"),
         ("a/**/**", "key expression 'a/**/**', position 4: expected the canonical form 'a/**'"),
         ("x/$*", "key expression 'x/$*', position 2: expected the canonical form 'x/*'"),
@@ -80,7 +80,7 @@ def test_errors_name_position_and_expectation(text: str, complaint: str) -> None
     assert str(caught.value) == complaint
 
 
-def test_very_long_expressions() -> None:
+def test_very_long_key_expressions_are_accepted() -> None:
     text = "/".join(["chunk"] * 10_000)
     assert str(KeyExpr(text)) == text
     assert canonise(text + "/**" * 10_000 + "/*") == text + "/*/**"
@@ -97,7 +97,7 @@ def test_very_long_expressions() -> None:
         ("a/*", "b/*", SetIntersectionLevel.DISJOINT),
     ],
 )
-def test_relations(a: str, b: str, level: SetIntersectionLevel) -> None:
+def test_relation_to_other_key_expressions(a: str, b: str, level: SetIntersectionLevel) -> None:
     for other in (b, KeyExpr(b)):
         assert KeyExpr(a).relation_to(other) is level
         assert KeyExpr(a).intersects(other) == (level >= SetIntersectionLevel.INTERSECTS)
@@ -124,7 +124,7 @@ def test_relations_to_invalid_text_are_refused() -> None:
         ("@b$*/c/**", "@b$*/c", True),
     ],
 )
-def test_prefix(text: str, prefix: str | None, is_wild: bool) -> None:
+def test_prefix_ends_before_the_first_wildcard_chunk(text: str, prefix: str | None, is_wild: bool) -> None:
     assert KeyExpr(text).prefix == prefix
     assert KeyExpr(text).is_wild is is_wild
 
@@ -133,7 +133,7 @@ def test_prefix(text: str, prefix: str | None, is_wild: bool) -> None:
     ("first", "second", "whole"),
     [("a/b", "c", "a/b/c"), ("a/**", "**/b", "a/**/b"), ("a/**", "*", "a/*/**"), ("a", "$*", "a/*")],
 )
-def test_join(first: str, second: str, whole: str) -> None:
+def test_join_returns_the_canonical_key_expression(first: str, second: str, whole: str) -> None:
     assert KeyExpr(first).join(second) == whole
     assert KeyExpr(first) / second == whole
 
@@ -149,7 +149,7 @@ def test_join_must_give_a_key_expression(second: str) -> None:
 
 
 @pytest.mark.parametrize(("first", "text", "whole"), [("a/b", "c", "a/bc"), ("a", "/b$*", "a/b$*"), ("a", "", "a")])
-def test_concat(first: str, text: str, whole: str) -> None:
+def test_concat_appends_the_text(first: str, text: str, whole: str) -> None:
     assert KeyExpr(first).concat(text) == whole
 
 
@@ -159,7 +159,7 @@ def test_concat_must_give_a_key_expression(first: str, text: str) -> None:
         KeyExpr(first).concat(text)
 
 
-def test_equals_its_text() -> None:
+def test_key_expr_equals_its_text() -> None:
     key = KeyExpr("a/b")
     assert key == KeyExpr("a/b") == "a/b"
     assert key != KeyExpr("a/*")
@@ -168,12 +168,12 @@ def test_equals_its_text() -> None:
     assert {key: 1}["a/b"] == {"a/b": 1}[key] == 1  # type: ignore[index]
 
 
-def test_shows_itself() -> None:
+def test_str_and_repr_of_a_key_expr_have_its_text() -> None:
     assert str(KeyExpr("a/é")) == "a/é"
     assert repr(KeyExpr("a/*")) == "KeyExpr('a/*')"
 
 
-def test_never_changes() -> None:
+def test_key_expr_is_immutable() -> None:
     key = KeyExpr("a")
     with pytest.raises(AttributeError, match="cannot set _text"):
         key._text = "b"
@@ -182,13 +182,13 @@ def test_never_changes() -> None:
     assert key == "a"
 
 
-def test_pickles() -> None:
+def test_key_expr_can_be_pickled_and_copied() -> None:
     key = KeyExpr("a/*")
     assert pickle.loads(pickle.dumps(key)) == key
     assert copy.deepcopy(key) == copy.copy(key) == key
 
 
-def test_of_accepts_both() -> None:
+def test_of_accepts_text_and_key_expr() -> None:
     key = KeyExpr("a")
     assert KeyExpr.of(key) is key
     assert KeyExpr.of("a") == key
@@ -206,7 +206,7 @@ def test_subclasses_of_str_count_as_their_characters() -> None:
 
 
 @pytest.mark.parametrize("other", [None, 1, b"a"])
-def test_only_text_will_do(other: object) -> None:
+def test_key_expr_of_another_type_is_a_type_error(other: object) -> None:
     with pytest.raises(TypeError):
         KeyExpr(other)  # type: ignore[arg-type]
     with pytest.raises(TypeError):

@@ -18,7 +18,7 @@ FACTS = [
 
 
 @pytest.mark.parametrize("fact", FACTS, ids=lambda fact: f"{fact['a']} ~ {fact['b']}")
-def test_recorded_facts(fact: dict[str, Any]) -> None:
+def test_recorded_relations_of_key_expressions_are_reproduced(fact: dict[str, Any]) -> None:
     a, b = fact["a"], fact["b"]
     assert intersects(a, b) == intersects(b, a) == fact["intersects"]
     assert includes(a, b) == fact["a_includes_b"]
@@ -60,7 +60,7 @@ def assert_like_sets(expressions: list[str], world: list[str]) -> None:
             assert includes(a, b) == is_subset, (a, b)
 
 
-def test_chunks_like_sets() -> None:
+def test_chunks_match_like_enumerated_sets() -> None:
     chunks = ["a", "*", "**", "a$*", "$*b", "@a"]
     expressions = [
         "/".join(parts)
@@ -75,7 +75,7 @@ def test_chunks_like_sets() -> None:
     assert_like_sets(expressions, world)
 
 
-def test_characters_like_sets() -> None:
+def test_characters_match_like_enumerated_sets() -> None:
     words = ["".join(parts) for size in (1, 2, 3, 4) for parts in itertools.product(["a", "é", "$*"], repeat=size)]
     expressions = [word for word in words if "$*$*" not in word and word != "$*"]
     world = ["".join(key) for size in range(1, 7) for key in itertools.product("aéc", repeat=size)]
@@ -141,7 +141,7 @@ def test_many_stars_take_no_exponential_time(a: str, b: str) -> None:
     assert not includes(b, a)
 
 
-def test_very_long_expressions() -> None:
+def test_very_long_key_expressions_are_matched() -> None:
     key = "/".join(["chunk"] * 10_000)
     assert intersects("**/chunk", key)
     assert includes(key.replace("chunk", "*"), key)
@@ -151,7 +151,7 @@ def test_very_long_expressions() -> None:
 @pytest.mark.parametrize(
     "text", ["", "/", "//", "**/", "/**", "*/$", "$/*", "a$b/**", "**a/b**/c", "*/x$y", "@/**/", "$*b*"]
 )
-def test_text_that_is_no_key_expression_does_no_harm(text: str) -> None:
+def test_matching_an_invalid_key_expression_does_not_raise(text: str) -> None:
     for other in (
         "a",
         "*",

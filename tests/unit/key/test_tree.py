@@ -19,7 +19,7 @@ EXPRESSIONS = [
 ]
 
 
-def filled(expressions: list[str]) -> KeyTree[str]:
+def make_tree(expressions: list[str]) -> KeyTree[str]:
     made: KeyTree[str] = KeyTree()
     for expression in expressions:
         made.insert(expression, f"value of {expression}")
@@ -31,9 +31,9 @@ def texts(found: list[tuple[str, str]]) -> list[str]:
     return sorted(text for text, _ in found)
 
 
-def test_finds_what_the_match_functions_find() -> None:
+def test_key_tree_finds_what_the_match_functions_find() -> None:
     stored = sorted(EXPRESSIONS)
-    made = filled(EXPRESSIONS)
+    made = make_tree(EXPRESSIONS)
     for asked in [*EXPRESSIONS[::7], "a/ab/c", "c", "a/c/@a/ab", "**/ab/@a", "ab/**/a/**", "**/a/**/@a/**", "$*c$*/c"]:
         assert texts(made.intersecting(asked)) == [text for text in stored if intersects(text, asked)], asked
         assert texts(made.including(asked)) == [text for text in stored if includes(text, asked)], asked
@@ -41,13 +41,13 @@ def test_finds_what_the_match_functions_find() -> None:
 
 
 def test_each_expression_comes_once() -> None:
-    made = filled(["**/a/**", "**/a/**/a/**", "a/a/a", "a", "**"])
+    made = make_tree(["**/a/**", "**/a/**/a/**", "a/a/a", "a", "**"])
     assert texts(made.intersecting("a/a/a/a")) == ["**", "**/a/**", "**/a/**/a/**"]
     assert texts(made.intersecting("**/a/**/a/**")) == ["**", "**/a/**", "**/a/**/a/**", "a/a/a"]
     assert texts(made.included("**/a/**")) == ["**/a/**", "**/a/**/a/**", "a", "a/a/a"]
 
 
-def test_behaves_like_a_mapping() -> None:
+def test_key_tree_behaves_like_a_mapping() -> None:
     made: KeyTree[int] = KeyTree()
     made.insert("a/*", 1)
     made.insert(KeyExpr("a/b"), 2)
@@ -75,16 +75,16 @@ def test_none_is_a_value() -> None:
     assert "a" not in made
 
 
-def test_an_answer_stays_when_the_tree_changes() -> None:
-    made = filled(["a/*", "a/**"])
+def test_search_result_is_not_changed_by_removals() -> None:
+    made = make_tree(["a/*", "a/**"])
     for text, _ in made.intersecting("a/b"):
         made.remove(text)
     assert not made.intersecting("a/b")
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_removal(order: int) -> None:
-    made = filled(EXPRESSIONS)
+def test_removed_expressions_are_not_found(order: int) -> None:
+    made = make_tree(EXPRESSIONS)
     left = set(EXPRESSIONS)
     for expression in EXPRESSIONS[::order]:
         assert made.remove(expression) == f"value of {expression}"
@@ -98,8 +98,8 @@ def test_removal(order: int) -> None:
 
 
 @pytest.mark.parametrize("absent", ["a", "a/b/c", "a/b/c/d/e", "a/*", "x", "**"])
-def test_removing_what_is_not_there(absent: str) -> None:
-    made = filled(["a/b/c/d"])
+def test_removing_an_absent_expression_returns_none(absent: str) -> None:
+    made = make_tree(["a/b/c/d"])
     assert made.remove(absent) is None
     assert texts(made.included("**")) == ["a/b/c/d"]
 
@@ -109,7 +109,7 @@ def count_nodes() -> int:
 
 
 def test_removal_leaves_no_nodes() -> None:
-    made = filled(["a"])
+    made = make_tree(["a"])
     before = count_nodes()
     for expression in EXPRESSIONS:
         made.insert(expression, "")
@@ -123,7 +123,7 @@ def test_removal_leaves_no_nodes() -> None:
 @pytest.mark.parametrize("chunk", ["a", "*", "a$*", "@a"])
 def test_depth_has_no_limit(chunk: str) -> None:
     deep = "/".join([chunk] * 10_000)
-    made = filled([deep, deep + "/**"])
+    made = make_tree([deep, deep + "/**"])
     assert texts(made.intersecting(deep)) == [deep, deep + "/**"]
     assert texts(made.including(deep + "/**")) == [deep + "/**"]
     assert texts(made.included(chunk + "/**")) == ([] if chunk == "@a" else [deep, deep + "/**"])
@@ -133,15 +133,15 @@ def test_depth_has_no_limit(chunk: str) -> None:
 
 
 @pytest.mark.slow
-def test_forgetting_a_deep_tree() -> None:
+def test_freeing_a_deep_tree_does_not_overflow_the_stack() -> None:
     """Takes no stack: the nodes are freed one below the other."""
     for chunk in ("a", "*"):
-        made = filled(["/".join([chunk] * 100_000)])
+        made = make_tree(["/".join([chunk] * 100_000)])
         del made
 
 
 def test_many_children_of_one_node() -> None:
-    made = filled([f"a/{number}" for number in range(100)] + [f"a/{number}$*" for number in range(100)])
+    made = make_tree([f"a/{number}" for number in range(100)] + [f"a/{number}$*" for number in range(100)])
     assert texts(made.intersecting("a/42")) == ["a/4$*", "a/42", "a/42$*"]
     assert len(made.intersecting("a/*")) == 200
     for number in range(97):

@@ -36,7 +36,7 @@ def test_random_commits_of_several_writers_and_tools_give_the_same_state(tmp_pat
     writers[0].create()
     rows = 0
     for step in range(40):
-        writer = rnd.choice(writers).refresh()
+        writer = rnd.choice(writers).update()
         match rnd.choices(["append", "compact", "foreign compact", "foreign append", "checkpoint"], [8, 2, 1, 1, 1])[0]:
             case "append":
                 writer.commit(
@@ -58,7 +58,7 @@ def test_random_commits_of_several_writers_and_tools_give_the_same_state(tmp_pat
                 writer.checkpoint(force=True)
     expected = paths_by_deltalake(tmp_path / "t")
     for table in [*writers, samples_at(tmp_path / "t")]:
-        table.refresh()
+        table.update()
         assert sorted(file.path for file in table.files) == expected
         assert table.version == DeltaTable(tmp_path / "t").version()
         assert sum(file.rows for file in table.files) == rows
@@ -68,21 +68,21 @@ def test_random_commits_of_several_writers_and_tools_give_the_same_state(tmp_pat
 def test_cleaned_up_log_is_read_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table, follower = samples_at(tmp_path / "t"), samples_at(tmp_path / "t")
     table.create()
-    follower.refresh()
+    follower.update()
     for number in range(5):
         table.commit(Transaction(add=written(table, "x", [{"key": "a"}]), app_versions={"m": number}))
     table.checkpoint(force=True)
     for version in range(table.version + 1):
         (tmp_path / "t" / commit_path(version)).unlink()
     monkeypatch.setattr(module, "CHECKPOINT_RECHECK_SECONDS", 0.0)
-    assert (follower.refresh().version, len(follower.files), follower.app_version("m")) == (5, 5, 4)
+    assert (follower.update().version, len(follower.files), follower.app_version("m")) == (5, 5, 4)
     (tmp_path / "t" / "_delta_log" / "_last_checkpoint").unlink()
     assert samples_at(tmp_path / "t").version == 5
     assert follower.files_since(2) == follower.files  # what came when is not known any more
     assert follower.foreign_changes(2) is None
     late = samples_at(tmp_path / "t")
     late._state = replace(late._state, version=2)
-    with pytest.raises(CommitConflict, match="the log behind version 2 was cleaned up"):
+    with pytest.raises(CommitConflict, match="the log after version 2 was cleaned up"):
         late.commit(Transaction(app_versions={"other": 1}))
 
 
@@ -110,11 +110,11 @@ def test_commit_with_lost_response_is_detected_as_committed(tmp_path: Path, monk
     table.create()
     create = StoragePath.put_if_absent
 
-    def unheard(self: StoragePath, path: str, content: bytes) -> bool:
+    def lose_response(self: StoragePath, path: str, content: bytes) -> bool:
         assert create(self, path, content)
         return False
 
-    monkeypatch.setattr(StoragePath, "put_if_absent", unheard)
+    monkeypatch.setattr(StoragePath, "put_if_absent", lose_response)
     table.commit(Transaction(add=written(table, "x", [{"key": "a"}]), app_versions={"m": 1}))
     assert (table.version, len(table.files)) == (1, 1)
 
@@ -132,7 +132,7 @@ def test_invalid_json_commit_raises_with_its_path(tmp_path: Path) -> None:
     table.create()
     (tmp_path / "t" / commit_path(1)).write_text('{"add": ')
     with pytest.raises(LakeError, match=r"0001.json: expected a commit of a Delta log"):
-        table.refresh()
+        table.update()
 
 
 def test_missing_or_broken_statistics_are_accepted(tmp_path: Path) -> None:
@@ -143,13 +143,13 @@ def test_missing_or_broken_statistics_are_accepted(tmp_path: Path) -> None:
     }
     broken = {"add": action["add"] | {"path": "y.parquet", "stats": '{"numRecords": 3, "minValues": {"offset": '}}
     (tmp_path / "t" / commit_path(1)).write_text("\n".join(json.dumps(each) for each in (action, broken)))
-    files = table.refresh().files
+    files = table.update().files
     assert [(file.rows, file.min_values, file.partition) for file in files] == [
         (0, {}, {"day": None, "prefix": None})
     ] * 2
 
 
-def test_checkpoint_paths() -> None:
+def test_checkpoint_paths_of_one_or_several_parts() -> None:
     assert checkpoint_paths(7, None) == ["_delta_log/00000000000000000007.checkpoint.parquet"]
     assert checkpoint_paths(7, 2)[1] == "_delta_log/00000000000000000007.checkpoint.0000000002.0000000002.parquet"
 
@@ -165,7 +165,7 @@ def test_missing_checkpoint_raises_with_its_path(tmp_path: Path) -> None:
 def test_log_works_without_a_table_spec(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "t", pa.table({"x": [1]}))
     log = DeltaLog(StoragePath.at(tmp_path / "t"), [], {"x": pa.int64()})
-    (file,) = log.refresh().files
+    (file,) = log.update().files
     assert (file.rows, file.min_values, file.max_values) == (1, {"x": 1}, {"x": 1})
 
 

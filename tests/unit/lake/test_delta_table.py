@@ -68,9 +68,9 @@ def test_concurrent_set_of_same_app_version_conflicts(tmp_path: Path) -> None:
     samples_at(tmp_path / "t").create()
     one, other = samples_at(tmp_path / "t"), samples_at(tmp_path / "t")
     one.commit(Transaction(app_versions={"mark": 1}))
-    with pytest.raises(LakeError, match="another writer moved 'mark' at the same time"):
+    with pytest.raises(LakeError, match="another writer set 'mark' at the same time"):
         other.commit(Transaction(add=written(other, "one", [{"key": "a"}]), app_versions={"mark": 2}))
-    other.refresh().commit(Transaction(app_versions={"another": 1}))
+    other.update().commit(Transaction(app_versions={"another": 1}))
     assert (other.app_version("mark"), other.files) == (1, [])
 
 
@@ -105,16 +105,16 @@ def test_concurrent_appends_do_not_conflict(tmp_path: Path) -> None:
     for number in range(3):
         one.commit(Transaction(add=written(one, "one", [{"key": "a"}]), app_versions={"one": number}))
         other.commit(Transaction(add=written(other, "other", [{"key": "a"}]), app_versions={"other": number}))
-    assert len(one.refresh().files) == len(other.files) == 6
+    assert len(one.update().files) == len(other.files) == 6
     assert DeltaTable(tmp_path / "t").to_pyarrow_dataset().count_rows() == 6
 
 
-def test_refresh_reads_commits_of_other_writers(tmp_path: Path) -> None:
+def test_update_reads_commits_of_other_writers(tmp_path: Path) -> None:
     one, other = samples_at(tmp_path / "t"), samples_at(tmp_path / "t")
     assert other.files == []
     one.commit(Transaction(add=written(one, "one", [{"key": "a"}])))
     assert other.files == []
-    assert [file.path for file in other.refresh().files] == [file.path for file in one.files]
+    assert [file.path for file in other.update().files] == [file.path for file in one.files]
     assert other.version == one.version == 1
 
 
@@ -149,7 +149,7 @@ def test_column_added_by_another_tool_is_accepted(tmp_path: Path) -> None:
     table.commit(Transaction(add=written(table, "one", [{"key": "a"}])))
     delta = table.to_deltalake()
     delta.alter.add_columns([_field("note")])
-    table.refresh().commit(Transaction(add=written(table, "two", [{"key": "b"}])))
+    table.update().commit(Transaction(add=written(table, "two", [{"key": "b"}])))
     assert table.extra_columns.names == ["note"]
     rows = DeltaTable(tmp_path / "t").to_pyarrow_dataset().to_table(columns=["key", "note"]).to_pylist()
     assert sorted((row["key"], row["note"]) for row in rows) == [("a", None), ("b", None)]
@@ -164,7 +164,7 @@ def test_table_with_unsupported_protocol_is_rejected(tmp_path: Path) -> None:
     table.create()
     table.to_deltalake().alter.set_table_properties({"delta.enableDeletionVectors": "true"}, raise_if_not_exists=False)
     with pytest.raises(LakeError, match=r"raised its protocol to reader version 3.*deletionVectors"):
-        table.refresh()
+        table.update()
 
 
 def test_files_since_returns_live_files_added_after_a_version(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def sample(number: int, rnd: random.Random) -> Row:
     return row
 
 
-def is_told_apart(row: Row) -> bool:
+def is_identifiable(row: Row) -> bool:
     return "timestamp_id" in row or "source_sn" in row
 
 
@@ -97,7 +97,7 @@ def test_samples_of_two_recorders_are_ingested_once_despite_losses(tmp_path: Pat
     for number, row in enumerate(published):
         holders = [name for name in seen for each in seen[name] if each["payload"] == row["payload"]]
         ingested = [each["recorder"] for each in found if each["payload"] == b"%d" % number]
-        if not is_told_apart(row):
+        if not is_identifiable(row):
             assert sorted(ingested) == sorted(holders)
         else:
             assert len(set(ingested)) == len(set(holders[:1]))

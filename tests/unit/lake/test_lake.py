@@ -37,7 +37,7 @@ def test_a_new_lake_has_all_tables_and_no_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_importing_it_loads_no_pyspark() -> None:
+def test_importing_lake_loads_no_pyspark() -> None:
     code = "import sys, zenspark.lake.lake, zenspark.storage; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -86,7 +86,7 @@ def test_wildcard_parts_are_merged_and_state_part_never() -> None:
     assert plan.is_full
 
 
-def test_part_tells_new_and_wildcard_files() -> None:
+def test_part_distinguishes_new_and_wildcard_files() -> None:
     found = {
         part: (is_new(file), has_wildcard_keys(file))
         for part in (NEW_PART, WILDCARD_PART, MERGED_WILDCARD_PART, STATE_PART)

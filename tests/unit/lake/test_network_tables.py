@@ -13,7 +13,7 @@ from zenspark.spark.lake import Lake
 
 def observe(journal: Path, zid: str) -> None:
     row = {"time": 1, "event": "OPENED", "zid": zid}
-    with JournalWriter(journal / SESSIONS, recorder="robot", rows=SESSIONS) as writer:
+    with JournalWriter(journal / SESSIONS, recorder="robot", row_type=SESSIONS) as writer:
         writer.append(pa.RecordBatch.from_pylist([row], schema=SCHEMAS[SESSIONS]))
 
 

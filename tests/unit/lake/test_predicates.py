@@ -49,7 +49,7 @@ def test_statistics_never_exclude_a_matching_key(question: str, names: list[str]
 
 
 def _limits_of(names: list[str]) -> tuple[dict[str, object], dict[str, object]]:
-    """As a writer tells them, long texts cut off."""
+    """Statistics as a writer makes them, long texts cut off."""
     sink = io.BytesIO()
     pq.write_table(pa.table({"key": names}), sink)
     return read_min_max(pq.read_metadata(sink), ["key"])

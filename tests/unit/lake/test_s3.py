@@ -70,7 +70,7 @@ def test_arrow_filesystem_gets_the_same_options() -> None:
         ("AWS Error NO_SUCH_BUCKET during x", "there is no bucket 'b' at e"),
         ("AWS Error EXPIRED_TOKEN during x", "e refuses the credentials (EXPIRED_TOKEN)"),
         ("AWS Error NETWORK_CONNECTION during x: curlCode: 7; Details: no\n", "e cannot be reached (no)"),
-        ("something\n else", "e does not let us work there (something else)"),
+        ("something\n else", "e refuses the request (something else)"),
     ],
 )
 def test_errors_are_explained_in_one_sentence(text: str, expected: str) -> None:
@@ -110,13 +110,13 @@ def test_files_are_written_listed_read_and_deleted(reached: S3) -> None:
 
 @pytest.mark.slow
 def test_concurrent_commits_conflict(server: S3) -> None:
-    """Who says it by options needs no environment."""
+    """Credentials in options need no environment."""
     location = StoragePath.at(f"s3://{server.bucket()}/lake/traffic", server.options)
     one, other = LakeTable(location, TRAFFIC), LakeTable(location, TRAFFIC)
     one.commit(Transaction(app_versions={"turn": 1}))
-    with pytest.raises(LakeError, match="another writer moved 'turn' at the same time"):
+    with pytest.raises(LakeError, match="another writer set 'turn' at the same time"):
         other.commit(Transaction(app_versions={"turn": 1}))
-    assert other.refresh().app_version("turn") == 1
+    assert other.update().app_version("turn") == 1
 
 
 @pytest.mark.slow

@@ -209,7 +209,7 @@ def test_limited_scan_includes_the_newest_rows(
 
 
 class CountedFile:
-    """A file that says how much of it is read."""
+    """A file that counts the bytes that are read from it."""
 
     def __init__(self, location: Counted, file: RandomAccessFile) -> None:
         self._location = location
@@ -225,7 +225,7 @@ class CountedFile:
 
 
 class Counted:
-    """A location that says how much is read."""
+    """A location that counts the bytes that are read."""
 
     def __init__(self, path: Path, local: bool = True) -> None:
         self._location = StoragePath.at(path)

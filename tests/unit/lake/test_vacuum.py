@@ -31,7 +31,7 @@ def test_vacuum_deletes_removed_files_and_with_full_uncommitted_ones(tmp_path: P
     assert table.location.exists(orphan)
     assert vacuum(table, timedelta(), full=True)
     assert not table.location.exists(orphan)
-    table.refresh().commit(Transaction(app_versions={"m": 1}))
+    table.update().commit(Transaction(app_versions={"m": 1}))
     assert [each.path for each in table.files if table.location.exists(each.path)] == [
         each.path for each in table.files
     ]

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 import trustme
 
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.net.links import registry
 from zenspark.net.links.base import READ, WOULD_BLOCK, DatagramLink, Link, Listener, SocketLink, poll_descriptor
 from zenspark.net.links.endpoint import Endpoint
@@ -40,7 +40,7 @@ class HasFileno(Protocol):
     def fileno(self) -> int: ...
 
 
-def readable(item: HasFileno, timeout: float = PATIENCE) -> bool:
+def readable(item: HasFileno, timeout: float = TIMEOUT_SECONDS) -> bool:
     return poll_descriptor(item.fileno(), READ, timeout)
 
 
@@ -48,7 +48,7 @@ def accept(listener: Listener) -> Link:
     """The next link of a listener, established."""
     while (link := listener.accept()) is None:
         assert readable(listener), "nobody connected"
-    link.establish(PATIENCE)
+    link.establish(TIMEOUT_SECONDS)
     return link
 
 
@@ -61,12 +61,12 @@ def connect(listener: Listener, options: str = "", host: str | None = None) -> L
     locator = listener.locator.text.partition("?")[0]
     if host is not None:
         locator = f"{listener.endpoint.protocol}/{host}:{locator.rpartition(':')[2]}"
-    return registry.connect(Endpoint.parse(locator + options), PATIENCE)
+    return registry.connect(Endpoint.parse(locator + options), TIMEOUT_SECONDS)
 
 
 @contextlib.contextmanager
-def joined(text: str, options: str = "", host: str | None = None) -> Iterator[tuple[Link, Link]]:
-    """Both ends of a link to a listener on `text`: who connected, then who accepted."""
+def connected_links(text: str, options: str = "", host: str | None = None) -> Iterator[tuple[Link, Link]]:
+    """Both ends of a link to a listener on `text`: the one that connected, then the one that accepted."""
     with contextlib.closing(listen(text)) as listener, ThreadPoolExecutor() as pool:
         connecting = pool.submit(connect, listener, options, host)
         if listener.endpoint.protocol == "udp":
@@ -95,12 +95,12 @@ def receive(link: Link, size: int = 1) -> bytes:
 
 
 def send(link: Link, data: bytes) -> None:
-    """Send all of it, waiting for room."""
+    """Send all of it, waiting while the link takes nothing."""
     left = memoryview(data)
     while left:
         left = left[link.send(left) :]
         if left:
-            assert link.wait_writable(PATIENCE), f"no room for {len(left)} bytes"
+            assert link.wait_writable(TIMEOUT_SECONDS), f"no room for {len(left)} bytes"
 
 
 def fill(link: Link, chunk: bytes) -> int:
@@ -113,11 +113,11 @@ def fill(link: Link, chunk: bytes) -> int:
 
 @contextlib.contextmanager
 def meanwhile(work: Callable[[], T]) -> Iterator[Callable[[], T]]:
-    """Run something in another thread; its result can be asked for, and it has ended afterwards."""
+    """Run something in another thread; its result can be waited for, and it has ended afterwards."""
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(work)
-        yield lambda: future.result(PATIENCE)
-        future.result(PATIENCE)
+        yield lambda: future.result(TIMEOUT_SECONDS)
+        future.result(TIMEOUT_SECONDS)
 
 
 def in_thread(work: Callable[[], object]) -> threading.Thread:
@@ -158,7 +158,7 @@ class Certificates:
 
 
 def raw(endpoint: Endpoint) -> socket.socket:
-    return socket.create_connection(endpoint.host_port, PATIENCE)
+    return socket.create_connection(endpoint.host_port, TIMEOUT_SECONDS)
 
 
 def is_at_end(connection: socket.socket) -> bool:

@@ -7,14 +7,14 @@ import threading
 from collections.abc import Callable, Iterator
 
 from tests.unit.net.ends import link_pair
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.net.io.congestion import WriterSettings
 from zenspark.net.io.driver import ConnectionDriver, LinkDriver
 from zenspark.net.io.link_observer import LinkObserver
 from zenspark.net.links.base import Buffer, Link
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.loop.event_loop import EventLoop
-from zenspark.net.node.autoconnect import Discovery
+from zenspark.net.node.autoconnect import Autoconnector
 from zenspark.net.node.limits import NodeLimits
 from zenspark.net.node.node import Node
 from zenspark.net.node.observer import Neighbour, NodeObserver
@@ -42,7 +42,7 @@ def push(payload: bytes, treatment: QoS | None = None) -> Push:
     return Push(wire_expr=WireExpr(0, KEY), qos=treatment or qos(), body=Put(payload=payload))
 
 
-class Heard:
+class EventRecorder:
     """What happened, and a way to wait for it."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Heard:
             self.events.append(event)
             self._changed.notify_all()
 
-    def wait(self, is_so: Callable[[], bool], timeout: float = PATIENCE) -> bool:
+    def wait(self, is_so: Callable[[], bool], timeout: float = TIMEOUT_SECONDS) -> bool:
         with self._changed:
             return self._changed.wait_for(is_so, timeout)
 
@@ -81,14 +81,14 @@ class Heard:
 # -- drivers without a node ---------------------------------------------------------------------------------------
 
 
-class End(Heard, LinkObserver):
+class End(EventRecorder, LinkObserver):
     """One end of a link with a driver; every session is accepted."""
 
     def __init__(self, link: Link, side: Initiator | Acceptor, writer: WriterSettings = QUICK) -> None:
         super().__init__()
         self.loop = EventLoop("test-end")
         connection = Connection(side, self.loop.now(), is_streamed=link.is_streamed)
-        self.released = threading.Event()
+        self.link_closed = threading.Event()
         self.driver = ConnectionDriver(self.loop, link, connection, self._on_event, writer, self)
         self.loop.start()
         self.loop.call_soon(self.driver.start)
@@ -105,8 +105,8 @@ class End(Heard, LinkObserver):
             case _:
                 self.note(event)
 
-    def on_released(self, driver: LinkDriver) -> None:
-        self.released.set()
+    def on_link_closed(self, driver: LinkDriver) -> None:
+        self.link_closed.set()
 
     def wait_open(self) -> None:
         assert self.wait(lambda: any(isinstance(event, Opened) for event in self.events)), self.events
@@ -120,13 +120,13 @@ class End(Heard, LinkObserver):
         done = threading.Event()
         self.loop.call_soon(work)
         self.loop.call_soon(done.set)
-        assert done.wait(PATIENCE)
+        assert done.wait(TIMEOUT_SECONDS)
 
     def close(self) -> None:
-        self.loop.call_soon(self.driver.close)
-        assert self.released.wait(PATIENCE)
-        self.loop.call_soon(self.driver.release)
-        assert self.loop.stop(PATIENCE)
+        self.loop.call_soon(self.driver.end_session)
+        assert self.link_closed.wait(TIMEOUT_SECONDS)
+        self.loop.call_soon(self.driver.close_link)
+        assert self.loop.stop(TIMEOUT_SECONDS)
 
 
 def opening(number: int = 0xA1, offer: Capabilities | None = None) -> Initiator:
@@ -157,8 +157,8 @@ def ends(
         bob.close()
 
 
-class Watched(Link):
-    """A link that remembers what was sent, and by whom."""
+class RecordingLink(Link):
+    """A link that records the sent batches, and their senders."""
 
     def __init__(self, inner: Link) -> None:
         self._inner = inner
@@ -188,7 +188,7 @@ class Watched(Link):
 
 
 @contextlib.contextmanager
-def deaf(writer: WriterSettings, offer: Capabilities | None = None) -> Iterator[tuple[End, End]]:
+def ends_with_paused_reader(writer: WriterSettings, offer: Capabilities | None = None) -> Iterator[tuple[End, End]]:
     """Two ends, the second of which does not read for the moment."""
     with ends(offer, writer, buffer_size=4096) as (alice, bob):
         bob.driver.pause()
@@ -197,7 +197,7 @@ def deaf(writer: WriterSettings, offer: Capabilities | None = None) -> Iterator[
 
 
 def fill(alice: End) -> int:
-    """Say things until the link takes no more; how many."""
+    """Send messages until the link takes no more. Returns their number."""
     count = 0
     while not alice.driver._unsent:
         assert alice.put(b"fill%d" % count + CHUNK)
@@ -208,7 +208,7 @@ def fill(alice: End) -> int:
 # -- nodes --------------------------------------------------------------------------------------------------------
 
 
-class Recorder(Heard):
+class Recorder(EventRecorder):
     """The session of a node; records what it receives."""
 
     def receive(self, message: NetworkMessage, source: Face, reliable: bool) -> None:
@@ -223,29 +223,29 @@ class Recorder(Heard):
             if keys[columns.template_index[row]] is not None:
                 self.note(columns.push(row))
 
-    def opened(self, face: Face, neighbour: Neighbour) -> None:
+    def on_neighbour_joined(self, face: Face, neighbour: Neighbour) -> None:
         self.note(("opened", face.zid.value))
 
-    def closed(self, face: Face, neighbour: Neighbour) -> None:
+    def on_neighbour_left(self, face: Face, neighbour: Neighbour) -> None:
         self.note(("closed", face.zid.value))
 
 
-class RecordingObserver(Heard, NodeObserver):
-    """Records blocked callbacks and discovered nodes; passes events to the discovery of the node, if it has one."""
+class RecordingObserver(EventRecorder, NodeObserver):
+    """Records blocked callbacks and discovered nodes; passes events to the autoconnector of the node, if it has one."""
 
-    discovery: Discovery | None = None
+    autoconnector: Autoconnector | None = None
 
     def on_blocked(self, is_blocked: bool) -> None:
         self.note(is_blocked)
 
     def on_node_discovered(self, discovered: DiscoveredNode) -> None:
         self.note(discovered)
-        if self.discovery is not None:
-            self.discovery.on_node_discovered(discovered)
+        if self.autoconnector is not None:
+            self.autoconnector.on_node_discovered(discovered)
 
     def on_session_lost(self, zid: ZenohId) -> None:
-        if self.discovery is not None:
-            self.discovery.on_session_lost(zid)
+        if self.autoconnector is not None:
+            self.autoconnector.on_session_lost(zid)
 
 
 class TestNode(Node):
@@ -274,7 +274,7 @@ class TestNode(Node):
         self.observer = RecordingObserver()
         self.start(self.heard, self.observer)
 
-    def place(self, protocol: str = "tcp") -> Endpoint:
+    def listen_on_loopback(self, protocol: str = "tcp") -> Endpoint:
         """Listen somewhere on loopback; where."""
         return Endpoint.parse(self.listen(Endpoint.parse(f"{protocol}/127.0.0.1:0")).locator.text)
 
@@ -283,7 +283,7 @@ class TestNode(Node):
 
     def wait_for(self, *neighbours: int) -> None:
         """Wait until exactly these are neighbours."""
-        assert self.wait(lambda: self.neighbours() == set(neighbours), PATIENCE), self.neighbours()
+        assert self.wait(lambda: self.neighbours() == set(neighbours), TIMEOUT_SECONDS), self.neighbours()
 
     def subscribe(self) -> None:
         self.send_local(Declare(body=DeclareSubscriber(id=1, wire_expr=WireExpr(0, KEY))))
@@ -310,8 +310,8 @@ def nodes(*made: TestNode) -> Iterator[None]:
             assert node.loop._ended.is_set()
 
 
-def call(node: TestNode, endpoint: Endpoint) -> Heard:
+def call(node: TestNode, endpoint: Endpoint) -> EventRecorder:
     """Connect; what becomes of it."""
-    heard = Heard()
+    heard = EventRecorder()
     node.connect(endpoint, lambda _, event: heard.note(event))
     return heard

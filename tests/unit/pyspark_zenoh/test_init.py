@@ -22,7 +22,7 @@ def source(**options: str) -> DefaultSource:
     return DefaultSource(CaseInsensitiveDict(options))
 
 
-def test_the_options_tell_what_is_to_be_done(tmp_path: Path) -> None:
+def test_options_select_reader_and_writer_classes(tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 1)
     schema = StructType().add("key", "string").add("payload", "binary")
     assert DefaultSource.name() == "zenoh"
@@ -33,7 +33,7 @@ def test_the_options_tell_what_is_to_be_done(tmp_path: Path) -> None:
     assert isinstance(source(connect=ENDPOINT).streamWriter(schema, False), StreamWriter)
 
 
-def test_schemas(tmp_path: Path) -> None:
+def test_schema_depends_on_journal_and_selector_options(tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 1)
     samples = source(journal=path).schema().names
     assert samples[0] == "key"

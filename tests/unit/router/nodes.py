@@ -28,7 +28,7 @@ MAX_STEPS = 10_000
 
 
 class Node:
-    """One router with its local session, which only writes down what it hears."""
+    """One router with its local session, which only records the messages it receives."""
 
     def __init__(self, number: int, whatami: WhatAmI, relays: bool = False) -> None:
         self.router = Router(ZenohId(number), whatami, RouterPolicy(relays=relays))
@@ -42,7 +42,7 @@ class Node:
 
 
 class Network:
-    """Carries messages between nodes; time stands still unless told."""
+    """Carries messages between nodes; time stands still unless it is advanced."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -76,8 +76,8 @@ class Network:
         self.emit(other, second)
         self.run()
 
-    def tell_links(self, centre: Node, peer: Node, *others: Node) -> None:
-        """A peer tells its router to whom it has links."""
+    def announce_links(self, centre: Node, peer: Node, *others: Node) -> None:
+        """A peer sends its links to its router."""
         entries = [LinkState(psid=0, sn=2, zid=peer.router.zid, whatami=2, links=tuple(range(1, len(others) + 1)))]
         entries += [LinkState(psid=at + 1, sn=0, zid=other.router.zid, whatami=2) for at, other in enumerate(others)]
         message = NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states(entries))
@@ -122,7 +122,7 @@ class Network:
     # what a session does
 
     def say(self, node: Node, message: NetworkMessage) -> list[NetworkMessage]:
-        """The local session says something; what it hears at once."""
+        """Send a message of the local session. Returns the messages that it receives at once."""
         node.heard.clear()
         self.emit(node, node.router.receive(node.local, message, self.now))
         self.run()

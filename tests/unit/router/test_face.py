@@ -14,12 +14,12 @@ def face() -> Face:
     return Face(1, ZenohId(0xA), WhatAmI.CLIENT, Region.CLIENT)
 
 
-def learned(number: int, key: str, scope: int = 0) -> DeclareKeyexpr:
+def declare_key(number: int, key: str, scope: int = 0) -> DeclareKeyexpr:
     return DeclareKeyexpr(expr_id=number, wire_expr=BoundExpr(scope, key))
 
 
 def test_numbers_of_both_sides_resolve_by_mapping(face: Face) -> None:
-    face.add_key_mapping(learned(1, "theirs"))
+    face.add_key_mapping(declare_key(1, "theirs"))
     bound = face.bind("ours")
     assert bound is not None
     assert bound.expr_id == 2  # 1 is taken by the other side
@@ -30,7 +30,7 @@ def test_numbers_of_both_sides_resolve_by_mapping(face: Face) -> None:
 
 
 def test_outgoing_expressions_resolve_by_mapping(face: Face) -> None:
-    face.add_key_mapping(learned(1, "theirs"))
+    face.add_key_mapping(declare_key(1, "theirs"))
     face.bind("ours")
     for key in ("theirs/x", "ours", "neither"):
         assert face.resolve_outgoing(face.to_wire_expr(key)) == key
@@ -41,41 +41,41 @@ def test_wire_expr_uses_the_longest_mapped_prefix(face: Face) -> None:
     assert face.to_wire_expr("a/b/c") == WireExpr(0, "a/b/c")
     face.bind("a")
     assert face.to_wire_expr("a/b/c") == WireExpr(1, "/b/c", Mapping.SENDER)
-    face.add_key_mapping(learned(7, "a/b"))
+    face.add_key_mapping(declare_key(7, "a/b"))
     assert face.to_wire_expr("a/b/c") == WireExpr(7, "/c", Mapping.RECEIVER)
     assert face.to_wire_expr("a/b") == WireExpr(7, "", Mapping.RECEIVER)
     assert face.to_wire_expr("ab") == WireExpr(0, "ab")
 
 
 def test_key_id_keeps_its_first_mapping(face: Face) -> None:
-    face.add_key_mapping(learned(1, "first"))
-    face.add_key_mapping(learned(1, "second"))
-    face.add_key_mapping(learned(2, "/nested", scope=1))
+    face.add_key_mapping(declare_key(1, "first"))
+    face.add_key_mapping(declare_key(1, "second"))
+    face.add_key_mapping(declare_key(2, "/nested", scope=1))
     assert face.resolve(WireExpr(1)) == "first"
     assert face.resolve(WireExpr(2)) is None
 
 
 def test_freed_key_id_is_unknown(face: Face) -> None:
-    face.add_key_mapping(learned(1, "a"))
+    face.add_key_mapping(declare_key(1, "a"))
     face.remove_key_mapping(1)
     face.remove_key_mapping(9)
     assert face.resolve(WireExpr(1)) is None
     assert face.to_wire_expr("a") == WireExpr(0, "a")
-    face.add_key_mapping(learned(3, "b"))
-    face.add_key_mapping(learned(4, "b"))
+    face.add_key_mapping(declare_key(3, "b"))
+    face.add_key_mapping(declare_key(4, "b"))
     face.remove_key_mapping(3)
     assert face.to_wire_expr("b") == WireExpr(4, "", Mapping.RECEIVER)
 
 
 def test_prefixes_are_bound_up_to_the_first_wildcard(face: Face) -> None:
-    assert face.bind_prefix("x/*/y") == learned(1, "x")
+    assert face.bind_prefix("x/*/y") == declare_key(1, "x")
     assert face.bind_prefix("x/**") is None
     assert face.bind_prefix("**/x") is None
 
 
 def test_key_ids_run_out(face: Face) -> None:
     face._next_key_id = MAX_KEY_ID
-    assert face.bind("last") == learned(MAX_KEY_ID, "last")
+    assert face.bind("last") == declare_key(MAX_KEY_ID, "last")
     assert face.bind("one too many") is None
     assert face.to_wire_expr("one too many") == WireExpr(0, "one too many")
 

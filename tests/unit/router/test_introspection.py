@@ -1,4 +1,4 @@
-"""Who is listed as the holder of a key: the lists are those that 1.10.2 gave in the same situations."""
+"""Which nodes are listed as owners of a key: the lists are those that 1.10.2 gave in the same situations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_router_lists_downstream_nodes_and_itself() -> None:
     assert introspection.declared_keys(router.router, DeclarationKind.QUERYABLE, "**") == {}
 
 
-def test_beside_and_above_a_peer_are_peers() -> None:
+def test_peer_lists_neighbouring_and_upstream_nodes_as_peers() -> None:
     net = Network()
     peer, client, other, router = net.peer(), net.client(), net.peer(), net.router()
     for node in (client, other, router):

@@ -178,7 +178,7 @@ def test_interests_are_limited_and_end_at_once_beyond(hub: Hub) -> None:
     assert (hub.one.usage.interests, hub.one.usage.declared_bytes, hub.one.usage.wild_chunks) == (0, 0, 0)
 
 
-def test_numbers_of_keys_are_limited_in_number_and_bytes(hub: Hub) -> None:
+def test_key_ids_are_limited_in_number_and_bytes(hub: Hub) -> None:
     for number in range(1, 5):
         hub.declare(hub.one, DeclareKeyexpr(expr_id=number, wire_expr=BoundExpr(0, f"key{number}")))
     assert hub.refused == {Limit.KEY_NUMBERS: 1}
@@ -243,3 +243,12 @@ def test_wire_expr_of_a_key_with_many_slashes_takes_few_steps() -> None:
     hub.declare(hub.one, DeclareKeyexpr(expr_id=11, wire_expr=BoundExpr(0, key[:99])))
     assert hub.one.to_wire_expr(key).scope == 11
     assert steps(lambda: hub.one.to_wire_expr(key)) < 4 * 30_000
+
+
+def test_interest_beyond_the_bytes_of_declared_keys_is_refused() -> None:
+    hub = Hub(limits=RouterLimits(declared_bytes=10))
+    for interest_id, key in enumerate(("k" * 10, "l")):
+        interest = Interest(id=interest_id, mode=InterestMode.FUTURE, subscribers=True, wire_expr=WireExpr(0, key))
+        hub.router.receive(hub.one, interest, 0.0)
+    assert (hub.one.usage.interests, hub.one.usage.declared_bytes) == (1, 10)
+    assert hub.refused[Limit.DECLARED_BYTES] == 1

@@ -61,7 +61,7 @@ def test_a_publication_reaches_every_matching_subscriber(net: Network) -> None:
     assert [pushed(subscriber) for subscriber in subscribers] == [[("demo/*", b"x")], [("demo/*", b"x")], []]
 
 
-def test_a_late_router_learns_what_its_client_already_declared(net: Network) -> None:
+def test_router_joined_later_gets_earlier_declarations_of_its_client(net: Network) -> None:
     publisher, centre, subscriber = net.client(), net.router(), net.client()
     net.subscribe(subscriber, "demo/**")
     net.join(publisher, centre)
@@ -114,7 +114,7 @@ def test_a_router_relays_between_its_peers(net: Network) -> None:
     left, centre, right = net.peer(), net.router(), net.peer()
     for peer in (left, right):
         net.join(peer, centre)
-        net.tell_links(centre, peer)
+        net.announce_links(centre, peer)
     net.subscribe(right, "a/*")
     net.put(left, "a/b")
     assert pushed(right) == [("a/b", b"x")]
@@ -147,7 +147,7 @@ def test_tokens_are_announced_also_to_their_owner(net: Network) -> None:
     assert all(isinstance(message, Declare) and message.interest_id == 7 for message in heard)
 
 
-def test_a_token_dies_with_its_session(net: Network) -> None:
+def test_token_is_undeclared_when_its_session_ends(net: Network) -> None:
     watcher, centre, alive = net.client(), net.router(), net.client()
     net.join(watcher, centre)
     net.join(alive, centre)
@@ -160,7 +160,7 @@ def test_a_token_dies_with_its_session(net: Network) -> None:
     assert answered(watcher.heard) == ["U_TOKEN"]
 
 
-def test_unknown_numbers_and_bad_keys_are_dropped(net: Network) -> None:
+def test_messages_with_unknown_key_ids_or_invalid_keys_are_dropped(net: Network) -> None:
     sender, centre, subscriber = net.client(), net.router(), net.client()
     net.join(sender, centre)
     net.join(subscriber, centre)
@@ -173,13 +173,13 @@ def test_unknown_numbers_and_bad_keys_are_dropped(net: Network) -> None:
     assert (target, final) == (face, ResponseFinal(request_id=8))
 
 
-def test_undeclaring_what_was_never_declared_changes_nothing(net: Network) -> None:
+def test_undeclare_of_an_unknown_id_is_ignored(net: Network) -> None:
     node = net.router()
     for body in (UndeclareSubscriber(id=5), UndeclareQueryable(id=5), UndeclareToken(id=5)):
         assert node.router.receive(node.local, Declare(body=body), 0.0) == []
 
 
-def test_a_declaration_used_again_under_its_id_moves(net: Network) -> None:
+def test_redeclaration_under_the_same_id_replaces_the_key(net: Network) -> None:
     publisher, centre, subscriber = net.client(), net.router(), net.client()
     net.join(publisher, centre)
     net.join(subscriber, centre)
@@ -201,7 +201,7 @@ def test_removed_key_id_is_unknown(net: Network) -> None:
     assert centre.router.receive(face, Push(wire_expr=WireExpr(9), body=Del()), 0.0) == []
 
 
-def test_a_declaration_under_no_key_is_ignored(net: Network) -> None:
+def test_declaration_with_an_invalid_key_is_ignored(net: Network) -> None:
     node = net.router()
     body = DeclareSubscriber(id=1, wire_expr=WireExpr(0, "a//b"))
     assert node.router.receive(node.local, Declare(body=body), 0.0) == []

@@ -26,9 +26,9 @@ from zenspark.wire.values import BoundExpr, InterestMode, QoS, QueryTarget, What
 
 
 class TestGroups:
-    """A multicast group is one face to speak to, and one for each member to hear."""
+    """A multicast group is one face to send to, and one for each member to receive from."""
 
-    def said(self, out: list[tuple[Face, NetworkMessage]]) -> list[tuple[Face, str]]:
+    def pushed_keys(self, out: list[tuple[Face, NetworkMessage]]) -> list[tuple[Face, str]]:
         return [(face, message.wire_expr.suffix) for face, message in out if isinstance(message, Push)]
 
     def push(self, key: str = "a/b") -> Push:
@@ -37,10 +37,10 @@ class TestGroups:
     def test_every_publication_goes_to_the_group_once(self, net: Network) -> None:
         router = (node := net.peer()).router
         group = router.add_group()
-        assert self.said(router.receive(node.local, self.push(), 0.0)) == [(group, "a/b")]
+        assert self.pushed_keys(router.receive(node.local, self.push(), 0.0)) == [(group, "a/b")]
         for number in (8, 9):
             router.add_member(group, ZenohId(number), WhatAmI.PEER)
-        assert self.said(router.receive(node.local, self.push("c"), 0.0)) == [(group, "c")]
+        assert self.pushed_keys(router.receive(node.local, self.push("c"), 0.0)) == [(group, "c")]
         router.remove_face(group, 0.0)
         assert router.receive(node.local, self.push(), 0.0) == []
 
@@ -67,7 +67,7 @@ class TestGroups:
         group = middle.router.add_group()
         member = middle.router.add_member(group, ZenohId(99), WhatAmI.PEER)
         out = middle.router.receive(member, self.push(), 0.0)
-        assert {face.zid for face, _ in self.said(out)} == {middle.router.zid, client.router.zid}
+        assert {face.zid for face, _ in self.pushed_keys(out)} == {middle.router.zid, client.router.zid}
 
     def test_member_may_use_key_ids(self, net: Network) -> None:
         node = net.peer()
@@ -77,7 +77,7 @@ class TestGroups:
         assert node.router.receive(member, named, 0.0) == []
         binding = Declare(body=DeclareKeyexpr(expr_id=7, wire_expr=BoundExpr(0, "a/b")))
         assert node.router.receive(member, binding, 0.0) == []
-        assert self.said(node.router.receive(member, named, 0.0)) == [(node.local, "a/b/c")]
+        assert self.pushed_keys(node.router.receive(member, named, 0.0)) == [(node.local, "a/b/c")]
         node.router.receive(member, Declare(body=UndeclareKeyexpr(expr_id=7)), 0.0)
         assert node.router.receive(member, named, 0.0) == []
 
@@ -99,7 +99,7 @@ class TestGroups:
         assert answered == [(member, ResponseFinal(request_id=7, qos=QoS.REQUEST))]
 
     def test_no_final_to_a_member_where_other_members_may_reply(self, net: Network) -> None:
-        """zenoh-pico takes the first RESPONSE_FINAL for the end of all answers, and does the same."""
+        """zenoh-pico takes the first RESPONSE_FINAL for the end of all replies, and does the same."""
         node = net.peer()
         group = node.router.add_group()
         member = node.router.add_member(group, ZenohId(99), WhatAmI.PEER)
@@ -120,7 +120,7 @@ class TestGroups:
         node = net.router()
         member = node.router.add_member(node.router.add_group(), ZenohId(99), WhatAmI.PEER)
         assert answered(net.ask(node, "t/**", InterestMode.CURRENT_FUTURE, tokens=True)) == ["D_FINAL"]
-        for number, interest in ((1, None), (2, 0)):  # what it declares, and what it tells a newcomer
+        for number, interest in ((1, None), (2, 0)):  # what it declares, and what it announces to a newcomer
             token = DeclareToken(id=number, wire_expr=WireExpr(0, f"t/{number}"))
             out = node.router.receive(member, Declare(interest_id=interest, body=token), 0.0)
             assert [target for target, _ in out] == [node.local]
@@ -157,7 +157,7 @@ class TestGroups:
             assert node.router.receive(member, message, 0.0) == []
         assert not any(member.declared.values())
 
-    def test_routers_carry_between_groups_and_sessions_and_never_back(self, net: Network) -> None:
+    def test_router_forwards_between_groups_and_sessions_and_never_back(self, net: Network) -> None:
         router, peer = net.router(), net.peer()
         net.join(peer, router)
         net.subscribe(peer, "a/**")
@@ -165,11 +165,11 @@ class TestGroups:
         member = router.router.add_member(group, ZenohId(99), WhatAmI.PEER)
         (face,) = router.links
         assert [target for target, _ in router.router.receive(member, self.push(), 0.0)] == [face]
-        assert self.said(router.router.receive(face, self.push(), 0.0)) == [(group, "a/b")]
-        router.router.add_member(group, peer.router.zid, WhatAmI.PEER)  # which then says it there itself
+        assert self.pushed_keys(router.router.receive(face, self.push(), 0.0)) == [(group, "a/b")]
+        router.router.add_member(group, peer.router.zid, WhatAmI.PEER)  # which then sends it there itself
         assert router.router.receive(face, self.push(), 0.0) == []
 
-    def test_messages_of_a_member_with_a_session_count_only_there(self, net: Network) -> None:
+    def test_group_messages_of_a_member_with_a_session_are_ignored(self, net: Network) -> None:
         node, other = net.peer(), net.peer()
         net.subscribe(node, "a/**")
         first, second = node.router.add_group(), node.router.add_group()

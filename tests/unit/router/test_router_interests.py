@@ -25,7 +25,7 @@ def test_publisher_interest_gets_current_and_future_subscribers(net: Network) ->
     net.subscribe(subscriber, "demo/p", 2)
     assert answered(publisher.heard) == ["D_SUBSCRIBER demo/p"]
     forgotten = net.ask(publisher, None, InterestMode.FINAL)
-    assert answered(forgotten) == ["U_SUBSCRIBER", "U_SUBSCRIBER"]  # nobody will tell us any more if they go
+    assert answered(forgotten) == ["U_SUBSCRIBER", "U_SUBSCRIBER"]  # no neighbour announces their end any more
     publisher.heard.clear()
     net.subscribe(subscriber, "demo/*", 3)
     assert answered(publisher.heard) == []
@@ -142,7 +142,7 @@ def test_interests_of_upstream_nodes_are_ignored(net: Network) -> None:
     assert client.router.receive(face_towards(client, centre), interest, 0.0) == []
 
 
-def test_an_interest_in_no_key_is_final_at_once(net: Network) -> None:
+def test_interest_with_an_unknown_key_id_is_final_at_once(net: Network) -> None:
     node = net.router()
     interest = Interest(id=3, mode=InterestMode.CURRENT_FUTURE, tokens=True, wire_expr=WireExpr(77))
     assert node.router.receive(node.local, interest, 0.0) == [

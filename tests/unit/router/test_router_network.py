@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from tests.unit.router.nodes import Network, answered, pushed
 from zenspark.router.face import Face
-from zenspark.router.router import Router
+from zenspark.router.interceptors.rules import PeerAttributes, RouterSubject
+from zenspark.router.limits import Limit
+from zenspark.router.linkstate.states import MAX_STATES_MESSAGE_BYTES
+from zenspark.router.router import Router, RouterPolicy
 from zenspark.wire.codec import encode, encode_link_states
 from zenspark.wire.messages import (
     Declare,
@@ -22,7 +25,7 @@ from zenspark.wire.values import BoundExpr, InterestMode, Mapping, QoS, WhatAmI,
 
 
 def beside(*routers: WhatAmI) -> tuple[Router, list[Face]]:
-    """Our router with others beside it, which have said that they are."""
+    """Our router with neighbouring routers, which have announced their links."""
     router = Router(ZenohId(1), WhatAmI.ROUTER)
     faces = []
     for number, whatami in enumerate(routers):
@@ -79,7 +82,7 @@ def test_message_with_unknown_entry_router_is_dropped() -> None:
     assert router.routes.push_targets(left, "a", 1) == (right,)
 
 
-def test_a_router_that_leaves_takes_its_declarations_with_it() -> None:
+def test_declarations_of_a_removed_router_are_removed() -> None:
     router, (left,) = beside(WhatAmI.ROUTER)
     client, _ = router.add_face(ZenohId(99), WhatAmI.CLIENT, 0.0)
     router.receive(left, Declare(body=DeclareSubscriber(id=0, wire_expr=WireExpr(0, "a"))), 0.0)
@@ -116,7 +119,7 @@ def test_relaying_peers_in_a_line_reach_each_other(net: Network) -> None:
     assert pushed(left) == [("a/b", b"x"), ("a/c", b"x")]
 
 
-def test_relay_knows_when_initial_declarations_are_received(net: Network) -> None:
+def test_relay_reports_when_initial_declarations_are_received(net: Network) -> None:
     one, other = net.relay(), net.relay()
     face, _ = one.router.add_face(other.router.zid, WhatAmI.PEER, 0.0, relays=True)
     assert not one.router.initial_declarations_received
@@ -142,7 +145,7 @@ def test_a_peer_that_does_not_relay_reaches_the_relay_beside_it_only(net: Networ
     assert (pushed(near), pushed(plain)) == ([("a", b"x")], [])
 
 
-def test_a_peer_that_a_router_serves_is_left_to_it(net: Network) -> None:
+def test_peer_linked_to_a_relay_and_a_router_receives_publications_once(net: Network) -> None:
     """It has links to a peer and a router that relay, and receives once; from the peer when the router is gone."""
     plain, beside, above = net.peer(), net.relay(), net.relay(WhatAmI.ROUTER)
     net.join(beside, above)
@@ -163,7 +166,7 @@ def test_a_peer_that_a_router_serves_is_left_to_it(net: Network) -> None:
         assert pushed(listener) == [(key, b"x")]
 
 
-def test_a_router_above_that_is_in_the_network_is_reached_through_it(net: Network) -> None:
+def test_relay_and_its_upstream_router_receive_each_publication_once(net: Network) -> None:
     """It does not relay, but another router is linked to it: for a relaying peer there are two ways."""
     peer, ours, theirs = net.relay(), net.relay(WhatAmI.ROUTER), net.router()
     net.join(peer, theirs)
@@ -180,3 +183,20 @@ def test_a_router_above_that_is_in_the_network_is_reached_through_it(net: Networ
     theirs.heard.clear()
     net.put(peer, "up")
     assert pushed(theirs) == [("up", b"x")]
+
+
+def test_router_that_is_not_among_the_allowed_routers_is_refused_and_counted() -> None:
+    allowed = RouterSubject(zids=("2",))
+    router = Router(ZenohId(1), WhatAmI.ROUTER, RouterPolicy(routers=(allowed,)))
+    member, stranger = PeerAttributes(zid=ZenohId(2)), PeerAttributes(zid=ZenohId(3))
+    assert router.accepts(WhatAmI.ROUTER, member)
+    assert router.accepts(WhatAmI.CLIENT, stranger)
+    assert not router.accepts(WhatAmI.ROUTER, stranger)
+    assert router.refusals.counts[Limit.ROUTERS] == 1
+
+
+def test_oversized_link_state_message_is_refused_and_counted() -> None:
+    router, (neighbour,) = beside(WhatAmI.ROUTER)
+    message = NetworkOam(id=NetworkOam.LINK_STATE, zbuf=bytes(MAX_STATES_MESSAGE_BYTES + 1))
+    assert router.receive(neighbour, message, 0.0) == []
+    assert router.refusals.counts[Limit.NETWORK_LINKS] == 1

@@ -18,7 +18,7 @@ def reply(net: Network, node: Node, request: Request, payload: bytes) -> None:
 
 
 def replies(node: Node) -> list[tuple[int, str, EntityId | None, bytes]]:
-    """Request id, key, responder and payload of each reply heard."""
+    """Request id, key, responder and payload of each received reply."""
     return [
         (message.request_id, message.wire_expr.suffix, message.responder, message.body.body.payload)
         for message in node.heard
@@ -97,7 +97,7 @@ def test_targets_choose_queryables(net: Network, target: QueryTarget, reached: s
 
 @pytest.mark.parametrize(("by_flag", "reached"), [(False, "wide"), (True, "wide part")])
 @pytest.mark.parametrize("target", list(QueryTarget))
-def test_complete_may_mean_declared_complete(by_flag: bool, reached: str, target: QueryTarget) -> None:
+def test_all_complete_may_rely_on_the_declared_complete_flag(by_flag: bool, reached: str, target: QueryTarget) -> None:
     """QU-34, RO-19: an option of the router, for AllComplete alone."""
     router = Router(ZenohId(1), WhatAmI.ROUTER, RouterPolicy(trusts_complete_flag=by_flag))
     asker, wide, part, other = (router.add_face(ZenohId(at), WhatAmI.CLIENT, 0.0)[0] for at in (2, 3, 4, 5))
@@ -122,7 +122,7 @@ def test_complete_may_mean_declared_complete(by_flag: bool, reached: str, target
     ],
 )
 def test_receiver_of_an_all_complete_query_does_not_filter_again(role: WhatAmI, asking: WhatAmI, reached: bool) -> None:
-    """RO-19: its own session is asked by the flag, if the node that asks has chosen by what was declared here."""
+    """RO-19: its own session is queried by the flag, if the querying node has selected by declarations of this one."""
     router = Router(ZenohId(1), role)
     local, asker = router.add_local(), router.add_face(ZenohId(2), asking, 0.0)[0]
     body = DeclareQueryable(id=1, wire_expr=WireExpr(0, "q/a"), info=QueryableInfo(True))
@@ -130,7 +130,7 @@ def test_receiver_of_an_all_complete_query_does_not_filter_again(role: WhatAmI, 
     assert router.routes.request_targets(asker, "q/*", QueryTarget.ALL_COMPLETE) == ((local,) if reached else ())
 
 
-def test_a_query_for_all_complete_that_is_meant_for_a_client_is_not_for_the_session() -> None:
+def test_all_complete_query_for_a_client_does_not_reach_the_local_session() -> None:
     router = Router(ZenohId(1), WhatAmI.PEER)
     local, asker = router.add_local(), router.add_face(ZenohId(2), WhatAmI.ROUTER, 0.0)[0]
     client = router.add_face(ZenohId(3), WhatAmI.CLIENT, 0.0)[0]

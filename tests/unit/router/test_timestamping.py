@@ -39,7 +39,7 @@ def test_put_without_timestamp_gets_one_of_this_node() -> None:
     assert second > first
 
 
-def test_a_plausible_timestamp_stays_and_the_clock_learns_from_it() -> None:
+def test_plausible_timestamp_is_kept_and_advances_the_clock() -> None:
     clock = timestamp_policy()
     ahead = Timestamp(ntp64_from_ns(NOW + 100_000_000), OTHER)
     assert stamp_of(clock.timestamp(push(ahead))) == ahead
@@ -57,7 +57,7 @@ def test_a_timestamp_from_the_future_is_replaced_or_the_sample_dropped() -> None
 
 
 def test_the_timestamp_of_the_push_counts_where_the_put_has_none() -> None:
-    """PU-72: it becomes that of the PUT, which everybody reads."""
+    """PU-72: it becomes that of the PUT, which every receiver reads."""
     clock = timestamp_policy()
     of_push, of_put = Timestamp(ntp64_from_ns(NOW), OTHER), Timestamp(ntp64_from_ns(NOW - HOUR), OTHER)
     assert stamp_of(clock.timestamp(replace(push(), timestamp=of_push))) == of_push
@@ -69,7 +69,7 @@ def test_the_timestamp_of_the_push_counts_where_the_put_has_none() -> None:
     assert timestamp_policy(drops_future=True).timestamp(replace(push(), timestamp=future)) is None
 
 
-def test_deletions_are_left_as_they_are() -> None:
+def test_deletions_get_no_timestamp() -> None:
     deletion = Push(wire_expr=WireExpr(0, "a"), body=Del())
     assert timestamp_policy().timestamp(deletion) is deletion
 
@@ -81,7 +81,7 @@ def columns_of(*pushes: Push) -> PushColumns:
     return columns
 
 
-def test_rows_are_stamped_one_after_the_other_and_after_all_that_was_seen() -> None:
+def test_timestamps_of_rows_increase_and_exceed_all_received_timestamps() -> None:
     clock = timestamp_policy()
     ahead = Timestamp(ntp64_from_ns(NOW + 100_000_000), OTHER)
     deletion = Push(wire_expr=WireExpr(0, "a"), body=Del())
@@ -96,9 +96,9 @@ def test_rows_are_stamped_one_after_the_other_and_after_all_that_was_seen() -> N
     assert again.ntp64 > last
 
 
-def test_a_row_from_the_future_leaves_everything_as_it_is() -> None:
+def test_no_row_is_timestamped_if_one_is_from_the_future() -> None:
     clock = timestamp_policy()
     columns = columns_of(push(), push(Timestamp(ntp64_from_ns(NOW + HOUR), OTHER)))
     assert not clock.timestamp_rows(columns, 0, 2, b"\1\1")
     assert columns.timestamp[0] == 0
-    assert clock.timestamp_rows(columns, 0, 2, b"\1\0")  # nobody wants the other one
+    assert clock.timestamp_rows(columns, 0, 2, b"\1\0")  # no subscriber matches the other one

@@ -32,7 +32,7 @@ def test_options_override_the_configuration_file(tmp_path: Path) -> None:
     assert setting(NetworkOptions(config=str(file), mode="client"), "mode") == "client"
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_config_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"option config: there is no file .*missing"):
         session_config(NetworkOptions(config=str(tmp_path / "missing")))
 

@@ -5,22 +5,22 @@ import pytest
 from zenspark.spark.engine import LOG4J_CONFIG, spark_config, with_task_retries
 
 
-def test_local_sessions_stay_on_this_machine() -> None:
+def test_local_master_binds_the_driver_to_loopback() -> None:
     local = spark_config("local[2]", {})
     assert local["spark.driver.bindAddress"] == "127.0.0.1"
     assert "spark.driver.bindAddress" not in spark_config("spark://host:7077", {})
 
 
-def test_users_have_the_last_word() -> None:
+def test_user_config_overrides_defaults() -> None:
     assert spark_config("local", {"spark.ui.enabled": "true"})["spark.ui.enabled"] == "true"
 
 
-def test_the_file_that_makes_it_quiet_is_there() -> None:
+def test_log4j_config_exists_and_is_passed_to_the_driver() -> None:
     assert LOG4J_CONFIG.is_file()
     assert LOG4J_CONFIG.as_uri() in spark_config("local", {})["spark.driver.extraJavaOptions"]
 
 
-def test_options_of_java_stand_behind_those_for_its_log() -> None:
+def test_java_options_follow_the_log_options() -> None:
     assert spark_config("local", {}, "-Xint")["spark.driver.extraJavaOptions"].endswith(".properties -Xint")
     assert spark_config("local", {"spark.driver.extraJavaOptions": "-Xmx1g"}, "-Xint")[
         "spark.driver.extraJavaOptions"
@@ -38,5 +38,5 @@ def test_options_of_java_stand_behind_those_for_its_log() -> None:
         ("spark://host:7077", "spark://host:7077"),
     ],
 )
-def test_a_local_master_tries_a_task_again(master: str, expected: str) -> None:
+def test_local_master_gets_task_retries(master: str, expected: str) -> None:
     assert with_task_retries(master) == expected

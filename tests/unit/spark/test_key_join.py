@@ -7,7 +7,7 @@ import pyarrow as pa
 from zenspark.spark.key_join import CANONICAL, EXPRESSION, KEY, PREFIX, _match_bucket, _with_prefix
 
 
-def test_expressions_are_placed_by_what_stands_before_their_first_wildcard() -> None:
+def test_prefix_of_a_key_expression_ends_before_its_first_wildcard_chunk() -> None:
     texts = ["a/b/*/c", "a/b", "**/x", "a/b$*/c", "@v$*/x/**", "a/**/**"]
     (placed,) = _with_prefix(iter([pa.record_batch({EXPRESSION: pa.array(texts)})]))
     assert placed.column(PREFIX).to_pylist() == ["a/b", "a/b", "", "a", "@v$*/x", "a"]
@@ -28,7 +28,7 @@ def test_keys_and_expressions_of_a_bucket_are_matched_exactly() -> None:
     ]
 
 
-def test_a_side_without_rows() -> None:
+def test_bucket_without_keys_or_expressions_has_no_matches() -> None:
     keys, none = (
         pa.table({KEY: ["a"]}),
         pa.table({EXPRESSION: pa.array([], pa.string()), CANONICAL: pa.array([], pa.string())}),

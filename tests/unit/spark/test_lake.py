@@ -13,12 +13,12 @@ from zenspark.spark.lake import Lake, derived_table_specs
 
 
 @pytest.mark.slow
-def test_importing_it_loads_no_pyspark() -> None:
+def test_importing_spark_lake_loads_no_pyspark() -> None:
     code = "import sys, zenspark.spark.lake; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_it_is_pickled_by_its_address(tmp_path: Path) -> None:
+def test_lake_is_pickled_by_its_address(tmp_path: Path) -> None:
     lake = pickle.loads(pickle.dumps(Lake(tmp_path / "lake")))
     assert type(lake) is Lake
     assert lake.location == Lake(tmp_path / "lake").location

@@ -35,7 +35,7 @@ def test_names_are_found_in_any_case_and_values_have_types() -> None:
     assert pickle.loads(pickle.dumps(options)) == options
 
 
-def test_a_path_is_a_journal() -> None:
+def test_path_is_an_alias_of_journal() -> None:
     assert BatchOptions.of({"path": "/j"}).journal == ("/j",)
     with pytest.raises(UsageError, match="option journal is given twice, once as path"):
         BatchOptions.of({"journal": "/i", "path": "/j"})
@@ -48,7 +48,7 @@ def test_lists_are_one_text_or_json() -> None:
             BatchOptions.of({"journal": wrong})
 
 
-def test_offsets_are_places_or_json() -> None:
+def test_offsets_are_earliest_latest_or_json() -> None:
     options = BatchOptions.of({"path": "/j", "startingOffsets": '{"a": 7, "b": -1}'})
     assert [options.starting_offsets.of(name) for name in ("a", "b", "c")] == [7, LATEST, EARLIEST]
     for wrong in ("first", "{}", '{"a": -3}', '{"a": "x"}', "[1]"):
@@ -56,7 +56,7 @@ def test_offsets_are_places_or_json() -> None:
             BatchOptions.of({"path": "/j", "startingOffsets": wrong})
 
 
-def test_offsets_may_be_those_of_a_progress() -> None:
+def test_starting_offsets_accept_offsets_of_streaming_progress() -> None:
     options = StreamOptions.of({"path": "/j", "startingOffsets": '{"a": 7, "@reader": 99}'})
     assert options.starting_offsets.named == {"a": 7}
 
@@ -112,7 +112,7 @@ def test_times_are_milliseconds_or_rfc_3339() -> None:
         (SinkOptions, {"connect": ENDPOINT, "zzz": "1"}, "there is no option zzz for writing format zenoh: there are"),
     ],
 )
-def test_a_mistake_is_named(options: type[Options], given: dict[str, str], complaint: str) -> None:
+def test_invalid_options_are_named(options: type[Options], given: dict[str, str], complaint: str) -> None:
     with pytest.raises(UsageError) as caught:
         options.of(given)
     assert complaint in str(caught.value)
@@ -122,7 +122,7 @@ def test_options_of_spark_are_ignored() -> None:
     assert StreamOptions.of({"path": "/j", "checkpointLocation": "/c"}) == StreamOptions.of({"path": "/j"})
 
 
-def test_the_options_tell_whether_it_is_a_stream() -> None:
+def test_reader_options_distinguish_stream_from_batch() -> None:
     assert isinstance(options_for_reader({"path": "/j", "reader": "me"}), StreamOptions)
     assert isinstance(options_for_reader({"path": "/j"}), BatchOptions)
     with pytest.raises(UsageError, match="did you mean maxOffsetsPerTrigger"):

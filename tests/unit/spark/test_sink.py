@@ -89,7 +89,7 @@ def identities(options: dict[str, str], batch: pa.RecordBatch) -> list[Sample]:
     return heard
 
 
-def test_identities_are_the_same_each_time() -> None:
+def test_repeated_write_has_the_same_identities() -> None:
     batch = rows(0, 3).rename_columns(["key", "payload"])
     heard = identities({"identity": "attachment"}, batch)
     texts = [each.attachment.to_string() for each in heard if each.attachment]
@@ -101,7 +101,7 @@ def test_identities_are_the_same_each_time() -> None:
     assert [each.source_sn for each in sources[:3] if each] == [0, 1, 2]
 
 
-def test_an_identity_of_the_rows_own() -> None:
+def test_identity_column_is_published_as_attachment() -> None:
     batch = rows(0, 2).rename_columns(["key", "payload"]).append_column("id", pa.array(["x", "y"]))
     heard = identities({"identity": "attachment", "identityColumn": "id"}, batch)
     assert [each.attachment.to_string() for each in heard if each.attachment] == ["x", "y", "x", "y"]
@@ -122,7 +122,7 @@ def test_an_identity_of_the_rows_own() -> None:
         ),
     ],
 )
-def test_rows_that_cannot_be_published_are_refused_before(
+def test_unsupported_columns_are_rejected_before_publishing(
     given: dict[str, str], columns: list[str], complaint: str
 ) -> None:
     with pytest.raises(UsageError) as caught:

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from zenspark.spark.spark_home import LINKED, spark_home
+from zenspark.spark.spark_home import LINKED_DIRECTORIES, spark_home
 
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     """An installed PySpark."""
     path = tmp_path / "site-packages" / "pyspark"
-    for name in (*LINKED, "python/lib"):
+    for name in (*LINKED_DIRECTORIES, "python/lib"):
         (path / name).mkdir(parents=True)
     (path / "python" / "lib" / "pyspark.zip").touch()
     (path / "jars" / "spark.jar").touch()
@@ -39,13 +39,13 @@ def test_home_of_the_user_is_kept(package: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists()
 
 
-def test_package_without_jars_has_none(package: Path, tmp_path: Path) -> None:
+def test_package_without_jars_has_no_spark_home(package: Path, tmp_path: Path) -> None:
     (package / "jars" / "spark.jar").unlink()
     (package / "jars").rmdir()
     assert spark_home({}, package, tmp_path / "cache") is None
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(package: Path, tmp_path: Path) -> None:
+def test_unwritable_cache_gives_no_spark_home(package: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file where a directory should be")
     assert spark_home({}, package, tmp_path / "cache") is None
 

@@ -1,11 +1,11 @@
-"""Errors of Spark in one line; tests/spark/test_sql.py asks questions."""
+"""Errors of Spark in one line; tests/spark/test_sql.py asks queries."""
 
 from __future__ import annotations
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
-from zenspark.spark.sql_engine import MAX_MESSAGE, format_error
+from zenspark.spark.sql_engine import MAX_MESSAGE_CHARACTERS, format_error
 
 TABLES = ["samples", "latest"]
 
@@ -21,9 +21,9 @@ TABLES = ["samples", "latest"]
         ),
     ],
 )
-def test_one_line(error: PySparkException, said: str) -> None:
+def test_spark_error_is_formatted_in_one_line(error: PySparkException, said: str) -> None:
     assert format_error(error, TABLES) == said
 
 
 def test_a_long_message_is_shortened() -> None:
-    assert len(format_error(PySparkException("x" * 1000), TABLES)) < MAX_MESSAGE + 40
+    assert len(format_error(PySparkException("x" * 1000), TABLES)) < MAX_MESSAGE_CHARACTERS + 40

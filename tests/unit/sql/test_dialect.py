@@ -1,4 +1,4 @@
-"""Words of a question in the dialect of the engine."""
+"""Words of a query in the dialect of the engine."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_only_names_are_quoted(given: str, wanted: str) -> None:
     assert translate(given).text == wanted
 
 
-def test_positions_are_those_of_the_question() -> None:
+def test_positions_are_those_of_the_query() -> None:
     text = "select offset, offset, x"
     translation = translate(text)
     assert translation.original_index(translation.text.index("x")) == text.index("x")
@@ -48,6 +48,6 @@ def test_statements_end_with_a_semicolon(text: str, split: tuple[str, str] | Non
     assert split_first(text) == split
 
 
-def test_comments_and_blanks_are_no_words() -> None:
+def test_comments_and_blanks_are_an_empty_statement() -> None:
     assert not has_words(" \n-- select\n/* 1 */")
     assert has_words("-- a\n'x'")

@@ -1,4 +1,4 @@
-"""Questions and their answers; tests/spark/test_sql.py compares answers with those of Spark."""
+"""Queries and their answers; tests/spark/test_sql.py compares answers with those of Spark."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def test_tables_are_described(engine: Engine) -> None:
     assert types["payload"] == "blob"
     assert types["received_at"] == "timestamptz"
     assert types["day"] == "date"
-    assert tables["latest"].rows is None  # nothing is published: only a question counts them
+    assert tables["latest"].rows is None  # nothing is published: only a query counts them
     assert tables["declarations"].rows == 3
 
 
 @pytest.mark.parametrize(
-    ("question", "answer"),
+    ("query", "answer"),
     [
         ("select count(*) as n from samples", [{"n": 30}]),
         ("select count(*) as n from latest", [{"n": 2}]),
@@ -51,32 +51,32 @@ def test_tables_are_described(engine: Engine) -> None:
         ("select `key`, s.`offset` from samples s where offset = 3", [{"key": "fleet/r0/pose", "offset": 3}]),
     ],
 )
-def test_a_question_is_answered(engine: Engine, question: str, answer: list[dict[str, object]]) -> None:
-    assert engine.query(question).to_pylist() == answer
+def test_query_returns_expected_rows(engine: Engine, query: str, answer: list[dict[str, object]]) -> None:
+    assert engine.query(query).to_pylist() == answer
 
 
 def test_functions_on_keys_payloads_and_times(engine: Engine) -> None:
-    question = """select key, zenoh_decode_payload(encoding, payload) as value, zenoh_intersects(key, 'fleet/**') as a,
+    query = """select key, zenoh_decode_payload(encoding, payload) as value, zenoh_intersects(key, 'fleet/**') as a,
                          zenoh_includes('fleet/r1/*', key) as b, try_zenoh_key_match(key, 'a//b') as c,
                          zenoh_ntp64_to_timestamp(timestamp_ntp64) as t
                   from latest where zenoh_key_match(key, 'fleet/*/pose') order by key limit 1"""
-    (row,) = engine.query(question).to_pylist()
+    (row,) = engine.query(query).to_pylist()
     time = datetime.fromtimestamp(EPOCH // 1_000_000, UTC)
     assert row.pop("t").replace(microsecond=0) == time
     assert row == {"key": "fleet/r0/pose", "value": "value 27", "a": True, "b": False, "c": None}
 
 
-def test_times_of_any_number_and_nulls(engine: Engine) -> None:
-    question = """select zenoh_ntp64_to_timestamp(17179869184000000000) as a,
+def test_ntp64_function_accepts_unsigned_signed_and_null(engine: Engine) -> None:
+    query = """select zenoh_ntp64_to_timestamp(17179869184000000000) as a,
                          zenoh_ntp64_to_timestamp(-1266874889709551616) as b,
                          zenoh_ntp64_to_timestamp(null) as c, zenoh_key_match(null, 'a') as d"""
-    (row,) = engine.query(question).to_pylist()
+    (row,) = engine.query(query).to_pylist()
     assert row["a"] == row["b"] == datetime.fromtimestamp(4_000_000_000, UTC)
     assert (row["c"], row["d"]) == (None, None)
 
 
 @pytest.mark.parametrize(
-    ("question", "said"),
+    ("query", "said"),
     [
         ("select * from sampels", "there is no table sampels: did you mean samples?"),
         ("select kee from samples", "there is no column kee: did you mean key?"),
@@ -91,14 +91,14 @@ def test_times_of_any_number_and_nulls(engine: Engine) -> None:
         ("select ?", "a query has no parameters"),
     ],
 )
-def test_an_error_is_one_line(engine: Engine, question: str, said: str) -> None:
+def test_an_error_is_one_line(engine: Engine, query: str, said: str) -> None:
     with pytest.raises(UsageError) as raised:
-        engine.query(question)
+        engine.query(query)
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
-def test_a_member_of_a_json_payload(tmp_path: Path) -> None:
+def test_member_of_a_json_payload_is_extracted(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     rows = [{"key": "lab/oven/state", "kind": "PUT", "payload": b'{"celsius": 181.5}', "encoding": "application/json"}]
     put_in(lake, numbered(rows, 0, "r"))
@@ -125,20 +125,20 @@ def test_no_more_rows_than_the_limit(engine: Engine) -> None:
 
 
 @pytest.mark.slow
-def test_a_long_question_is_interrupted(engine: Engine) -> None:
+def test_a_long_query_is_interrupted(engine: Engine) -> None:
     with pytest.raises(UsageError, match=r"took longer than 0\.3 s"):
         engine.query(
             "select count(*) from range(10000000000) a, range(1000) b where a.range % 7 = b.range", timeout=0.3
         )
 
 
-def test_a_question_that_needs_too_much_memory_fails(lake: Lake) -> None:
+def test_a_query_that_needs_too_much_memory_fails(lake: Lake) -> None:
     with pytest.raises(UsageError, match=r"the query failed: .*memory"):
         Engine(lake, memory_limit="20MB").query("select list(range) from range(100000000)")
 
 
 @pytest.mark.slow
-def test_every_question_sees_the_rows_of_its_time(tmp_path: Path) -> None:
+def test_query_sees_rows_committed_before_it(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     put_in(lake, numbered([{"key": "a", "kind": "PUT"}], 0, "r"))
     engine = Engine(lake)
@@ -149,7 +149,7 @@ def test_every_question_sees_the_rows_of_its_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_questions_of_several_threads_are_independent(engine: Engine) -> None:
+def test_queries_of_several_threads_are_independent(engine: Engine) -> None:
     found: list[int] = []
 
     def ask(number: int) -> None:
@@ -168,18 +168,18 @@ def test_a_result_is_read_batch_by_batch(engine: Engine) -> None:
         assert read_table(reader, 3).num_rows == 3
 
 
-def test_errors_of_the_reader_stay_what_they_are(engine: Engine) -> None:
+def test_errors_raised_by_the_reader_are_not_wrapped(engine: Engine) -> None:
     with pytest.raises(BrokenPipeError), engine.open("select 1"):
         raise BrokenPipeError
 
 
 def test_an_error_in_a_later_row_is_one_line(engine: Engine) -> None:
-    question = "select case when range < 90000 then '1' else 'x' end::int as n from range(100000)"
+    query = "select case when range < 90000 then '1' else 'x' end::int as n from range(100000)"
     with pytest.raises(UsageError, match="Could not convert string 'x' to INT32"):
-        engine.query(question)
+        engine.query(query)
 
 
-def test_without_a_lake_nothing_is_made(tmp_path: Path) -> None:
+def test_query_without_lake_raises_and_creates_nothing(tmp_path: Path) -> None:
     engine = Engine(Lake(tmp_path / "none"))
     with pytest.raises(LakeError, match="there is no lake here"):
         engine.query("select 1")

@@ -3,7 +3,7 @@
 import pytest
 
 from zenspark.sql.dialect import translate
-from zenspark.sql.messages import BYTES_HINT, MAX_LENGTH, describe_error
+from zenspark.sql.messages import BYTES_HINT, MAX_MESSAGE_CHARACTERS, describe_error
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ from zenspark.sql.messages import BYTES_HINT, MAX_LENGTH, describe_error
         ("strange", "the query failed: strange"),
     ],
 )
-def test_known_errors(message: str, said: str) -> None:
+def test_known_engine_errors_are_explained(message: str, said: str) -> None:
     tables, columns, functions = ["samples", "latest"], ["key", "kind"], ["zenoh_key_match"]
     assert describe_error(Exception(message), tables=tables, columns=columns, functions=functions) == said
 
@@ -59,7 +59,7 @@ def test_a_text_in_double_quotes_is_taken_for_a_column(text: str, name: str, sai
     assert describe_error(error, translate(text), columns=["key", "kind"]) == f"there is no column {name}{said}"
 
 
-def test_the_position_in_a_line_that_was_shortened() -> None:
+def test_position_in_a_shortened_line_is_that_of_the_query() -> None:
     text = f"select {'1, ' * 50} x y z"
     place = text.index("z")
     shown = f"...{text[place - 20 :]}"
@@ -69,4 +69,4 @@ def test_the_position_in_a_line_that_was_shortened() -> None:
 
 
 def test_a_long_message_is_shortened() -> None:
-    assert len(describe_error(Exception("Parser Error: " + "x" * 1000))) == MAX_LENGTH
+    assert len(describe_error(Exception("Parser Error: " + "x" * 1000))) == MAX_MESSAGE_CHARACTERS

@@ -30,7 +30,7 @@ def test_each_row_is_decoded_by_its_own_encoding() -> None:
     assert decode_payloads(pa.array([], pa.string()), pa.array([], pa.binary())).to_pylist() == []
 
 
-def test_text_with_a_schema_or_of_another_kind() -> None:
+def test_text_encodings_with_schema_or_unknown_subtype_are_decoded() -> None:
     rows = [("text/json;schema", b"{}"), ("application/yaml", b"a: 1"), ("text/whatever", b"x")]
     assert texts(*rows) == ["{}", "a: 1", "x"]
 

@@ -10,7 +10,7 @@ from types import FrameType
 
 import pytest
 
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.errors import UsageError
 from zenspark.sql.query_thread import QueryThread
 
@@ -58,7 +58,7 @@ def test_a_signal_interrupts_the_call() -> None:
 
     def run() -> None:
         signal.pthread_kill(main, signal.SIGUSR1)
-        assert is_over.wait(PATIENCE)
+        assert is_over.wait(TIMEOUT_SECONDS)
 
     thread = QueryThread(interrupt)
     with handled(signal.SIGUSR1), pytest.raises(Ended):
@@ -71,7 +71,7 @@ def test_a_signal_interrupts_the_call() -> None:
 def test_a_call_that_has_not_started_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     thread, calls, is_free = QueryThread(lambda: pytest.fail("nothing runs")), list[int](), threading.Event()
     submit = thread._pool.submit
-    submit(is_free.wait, PATIENCE)
+    submit(is_free.wait, TIMEOUT_SECONDS)
 
     def submit_and_end(act: Callable[..., object], *arguments: object) -> None:
         submit(act, *arguments)

@@ -1,4 +1,4 @@
-"""What is not a question about the lake is refused, however it is written."""
+"""What is not a query about the lake is refused, however it is written."""
 
 from __future__ import annotations
 
@@ -138,19 +138,21 @@ STATEMENTS = [
 
 
 @pytest.fixture(scope="module")
-def questioned(engine: Engine) -> Iterator[Engine]:
-    """An engine that answers also after all that it has refused."""
+def engine_after_rejections(engine: Engine) -> Iterator[Engine]:
+    """An engine that runs queries also after all that it has refused."""
     yield engine
     assert engine.query("select count(*) as n from samples")["n"].to_pylist() == [30]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("statement", STATEMENTS)
-def test_it_is_refused(questioned: Engine, secret: Path, tmp_path: Path, statement: str) -> None:
+def test_statement_that_is_not_a_read_only_query_is_rejected(
+    engine_after_rejections: Engine, secret: Path, tmp_path: Path, statement: str
+) -> None:
     text = statement.replace("{secret}", str(secret)).replace("{out}", str(tmp_path / "out"))
     before = sorted(os.listdir(tmp_path))
     with pytest.raises(UsageError) as raised:
-        questioned.query(text)
+        engine_after_rejections.query(text)
     assert "\n" not in str(raised.value)
     assert "xyzzy" not in str(raised.value)
     assert sorted(os.listdir(tmp_path)) == before
@@ -177,7 +179,9 @@ def test_it_is_refused(questioned: Engine, secret: Path, tmp_path: Path, stateme
         "drop view samples",
     ],
 )
-def test_the_connection_refuses_it_even_unchecked(lake: Lake, secret: Path, tmp_path: Path, statement: str) -> None:
+def test_connection_rejects_writes_and_file_access_without_statement_check(
+    lake: Lake, secret: Path, tmp_path: Path, statement: str
+) -> None:
     """The second and third barrier: no file but those of the tables, and a transaction that only reads."""
     text = statement.format(secret=secret, out=tmp_path / "out", lake=lake.location.address)
     connection = connect()
@@ -205,7 +209,7 @@ def test_the_connection_refuses_it_even_unchecked(lake: Lake, secret: Path, tmp_
         ("select key from samples union select key from latest", {"samples", "latest"}),
     ],
 )
-def test_the_tables_of_a_question(text: str, tables: set[str]) -> None:
+def test_parsed_statement_has_its_table_names(text: str, tables: set[str]) -> None:
     connection = connect()
     try:
         assert parse_statement(connection, text).tables == tables
@@ -214,7 +218,7 @@ def test_the_tables_of_a_question(text: str, tables: set[str]) -> None:
 
 
 @pytest.mark.slow
-def test_tables_can_be_shown(engine: Engine) -> None:
+def test_show_describe_and_summarize_are_allowed(engine: Engine) -> None:
     assert engine.query("show tables")["name"].to_pylist()[:2] == ["samples", "latest"]
     assert engine.query("describe samples")["column_name"].to_pylist()[:2] == ["key", "kind"]
     assert engine.query("summarize select offset from samples")["max"].to_pylist() == ["29"]

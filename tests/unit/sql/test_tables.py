@@ -25,7 +25,7 @@ def test_files_of_zenspark_are_read_by_the_engine(lake: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_both_ways_of_reading_give_the_same_rows(lake: Lake) -> None:
+def test_file_scan_and_arrow_scan_return_the_same_rows(lake: Lake) -> None:
     scan = plan_arrow_scan(lake, "samples")
     assert isinstance(scan, ArrowScan)
     columns = lake.table("samples").spec.schema.names
@@ -53,7 +53,7 @@ def test_files_of_other_tools_may_lack_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_path_with_characters_of_patterns(tmp_path: Path) -> None:
+def test_lake_path_with_glob_characters_is_read(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake[1]*")
     put_in(lake, numbered([{"key": "a"}], 0, "r"))
     assert isinstance(plan_scan(lake, "samples"), ArrowScan)
@@ -61,7 +61,7 @@ def test_a_path_with_characters_of_patterns(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_tables_in_an_object_store() -> None:
+def test_tables_on_s3_are_queried() -> None:
     with serving() as server:
         lake = Lake(f"s3://{server.bucket()}/lake", server.options)
         put_in(lake, numbered([{"key": "a/b", "kind": "PUT"}, {"key": "a/c", "kind": "PUT"}], 0, "r"))
@@ -73,6 +73,6 @@ def test_tables_in_an_object_store() -> None:
         assert engine.query("select key from latest order by key")["key"].to_pylist() == ["a/b", "a/c"]
 
 
-def test_names_and_texts() -> None:
+def test_texts_are_quoted_and_sql_types_are_named() -> None:
     assert quote("it's") == "'it''s'"
     assert [type_name(kind) for kind in (pa.string(), pa.timestamp("us", "UTC"))] == ["varchar", "timestamptz"]

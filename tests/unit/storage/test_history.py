@@ -34,7 +34,7 @@ ALWAYS = TimeRange()
 DAY = 86_400.0
 
 
-class Past:
+class RecordedHistory:
     """A history of rows, some ingested, the rest in the journal."""
 
     def __init__(self, path: Path) -> None:
@@ -59,12 +59,12 @@ class Past:
 
 
 @pytest.fixture
-def past(tmp_path: Path) -> Past:
-    return Past(tmp_path)
+def past(tmp_path: Path) -> RecordedHistory:
+    return RecordedHistory(tmp_path)
 
 
 @pytest.mark.slow
-def test_ingested_and_journal_rows_are_returned_once_in_order(past: Past) -> None:
+def test_ingested_and_journal_rows_are_returned_once_in_order(past: RecordedHistory) -> None:
     past.record([row("a", b"1", 1), row("a", b"3", 3), row("b", b"2", 2), row("a", b"2", 2)], ingested=2)
     assert past.samples("a") == [("a", b"1"), ("a", b"2"), ("a", b"3")]
     assert past.samples("**") == [("a", b"1"), ("b", b"2"), ("a", b"2"), ("a", b"3")]
@@ -74,7 +74,7 @@ def test_ingested_and_journal_rows_are_returned_once_in_order(past: Past) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ingested", [0, 5])
-def test_time_ranges(past: Past, ingested: int) -> None:
+def test_time_range_bounds_the_returned_samples(past: RecordedHistory, ingested: int) -> None:
     rows = [row("a", b"%d" % second, second * DAY, received=second * DAY + 1) for second in range(1, 4)]
     past.record([*rows, row("a", b"u", received=2.5 * DAY), row("a", None, 4 * DAY)], ingested)
     assert past.samples("a", TimeRange(2 * DAY, 3 * DAY)) == [("a", b"2"), ("a", b"u"), ("a", b"3")]
@@ -86,14 +86,14 @@ def test_time_ranges(past: Past, ingested: int) -> None:
 
 
 @pytest.mark.parametrize("ingested", [0, 4])
-def test_wildcard_samples_are_returned_for_matching_keys(past: Past, ingested: int) -> None:
+def test_wildcard_samples_are_returned_for_matching_keys(past: RecordedHistory, ingested: int) -> None:
     past.record([row("a/1", b"1", 1), row("b/1", b"2", 2), row("*/1", None, 3), row("a/*", b"4", 4)], ingested)
     assert past.samples("a/1") == [("a/1", b"1"), ("*/1", None), ("a/*", b"4")]
     assert past.samples("b/*") == [("b/1", b"2"), ("*/1", None)]
 
 
 @pytest.mark.slow
-def test_limit_returns_the_newest_of_each_key(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_returns_the_newest_of_each_key(past: RecordedHistory, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row(key, b"%d" % second, second) for second in (3, 1, 2) for key in ("a", "b")]
     past.record(rows, ingested=3)
     assert past.samples("**", limit=1) == [("a", b"3"), ("b", b"3")]
@@ -103,7 +103,7 @@ def test_limit_returns_the_newest_of_each_key(past: Past, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_limit_for_single_key_includes_wildcard_samples(past: Past) -> None:
+def test_limit_for_single_key_includes_wildcard_samples(past: RecordedHistory) -> None:
     rows = [row("a/1", b"1", 1), row("a/*", b"2", 2), row("a/2", b"3", 3), row("a/1", b"4", 4), row("**", b"5", 5)]
     past.record(rows, ingested=4)
     assert past.samples("a/1", limit=2) == [("a/1", b"4"), ("**", b"5")]
@@ -115,7 +115,7 @@ def test_limit_for_single_key_includes_wildcard_samples(past: Past) -> None:
 
 
 @pytest.mark.slow
-def test_a_limit_opens_the_newest_files_only(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_opens_the_newest_files_only(past: RecordedHistory, monkeypatch: pytest.MonkeyPatch) -> None:
     for hour in range(5):
         past.record([row("a", b"%d" % (10 * hour + at), 3600 * hour + at) for at in range(10)], ingested=10)
     opened: list[str] = []
@@ -135,7 +135,7 @@ def test_a_limit_opens_the_newest_files_only(past: Past, monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
-def test_too_many_samples_are_returned_unsorted(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_samples_are_returned_unsorted(past: RecordedHistory, monkeypatch: pytest.MonkeyPatch) -> None:
     past.record([row("a", b"%d" % second, second) for second in (3, 1)], ingested=2)
     past.record([row("a", b"%d" % second, second) for second in (2, 4, 0)])
     for limit in ("MAX_SORTED_ROWS", "MAX_SORTED_BYTES"):
@@ -144,7 +144,7 @@ def test_too_many_samples_are_returned_unsorted(past: Past, monkeypatch: pytest.
             assert past.samples("a") == [("a", b"3"), ("a", b"1"), ("a", b"2"), ("a", b"4"), ("a", b"0")]
 
 
-def test_sample_is_returned_unchanged(past: Past) -> None:
+def test_sample_is_returned_unchanged(past: RecordedHistory) -> None:
     stamped = row("a", b"{}", 2_209_000_000.0, encoding="application/json", attachment=b"x")
     past.record([stamped, row("a", None, received=2_209_000_001.0, attachment=b"y")])
     found = list(
@@ -160,7 +160,7 @@ def test_sample_is_returned_unchanged(past: Past) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ingested", [0, 2])
-def test_with_a_prefix(past: Past, ingested: int) -> None:
+def test_strip_prefix_is_added_to_history_keys(past: RecordedHistory, ingested: int) -> None:
     past.record([row("a/1", b"1", 1), row("b", b"2", 2)], ingested)
     scope = KeyScope(["old/a/**"], "old")
     assert past.samples("old/**", scope=scope) == [("old/a/1", b"1")]
@@ -171,7 +171,7 @@ def test_with_a_prefix(past: Past, ingested: int) -> None:
 # --- files that are removed -------------------------------------------------------------------------------------------
 
 
-def compact(past: Past, rows: list[dict[str, Any]]) -> None:
+def compact(past: RecordedHistory, rows: list[dict[str, Any]]) -> None:
     """Put all files together, as compaction does, and remove them from disk, as a vacuum without mercy does."""
     table = past.files.table("samples")
     old = table.files
@@ -183,26 +183,28 @@ def compact(past: Past, rows: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.slow
-def test_removed_files_are_retried_with_a_new_snapshot(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removed_files_are_retried_with_a_new_snapshot(past: RecordedHistory, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row("a", b"%d" % at, at) for at in range(4)]
     past.record(rows[:2], ingested=2)
     past.record(rows[2:], ingested=2)
     service = past.history()
     scan_rows = Scanner.rows
 
-    def overtaken(scanner: Scanner, files: list[DataFile], wanted: ScanRequest) -> Iterator[pa.RecordBatch]:
+    def after_concurrent_change(
+        scanner: Scanner, files: list[DataFile], wanted: ScanRequest
+    ) -> Iterator[pa.RecordBatch]:
         monkeypatch.setattr(Scanner, "rows", scan_rows)
         compact(past, rows)
         return scan_rows(scanner, files, wanted)
 
-    monkeypatch.setattr(Scanner, "rows", overtaken)
+    monkeypatch.setattr(Scanner, "rows", after_concurrent_change)
     assert [body for _, body in service.samples(HistoryQuery("a", ALWAYS))] == [
         body for _, body in past.history().samples(HistoryQuery("a", ALWAYS))
     ]
     assert past.samples("a") == [("a", b"%d" % at) for at in range(4)]
 
 
-def test_missing_files_raise_with_their_path(past: Past) -> None:
+def test_missing_files_raise_with_their_path(past: RecordedHistory) -> None:
     past.record([row("a", b"1", 1)], ingested=1)
     table = past.files.table("samples")
     (file,) = table.files
@@ -213,7 +215,7 @@ def test_missing_files_raise_with_their_path(past: Past) -> None:
         assert file.path in str(refused.value)
 
 
-def test_no_retry_after_the_first_sample(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_retry_after_the_first_sample(past: RecordedHistory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "MAX_SORTED_ROWS", 1)
     for at in (1, 2):
         past.record([row("a", b"%d" % (at + n), at + n) for n in range(2)], ingested=2)
@@ -225,23 +227,23 @@ def test_no_retry_after_the_first_sample(past: Past, monkeypatch: pytest.MonkeyP
         list(answers)
 
 
-def test_trimmed_rows_are_retried_in_the_lake(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trimmed_rows_are_retried_in_the_lake(past: RecordedHistory, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row("a", b"%d" % at, at) for at in range(3)]
     with JournalWriter(past.path, Policy(segment_bytes=1), recorder="r") as writer:
         for each in rows:
             append(writer, [each])
     tail = StorageInputs.read_tail
 
-    def overtaken(sources: StorageInputs, *given: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - as `read_tail` has them
+    def after_concurrent_change(sources: StorageInputs, *given: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - as `read_tail` has them
         monkeypatch.setattr(StorageInputs, "read_tail", tail)
         past.files.ingest(recorded(rows[:2]))
         trim(past.path, Policy(retain_bytes=1), 0)
         return tail(sources, *given)
 
-    monkeypatch.setattr(StorageInputs, "read_tail", overtaken)
+    monkeypatch.setattr(StorageInputs, "read_tail", after_concurrent_change)
     assert past.samples("a") == [("a", b"0"), ("a", b"1"), ("a", b"2")]
     monkeypatch.setattr(StorageInputs, "read_tail", lambda *_: Journal(past.path).read(0, 1))
-    with pytest.raises(LakeError, match="trimmed away"):
+    with pytest.raises(LakeError, match="trimmed while"):
         past.samples("a")
 
 
@@ -249,7 +251,7 @@ def test_trimmed_rows_are_retried_in_the_lake(past: Past, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_rows_of_another_tool_without_key_offset_or_times(past: Past) -> None:
+def test_rows_of_another_tool_without_valid_key_or_time_are_skipped(past: RecordedHistory) -> None:
     past.record([row("a", b"1", 1)], ingested=1)
     table = past.files.table("samples")
     foreign = [
@@ -281,7 +283,7 @@ QUESTIONS = [*NAMES, "*", "b/*", "a/**", "x" * 70 + "/*", "q"]
 
 
 def expected(rows: list[dict[str, Any]], query: HistoryQuery) -> list[tuple[str, bytes]]:
-    """What a storage without a lake would answer that looks at everything."""
+    """The replies of a storage without a lake that reads every sample."""
 
     def second(each: dict[str, Any]) -> float:
         return float(((each.get("timestamp") or each["received_at"]) - EPOCH).total_seconds())
@@ -321,7 +323,7 @@ def test_result_equals_filter_of_all_rows(
     rows = [each for batch, _ in batches for each in batch]
     query = HistoryQuery(question, times, limit)
     with TemporaryDirectory() as root:
-        past = Past(Path(root))
+        past = RecordedHistory(Path(root))
         ingested = 0
         with JournalWriter(past.path, recorder="r") as writer:
             for batch, is_ingested in batches:
@@ -334,7 +336,7 @@ def test_result_equals_filter_of_all_rows(
 
 
 @pytest.mark.slow
-def test_concurrent_queries_during_ingestion(past: Past) -> None:
+def test_concurrent_queries_during_ingestion_return_all_rows_in_order(past: RecordedHistory) -> None:
     rows = [row("a", b"%d" % at, at) for at in range(60)]
     past.record(rows[:10], ingested=10)
     service = past.history()

@@ -45,7 +45,7 @@ def test_missing_lake_is_empty_until_created(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_rows_of_lake_tables(tmp_path: Path) -> None:
+def test_snapshot_filters_lake_rows_by_day_and_prefix(tmp_path: Path) -> None:
     lake = FakeLake(tmp_path)
     lake.ingest(recorded([row("a", b"1", 1), row("b", b"2", 1), row("a", b"3", DAY)]))
     sources = StorageInputs(lake, [])
@@ -75,7 +75,7 @@ def test_missing_journal_is_empty_until_created(tmp_path: Path) -> None:
         assert list(sources.read_tail({}, received_after=11_000_000)) == []
 
 
-class Overtaken(FakeLake):
+class ConcurrentlyTrimmedLake(FakeLake):
     """A lake into which rows are ingested, and trimmed from the journal, right after it was read."""
 
     def __init__(self, path: Path, journal: Path) -> None:
@@ -100,7 +100,7 @@ def segments(path: Path, count: int) -> None:
 
 def test_rows_ingested_and_trimmed_concurrently_are_not_missed(tmp_path: Path) -> None:
     segments(tmp_path / "j", 3)
-    lake = Overtaken(tmp_path / "lake", tmp_path / "j")
+    lake = ConcurrentlyTrimmedLake(tmp_path / "lake", tmp_path / "j")
     sources = StorageInputs(lake, [Journal(tmp_path / "j")])
     lake.is_due = True
     past = sources.snapshot()

@@ -83,14 +83,14 @@ KEY = st.lists(CHUNK, min_size=1, max_size=4).map("/".join).map(lambda text: str
 @given(st.lists(KEY, min_size=1, max_size=8), KEY, st.lists(KEY, min_size=1, max_size=3, unique=True))
 def test_names_match_as_key_expressions_do(names: list[str], query: str, key_exprs: list[str]) -> None:
     scope = KeyScope(key_exprs)
-    for owner in range(len(key_exprs)):
+    for index in range(len(key_exprs)):
         expected = [
             intersects(query, name)
-            and intersects(key_exprs[owner], name)
-            and not any(intersects(other, name) for other in key_exprs[:owner])
+            and intersects(key_exprs[index], name)
+            and not any(intersects(other, name) for other in key_exprs[:index])
             for name in names
         ]
-        assert scope.match(pa.array(names), query, owner).tolist() == expected
+        assert scope.match(pa.array(names), query, index).tolist() == expected
 
 
 @pytest.mark.parametrize(("key", "prefix"), [("a/**", "b"), ("a/**", "a/**"), ("ab/**", "a"), ("a//b", None)])

@@ -17,7 +17,7 @@ from zenspark.storage.latest_store import BATCHES_PER_COMPACTION, LatestValueSto
 Rows = list[dict[str, Any]]
 
 
-def take_in(newest: LatestValueStore, rows: Rows, first: int = 0, recorder: str = "r") -> None:
+def apply_rows(newest: LatestValueStore, rows: Rows, first: int = 0, recorder: str = "r") -> None:
     batch = recorded(rows, first, recorder)
     newest.apply(batch.column("key").dictionary_encode(), batch)
 
@@ -29,15 +29,15 @@ def values(newest: LatestValueStore) -> dict[str, bytes]:
 
 def test_later_timestamp_wins_over_later_arrival() -> None:
     newest = LatestValueStore()
-    take_in(newest, [row("a", b"1", 1), row("a", b"3", 3), row("b", b"1", 1), row("a", b"2", 2)])
-    take_in(newest, [row("a", b"0", 0.5), row("b", b"2", 2)], first=4)
+    apply_rows(newest, [row("a", b"1", 1), row("a", b"3", 3), row("b", b"1", 1), row("a", b"2", 2)])
+    apply_rows(newest, [row("a", b"0", 0.5), row("b", b"2", 2)], first=4)
     assert values(newest) == {"a": b"3", "b": b"2"}
     assert len(newest) == 2
 
 
 def test_value_is_returned_as_recorded() -> None:
     newest = LatestValueStore()
-    take_in(
+    apply_rows(
         newest, [row("a", b"{}", 1.5, encoding="application/json;x", attachment=b"\x00"), row("b", b"", received=7)]
     )
     found = newest.find("a")
@@ -53,7 +53,7 @@ def test_value_is_returned_as_recorded() -> None:
 
 def test_clock_readings_are_unsigned() -> None:
     newest = LatestValueStore()
-    take_in(newest, [row("a", b"2040", 2_209_000_000.0), row("a", b"2030", 1_900_000_000.0)])
+    apply_rows(newest, [row("a", b"2040", 2_209_000_000.0), row("a", b"2030", 1_900_000_000.0)])
     assert values(newest) == {"a": b"2040"}
     found = newest.find("a")
     assert found is not None
@@ -63,53 +63,55 @@ def test_clock_readings_are_unsigned() -> None:
 
 def test_equal_timestamps_are_ordered_by_clock_id_then_by_recording() -> None:
     newest = LatestValueStore()
-    take_in(newest, [row("a", b"low", 1, timestamp_id="1ff"), row("a", b"high", 1, timestamp_id="201")])
-    take_in(newest, [row("a", b"higher", 1, timestamp_id="ff02")], first=2)
+    apply_rows(newest, [row("a", b"low", 1, timestamp_id="1ff"), row("a", b"high", 1, timestamp_id="201")])
+    apply_rows(newest, [row("a", b"higher", 1, timestamp_id="ff02")], first=2)
     assert values(newest) == {"a": b"low"}
-    take_in(newest, [row("a", b"again", 1, timestamp_id="1ff")], first=3)
+    apply_rows(newest, [row("a", b"again", 1, timestamp_id="1ff")], first=3)
     assert values(newest) == {"a": b"again"}
 
 
 def test_deleted_key_stays_deleted_until_a_newer_put() -> None:
     newest = LatestValueStore()
-    take_in(newest, [row("a", b"1", 1), row("a", None, 3)])
+    apply_rows(newest, [row("a", b"1", 1), row("a", None, 3)])
     assert len(newest) == 0
-    take_in(newest, [row("a", b"2", 2)], first=2)
+    apply_rows(newest, [row("a", b"2", 2)], first=2)
     assert values(newest) == {}
-    take_in(newest, [row("a", b"4", 4)], first=3)
+    apply_rows(newest, [row("a", b"4", 4)], first=3)
     assert values(newest) == {"a": b"4"}
     assert len(newest) == 1
 
 
 def test_del_without_timestamp_deletes_earlier_recorded_values() -> None:
     newest = LatestValueStore()
-    take_in(newest, [row("a", b"ahead", 9, received=5), row("a", None, received=5), row("b", b"ahead", 9, received=5)])
-    take_in(newest, [row("b", None, received=6)], first=3)
+    apply_rows(
+        newest, [row("a", b"ahead", 9, received=5), row("a", None, received=5), row("b", b"ahead", 9, received=5)]
+    )
+    apply_rows(newest, [row("b", None, received=6)], first=3)
     assert values(newest) == {}
-    take_in(newest, [row("a", b"older", 8, received=7), row("b", b"newer", 10, received=10)], first=4)
+    apply_rows(newest, [row("a", b"older", 8, received=7), row("b", b"newer", 10, received=10)], first=4)
     assert values(newest) == {"b": b"newer"}
 
 
 def test_rows_applied_twice_change_nothing() -> None:
     newest = LatestValueStore()
     rows = [row("a", None, received=5), row("a", b"6", 6), row("b", b"7", received=7), row("b", None, received=8)]
-    take_in(newest, rows)
+    apply_rows(newest, rows)
     before = values(newest)
-    take_in(newest, rows)
-    take_in(newest, rows[:1])
+    apply_rows(newest, rows)
+    apply_rows(newest, rows[:1])
     assert values(newest) == before == {"a": b"6"}
 
 
 def test_samples_without_timestamp_are_ordered_by_reception_time() -> None:
     newest = LatestValueStore()
-    take_in(newest, [row("a", b"second", received=2)], recorder="one")
-    take_in(newest, [row("a", b"first", received=1)], recorder="two", first=7)
+    apply_rows(newest, [row("a", b"second", received=2)], recorder="one")
+    apply_rows(newest, [row("a", b"first", received=1)], recorder="two", first=7)
     assert values(newest) == {"a": b"second"}
 
 
 def test_wildcard_update_changes_existing_keys() -> None:
     newest = LatestValueStore()
-    take_in(
+    apply_rows(
         newest,
         [row("a/1", b"1", 1), row("a/2", b"9", 9), row("b", b"1", 1), row("a/*", b"all", 5, encoding="text/plain")],
     )
@@ -117,9 +119,9 @@ def test_wildcard_update_changes_existing_keys() -> None:
     found = newest.find("a/1")
     assert found is not None
     assert str(found.encoding) == "text/plain"
-    take_in(newest, [row("a/**", None, received=6)], first=4)
+    apply_rows(newest, [row("a/**", None, received=6)], first=4)
     assert values(newest) == {"b": b"1"}
-    take_in(newest, [row("a/3", b"early", 4), row("a/4", b"late", 10)], first=5)
+    apply_rows(newest, [row("a/3", b"early", 4), row("a/4", b"late", 10)], first=5)
     assert values(newest) == {"b": b"1", "a/4": b"late"}
 
 
@@ -135,20 +137,20 @@ def test_rows_are_applied_in_any_order() -> None:
     for order in ([0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [3, 2, 0, 5, 1, 4]):
         newest = LatestValueStore()
         for at in order:
-            take_in(newest, [rows[at]], first=at)
+            apply_rows(newest, [rows[at]], first=at)
         assert values(newest) == {"a/1": b"1"}
 
 
 def test_older_sample_gets_the_value_of_a_later_wildcard_put() -> None:
     newest = LatestValueStore()
-    take_in(newest, [row("a/*", b"all", 5), row("a/1", b"early", 4), row("a/2", b"late", 6)])
-    take_in(newest, [row("a/3", b"early", 4)], first=3)
+    apply_rows(newest, [row("a/*", b"all", 5), row("a/1", b"early", 4), row("a/2", b"late", 6)])
+    apply_rows(newest, [row("a/3", b"early", 4)], first=3)
     assert values(newest) == {"a/1": b"all", "a/2": b"late", "a/3": b"all"}
 
 
 def test_a_star_in_a_verbatim_chunk_is_no_wildcard() -> None:
     newest = LatestValueStore()
-    take_in(newest, [row("@x$*/1", b"1", 1), row("@xy/1", b"2", 1)])
+    apply_rows(newest, [row("@x$*/1", b"1", 1), row("@xy/1", b"2", 1)])
     assert newest.find("@x$*/1") is not None
     found = newest.find("@xy/1")
     assert found is not None
@@ -157,19 +159,19 @@ def test_a_star_in_a_verbatim_chunk_is_no_wildcard() -> None:
 
 def test_tombstone_expires_after_its_lifespan() -> None:
     newest = LatestValueStore(lifespan=60)
-    take_in(newest, [row("a", b"1", 1), row("a", None, 3), row("b/**", None, 3)])
+    apply_rows(newest, [row("a", b"1", 1), row("a", None, 3), row("b/**", None, 3)])
     newest.expire()
     assert newest.matching_keys("**") == ["a"]
     newest.expire(time.monotonic() + 61)
     assert newest.matching_keys("**") == []
-    take_in(newest, [row("a", b"2", 2), row("b/1", b"2", 2)], first=3)
+    apply_rows(newest, [row("a", b"2", 2), row("b/1", b"2", 2)], first=3)
     assert values(newest) == {"a": b"2", "b/1": b"2"}
 
 
 def test_put_removes_the_tombstone_of_a_key() -> None:
     newest = LatestValueStore(lifespan=60)
-    take_in(newest, [row("a", b"1", 1), row("a", None, 2)])
-    take_in(newest, [row("a", b"3", 3)], first=2)
+    apply_rows(newest, [row("a", b"1", 1), row("a", None, 2)])
+    apply_rows(newest, [row("a", b"3", 3)], first=2)
     newest.expire(time.monotonic() + 61)
     assert values(newest) == {"a": b"3"}
 
@@ -178,7 +180,7 @@ def test_put_removes_the_tombstone_of_a_key() -> None:
 def test_store_grows_beyond_initial_capacity() -> None:
     newest = LatestValueStore()
     for first in range(0, 10_000, 2_500):
-        take_in(newest, [row(f"k/{at}", b"%d" % at, 1) for at in range(first, first + 2_500)], first)
+        apply_rows(newest, [row(f"k/{at}", b"%d" % at, 1) for at in range(first, first + 2_500)], first)
     assert values(newest) == {f"k/{at}": b"%d" % at for at in range(10_000)}
 
 
@@ -188,10 +190,10 @@ def test_dead_bytes_are_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
     newest = LatestValueStore()
     keep = [row(f"keep/{at}", b"x" * 1000, 1) for at in range(10)]
     go = [row(f"go/{at}", b"x" * 100_000, 1) for at in range(20)]
-    take_in(newest, [*keep, *go])
+    apply_rows(newest, [*keep, *go])
     assert newest.nbytes > 2_000_000
     for turn in range(BATCHES_PER_COMPACTION):
-        take_in(newest, [row(f"go/{at}", b"y", 2 + turn) for at in range(20)], 30 + 20 * turn)
+        apply_rows(newest, [row(f"go/{at}", b"y", 2 + turn) for at in range(20)], 30 + 20 * turn)
     assert newest.nbytes < 200_000
     assert values(newest) == {f"keep/{at}": b"x" * 1000 for at in range(10)} | {f"go/{at}": b"y" for at in range(20)}
 
@@ -201,7 +203,7 @@ def test_small_pages_are_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_pages, "MAX_SMALL_PAGES", 8)
     newest = LatestValueStore()
     for at in range(BATCHES_PER_COMPACTION):
-        take_in(newest, [row(f"k/{at}", b"%d" % at, 1), row("all/*", b"x", at)], 2 * at)
+        apply_rows(newest, [row(f"k/{at}", b"%d" % at, 1), row("all/*", b"x", at)], 2 * at)
     assert len(newest._pages) <= 8
     assert values(newest) == {f"k/{at}": b"%d" % at for at in range(BATCHES_PER_COMPACTION)}
 
@@ -219,7 +221,7 @@ class Model:
         self.known: dict[str, tuple[float, bool, bytes | None]] = {}
         self.wild: dict[str, tuple[float, bool, bytes | None]] = {}
 
-    def take_in(self, sample: dict[str, Any]) -> None:
+    def apply_rows(self, sample: dict[str, Any]) -> None:
         stamped = "timestamp" in sample
         time = (sample["timestamp"] if stamped else sample["received_at"]).timestamp()
         key, payload = sample["key"], sample["payload"]
@@ -255,7 +257,7 @@ def samples(keys: list[str], stamped: st.SearchStrategy[bool]) -> st.SearchStrat
     return st.lists(st.lists(sample, max_size=6), max_size=6)
 
 
-def agree(batches: list[list[Made]]) -> None:
+def assert_equals_model(batches: list[list[Made]]) -> None:
     newest, model = LatestValueStore(), Model()
     first = 0
     for made in batches:
@@ -263,17 +265,17 @@ def agree(batches: list[list[Made]]) -> None:
             row(key, payload, second) if is_stamped else row(key, payload, received=second)
             for key, payload, second, is_stamped in made
         ]
-        take_in(newest, rows, first)
+        apply_rows(newest, rows, first)
         first += len(rows)
         for sample in rows:
-            model.take_in(sample)
+            model.apply_rows(sample)
     assert values(newest) == {key: known[2] for key, known in model.known.items() if known[2] is not None}
 
 
 @pytest.mark.slow
 @given(samples(KEYS, st.booleans()))
 def test_batches_equal_single_rows(batches: list[list[Made]]) -> None:
-    agree(batches)
+    assert_equals_model(batches)
 
 
 @pytest.mark.slow
@@ -282,7 +284,7 @@ def test_batches_equal_single_rows(batches: list[list[Made]]) -> None:
 @example([[("a/*", b"0", 2, True), ("a/2", None, 1.01, True), ("a/2", b"0", 1, True)]])
 def test_batches_with_wildcards_equal_single_rows(batches: list[list[Made]]) -> None:
     order = count()
-    agree(
+    assert_equals_model(
         [
             [(key, payload, second + next(order) / 1000, stamped) for key, payload, second, stamped in made]
             for made in batches
@@ -292,6 +294,6 @@ def test_batches_with_wildcards_equal_single_rows(batches: list[list[Made]]) -> 
 
 def test_empty_batch_changes_nothing() -> None:
     newest = LatestValueStore()
-    take_in(newest, [])
+    apply_rows(newest, [])
     assert newest.matching_keys("**") == []
     assert isinstance(recorded([]), pa.RecordBatch)

@@ -32,7 +32,7 @@ def table(tmp_path: Path) -> LakeTable:
     return lake.table("samples")
 
 
-def test_files_by_day_and_prefix(table: LakeTable) -> None:
+def test_files_are_selected_by_day_and_prefix(table: LakeTable) -> None:
     index = PartitionIndex()
     days = ("1970-01-01", "1970-01-02")
     assert partitions(index.files(table)) == [(day, each) for day in days for each in ("*", "a", "a$*", "b")]

@@ -35,7 +35,7 @@ def got(session: Session, selector: str) -> list[tuple[str, str]]:
     )
 
 
-def test_latest_values_and_history(session: Session, writer: JournalWriter, tmp_path: Path) -> None:
+def test_storage_replies_with_latest_values_or_history(session: Session, writer: JournalWriter, tmp_path: Path) -> None:
     append(writer, [row("a/1", b"1", 1), row("a/2", b"2", 2), row("a/1", b"3", 3), row("b", b"4", 4)])
     with Storage(session, "a/**", FakeLake(tmp_path / "lake"), [Journal(tmp_path / "j")], complete=True) as stored:
         assert got(session, "a/1") == [("a/1", "3")]
@@ -75,7 +75,7 @@ def test_many_replies_run_in_the_thread_pool(
         assert got(session, "k/*") == [(f"k/{at}", str(at)) for at in range(10)]
 
 
-def test_with_a_prefix(session: Session, writer: JournalWriter, tmp_path: Path) -> None:
+def test_strip_prefix_is_added_to_replies(session: Session, writer: JournalWriter, tmp_path: Path) -> None:
     append(writer, [row("a", b"1", 1)])
     with Storage(session, "old/**", None, [tmp_path / "j"], strip_prefix="old") as stored:
         assert got(session, "old/a") == [("old/a", "1")]
@@ -98,11 +98,11 @@ def test_failed_query_replies_with_error(
 
         monkeypatch.setattr(stored._history, "samples", fail)
         (refused,) = session.get("a?_time=[..]", timeout=10)
-        assert some(refused.err).payload.to_string() == "the past cannot be read"
+        assert some(refused.err).payload.to_string() == "the history cannot be read"
         assert got(session, "a") == [("a", "1")]
 
 
-def test_it_can_be_closed_after_its_session(writer: JournalWriter, tmp_path: Path) -> None:
+def test_storage_can_be_closed_after_its_session(writer: JournalWriter, tmp_path: Path) -> None:
     session = zenspark.open(ours(mode="peer"))
     stored = Storage(session, "**", None, [tmp_path / "j"]).start()
     session.close()

@@ -15,7 +15,7 @@ from zenspark.storage.sample_order import (
 )
 
 
-def test_string_ids_and_null_is_0() -> None:
+def test_equal_strings_share_an_id_and_null_is_0() -> None:
     names = StringIds()
     assert names.ids(pa.array(["a", None, "b", "a"])).tolist() == [1, 0, 2, 1]
     assert names.ids(pa.array(["c", "b"])).tolist() == [3, 2]
@@ -32,7 +32,7 @@ def test_clocks_are_ranked_by_their_lowest_byte_first_and_none_is_last() -> None
     assert clocks.ranks(np.array([NO_CLOCK, *numbers, 4])).tolist() == [4, 1, 3, 2, 0]
 
 
-def test_order_of_rows() -> None:
+def test_sample_order_has_ntp64_clock_recorder_and_offset() -> None:
     clocks, recorders = ClockRanks(), StringIds()
     rows = recorded([row("a", b"", 2), row("a", None, received=3), row("a", b"", 2_200_000_000)], first=7)
     orders = SampleOrder.from_rows(rows, clocks, recorders)
@@ -45,7 +45,7 @@ def test_order_of_rows() -> None:
     assert len(grown) == 5
 
 
-def test_order_of_rows_with_missing_values() -> None:
+def test_sample_order_of_null_values_uses_defaults() -> None:
     bare = row("a", b"") | {"received_at": None, "recorder": None, "offset": None}
     orders = SampleOrder.from_rows(recorded([row("a", b"", 2), bare], first=7), ClockRanks(), StringIds())
     assert (orders.ntp64.tolist(), orders.clock.tolist()) == ([2 << 32, 0], [1, NO_CLOCK])

@@ -75,7 +75,7 @@ def test_other_plugins_stay_in_the_configuration() -> None:
     assert "storage_manager" in config.get_json("plugins")
 
 
-def test_no_storages() -> None:
+def test_configuration_without_storage_manager_has_no_storages() -> None:
     config = Config.from_json5("{plugins: {rest: {}}}")
     assert parse_storages(config) == ([], config)
     assert parse_storages(Config())[0] == []

@@ -57,6 +57,6 @@ def test_compact_moves_referenced_rows_to_a_new_page() -> None:
     assert len(kept) == 0
 
 
-def test_encodings() -> None:
+def test_null_encoding_is_bytes_and_schema_is_parsed() -> None:
     assert parse_encoding(None) == Encoding.BYTES
     assert str(parse_encoding("application/json;x")) == "application/json;x"

@@ -88,7 +88,7 @@ def test_messages_arrive_as_sent_however_the_stream_is_cut(name: str, cut: int) 
 
 @pytest.mark.parametrize("name", [name for name in OFFERS if name != "low latency"])
 @pytest.mark.parametrize("reliable", [True, False])
-def test_large_messages_are_cut_and_joined(name: str, reliable: bool) -> None:
+def test_large_messages_are_fragmented_and_reassembled(name: str, reliable: bool) -> None:
     alice, bob = opened_pair(OFFERS[name], OFFERS[name])
     large = push(bytes(range(256)) * 1200)
     for message in (push(b"before"), large, push(b"after")):
@@ -137,7 +137,7 @@ class TestSequenceNumbers:
         assert bob.state is ConnectionState.OPEN
         assert alice.state is ConnectionState.OPEN
 
-    def test_a_repetition_right_behind_is_dropped_too(self) -> None:
+    def test_frame_repeated_in_the_same_read_is_dropped(self) -> None:
         _, bob = opened_pair()
         assert bob.parameters is not None
         frame = encode(Frame(reliable=True, sn=bob.parameters.peer_initial_sn, msgs=(push(),)))
@@ -148,7 +148,7 @@ class TestSequenceNumbers:
         _, bob = opened_pair(Capabilities(resolution=0))
         assert reason(feed(bob, framed(push(), sn=128))) is CloseReason.INVALID
 
-    def test_priorities_count_on_their_own(self) -> None:
+    def test_each_priority_has_its_own_sequence_numbers(self) -> None:
         _, bob = opened_pair()
         assert bob.parameters is not None
         first = bob.parameters.peer_initial_sn
@@ -166,7 +166,7 @@ class TestFragments:
         sn = bob.parameters.peer_initial_sn + offset
         return wrapped(encode(Fragment(reliable=True, more=more, sn=sn, first=first, payload=payload)))
 
-    def test_a_missing_piece_loses_one_message(self) -> None:
+    def test_missing_fragment_loses_one_message(self) -> None:
         _, bob = opened_pair()
         raw = encode(push(b"z" * 30))
         data = self.fragment(bob, 0, raw[:10], first=True) + self.fragment(bob, 2, raw[10:], more=False)
@@ -174,14 +174,14 @@ class TestFragments:
         assert bob.receive_counters.lost == {LossReason.FRAGMENT_MISSING: 1}
         assert feed(bob, self.fragment(bob, 3, raw, more=False, first=True)) == [MessageReceived(push(b"z" * 30), True)]
 
-    def test_a_repeated_piece_is_dropped(self) -> None:
+    def test_repeated_fragment_is_dropped(self) -> None:
         _, bob = opened_pair()
         raw = encode(push(b"z" * 30))
         first, last = self.fragment(bob, 0, raw[:10], first=True), self.fragment(bob, 1, raw[10:], more=False)
         assert feed(bob, first + first + last + last) == [MessageReceived(push(b"z" * 30), True)]
 
     @pytest.mark.parametrize("message", [push(b"z" * 30), Push(wire_expr=WireExpr(0, "d"), body=Del(attachment=b"z"))])
-    def test_a_publication_in_pieces_is_a_row_where_it_lies(self, message: Push) -> None:
+    def test_fragmented_publication_is_a_row_in_the_receive_buffer(self, message: Push) -> None:
         _, bob = opened_pair()
         raw = encode(message)
         data = self.fragment(bob, 0, raw[:4], first=True) + self.fragment(bob, 1, raw[4:], more=False)
@@ -197,7 +197,7 @@ class TestFragments:
         assert found == [message]
 
     @pytest.mark.parametrize("message", [push(b"z" * 30), Push(wire_expr=WireExpr(0, "d"), body=Del(attachment=b"z"))])
-    def test_a_publication_in_pieces_with_others_between_is_a_row_whose_bytes_last(self, message: Push) -> None:
+    def test_fragmented_publication_with_messages_in_between_owns_its_buffer(self, message: Push) -> None:
         _, bob = opened_pair()
         raw = encode(message)
         pieces = self.fragment(bob, 0, raw[:4], first=True), self.fragment(bob, 1, raw[4:], more=False)
@@ -213,7 +213,7 @@ class TestFragments:
 
     @pytest.mark.parametrize("reliable", [True, False])
     @pytest.mark.parametrize("priority", [Priority.DATA, Priority.REAL_TIME])
-    def test_a_row_from_pieces_knows_its_lane(self, reliable: bool, priority: Priority) -> None:
+    def test_row_from_fragments_has_its_reliability_and_priority(self, reliable: bool, priority: Priority) -> None:
         alice, bob = opened_pair(Capabilities(batch_size=64))
         send(alice, push(b"z" * 300), reliable, priority)
         data = written(alice)
@@ -225,18 +225,18 @@ class TestFragments:
             found.append((event.columns.push(0), shape.reliable, shape.priority))
         assert found == [(push(b"z" * 300), reliable, priority)]
 
-    def test_any_message_may_come_in_pieces(self) -> None:
+    def test_any_network_message_may_be_fragmented(self) -> None:
         _, bob = opened_pair()
         raw = encode(Declare(body=DeclareFinal()))
         data = self.fragment(bob, 0, raw[:1], first=True) + self.fragment(bob, 1, raw[1:], more=False)
         assert feed(bob, data) == [MessageReceived(Declare(body=DeclareFinal()), True)]
 
     @pytest.mark.parametrize("joined", [encode(push()) * 2, encode(push()) + b"\x00", b""])
-    def test_pieces_that_join_to_more_or_less_than_a_message_end_the_session(self, joined: bytes) -> None:
+    def test_fragments_of_more_or_less_than_one_message_end_the_session(self, joined: bytes) -> None:
         _, bob = opened_pair()
         assert reason(feed(bob, self.fragment(bob, 0, joined, more=False, first=True))) is CloseReason.INVALID
 
-    def test_pieces_that_join_to_no_message_end_the_session(self) -> None:
+    def test_fragments_that_join_to_no_message_end_the_session(self) -> None:
         _, bob = opened_pair()
         assert reason(feed(bob, self.fragment(bob, 0, b"\xff", more=False, first=True))) is CloseReason.INVALID
 
@@ -251,7 +251,7 @@ class TestFragments:
 
 
 class TestBadPeers:
-    """Whatever comes, the answer is Closed, and a reason."""
+    """Any bytes lead to Closed, with a reason."""
 
     @pytest.mark.parametrize(
         "data",
@@ -461,7 +461,7 @@ def test_close_is_sent_and_received(name: str) -> None:
 class TestTime:
     """Keep-alives go out four times in our lease; the peer's lease is when we give it up."""
 
-    def test_keep_alives(self) -> None:
+    def test_keep_alives_are_due_four_times_per_lease(self) -> None:
         alice, bob = opened_pair(Capabilities(lease_ms=2000))
         assert alice.next_timeout() == 0.5
         assert alice.handle_timeout(0.4) == []
@@ -504,7 +504,7 @@ SHARED = Put(shm=True, payload=b"\x01\x01\x02zz")
     ],
 )
 def test_a_payload_in_shared_memory_is_rejected_and_nothing_else(message: NetworkMessage) -> None:
-    """Nobody here agrees on shared memory, so what claims to use it is no value."""
+    """The peers did not agree on shared memory, so a payload in it is no value."""
     alice, bob = opened_pair()
     for each in (push(b"before"), message, push(b"after")):
         send(alice, each)

@@ -3,11 +3,11 @@ from zenspark.wire.messages import Declare, NetworkMessage, Push, Request
 
 
 def test_losses_are_counted_by_reason() -> None:
-    arrivals = ReceiveCounters()
-    arrivals.count_lost(LossReason.INTERRUPTED)
-    arrivals.count_lost(LossReason.SEQUENCE_GAP, 3)
-    arrivals.count_lost(LossReason.INTERRUPTED)
-    assert arrivals.lost == {LossReason.INTERRUPTED: 2, LossReason.SEQUENCE_GAP: 3}
+    counters = ReceiveCounters()
+    counters.count_lost(LossReason.INTERRUPTED)
+    counters.count_lost(LossReason.SEQUENCE_GAP, 3)
+    counters.count_lost(LossReason.INTERRUPTED)
+    assert counters.lost == {LossReason.INTERRUPTED: 2, LossReason.SEQUENCE_GAP: 3}
 
 
 def test_counters_of_several_links_add_up() -> None:

@@ -13,7 +13,7 @@ CAPTURED = bytes.fromhex("01ff0425b3ab80317d00036b2f61017868656c6c6f200600596068
 MEANT = bytes.fromhex("25b3ab80317d00036b2f610178") + b"hello " * 20
 
 
-def taken(deframer: Deframer) -> list[bytes]:
+def read_batches(deframer: Deframer) -> list[bytes]:
     batches = []
     while (batch := deframer.next_batch()) is not None:
         batches.append(bytes(batch))
@@ -25,7 +25,7 @@ def test_a_length_goes_before_each_batch() -> None:
     assert LengthPrefix.U32.wrap(memoryview(b"ab")) == b"\x02\x00\x00\x00ab"
 
 
-def test_refuses_to_wrap_a_batch_longer_than_its_length_field() -> None:
+def test_batch_longer_than_its_length_field_is_an_encode_error() -> None:
     with pytest.raises(EncodeError, match="65536 bytes do not fit a u16 length"):
         LengthPrefix.U16.wrap(bytes(65536))
     assert len(LengthPrefix.U32.wrap(bytes(65536))) == 65540
@@ -36,10 +36,10 @@ def test_a_batch_size_counts_the_short_length_only() -> None:
     assert LengthPrefix.U32.limit(2048) == 2048
 
 
-def test_gives_out_whole_batches_and_empty_ones() -> None:
+def test_deframer_returns_whole_and_empty_batches() -> None:
     deframer = Deframer()
     deframer.receive_data(STREAM)
-    assert taken(deframer) == BATCHES
+    assert read_batches(deframer) == BATCHES
     assert (deframer.position, deframer.available, deframer.missing) == (len(STREAM), 0, 0)
 
 
@@ -51,11 +51,11 @@ def test_any_cutting_gives_the_same_batches(cuts: list[int]) -> None:
     places = [0, *sorted(cuts), len(STREAM)]
     for start, end in pairwise(places):
         deframer.receive_data(STREAM[start:end])
-        found += taken(deframer)
+        found += read_batches(deframer)
     assert found == BATCHES
 
 
-def test_does_not_copy_a_batch_that_came_in_one_piece() -> None:
+def test_deframer_does_not_copy_a_contiguous_batch() -> None:
     deframer = Deframer()
     deframer.receive_data(STREAM)
     batch = deframer.next_batch()
@@ -63,7 +63,7 @@ def test_does_not_copy_a_batch_that_came_in_one_piece() -> None:
     assert batch.obj is STREAM
 
 
-def test_does_not_copy_a_batch_that_came_in_one_piece_after_a_used_up_piece() -> None:
+def test_deframer_does_not_copy_a_contiguous_batch_after_consumed_data() -> None:
     deframer = Deframer()
     for piece in (LengthPrefix.U16.wrap(b"first"), LengthPrefix.U16.wrap(b"second")):
         deframer.receive_data(piece)
@@ -89,7 +89,7 @@ def test_missing_bytes_of_the_next_batch(data: bytes, missing: int) -> None:
     assert deframer.missing == missing
 
 
-def test_switches_to_long_lengths_between_two_batches() -> None:
+def test_deframer_switches_to_u32_lengths_between_two_batches() -> None:
     deframer = Deframer()
     deframer.receive_data(LengthPrefix.U16.wrap(b"open") + LengthPrefix.U32.wrap(b"said"))
     assert deframer.next_batch() == b"open"
@@ -97,7 +97,7 @@ def test_switches_to_long_lengths_between_two_batches() -> None:
     assert deframer.next_batch() == b"said"
 
 
-def test_refuses_a_length_before_its_bytes_arrive() -> None:
+def test_deframer_rejects_an_oversized_length_before_its_bytes_arrive() -> None:
     deframer = Deframer(LengthPrefix.U32, limit=1000)
     deframer.receive_data((1000).to_bytes(4, "little"))
     assert deframer.next_batch() is None
@@ -109,35 +109,35 @@ def test_refuses_a_length_before_its_bytes_arrive() -> None:
     assert str(caught.value) == "length of a batch: 1001 is more than the 1000 allowed"
 
 
-def test_compresses_what_shrinks() -> None:
+def test_batch_that_shrinks_is_compressed() -> None:
     packed = compress(b"hello " * 50)
     assert packed[0] == COMPRESSED
     assert len(packed) < 40
     assert decompress(packed) == b"hello " * 50
 
 
-def test_leaves_what_does_not_shrink() -> None:
+def test_batch_that_does_not_shrink_is_left_raw() -> None:
     assert compress(memoryview(b"\x03\x00")) == bytes([RAW]) + b"\x03\x00"
 
 
-def test_reads_what_eclipse_zenoh_compressed() -> None:
+def test_batch_compressed_by_eclipse_zenoh_is_decompressed() -> None:
     assert decompress(memoryview(CAPTURED)) == MEANT
     assert decompress(b"\x00\x03\x00") == b"\x03\x00"
     assert decompress(b"") == b""
 
 
-def test_unpacks_no_more_than_the_limit() -> None:
+def test_decompressing_more_than_the_limit_is_a_decode_error() -> None:
     assert decompress(CAPTURED, len(MEANT)) == MEANT
     with pytest.raises(DecodeError, match=f"an LZ4 block of at most {len(MEANT) - 1} bytes when unpacked at byte 1"):
         decompress(CAPTURED, len(MEANT) - 1)
 
 
 @pytest.mark.parametrize("batch", [CAPTURED[:-1], CAPTURED + b"x", b"\x01"])
-def test_refuses_a_broken_block(batch: bytes) -> None:
+def test_corrupt_lz4_block_is_a_decode_error(batch: bytes) -> None:
     with pytest.raises(DecodeError, match="an LZ4 block"):
         decompress(batch)
 
 
-def test_refuses_another_header() -> None:
+def test_unknown_compression_header_is_a_decode_error() -> None:
     with pytest.raises(DecodeError, match="a compression header of 0 or 1 at byte 0, found 2"):
         decompress(b"\x02abc")

@@ -96,14 +96,14 @@ def test_both_halves_of_the_resolution_are_agreed_on_and_the_reserved_bits_ignor
     assert isinstance(opened, OpenSyn), "reserved bits of the answer mean nothing either"
 
 
-def test_priorities_need_both_sides() -> None:
+def test_qos_is_negotiated_only_if_both_sides_offer_it() -> None:
     assert shake(Initiator(CLIENT, Capabilities()), accepting())[0].qos
     assert not shake(Initiator(CLIENT, Capabilities(qos=False)), accepting())[0].qos
     assert not shake(Initiator(CLIENT, Capabilities()), accepting(Capabilities(qos=False)))[1].qos
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(False, True), (True, False), (True, True)])
-def test_relaying_needs_both_sides(ours: bool, theirs: bool) -> None:
+def test_relaying_is_negotiated_only_if_both_sides_offer_it(ours: bool, theirs: bool) -> None:
     opening = Initiator(CLIENT, Capabilities(relays=ours))
     mine, yours = shake(opening, accepting(Capabilities(relays=theirs)))
     assert mine.relays == yours.relays == (ours and theirs)
@@ -234,7 +234,7 @@ class TestAcceptorRefuses:
         assert isinstance(syn, OpenSyn)
         assert refused(accepting(nonce=2).receive(syn))[0] is CloseReason.INVALID
 
-    def test_a_sequence_number_that_does_not_fit(self) -> None:
+    def test_initial_sn_above_the_resolution_is_refused(self) -> None:
         opening, acceptor = Initiator(CLIENT, Capabilities(resolution=0)), accepting()
         ack = acceptor.receive(opening.start())
         assert isinstance(ack, InitAck)
@@ -256,7 +256,7 @@ class TestInitiatorRefuses:
         bold = replace(self.ack(opening), resolution=None, batch_size=None)  # absent means the default, 32 bits
         assert refused(opening.receive(bold)) == (CloseReason.INVALID, True)
 
-    def test_a_sequence_number_that_does_not_fit(self) -> None:
+    def test_initial_sn_above_the_resolution_is_refused(self) -> None:
         opening = Initiator(CLIENT, Capabilities(resolution=0))
         assert isinstance(opening.receive(self.ack(opening)), OpenSyn)
         ack = OpenAck(lease=10, unit=TimeUnit.S, initial_sn=128)
@@ -276,10 +276,10 @@ class TestInitiatorRefuses:
     def test_messages_out_of_order_are_refused(self, message: TransportMessage) -> None:
         assert refused(Initiator(CLIENT, Capabilities()).receive(message)) == (CloseReason.INVALID, True)
 
-    def test_a_close_ends_it_without_an_answer(self) -> None:
+    def test_close_ends_the_handshake_without_a_reply(self) -> None:
         outcome = Initiator(CLIENT, Capabilities()).receive(Close(session=False, reason=4))
         assert refused(outcome) == (CloseReason.MAX_LINKS, False)
 
-    def test_an_init_syn_is_not_an_answer(self) -> None:
+    def test_init_syn_in_reply_to_init_syn_is_refused(self) -> None:
         assert isinstance(Initiator(CLIENT, Capabilities()).start(), InitSyn)
         assert refused(Initiator(CLIENT, Capabilities()).receive(Initiator(ROUTER, Capabilities()).start()))[1]

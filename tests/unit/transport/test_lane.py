@@ -23,7 +23,7 @@ PUSH = Push(wire_expr=WireExpr(0, "a"), body=Put(payload=b"x"))
 FINAL = ResponseFinal(request_id=1)
 
 
-def piece(sn: int, payload: bytes, *, more: bool = True, first: bool = False, drop: bool = False) -> Fragment:
+def fragment(sn: int, payload: bytes, *, more: bool = True, first: bool = False, drop: bool = False) -> Fragment:
     return Fragment(sn=sn, payload=payload, more=more, first=first, drop=drop, reliable=True)
 
 
@@ -55,7 +55,7 @@ def lane() -> ReceivingLane:
     return ReceivingLane.beginning(0, Defragmenter(MASK, patch=1))
 
 
-def test_takes_frames_from_the_announced_number_on(lane: ReceivingLane) -> None:
+def test_frames_from_the_announced_sequence_number_on_are_accepted(lane: ReceivingLane) -> None:
     assert lane.receive(frame(0)) == [PUSH, FINAL]
     assert lane.receive(frame(1)) == [PUSH, FINAL]
 
@@ -79,7 +79,7 @@ def test_lane_without_announced_number_accepts_any_first_number() -> None:
     assert lane.receive(frame(99)) == [OutOfOrder(99, 99)]
 
 
-def test_refuses_a_number_beyond_the_resolution(lane: ReceivingLane) -> None:
+def test_sequence_number_beyond_the_resolution_raises_limit_exceeded(lane: ReceivingLane) -> None:
     with pytest.raises(LimitExceeded) as caught:
         lane.receive(frame(MASK + 1))
     assert (caught.value.size, caught.value.limit) == (MASK + 1, MASK)
@@ -87,15 +87,15 @@ def test_refuses_a_number_beyond_the_resolution(lane: ReceivingLane) -> None:
 
 def test_frames_and_fragments_share_their_numbers(lane: ReceivingLane) -> None:
     assert lane.receive(frame(0)) == [PUSH, FINAL]
-    assert lane.receive(piece(1, b"a", first=True)) == []
-    assert lane.receive(piece(2, b"b", more=False)) == [Reassembled(b"ab", 2)]
+    assert lane.receive(fragment(1, b"a", first=True)) == []
+    assert lane.receive(fragment(2, b"b", more=False)) == [Reassembled(b"ab", 2)]
     assert lane.receive(frame(2)) == [OutOfOrder(2, 2)]
 
 
 def test_a_frame_in_between_ends_a_fragmented_message(lane: ReceivingLane) -> None:
-    lane.receive(piece(0, b"ab", first=True))
+    lane.receive(fragment(0, b"ab", first=True))
     assert lane.receive(frame(1)) == [ReassemblyAborted(1, 2, "interrupted by a frame"), PUSH, FINAL]
-    assert lane.receive(piece(2, b"c", more=False)) == [ReassemblyAborted(1, 1, "first fragment missing")]
+    assert lane.receive(fragment(2, b"c", more=False)) == [ReassemblyAborted(1, 1, "first fragment missing")]
 
 
 # -- fragments ---
@@ -106,69 +106,69 @@ def joiner() -> Defragmenter:
     return Defragmenter(MASK, patch=1, limit=10)
 
 
-def test_joins_pieces_across_the_wrap(joiner: Defragmenter) -> None:
-    assert joiner.receive(piece(126, b"ab", first=True)) == []
-    assert joiner.receive(piece(127, b"cd")) == []
+def test_fragments_are_joined_across_the_sequence_number_wrap(joiner: Defragmenter) -> None:
+    assert joiner.receive(fragment(126, b"ab", first=True)) == []
+    assert joiner.receive(fragment(127, b"cd")) == []
     assert joiner.pending == 2
-    assert joiner.receive(piece(0, b"e", more=False)) == [Reassembled(b"abcde", 3)]
+    assert joiner.receive(fragment(0, b"e", more=False)) == [Reassembled(b"abcde", 3)]
     assert joiner.pending == 0
 
 
-def test_a_message_may_have_one_piece_even_an_empty_one(joiner: Defragmenter) -> None:
-    assert joiner.receive(piece(1, b"", first=True, more=False)) == [Reassembled(b"", 1)]
+def test_message_may_be_a_single_empty_fragment(joiner: Defragmenter) -> None:
+    assert joiner.receive(fragment(1, b"", first=True, more=False)) == [Reassembled(b"", 1)]
 
 
-def test_an_empty_first_piece_is_a_beginning(joiner: Defragmenter) -> None:
-    joiner.receive(piece(1, b"", first=True))
-    assert joiner.receive(piece(2, b"x", more=False)) == [Reassembled(b"x", 2)]
+def test_empty_first_fragment_starts_a_message(joiner: Defragmenter) -> None:
+    joiner.receive(fragment(1, b"", first=True))
+    assert joiner.receive(fragment(2, b"x", more=False)) == [Reassembled(b"x", 2)]
 
 
-def test_a_missing_piece_loses_the_message_and_only_that(joiner: Defragmenter) -> None:
-    joiner.receive(piece(1, b"ab", first=True))
+def test_missing_fragment_loses_only_its_message(joiner: Defragmenter) -> None:
+    joiner.receive(fragment(1, b"ab", first=True))
     why = "fragment missing: expected sequence number 2, found 3"
-    assert joiner.receive(piece(3, b"cd")) == [ReassemblyAborted(1, 2, why)]
-    assert joiner.receive(piece(4, b"ef", more=False)) == []  # the rest of it: told already
-    assert joiner.receive(piece(5, b"g", more=False)) == [ReassemblyAborted(1, 1, "first fragment missing")]
-    assert joiner.receive(piece(6, b"ok", first=True, more=False)) == [Reassembled(b"ok", 1)]
+    assert joiner.receive(fragment(3, b"cd")) == [ReassemblyAborted(1, 2, why)]
+    assert joiner.receive(fragment(4, b"ef", more=False)) == []  # the rest of it: told already
+    assert joiner.receive(fragment(5, b"g", more=False)) == [ReassemblyAborted(1, 1, "first fragment missing")]
+    assert joiner.receive(fragment(6, b"ok", first=True, more=False)) == [Reassembled(b"ok", 1)]
 
 
-def test_the_next_first_piece_ends_what_was_not_finished(joiner: Defragmenter) -> None:
-    joiner.receive(piece(1, b"ab", first=True))
-    assert joiner.receive(piece(9, b"xy", first=True, more=False)) == [
+def test_next_first_fragment_aborts_an_unfinished_message(joiner: Defragmenter) -> None:
+    joiner.receive(fragment(1, b"ab", first=True))
+    assert joiner.receive(fragment(9, b"xy", first=True, more=False)) == [
         ReassemblyAborted(1, 2, "interrupted by another message"),
         Reassembled(b"xy", 1),
     ]
 
 
 def test_fragmented_message_aborted_by_the_sender(joiner: Defragmenter) -> None:
-    joiner.receive(piece(1, b"ab", first=True))
-    assert joiner.receive(piece(2, b"", drop=True)) == [ReassemblyAborted(1, 2, "aborted by the sender")]
-    assert joiner.receive(piece(3, b"ok", first=True, more=False)) == [Reassembled(b"ok", 1)]
+    joiner.receive(fragment(1, b"ab", first=True))
+    assert joiner.receive(fragment(2, b"", drop=True)) == [ReassemblyAborted(1, 2, "stopped by the sender")]
+    assert joiner.receive(fragment(3, b"ok", first=True, more=False)) == [Reassembled(b"ok", 1)]
 
 
 def test_reassembly_is_limited(joiner: Defragmenter) -> None:
-    joiner.receive(piece(1, bytes(10), first=True))
-    assert joiner.receive(piece(2, b"x")) == [ReassemblyAborted(1, 10, "larger than 10 bytes")]
-    assert joiner.receive(piece(3, bytes(11), first=True)) == [ReassemblyAborted(1, 11, "larger than 10 bytes")]
+    joiner.receive(fragment(1, bytes(10), first=True))
+    assert joiner.receive(fragment(2, b"x")) == [ReassemblyAborted(1, 10, "larger than 10 bytes")]
+    assert joiner.receive(fragment(3, bytes(11), first=True)) == [ReassemblyAborted(1, 11, "larger than 10 bytes")]
     assert joiner.pending == 0
 
 
-def test_without_markers_any_piece_begins_a_message() -> None:
+def test_without_patch_1_any_fragment_starts_a_message() -> None:
     joiner = Defragmenter(MASK, patch=0)
-    assert joiner.receive(piece(1, b"ab")) == []
-    assert joiner.receive(piece(2, b"cd", first=True, drop=True, more=False)) == [Reassembled(b"abcd", 2)]
-    assert joiner.receive(piece(3, b"e", more=False)) == [Reassembled(b"e", 1)]
+    assert joiner.receive(fragment(1, b"ab")) == []
+    assert joiner.receive(fragment(2, b"cd", first=True, drop=True, more=False)) == [Reassembled(b"abcd", 2)]
+    assert joiner.receive(fragment(3, b"e", more=False)) == [Reassembled(b"e", 1)]
 
 
 @pytest.mark.slow
 @given(st.binary(min_size=1, max_size=200), st.integers(1, 50), st.integers(0, MASK))
-def test_pieces_make_the_message_again(data: bytes, size: int, sn: int) -> None:
+def test_fragments_are_reassembled_to_the_message(data: bytes, size: int, sn: int) -> None:
     joiner = Defragmenter(MASK, patch=1)
     found = []
     starts = range(0, len(data), size)
     for number, start in enumerate(starts):
         more = start + size < len(data)
-        found += joiner.receive(piece((sn + number) & MASK, data[start : start + size], first=start == 0, more=more))
+        found += joiner.receive(fragment((sn + number) & MASK, data[start : start + size], first=start == 0, more=more))
     assert found == [Reassembled(data, len(starts))]
 
 
@@ -182,36 +182,36 @@ def at_fragments(*pieces: Fragment) -> BatchDecoder:
     return cursor
 
 
-def pieces_of(message: Push, sn: int) -> list[Fragment]:
+def fragments_of(message: Push, sn: int) -> list[Fragment]:
     raw = encode(message)
-    return [piece(sn, raw[:3], first=True), piece((sn + 1) & MASK, raw[3:], more=False)]
+    return [fragment(sn, raw[:3], first=True), fragment((sn + 1) & MASK, raw[3:], more=False)]
 
 
 def test_complete_fragments_are_joined_at_once(lane: ReceivingLane) -> None:
     columns = PushColumns(4)
-    whole = lane.join(at_fragments(*pieces_of(PUSH, 0), *pieces_of(PUSH, 2)), columns)
+    whole = lane.join(at_fragments(*fragments_of(PUSH, 0), *fragments_of(PUSH, 2)), columns)
     assert whole is not None
     assert [columns.push(row) for row in range(len(columns))] == [PUSH, PUSH]
-    assert lane.receive(piece(3, b"")) == [OutOfOrder(3, 3)]
+    assert lane.receive(fragment(3, b"")) == [OutOfOrder(3, 3)]
     assert lane.receive(frame(4)) == [PUSH, FINAL]
 
 
-def test_takes_nothing_in_one_go_behind_a_gap_or_a_message_that_was_begun(lane: ReceivingLane) -> None:
-    assert lane.join(at_fragments(*pieces_of(PUSH, 1)), PushColumns(1)) is None
-    lane.receive(piece(0, b"begun", first=True))
-    assert lane.join(at_fragments(*pieces_of(PUSH, 1)), PushColumns(1)) is None
+def test_fragments_after_a_gap_or_an_unfinished_message_are_not_joined_at_once(lane: ReceivingLane) -> None:
+    assert lane.join(at_fragments(*fragments_of(PUSH, 1)), PushColumns(1)) is None
+    lane.receive(fragment(0, b"begun", first=True))
+    assert lane.join(at_fragments(*fragments_of(PUSH, 1)), PushColumns(1)) is None
     assert lane.defragmenter.pending == 1
 
 
-def test_takes_nothing_in_one_go_before_it_has_begun() -> None:
+def test_lane_without_announced_number_does_not_join_fragments_at_once() -> None:
     lane = ReceivingLane(None, Defragmenter(MASK, patch=1))
-    assert lane.join(at_fragments(*pieces_of(PUSH, 0)), PushColumns(1)) is None
+    assert lane.join(at_fragments(*fragments_of(PUSH, 0)), PushColumns(1)) is None
 
 
-def test_what_was_taken_in_one_go_ends_what_was_lost_before(lane: ReceivingLane) -> None:
-    assert lane.receive(piece(0, b"late")) == [ReassemblyAborted(1, 4, "first fragment missing")]
-    assert lane.join(at_fragments(*pieces_of(PUSH, 1)), PushColumns(1)) is not None
-    assert lane.receive(piece(3, b"late")) == [ReassemblyAborted(1, 4, "first fragment missing")]
+def test_loss_after_fragments_joined_at_once_is_reported_again(lane: ReceivingLane) -> None:
+    assert lane.receive(fragment(0, b"late")) == [ReassemblyAborted(1, 4, "first fragment missing")]
+    assert lane.join(at_fragments(*fragments_of(PUSH, 1)), PushColumns(1)) is not None
+    assert lane.receive(fragment(3, b"late")) == [ReassemblyAborted(1, 4, "first fragment missing")]
 
 
 # -- what is lost is counted once ---
@@ -236,7 +236,7 @@ def test_numbers_missing_before_a_frame_are_a_gap(lane: ReceivingLane) -> None:
     assert lost(lane) == {LossReason.SEQUENCE_GAP: 2 + 59 + 62 + 2}
 
 
-def test_a_frame_that_comes_late_or_again_is_not_taken_and_not_counted_a_second_time(lane: ReceivingLane) -> None:
+def test_late_or_repeated_frame_is_dropped_and_not_counted_again(lane: ReceivingLane) -> None:
     assert lane.accept_frame(2)
     before = dict(lost(lane))
     assert not lane.accept_frame(1)
@@ -244,11 +244,11 @@ def test_a_frame_that_comes_late_or_again_is_not_taken_and_not_counted_a_second_
     assert lost(lane) == before == {LossReason.SEQUENCE_GAP: 2}
 
 
-def test_the_number_that_eclipse_zenoh_leaves_unused_behind_fragments_is_not_missing(lane: ReceivingLane) -> None:
-    lane.receive(piece(0, b"a", first=True))
-    lane.receive(piece(1, b"b", more=False))
-    lane.receive(piece(3, b"c", first=True))
-    lane.receive(piece(4, b"d", more=False))
+def test_sequence_number_that_eclipse_zenoh_skips_after_fragments_is_not_a_gap(lane: ReceivingLane) -> None:
+    lane.receive(fragment(0, b"a", first=True))
+    lane.receive(fragment(1, b"b", more=False))
+    lane.receive(fragment(3, b"c", first=True))
+    lane.receive(fragment(4, b"d", more=False))
     assert lane.accept_frame(6)
     assert lost(lane) == {}
     assert lane.accept_frame(8)
@@ -256,21 +256,21 @@ def test_the_number_that_eclipse_zenoh_leaves_unused_behind_fragments_is_not_mis
 
 
 def test_unused_number_behind_joined_fragments_is_not_a_gap(lane: ReceivingLane) -> None:
-    assert lane.join(at_fragments(*pieces_of(PUSH, 0)), PushColumns(1)) is not None
+    assert lane.join(at_fragments(*fragments_of(PUSH, 0)), PushColumns(1)) is not None
     assert lane.accept_frame(3)
     assert lost(lane) == {}
 
 
 def test_two_numbers_missing_behind_fragments_are_a_gap(lane: ReceivingLane) -> None:
-    lane.receive(piece(0, b"a", first=True, more=False))
-    lane.receive(piece(4, b"b", first=True, more=False))
+    lane.receive(fragment(0, b"a", first=True, more=False))
+    lane.receive(fragment(4, b"b", first=True, more=False))
     assert lost(lane) == {LossReason.SEQUENCE_GAP: 2}
 
 
 def test_a_message_that_another_one_interrupts_is_one_lost_message(lane: ReceivingLane) -> None:
-    lane.receive(piece(0, b"a", first=True))
-    lane.receive(piece(1, b"b"))
-    assert lane.receive(piece(3, b"x", first=True, more=False)) == [
+    lane.receive(fragment(0, b"a", first=True))
+    lane.receive(fragment(1, b"b"))
+    assert lane.receive(fragment(3, b"x", first=True, more=False)) == [
         ReassemblyAborted(2, 2, "interrupted by another message"),
         Reassembled(b"x", 1),
     ]
@@ -278,7 +278,7 @@ def test_a_message_that_another_one_interrupts_is_one_lost_message(lane: Receivi
 
 
 def test_a_message_that_a_frame_interrupts_is_one_lost_message(lane: ReceivingLane) -> None:
-    lane.receive(piece(0, b"a", first=True))
+    lane.receive(fragment(0, b"a", first=True))
     assert not lane.accept_frame(0), "a repetition interrupts nothing"
     assert lane.defragmenter.pending == 1
     assert lane.accept_frame(2)
@@ -288,34 +288,34 @@ def test_a_message_that_a_frame_interrupts_is_one_lost_message(lane: ReceivingLa
 
 
 def test_missing_fragments_are_a_lost_message_and_no_gap(lane: ReceivingLane) -> None:
-    lane.receive(piece(0, b"a", first=True))
-    lane.receive(piece(5, b"b"))
-    lane.receive(piece(9, b"c", more=False))
+    lane.receive(fragment(0, b"a", first=True))
+    lane.receive(fragment(5, b"b"))
+    lane.receive(fragment(9, b"c", more=False))
     assert lost(lane) == {LossReason.FRAGMENT_MISSING: 1}
 
 
 def test_missing_first_fragments_are_a_lost_message_and_no_gap(lane: ReceivingLane) -> None:
-    lane.receive(piece(2, b"a"))
-    lane.receive(piece(3, b"b", more=False))
+    lane.receive(fragment(2, b"a"))
+    lane.receive(fragment(3, b"b", more=False))
     assert lost(lane) == {LossReason.FIRST_FRAGMENT_MISSING: 1}
 
 
-def test_without_markers_the_first_of_a_message_may_stand_behind_a_gap() -> None:
+def test_without_patch_1_a_message_may_start_after_a_gap() -> None:
     lane = ReceivingLane.beginning(0, Defragmenter(MASK, patch=0))
-    lane.receive(piece(2, b"a"))
-    lane.receive(piece(5, b"b"))
+    lane.receive(fragment(2, b"a"))
+    lane.receive(fragment(5, b"b"))
     assert lost(lane) == {LossReason.SEQUENCE_GAP: 2, LossReason.FRAGMENT_MISSING: 1}
 
 
 def test_a_message_that_its_sender_stops_is_one_lost_message(lane: ReceivingLane) -> None:
-    lane.receive(piece(0, b"a", first=True))
-    lane.receive(piece(1, b"", drop=True))
+    lane.receive(fragment(0, b"a", first=True))
+    lane.receive(fragment(1, b"", drop=True))
     assert lost(lane) == {LossReason.STOPPED_BY_SENDER: 1}
 
 
 def test_a_message_over_the_limit_is_one_lost_message() -> None:
     lane = ReceivingLane.beginning(0, Defragmenter(MASK, patch=1, limit=10))
-    lane.receive(piece(0, bytes(10), first=True))
+    lane.receive(fragment(0, bytes(10), first=True))
     for number in range(1, 9):
-        lane.receive(piece(number, b"x", more=number < 8))
+        lane.receive(fragment(number, b"x", more=number < 8))
     assert lost(lane) == {LossReason.TOO_LARGE: 1}

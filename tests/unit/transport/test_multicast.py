@@ -1,10 +1,10 @@
-"""A group without a network: who is understood, and what of it is heard."""
+"""A group without a network: which members are accepted, and which of their messages are received."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.gathering import Node, carry, gathered
+from tests.gathering import Node, deliver_datagrams, joined_group_nodes
 from zenspark.errors import CloseReason
 from zenspark.transport import multicast as module
 from zenspark.transport.counters import LossReason
@@ -66,7 +66,7 @@ def payloads(node: Node) -> list[bytes]:
 
 
 def refusals(node: Node) -> list[str]:
-    return [event.why for event in node.events if isinstance(event, MemberRefused)]
+    return [event.text for event in node.events if isinstance(event, MemberRefused)]
 
 
 def departures(node: Node) -> list[tuple[int, CloseReason]]:
@@ -77,63 +77,63 @@ def departures(node: Node) -> list[tuple[int, CloseReason]]:
 
 @pytest.mark.parametrize("name", RULES)
 class TestTalk:
-    """Members that speak on the same terms."""
+    """Members with the same parameters."""
 
     def test_all_members_join_each_other(self, name: str) -> None:
-        nodes = gathered(4, RULES[name])
+        nodes = joined_group_nodes(4, RULES[name])
         assert [node.others for node in nodes] == [[2, 3, 4], [1, 3, 4], [1, 2, 4], [1, 2, 3]]
 
     @pytest.mark.parametrize("reliable", [True, False])
     def test_message_reaches_all_other_members_once(self, name: str, reliable: bool) -> None:
-        first, *others = gathered(3, RULES[name])
+        first, *others = joined_group_nodes(3, RULES[name])
         said = [push(b"1"), Declare(body=DeclareFinal()), push(bytes(range(256)) * 100), push(b"2")]
         for message in said:
-            first.say(message, 1.0, reliable)
-        carry([first, *others], 1.0)
+            first.send_message(message, 1.0, reliable)
+        deliver_datagrams([first, *others], 1.0)
         assert [node.messages for node in others] == [[(1, message) for message in said]] * 2
         assert first.messages == []
 
     def test_repeated_frames_are_dropped(self, name: str) -> None:
-        first, second = gathered(2, RULES[name])
+        first, second = joined_group_nodes(2, RULES[name])
         for number in range(3):
-            first.say(push(b"%d" % number), 1.0)
-        carry([first, second], 1.0, lambda said: [*said, *said])
+            first.send_message(push(b"%d" % number), 1.0)
+        deliver_datagrams([first, second], 1.0, lambda said: [*said, *said])
         assert payloads(second) == [b"0", b"1", b"2"]
 
     def test_no_datagram_is_larger_than_announced(self, name: str) -> None:
-        (node,) = gathered(1, RULES[name])
-        node.say(push(bytes(range(256)) * 100), 1.0)
+        (node,) = joined_group_nodes(1, RULES[name])
+        node.send_message(push(bytes(range(256)) * 100), 1.0)
         assert max(len(datagram) for _, datagram in node.said) <= RULES[name].batch_size
 
     def test_leaving_member_sends_close(self, name: str) -> None:
-        first, second, third = gathered(3, RULES[name])
+        first, second, third = joined_group_nodes(3, RULES[name])
         closed = first.leave(1.0)
         assert (closed.reason, closed.by_peer) == (CloseReason.GENERIC, False)
-        carry([first, second, third], 1.0)
+        deliver_datagrams([first, second, third], 1.0)
         assert second.others == [3]
         assert departures(second) == departures(third) == [(1, CloseReason.GENERIC)]
         assert first.group.is_over
         assert first.group.close().close_batch == b""
 
 
-def test_priorities_have_numbers_of_their_own() -> None:
-    first, second = gathered(2, RULES["priorities"])
+def test_each_priority_has_its_own_sequence_numbers() -> None:
+    first, second = joined_group_nodes(2, RULES["priorities"])
     for priority in Priority:
-        first.say(push(bytes([priority])), 1.0, priority=priority)
+        first.send_message(push(bytes([priority])), 1.0, priority=priority)
     newcomer = Node(3, RULES["priorities"], 1.0)
     newcomer.tick(1.0)
-    carry([first, second, newcomer], 1.0)
+    deliver_datagrams([first, second, newcomer], 1.0)
     assert payloads(second) == [bytes([priority]) for priority in Priority]
     for priority in Priority:
-        first.say(push(bytes([priority])), 2.0, priority=priority)
-    carry([first, second, newcomer], 2.0)
+        first.send_message(push(bytes([priority])), 2.0, priority=priority)
+    deliver_datagrams([first, second, newcomer], 2.0)
     assert payloads(newcomer) == [bytes([priority]) for priority in Priority]
     assert second.group.qos
 
 
 @pytest.mark.parametrize("priority", Priority)
 @pytest.mark.parametrize("reliable", [True, False])
-def test_numbers_of_priorities_count_and_not_those_of_the_body(priority: Priority, reliable: bool) -> None:
+def test_sequence_numbers_of_priorities_override_those_of_the_join_body(priority: Priority, reliable: bool) -> None:
     announced = NextSns(tuple((100 + 10 * number, 105 + 10 * number) for number in range(8)))
     first = announced.pairs[priority][0 if reliable else 1]
     node = Node(1, GroupSettings(qos=True))
@@ -148,7 +148,7 @@ def test_a_join_announces_the_number_of_each_priority() -> None:
     node = Node(1, GroupSettings(qos=True), first_sn=0x5462F1)
     for priority in Priority:
         for _ in range(priority):
-            node.say(push(), 0.0, priority=priority)
+            node.send_message(push(), 0.0, priority=priority)
     join = decode_transport(node.group.make_join(0.0)[2:])
     assert isinstance(join, Join)
     assert join.qos == NextSns(tuple((0x5462F1 + priority, 0x5462F1) for priority in Priority))
@@ -158,7 +158,7 @@ def test_a_join_announces_the_number_of_each_priority() -> None:
 class TestJoin:
     """Protocol.md section 5.8."""
 
-    def test_join_bytes(self) -> None:
+    def test_join_has_the_documented_bytes(self) -> None:
         node = Node(0xA0A1, first_sn=0x5462F1)
         node.tick(0.0)
         assert node.said == [(node.address, bytes.fromhex("a70911a1a00a f1c5d102 f1c5d102 2701"))]
@@ -186,20 +186,20 @@ class TestJoin:
 
     def test_join_carries_the_next_sequence_numbers(self) -> None:
         node = Node(1, GroupSettings(lease_ms=1500), first_sn=0x7F)
-        node.say(push(), 0.0)
-        node.say(push(), 0.0, reliable=False)
-        node.say(push(), 0.0, reliable=False)
+        node.send_message(push(), 0.0)
+        node.send_message(push(), 0.0, reliable=False)
+        node.send_message(push(), 0.0, reliable=False)
         join = decode_transport(node.group.make_join(0.0)[2:])
         assert isinstance(join, Join)
         assert (join.sn_re, join.sn_be, join.lease, join.unit) == (0x80, 0x81, 1500, TimeUnit.MS)
 
     def test_frames_before_join_are_dropped(self) -> None:
         first, second = Node(1), Node(2)
-        first.say(push(b"early"), 0.0)
-        carry([first, second], 0.0)
+        first.send_message(push(b"early"), 0.0)
+        deliver_datagrams([first, second], 0.0)
         first.tick(0.0)
-        first.say(push(b"late"), 0.0)
-        carry([first, second], 0.0)
+        first.send_message(push(b"late"), 0.0)
+        deliver_datagrams([first, second], 0.0)
         assert payloads(second) == [b"late"]
 
     def test_join_may_be_anywhere_in_a_datagram(self) -> None:
@@ -233,7 +233,7 @@ class TestJoin:
             node.receive(STRANGER, datagram, 0.0)
         assert payloads(node) == [b"1"]
 
-    def test_a_lease_may_change(self) -> None:
+    def test_later_join_changes_the_lease(self) -> None:
         node = Node(1)
         node.receive(STRANGER, encode(JOIN), 0.0)
         node.receive(STRANGER, encode(replace(JOIN, lease=3)), 0.0)
@@ -345,18 +345,18 @@ def test_messages_of_sessions_are_understood_in_groups_except_for_handshakes() -
 
 class TestTime:
     def test_silent_member_expires(self) -> None:
-        first, second, third = gathered(3, GroupSettings(lease_ms=4000, join_interval=100.0))
+        first, second, third = joined_group_nodes(3, GroupSettings(lease_ms=4000, join_interval=100.0))
         for now in (1.5, 2.5, 3.5, 4.5, 5.5):
             for node in (first, second):
                 node.tick(now)
-            carry([first, second], now)
+            deliver_datagrams([first, second], now)
         assert first.others == [2]
         assert second.others == [1]
         assert departures(first) == [(3, CloseReason.EXPIRED)]
         assert third.group.members
 
     def test_idle_member_sends_keep_alive(self) -> None:
-        (node,) = gathered(1, GroupSettings(lease_ms=4000, keep_alives=4, join_interval=100.0))
+        (node,) = joined_group_nodes(1, GroupSettings(lease_ms=4000, keep_alives=4, join_interval=100.0))
         node.said.clear()
         assert node.group.next_timeout() == 1.0
         node.tick(0.9)
@@ -366,20 +366,20 @@ class TestTime:
         assert node.group.next_timeout() == 2.0
 
     def test_no_member_expires_while_reading_is_paused(self) -> None:
-        first, _ = gathered(2)
+        first, _ = joined_group_nodes(2)
         first.group.renew_leases(100.0)
         first.tick(105.0)
         assert first.others == [2]
 
-    def test_afterwards_there_is_nothing_to_do(self) -> None:
-        first, _ = gathered(2)
+    def test_group_has_no_timeouts_after_leaving(self) -> None:
+        first, _ = joined_group_nodes(2)
         first.leave(1.0)
         assert first.group.next_timeout() == float("inf")
         assert first.group.handle_timeout(1000.0) == []
 
 
 class TestBadBytes:
-    """What one says wrong is its own affair."""
+    """Invalid messages of one member do not affect the others."""
 
     @pytest.mark.parametrize(
         "bad",
@@ -452,7 +452,7 @@ class TestBadBytes:
         assert repr(node.group.members) == f"[<Member f at {STRANGER}>]"
 
 
-def test_more_from_a_stranger_than_the_columns_hold_is_passed_over() -> None:
+def test_frames_before_join_that_exceed_the_columns_are_skipped() -> None:
     node = Node(1)
     node.group = GroupSession(Identity(ZenohId(1), WhatAmI.PEER), GroupSettings(), 0.0, columns=PushColumns(2))
     node.receive(STRANGER, frame(*[push()] * 9) + encode(JOIN) + frame(*[push()] * 9), 0.0)

@@ -10,7 +10,7 @@ import pytest
 from zenspark.errors import LimitExceeded
 from zenspark.transport.counters import KINDS, MessageKind
 from zenspark.transport.framing import decompress
-from zenspark.transport.outbox import DONE, FRAME_HEADER_RESERVE, FULL, REFUSED, Outbox
+from zenspark.transport.outbox import APPEND_REFUSED, APPENDED, BATCH_FULL, FRAME_HEADER_RESERVE, Outbox
 from zenspark.wire._bytes import encode_vle
 from zenspark.wire.buffer import Writer
 from zenspark.wire.codec import decode_bare_batch, decode_batch, decode_network, encode
@@ -70,7 +70,7 @@ def test_messages_share_a_frame_and_a_batch() -> None:
     assert outbox.is_empty
 
 
-def test_a_payload_is_put_behind_its_head() -> None:
+def test_separate_payload_is_appended_after_its_header() -> None:
     outbox = Outbox(65535, 0, MASK)
     whole = message(b"z" * 300)
     head = whole[: -300 - len(encode_vle(300))]
@@ -108,7 +108,7 @@ def test_urgent_batches_go_first() -> None:
     assert [frame.priority for frame in frames if isinstance(frame, Frame)] == [0, 5, 7]
 
 
-def test_without_priorities_there_is_one_lane_that_names_none() -> None:
+def test_without_qos_all_messages_share_one_lane_without_priority() -> None:
     outbox = Outbox(2048, 9, MASK, qos=False)
     outbox.append(1, True, message())
     outbox.append(7, True, message())
@@ -166,7 +166,7 @@ def test_a_batch_holds_one_frame_of_one_reliability() -> None:
 
 @pytest.mark.parametrize("priority", [5, 2])
 @pytest.mark.parametrize("reliable", [True, False])
-def test_large_messages_go_out_in_marked_pieces(priority: int, reliable: bool) -> None:
+def test_large_messages_are_sent_as_marked_fragments(priority: int, reliable: bool) -> None:
     outbox = Outbox(256, 10, MASK)
     outbox.append(priority, reliable, message(b"first"))
     large = message(bytes(1000))
@@ -184,7 +184,7 @@ def test_large_messages_go_out_in_marked_pieces(priority: int, reliable: bool) -
     assert b"".join(piece.payload for piece in pieces) == large
 
 
-def test_a_message_that_just_fits_with_the_longest_length_of_its_payload_is_not_cut() -> None:
+def test_message_that_just_fits_a_batch_is_not_fragmented() -> None:
     outbox, head = Outbox(256, 0, MASK), message(b"")[:-1]
     payload = bytes(256 - FRAME_HEADER_RESERVE - len(head) - 5)
     assert not outbox.append(5, True, head, payload)
@@ -203,7 +203,7 @@ def test_batches_are_compressed_where_agreed() -> None:
     assert len(frame.msgs) == 20
 
 
-def test_low_latency_messages_go_bare_and_at_once() -> None:
+def test_low_latency_messages_are_sent_at_once_without_frames() -> None:
     outbox = Outbox(2048, 0, MASK, qos=False, low_latency=True)
     assert outbox.append(5, True, message())
     (batch,) = outbox.pop_all()
@@ -215,7 +215,7 @@ def test_low_latency_messages_go_bare_and_at_once() -> None:
 
 # -- rows ----------------------------------------------------------------------------------------------------------
 
-ROOM = 1 << 18
+BUFFER_BYTES = 1 << 18
 
 
 def rows_of(payloads: list[bytes], qos: QoS = QoS.DEFAULT) -> OutgoingRows:
@@ -223,8 +223,8 @@ def rows_of(payloads: list[bytes], qos: QoS = QoS.DEFAULT) -> OutgoingRows:
     return OutgoingRows(len(payloads), WireExpr(1), BinaryColumn.from_offsets(b"".join(payloads), offsets), qos=qos)
 
 
-def extended(
-    outbox: Outbox, rows: OutgoingRows, priority: int = 5, reliable: bool = True, room: int = ROOM
+def append_and_pop(
+    outbox: Outbox, rows: OutgoingRows, priority: int = 5, reliable: bool = True, room: int = BUFFER_BYTES
 ) -> list[bytes]:
     """Everything there is to send once all rows are in it, as a stream carries it."""
     found = []
@@ -234,7 +234,7 @@ def extended(
     return found
 
 
-def carried(writes: list[bytes], compressed: bool = False) -> list[TransportMessage]:
+def decode_stream(writes: list[bytes], compressed: bool = False) -> list[TransportMessage]:
     """The messages in what was written to a stream."""
     stream = b"".join(writes)
     found: list[TransportMessage] = []
@@ -268,12 +268,12 @@ PAYLOADS = [b"%d" % number * (number % 7) for number in range(3000)]
 @pytest.mark.parametrize("priority", [5, 1])
 @pytest.mark.parametrize("reliable", [True, False])
 def test_rows_go_out_in_order_in_batches_no_larger_than_agreed(size: int, priority: int, reliable: bool) -> None:
-    writes = extended(Outbox(size, 7, MASK), rows_of(PAYLOADS), priority, reliable)
-    frames = [frame for frame in carried(writes) if isinstance(frame, Frame)]
+    writes = append_and_pop(Outbox(size, 7, MASK), rows_of(PAYLOADS), priority, reliable)
+    frames = [frame for frame in decode_stream(writes) if isinstance(frame, Frame)]
     assert all(len(encode(frame)) + 2 <= size for frame in frames)
     assert [frame.sn for frame in frames] == list(range(7, 7 + len(frames)))
     assert {(frame.priority, frame.reliable) for frame in frames} == {(Priority(priority), reliable)}
-    assert payloads_in(carried(writes)) == PAYLOADS
+    assert payloads_in(decode_stream(writes)) == PAYLOADS
 
 
 @pytest.mark.parametrize("low_latency", [False, True])
@@ -284,10 +284,10 @@ def test_messages_are_counted_by_kind(low_latency: bool) -> None:
         for _ in range(number + 1):
             outbox.append(5, True, bytes([NETWORK_IDS[kind]]), None)
     assert outbox.sent_by_kind == {kind: number + 1 for number, kind in enumerate(KINDS.values())}
-    extended(outbox, rows_of([b"x"] * 10 + [bytes(1000)] * 3))
+    append_and_pop(outbox, rows_of([b"x"] * 10 + [bytes(1000)] * 3))
     if not low_latency:
         outbox.append(5, True, message(bytes(5000)))
-        extended(outbox, rows_of([bytes(5000)]))
+        append_and_pop(outbox, rows_of([bytes(5000)]))
     assert outbox.sent_by_kind[MessageKind.PUSH] == 1 + 13 + 2 * (not low_latency)
 
 
@@ -309,32 +309,32 @@ def test_row_batches_are_contiguous_in_the_given_buffer() -> None:
     assert isinstance(run, memoryview)
     assert run.obj is room
     assert 0 < rows.row < rows.count
-    assert len(carried([bytes(run)])) > 1
+    assert len(decode_stream([bytes(run)])) > 1
 
 
 def test_row_batches_are_separate_without_a_buffer() -> None:
-    writes = extended(Outbox(256, 0, MASK), rows_of([*PAYLOADS, bytes(1000), b"last"]), room=0)
-    assert all(len(carried([write])) == 1 and len(write) <= 256 for write in writes)
-    assert payloads_in(carried(writes)) == [*PAYLOADS, bytes(1000), b"last"]
+    writes = append_and_pop(Outbox(256, 0, MASK), rows_of([*PAYLOADS, bytes(1000), b"last"]), room=0)
+    assert all(len(decode_stream([write])) == 1 and len(write) <= 256 for write in writes)
+    assert payloads_in(decode_stream(writes)) == [*PAYLOADS, bytes(1000), b"last"]
 
 
 def test_compressed_batches_of_rows_are_one_by_one() -> None:
     payloads = [*PAYLOADS, bytes(5000), b"last"]
-    writes = extended(Outbox(2048, 0, MASK, compression=True), rows_of(payloads))
+    writes = append_and_pop(Outbox(2048, 0, MASK, compression=True), rows_of(payloads))
     assert all(len(write) <= 2048 for write in writes)
-    assert payloads_in(carried(writes, compressed=True)) == payloads
+    assert payloads_in(decode_stream(writes, compressed=True)) == payloads
 
 
-def test_a_row_that_just_fits_a_compressed_batch_is_not_cut() -> None:
+def test_row_that_just_fits_a_compressed_batch_is_not_fragmented() -> None:
     payload = bytes(range(244))
     frame = Frame(reliable=True, sn=0, msgs=(Push(wire_expr=WireExpr(1), body=Put(payload=payload)),))
     size = 2 + 1 + len(encode(frame))  # behind the length and the byte that tells whether the rest is compressed
-    (write,) = extended(Outbox(size, 0, MASK, compression=True), rows_of([payload]))
+    (write,) = append_and_pop(Outbox(size, 0, MASK, compression=True), rows_of([payload]))
     assert len(write) == size
-    assert carried([write], compressed=True) == [frame]
+    assert decode_stream([write], compressed=True) == [frame]
 
 
-def test_low_latency_rows_go_bare_until_the_room_is_used_up() -> None:
+def test_low_latency_rows_are_written_without_frames_until_the_buffer_is_full() -> None:
     outbox, rows = Outbox(2048, 0, MASK, qos=False, low_latency=True), rows_of([b"12345678"] * 100)
     outbox.append_rows(5, True, rows, bytearray(100))
     assert 0 < rows.row < 100
@@ -348,18 +348,18 @@ def test_low_latency_rows_go_bare_until_the_room_is_used_up() -> None:
         outbox.append_rows(5, True, rows_of([bytes(3000)]))
 
 
-def test_removals_go_bare_too() -> None:
+def test_low_latency_deletions_are_written_without_frames() -> None:
     outbox = Outbox(2048, 0, MASK, qos=False, low_latency=True)
     outbox.append_rows(5, True, OutgoingRows(1, WireExpr(1), None, kind=RowKind.DEL))
     (batch,) = outbox.pop_all()
     assert decode_bare_batch(bytes(batch[4:])) == (Push(wire_expr=WireExpr(1), body=Del()),)
 
 
-def test_rows_larger_than_a_batch_are_cut_in_their_place() -> None:
+def test_rows_larger_than_a_batch_are_fragmented_in_order() -> None:
     payloads = [b"first", bytes(1000), b"between", bytes(range(256)) * 3, bytes(700), b"last"]
     outbox, rows = Outbox(256, 10, MASK), rows_of(payloads)
-    writes = extended(outbox, rows)
-    messages = carried(writes)
+    writes = append_and_pop(outbox, rows)
+    messages = decode_stream(writes)
     assert payloads_in(messages) == payloads
     sns = [message.sn for message in messages if isinstance(message, Frame | Fragment)]
     assert sns == list(range(10, 10 + len(messages)))
@@ -370,7 +370,7 @@ def test_rows_larger_than_a_batch_are_cut_in_their_place() -> None:
 def test_rows_that_do_not_fit_the_buffer_are_written_separately(room: int) -> None:
     payloads = [bytes(2000), b"1", bytes(900), bytes(300), bytes(200), b"2"]
     outbox, rows = Outbox(256, 10, MASK, streamed=room > 0), rows_of(payloads)
-    messages = carried(extended(outbox, rows, room=room))
+    messages = decode_stream(append_and_pop(outbox, rows, room=room))
     assert payloads_in(messages) == payloads
     sns = [message.sn for message in messages if isinstance(message, Frame | Fragment)]
     assert sns == list(range(10, 10 + len(messages)))
@@ -384,50 +384,69 @@ def test_a_row_that_does_not_fit_behind_others_is_left_for_the_next_buffer() -> 
         assert rows.row == count
         written += [bytes(batch) for batch in outbox.pop_all()]
     assert [len(batch) <= size for batch in written] == [True, True]
-    assert payloads_in(carried(written)) == [bytes(50), bytes(700)]
+    assert payloads_in(decode_stream(written)) == [bytes(50), bytes(700)]
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-def test_pieces_are_written_together_where_a_stream_takes_them(streamed: bool) -> None:
+def test_fragments_are_written_together_on_a_stream(streamed: bool) -> None:
     outbox = Outbox(256, 10, MASK, streamed=streamed)
     assert outbox.append(5, True, message(bytes(700)))
     writes = [bytes(batch) for batch in outbox.pop_all()]
     assert len(writes) == (1 if streamed else 3)
-    assert payloads_in(carried(writes)) == [bytes(700)]
+    assert payloads_in(decode_stream(writes)) == [bytes(700)]
 
 
-def test_memory_reserved_for_pieces_is_enough_for_every_size() -> None:
-    """The longest headers: a 32-bit number and a priority in each piece."""
+def test_batches_of_a_buffer_that_are_not_sent_are_counted() -> None:
+    separate, joined = Outbox(64, 0, MASK), Outbox(64, 0, MASK, streamed=True)
+    for outbox in (separate, joined):
+        outbox.append(5, True, message(b"x" * 500))
+    fragments = separate.pop_all()
+    assert [separate.count_batches(fragment) for fragment in fragments] == [1] * len(fragments)
+    stops = list(accumulate(map(len, fragments)))
+    (buffer,) = joined.pop_all()
+    for sent in range(len(buffer)):
+        assert joined.count_batches(buffer, sent) == sum(stop > sent for stop in stops)
+
+
+def test_low_latency_message_counts_as_one_batch() -> None:
+    outbox = Outbox(2048, 0, MASK, qos=False, low_latency=True, streamed=True)
+    outbox.append(5, True, message(b"x" * 500))
+    (batch,) = outbox.pop_all()
+    assert outbox.count_batches(batch) == outbox.count_batches(batch, len(batch) - 1) == 1
+
+
+def test_memory_reserved_for_fragments_is_enough_for_every_size() -> None:
+    """The longest headers: a 32-bit number and a priority in each fragment."""
     head = message(b"")[:-1]
     for size in range(50, 700):
         outbox = Outbox(64, 0xFFFF_FF00, 0xFFFF_FFFF, streamed=True)
         outbox.append(1, True, head, bytes(size))
         outbox.append(1, True, message(bytes(size)))
         writes = [bytes(batch) for batch in outbox.pop_all()]
-        assert payloads_in(carried(writes)) == [bytes(size)] * 2
+        assert payloads_in(decode_stream(writes)) == [bytes(size)] * 2
 
 
-def test_numbers_of_rows_wrap_around_and_go_on_where_messages_left_off() -> None:
+def test_sequence_numbers_of_rows_wrap_around_and_continue_those_of_messages() -> None:
     outbox = Outbox(64, 0x7E, 0x7F)
     outbox.append(5, True, message(b"before"))
     outbox.append(1, True, message(b"urgent"))
-    found = extended(outbox, rows_of([b"0123456789" * 3] * 3))
+    found = append_and_pop(outbox, rows_of([b"0123456789" * 3] * 3))
     outbox.append(5, True, message(b"after"))
-    frames = carried([*found, *[bytes(batch) for batch in outbox.pop_all()]])
+    frames = decode_stream([*found, *[bytes(batch) for batch in outbox.pop_all()]])
     assert payloads_in(frames) == [b"before", *[b"0123456789" * 3] * 3, b"urgent", b"after"]
     data = [frame.sn for frame in frames if isinstance(frame, Frame) and frame.priority is Priority.DATA]
     assert data == [0x7E, 0x7F, 0, 1, 2]
 
 
-def test_without_priorities_rows_have_one_lane_too() -> None:
+def test_without_qos_rows_have_the_default_priority() -> None:
     outbox = Outbox(2048, 0, MASK, qos=False)
-    (frame,) = carried(extended(outbox, rows_of([b"1"]), priority=1))
+    (frame,) = decode_stream(append_and_pop(outbox, rows_of([b"1"]), priority=1))
     assert isinstance(frame, Frame)
     assert frame.priority is Priority.DATA
 
 
 @pytest.mark.parametrize("value", [0, 127, 128, 2**56 - 1, 2**56, 2**64 - 1])
-def test_lengths_are_the_codec_s(value: int) -> None:
+def test_encode_vle_equals_the_codec(value: int) -> None:
     out = Writer()
     out.z(value, 64, "value")
     assert encode_vle(value) == bytes(out.data)
@@ -436,13 +455,13 @@ def test_lengths_are_the_codec_s(value: int) -> None:
 def test_lockfree_append_only_while_allowed() -> None:
     outbox = Outbox(300, 0, MASK)
     head = message(b"")[:-1]
-    assert outbox.try_append_lockfree(5, True, head, b"1") == REFUSED
+    assert outbox.try_append_lockfree(5, True, head, b"1") == APPEND_REFUSED
     assert outbox.is_empty
     outbox.lockfree_append_allowed = True
-    assert outbox.try_append_lockfree(5, True, head, b"2" * 200) == DONE
-    assert outbox.try_append_lockfree(5, True, head, b"3" * 200) == FULL
+    assert outbox.try_append_lockfree(5, True, head, b"2" * 200) == APPENDED
+    assert outbox.try_append_lockfree(5, True, head, b"3" * 200) == BATCH_FULL
     outbox.lockfree_append_allowed = False
-    assert outbox.try_append_lockfree(5, True, head, b"4") == REFUSED
+    assert outbox.try_append_lockfree(5, True, head, b"4") == APPEND_REFUSED
     frames = [frame for batch in batches(outbox) for frame in decode_batch(batch)]
     assert frames == [
         Frame(reliable=True, sn=sn, msgs=(Push(wire_expr=WireExpr(1), body=Put(payload=payload * 200)),))

@@ -1,4 +1,4 @@
-"""Memory for fragments: bounded for one neighbour and for all, taken from those who hold most, and given back."""
+"""Memory for fragments: bounded for one neighbour and for all, taken from those that hold most, and given back."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def frame(*messages: NetworkMessage, sn: int, priority: Priority = Priority.DATA
 @pytest.fixture
 def receiver() -> FrameReceiver:
     return FrameReceiver(
-        LaneParameters(qos=True, sn_mask=0x7F, patch=1, first=FIRST, message_limit=100), PushColumns(8)
+        LaneParameters(qos=True, sn_mask=0x7F, patch=1, initial_sns=FIRST, message_limit=100), PushColumns(8)
     )
 
 
@@ -91,10 +91,10 @@ def test_events_are_in_order_and_keep_alives_ignored(receiver: FrameReceiver) ->
     assert (closed.reason, closed.by_peer) == (5, True)
 
 
-def test_columns_may_be_used_otherwise_behind_a_message(receiver: FrameReceiver) -> None:
+def test_shared_columns_may_be_used_by_another_receiver_after_a_message(receiver: FrameReceiver) -> None:
     """A node handles many small messages of one link in portions; another link, or its end, comes in between."""
     other = FrameReceiver(
-        LaneParameters(qos=True, sn_mask=0x7F, patch=1, first=FIRST, message_limit=100), receiver._columns
+        LaneParameters(qos=True, sn_mask=0x7F, patch=1, initial_sns=FIRST, message_limit=100), receiver._columns
     )
     final = ResponseFinal(request_id=1)
     events = receiver.events(BatchDecoder(frame(push(b"1"), final, push(b"2"), sn=50), Framing.BATCH))
@@ -110,7 +110,7 @@ def test_columns_may_be_used_otherwise_behind_a_message(receiver: FrameReceiver)
     assert payloads(next(events)) == [push(b"2")]
 
 
-def test_pieces_are_joined_and_a_message_without_its_beginning_is_lost(receiver: FrameReceiver) -> None:
+def test_fragments_are_joined_and_a_message_without_its_first_fragment_is_lost(receiver: FrameReceiver) -> None:
     raw = encode(push(b"y" * 40))
     pieces = [
         encode(Fragment(more=True, reliable=True, sn=50, first=True, payload=raw[:20])),
@@ -126,7 +126,7 @@ def test_pieces_are_joined_and_a_message_without_its_beginning_is_lost(receiver:
 
 def test_memory_of_unfinished_messages_is_released_at_the_end() -> None:
     pool = ReassemblyPool(100)
-    lanes = LaneParameters(qos=True, sn_mask=0x7F, patch=1, first=FIRST, message_limit=100)
+    lanes = LaneParameters(qos=True, sn_mask=0x7F, patch=1, initial_sns=FIRST, message_limit=100)
     receiver = FrameReceiver(lanes, PushColumns(8), share=pool.new_share())
     receive_all(receiver, encode(Fragment(more=True, reliable=True, sn=50, first=True, payload=bytes(20))))
     receive_all(receiver, encode(Fragment(more=True, reliable=False, sn=55, first=True, payload=bytes(30))))
@@ -135,7 +135,7 @@ def test_memory_of_unfinished_messages_is_released_at_the_end() -> None:
     assert pool.used == 0
 
 
-def test_any_message_may_come_in_pieces_one_by_one(receiver: FrameReceiver) -> None:
+def test_any_network_message_may_arrive_in_separate_fragments(receiver: FrameReceiver) -> None:
     raw = encode(Declare(body=DeclareFinal()))
     assert receive_all(receiver, encode(Fragment(more=True, reliable=True, sn=50, first=True, payload=raw[:1]))) == []
     last = encode(Fragment(more=False, reliable=True, sn=51, payload=raw[1:]))
@@ -146,7 +146,7 @@ def stream(*batches: bytes) -> bytearray:
     return bytearray(b"".join(len(one).to_bytes(2, "little") + one for one in batches))
 
 
-def in_pieces(message: NetworkMessage, sn: int, reliable: bool = True) -> list[bytes]:
+def encoded_fragments(message: NetworkMessage, sn: int, reliable: bool = True) -> list[bytes]:
     raw = encode(message)
     return [
         encode(Fragment(more=True, reliable=reliable, sn=sn, first=True, payload=raw[:1])),
@@ -156,7 +156,7 @@ def in_pieces(message: NetworkMessage, sn: int, reliable: bool = True) -> list[b
 
 @pytest.mark.parametrize("together", [True, False])
 def test_frames_and_fragments_share_their_numbers(receiver: FrameReceiver, together: bool) -> None:
-    pieces = in_pieces(push(b"cut"), 50)
+    pieces = encoded_fragments(push(b"cut"), 50)
     batches = [stream(*pieces)] if together else [stream(piece) for piece in pieces]
     events = [event for batch in batches for event in receive_all(receiver, batch, Framing.STREAM)]
     assert events == [MessageReceived(push(b"cut"), True)]
@@ -164,26 +164,26 @@ def test_frames_and_fragments_share_their_numbers(receiver: FrameReceiver, toget
     assert receive_all(receiver, frame(push(b"next"), sn=52)) == [MessageReceived(push(b"next"), True)]
 
 
-def test_messages_whose_pieces_came_together_are_rows_together(receiver: FrameReceiver) -> None:
+def test_messages_whose_fragments_arrived_together_are_one_run(receiver: FrameReceiver) -> None:
     messages = [push(b"1" * 40), push(b"2"), push(b"3" * 50)]
-    data = stream(*[piece for number, one in enumerate(messages) for piece in in_pieces(one, 50 + 2 * number)])
+    data = stream(*[piece for number, one in enumerate(messages) for piece in encoded_fragments(one, 50 + 2 * number)])
     (event,) = [
         (event.start, event.stop) for event in receiver.events(BatchDecoder(data)) if isinstance(event, PushRun)
     ]
     assert event == (0, 3)
-    again = stream(*in_pieces(messages[0], 50), *in_pieces(messages[0], 56))
+    again = stream(*encoded_fragments(messages[0], 50), *encoded_fragments(messages[0], 56))
     assert receive_all(receiver, again, Framing.STREAM) == [MessageReceived(messages[0], True)]
 
 
-def test_messages_whose_pieces_came_together_are_met_in_order(receiver: FrameReceiver) -> None:
+def test_messages_whose_fragments_arrived_together_are_received_in_order(receiver: FrameReceiver) -> None:
     final = Declare(body=DeclareFinal())
     data = stream(
-        *in_pieces(push(b"1"), 50),
-        *in_pieces(final, 52),
-        *in_pieces(final, 54),
+        *encoded_fragments(push(b"1"), 50),
+        *encoded_fragments(final, 52),
+        *encoded_fragments(final, 54),
         frame(push(b"2"), sn=56),
-        *in_pieces(push(b"3"), 55, reliable=False),
-        *in_pieces(push(b"4"), 57),
+        *encoded_fragments(push(b"3"), 55, reliable=False),
+        *encoded_fragments(push(b"4"), 57),
     )
     heard = receive_all(receiver, data, Framing.STREAM)
     assert heard == [
@@ -191,23 +191,25 @@ def test_messages_whose_pieces_came_together_are_met_in_order(receiver: FrameRec
     ]
 
 
-def test_a_message_that_is_not_all_here_is_left_where_it_is(receiver: FrameReceiver) -> None:
-    data = stream(*in_pieces(push(b"1"), 50), *in_pieces(push(b"2" * 40), 52))
+def test_incomplete_fragments_stay_in_the_buffer(receiver: FrameReceiver) -> None:
+    data = stream(*encoded_fragments(push(b"1"), 50), *encoded_fragments(push(b"2" * 40), 52))
     cursor = BatchDecoder(data[:-1], is_partial_buffer=True)
     assert [event.stop for event in receiver.events(cursor) if isinstance(event, PushRun)] == [1]
     assert receive_all(receiver, data[cursor.pos :], Framing.STREAM) == [MessageReceived(push(b"2" * 40), True)]
 
 
 @pytest.mark.parametrize(("framing", "width"), [(Framing.STREAM, 2), (Framing.BARE, 4)])
-def test_a_batch_longer_than_agreed_is_not_waited_for(receiver: FrameReceiver, framing: Framing, width: int) -> None:
+def test_oversized_batch_length_raises_limit_exceeded_at_once(
+    receiver: FrameReceiver, framing: Framing, width: int
+) -> None:
     with pytest.raises(LimitExceeded) as caught:
         receive_all(receiver, (1000).to_bytes(width, "little"), framing, limit=999)
     assert "1000" in str(caught.value)
 
 
-def test_priorities_must_have_been_announced() -> None:
+def test_priority_without_negotiated_qos_raises_protocol_error() -> None:
     receiver = FrameReceiver(
-        LaneParameters(qos=False, sn_mask=0x7F, patch=1, first=FIRST, message_limit=100), PushColumns(8)
+        LaneParameters(qos=False, sn_mask=0x7F, patch=1, initial_sns=FIRST, message_limit=100), PushColumns(8)
     )
     with pytest.raises(ProtocolError, match="priority"):
         receive_all(receiver, frame(push(), sn=10, priority=Priority.REAL_TIME))
@@ -231,11 +233,13 @@ def test_repetitions_are_not_counted(receiver: FrameReceiver) -> None:
     assert (receiver.receive_counters.received, receiver.receive_counters.lost) == (3, {})
 
 
-def test_messages_in_pieces_are_counted_as_one(receiver: FrameReceiver) -> None:
+def test_fragmented_message_is_counted_once(receiver: FrameReceiver) -> None:
     receive_all(
-        receiver, stream(*in_pieces(push(b"1"), 50), *in_pieces(FINAL, 52), *in_pieces(push(), 54)), Framing.STREAM
+        receiver,
+        stream(*encoded_fragments(push(b"1"), 50), *encoded_fragments(FINAL, 52), *encoded_fragments(push(), 54)),
+        Framing.STREAM,
     )
-    for piece in [*in_pieces(push(b"2" * 40), 56), *in_pieces(FINAL, 58)]:
+    for piece in [*encoded_fragments(push(b"2" * 40), 56), *encoded_fragments(FINAL, 58)]:
         receive_all(receiver, piece)
     assert (receiver.receive_counters.received, receiver.receive_counters.lost) == (5, {})
 
@@ -247,14 +251,14 @@ def test_frames_that_are_missing_are_counted_in_every_lane(receiver: FrameReceiv
     assert receiver.receive_counters.lost == {LossReason.SEQUENCE_GAP: 1 + 2 + 3}
 
 
-def test_a_frame_ends_a_message_that_was_begun(receiver: FrameReceiver) -> None:
-    receive_all(receiver, in_pieces(push(b"1"), 50)[0])
+def test_frame_aborts_an_unfinished_fragmented_message(receiver: FrameReceiver) -> None:
+    receive_all(receiver, encoded_fragments(push(b"1"), 50)[0])
     assert len(receive_all(receiver, frame(push(), sn=52))) == 1
     assert (receiver.receive_counters.received, receiver.receive_counters.lost) == (1, {LossReason.INTERRUPTED: 1})
 
 
 def extended(batch: bytes) -> bytes:
-    """A frame with an extension nobody knows, so that only the object codec reads its head."""
+    """Add an unknown extension to a frame, so that only the object codec reads its header."""
     return bytes([batch[0] | 0x80, batch[1], 0x0E]) + batch[2:]
 
 
@@ -263,8 +267,8 @@ def extended(batch: bytes) -> bytes:
     [
         [stream(frame(SHARED, sn=50))],
         [stream(extended(frame(SHARED, sn=50)))],
-        [stream(*in_pieces(SHARED, 50))],
-        [stream(piece) for piece in in_pieces(SHARED, 50)],
+        [stream(*encoded_fragments(SHARED, 50))],
+        [stream(piece) for piece in encoded_fragments(SHARED, 50)],
     ],
     ids=["in a frame", "in a frame with an extension", "in pieces that came together", "in pieces"],
 )
@@ -275,7 +279,7 @@ def test_a_payload_in_shared_memory_is_lost_however_it_comes(receiver: FrameRece
 
 
 MANDATORY = (Extension(0x5E, b"\x01\x02"),)
-"""What nobody here knows, and nobody may pass over."""
+"""An unknown mandatory extension, which a receiver must not ignore."""
 KEY = WireExpr(0, "k")
 NOT_UNDERSTOOD = [
     Push(wire_expr=KEY, exts=MANDATORY, body=Put(payload=b"x")),
@@ -309,7 +313,7 @@ def test_only_a_message_with_an_unknown_mandatory_extension_is_rejected(
         whole = frame(push(b"1"), message, push(b"2"), sn=50)
         batches = [stream(whole if cut == "frame" else extended(whole))]
     else:
-        pieces = [frame(push(b"1"), sn=50), *in_pieces(message, 51), frame(push(b"2"), sn=53)]
+        pieces = [frame(push(b"1"), sn=50), *encoded_fragments(message, 51), frame(push(b"2"), sn=53)]
         batches = [stream(*pieces)] if cut == "together" else [stream(piece) for piece in pieces]
     before, rejected, after = [event for batch in batches for event in receive_all(receiver, batch, framing)]
     assert (before, after) == (MessageReceived(push(b"1"), True), MessageReceived(push(b"2"), True))
@@ -326,7 +330,7 @@ def test_repeated_rejected_message_is_counted_once(receiver: FrameReceiver) -> N
     assert receiver.receive_counters.lost == {LossReason.UNKNOWN_EXTENSION: 1}
 
 
-def test_an_unknown_mandatory_extension_of_the_frame_itself_ends_it(receiver: FrameReceiver) -> None:
+def test_unknown_mandatory_extension_of_a_frame_raises_unknown_extension(receiver: FrameReceiver) -> None:
     head = frame(push(), sn=50)
     data = bytes([head[0] | 0x80, head[1], 0x1E]) + head[2:]
     with pytest.raises(UnknownExtension):

@@ -60,7 +60,7 @@ def test_seconds_are_numbers_from_0_on() -> None:
             to_timeout(out, 7)
 
 
-def test_numbers_of_other_nodes_have_as_many_bits_as_they_may() -> None:
+def test_parse_decimal_rejects_numbers_beyond_their_bits() -> None:
     assert [parse_decimal("0"), parse_decimal(str((1 << 64) - 1)), parse_decimal("7", bits=3)] == [0, (1 << 64) - 1, 7]
     for wrong in ("", "-1", "+1", " 1", "1.0", "x", str(1 << 64), "9" * 21, "9" * 5000):
         assert parse_decimal(wrong) is None

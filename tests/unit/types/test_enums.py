@@ -30,7 +30,7 @@ TWINS = {
 
 
 @pytest.mark.parametrize("enum", ENUMS)
-def test_members_are_real_members(enum: type[Enum]) -> None:
+def test_enum_members_pickle_copy_and_hash(enum: type[Enum]) -> None:
     for member in enum:
         assert isinstance(member, enum)
         assert pickle.loads(pickle.dumps(member)) is member
@@ -123,7 +123,7 @@ def test_matchers_reject_unknown_roles() -> None:
         WhatAmI.PEER | 3
 
 
-def test_consolidation_knows_its_mode() -> None:
+def test_query_consolidation_has_its_mode() -> None:
     assert QueryConsolidation.AUTO == QueryConsolidation.DEFAULT == QueryConsolidation(ConsolidationMode.AUTO)
     latest = QueryConsolidation(ConsolidationMode.LATEST)
     assert latest.mode is latest.mode() is ConsolidationMode.LATEST

@@ -3,7 +3,7 @@ import pickle
 import pytest
 
 from zenspark.errors import UsageError
-from zenspark.types.ids import EntityGlobalId, SourceInfo, ZenohId
+from zenspark.types.ids import EntityGlobalId, SourceInfo, ZenohId, format_source
 from zenspark.wire import values as wire
 
 ZID = ZenohId("c0c1c2c3")
@@ -35,6 +35,11 @@ def test_a_source_is_an_entity_and_a_number() -> None:
         SourceInfo(ENTITY, -1)
     with pytest.raises(TypeError, match="expected an EntityGlobalId, found 'int'"):
         SourceInfo(3, 3)  # type: ignore[arg-type]  # that is the point
+
+
+def test_source_in_a_log_line_is_its_node() -> None:
+    assert format_source(SOURCE) == " from c0c1c2c3"
+    assert format_source(None) == ""
 
 
 @pytest.mark.parametrize("value", [ZID, ENTITY, SOURCE])

@@ -32,7 +32,7 @@ LINK = Link(ZID, "tcp/127.0.0.1:17999", "tcp/127.0.0.1:38932", mtu=49152, interf
 STACK = wire.TimestampStack(1, (wire.TimestampRecord(0x81, b"x"),))
 
 
-def test_a_node_that_was_found() -> None:
+def test_hello_has_role_zid_and_locators() -> None:
     assert (HELLO.whatami, HELLO.zid, HELLO.locators) == (WhatAmI.PEER, ZID, ["tcp/127.0.0.1:7447"])
     assert str(HELLO) == "Hello { zid: c0c1c2c3, whatami: Peer, locators: [tcp/127.0.0.1:7447] }"
 

@@ -34,7 +34,7 @@ def full() -> Sample:
     return sample_from_push(Push(wire_expr=wire.WireExpr(0, "a/b"), qos=QOS, body=FULL), KeyExpr("a/b"), reliable=False)
 
 
-def test_it_shows_all_of_a_publication() -> None:
+def test_sample_has_all_fields_of_a_publication() -> None:
     sample = full()
     assert (sample.key_expr, sample.payload, sample.kind) == (KeyExpr("a/b"), ZBytes(b"value"), SampleKind.PUT)
     assert sample.encoding == Encoding.from_wire(wire.Encoding(1))
@@ -48,14 +48,14 @@ def test_it_shows_all_of_a_publication() -> None:
     assert repr(sample) == "<Sample PUT a/b: 5 bytes>"
 
 
-def test_a_bare_one_has_nothing_else() -> None:
+def test_sample_without_optional_fields_has_defaults() -> None:
     sample = sample_from_body(Del(), KeyExpr("a"), wire.QoS.DEFAULT)
     assert (sample.kind, sample.payload, sample.encoding) == (SampleKind.DELETE, ZBytes(), Encoding.ZENOH_BYTES)
     assert (sample.timestamp, sample.attachment, sample.source_info) == (None, None, None)
     assert sample.reliability is Reliability.RELIABLE
 
 
-def test_a_stack_is_shown() -> None:
+def test_sample_has_its_timestamp_stack() -> None:
     stack = wire.TimestampStack(1, ())
     sample = sample_from_body(Del(), KeyExpr("a"), wire.QoS.DEFAULT, stack=stack)
     assert sample.timestamp_stack is not None
@@ -89,7 +89,7 @@ def test_samples_compare_by_all_fields() -> None:
     assert Sample(head, b"1") != Sample(SampleHeader(KeyExpr("b")), b"1")
 
 
-def test_a_reply_is_one_or_the_other() -> None:
+def test_reply_has_either_ok_or_err() -> None:
     assert REPLIES[0].ok == full()
     assert REPLIES[0].err is None
     assert REPLIES[2].ok is None

@@ -42,7 +42,7 @@ def test_the_first_value_of_a_repeated_name_counts() -> None:
     assert Parameters("a=1;a=2").get("a") == "1"
 
 
-def test_names_that_do_not_occur() -> None:
+def test_missing_parameter_gives_none_or_the_default() -> None:
     parameters = Parameters("a=1")
     assert parameters.get("b") is None
     assert parameters["b"] is None

@@ -45,7 +45,7 @@ def test_a_bound_beyond_all_timestamps_is_none() -> None:
 @pytest.mark.parametrize(
     "text", ["", "now()", "[now()]", "[now(5x)..]", "[yesterday..]", "[now();]", "[;3s]", "[..2026-13-01T00:00:00Z]"]
 )
-def test_other_texts_are_refused(text: str) -> None:
+def test_invalid_time_ranges_are_rejected(text: str) -> None:
     with pytest.raises(UsageError, match="expected"):
         TimeRange.parse(text, NOW)
 

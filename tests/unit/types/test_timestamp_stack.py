@@ -44,7 +44,7 @@ def test_a_builder_needs_a_point() -> None:
         TimestampInstrumentation.from_wire(1).is_instrumented(1)  # type: ignore[arg-type]  # that is the point
 
 
-def test_a_stack_tells_where_time_went() -> None:
+def test_timestamp_stack_has_a_record_per_point() -> None:
     stack = TimestampStack.from_wire(CAPTURED)
     assert stack.instrumentation.to_wire() == 7
     send, route = stack.records
@@ -63,14 +63,14 @@ def test_an_application_can_stamp_with_bytes() -> None:
     assert str(record) == "TimestampStackRecord { point: Receive, timestamp: Custom([97, 98, 99]) }"
 
 
-def test_records_of_other_nodes_can_be_wrong() -> None:
+def test_malformed_records_raise_decode_error() -> None:
     with pytest.raises(DecodeError, match="a point of 1, 2 or 4"):
         _ = TimestampStackRecord.from_wire(wire.TimestampRecord(3, b"")).point
     with pytest.raises(DecodeError):
         TimestampStackRecord.from_wire(wire.TimestampRecord(1, b"")).timestamp()
 
 
-def test_a_context_tells_the_node() -> None:
+def test_timestamp_context_has_zid_and_role() -> None:
     context = TimestampContext(ZenohId("abc"), WhatAmI.PEER)
     assert repr(context) == "TimestampContext(zid=abc, whatami=Peer)"
     assert pickle.loads(pickle.dumps(context)) == context

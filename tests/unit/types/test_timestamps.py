@@ -17,7 +17,7 @@ STAMP = Timestamp(TIME, b"\x33")
 NANOSECONDS = st.integers(0, (1 << 32) * 10**9 - 1)
 
 
-def test_a_time_in_many_forms() -> None:
+def test_ntp64_converts_to_seconds_datetime_and_text() -> None:
     assert str(NTP) == repr(NTP) == "7386664595088445305"
     assert NTP.to_wire() == 7386664595088445305
     assert (NTP.as_secs(), NTP.subsec_nanos()) == (1719841872, 129693000)
@@ -56,7 +56,7 @@ def test_nanoseconds_and_texts_survive(nanoseconds: int) -> None:
         ("1970-01-01T00:00:60Z", 59_000_000_000),
     ],
 )
-def test_texts_that_are_times(text: str, nanoseconds: int) -> None:
+def test_rfc3339_times_are_parsed(text: str, nanoseconds: int) -> None:
     assert NTP64.parse_rfc3339(text).as_nanos() == nanoseconds
 
 
@@ -68,7 +68,7 @@ def test_texts_that_are_times(text: str, nanoseconds: int) -> None:
         *("1969-12-31T23:59:59Z", "2107-01-01T00:00:00Z"),
     ],
 )
-def test_texts_that_are_no_times(text: str) -> None:
+def test_invalid_rfc3339_times_are_rejected(text: str) -> None:
     with pytest.raises(UsageError, match="expected a time between 1970 and 2106"):
         NTP64.parse_rfc3339(text)
 
@@ -115,7 +115,7 @@ def test_a_stamp_is_a_time_and_an_id() -> None:
     assert Timestamp(TIME.astimezone(timezone(timedelta(hours=2))), b"\x33") == STAMP
 
 
-def test_a_stamp_as_people_read_it() -> None:
+def test_timestamp_round_trips_rfc3339() -> None:
     text = "2024-07-01T13:51:12.129693000Z/33"
     assert STAMP.to_string_rfc3339_lossy() == text
     assert Timestamp.parse_rfc3339(text) == STAMP
@@ -123,7 +123,7 @@ def test_a_stamp_as_people_read_it() -> None:
 
 
 @pytest.mark.parametrize("text", ["foo", "foo/33", "1970-01-01T00:00:00Z/", "1970-01-01T00:00:00Z/0a", "1970Z/zz"])
-def test_texts_that_are_no_stamps(text: str) -> None:
+def test_invalid_timestamp_texts_are_rejected(text: str) -> None:
     with pytest.raises(UsageError):
         Timestamp.parse_rfc3339(text)
 
@@ -141,7 +141,7 @@ def test_the_time_between_two_stamps() -> None:
         STAMP.get_diff_duration(3)  # type: ignore[arg-type]  # that is the point
 
 
-def test_times_that_cannot_be_stamps() -> None:
+def test_timestamp_of_a_naive_or_out_of_range_time_raises() -> None:
     with pytest.raises(TypeError):
         Timestamp(TIME.replace(tzinfo=None), b"\x33")
     with pytest.raises(TypeError, match="expected a datetime or an NTP64, found 'int'"):

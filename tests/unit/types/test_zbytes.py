@@ -14,8 +14,8 @@ from zenspark.types import zbytes
 from zenspark.types.zbytes import ZBytes, as_buffer
 
 IS_COMPILED = not zbytes.__file__.endswith(".py")
-LENDS_MEMORY = IS_COMPILED or sys.version_info >= (3, 12)
-needs_buffer = pytest.mark.skipif(not LENDS_MEMORY, reason="an interpreted class lends memory from Python 3.12 on")
+SUPPORTS_BUFFER = IS_COMPILED or sys.version_info >= (3, 12)
+needs_buffer = pytest.mark.skipif(not SUPPORTS_BUFFER, reason="an interpreted class lends memory from Python 3.12 on")
 
 
 class SomeBytes(bytes):
@@ -55,7 +55,7 @@ def test_zbytes_is_made_from_any_buffer(obj: object, raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("obj", [3, 3.5, True, [1], (1,), {}, object(), ZBytes])
-def test_it_is_made_from_nothing_else(obj: object) -> None:
+def test_zbytes_rejects_objects_that_are_no_buffers(obj: object) -> None:
     for make in (ZBytes, ZBytes.of, as_buffer):
         with pytest.raises(TypeError, match="expected bytes, a str or another buffer, found '"):
             make(obj)  # type: ignore[arg-type]
@@ -104,12 +104,12 @@ def test_zbytes_equals_objects_with_the_same_bytes() -> None:
         assert payload != other
 
 
-def test_a_long_one_is_shown_by_its_beginning() -> None:
+def test_repr_of_long_zbytes_is_truncated() -> None:
     assert repr(ZBytes(b"abc")) == "ZBytes(b'abc')"
     assert repr(ZBytes(b"a" * 100)) == f"ZBytes({b'a' * 32!r}... 100 bytes)"
 
 
-def test_it_never_changes() -> None:
+def test_zbytes_is_immutable() -> None:
     payload = ZBytes(b"abc")
     with pytest.raises(AttributeError):
         payload.foo = 1  # type: ignore[attr-defined]  # that is the point
@@ -119,13 +119,13 @@ def test_it_never_changes() -> None:
 @pytest.mark.slow
 @examples(100)
 @given(st.binary())
-def test_it_survives_pickling(raw: bytes) -> None:
+def test_zbytes_survives_pickling_and_copying(raw: bytes) -> None:
     payload = ZBytes(raw)
     assert pickle.loads(pickle.dumps(payload)) == copy.copy(payload) == copy.deepcopy(payload) == payload
 
 
 @needs_buffer
-def test_it_lends_its_memory() -> None:
+def test_zbytes_exports_a_read_only_buffer() -> None:
     raw = struct.pack("<If", 7, 0.5)
     payload = ZBytes(raw)
     view = memoryview(payload)
@@ -149,7 +149,7 @@ def test_a_view_keeps_the_memory_alive() -> None:
 
 @pytest.mark.slow
 @needs_buffer
-def test_views_keep_references_even() -> None:
+def test_views_leak_no_references() -> None:
     payload = ZBytes(b"abc")
 
     def use(times: int) -> None:

@@ -25,12 +25,12 @@ class Table(msgspec.Struct, frozen=True):
 
 
 class Tables:
-    """Arrow tables, asked with DuckDB."""
+    """Arrow tables, queried with DuckDB."""
 
     def __init__(self, **tables: pa.Table) -> None:
         self._tables = tables
         self._lock = threading.Lock()
-        self.questions = 0
+        self.queries = 0
 
     def tables(self) -> list[Table]:
         return [
@@ -40,7 +40,7 @@ class Tables:
 
     def query(self, text: str, limit: int | None = None, timeout: float | None = None) -> pa.Table:
         with self._lock, duckdb.connect() as connection:
-            self.questions += 1
+            self.queries += 1
             for name, table in self._tables.items():
                 connection.register(name, table)
             try:
@@ -119,7 +119,7 @@ def status(rows: int = 10, *, problem: str | None = None, state: str = "ingestin
     return Status(20, rows, Waiting(20 - rows, 1.5), rows * 100, 5, lost, 1, (ingestion,), problem)
 
 
-class Flow:
+class FakePipeline:
     """A pipeline whose status a test sets."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import zenspark.api.open
 from tests.unit.api.sessions import config
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.api.session import Session
 from zenspark.web.context import WebContext
 from zenspark.web.interfaces import Pipeline, SqlEngine
@@ -61,11 +61,13 @@ class Reply:
         return text
 
 
-def ask(server: HttpServer, path: str, document: object = None, *, method: str | None = None, **headers: str) -> Reply:
+def send_request(
+    server: HttpServer, path: str, document: object = None, *, method: str | None = None, **headers: str
+) -> Reply:
     """Send one request; a document is sent as JSON by POST."""
     body = document if isinstance(document, bytes | None) else json.dumps(document)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    made = http.client.HTTPConnection(*server.address, timeout=PATIENCE)
+    made = http.client.HTTPConnection(*server.address, timeout=TIMEOUT_SECONDS)
     with closing(made):
         made.request(method or ("GET" if body is None else "POST"), path, body, named)
         return Reply(made.getresponse())
@@ -73,7 +75,7 @@ def ask(server: HttpServer, path: str, document: object = None, *, method: str |
 
 def dial(server: HttpServer) -> socket.socket:
     """A connection by hand."""
-    return socket.create_connection(server.address, timeout=PATIENCE)
+    return socket.create_connection(server.address, timeout=TIMEOUT_SECONDS)
 
 
 def read_all(connection: socket.socket) -> bytes:

@@ -26,7 +26,7 @@ def basic(text: str) -> str:
 
 
 @pytest.mark.parametrize("header", ["Bearer s3cret", "bearer  s3cret", basic("ann:pa:ss")])
-def test_valid_headers(header: str) -> None:
+def test_valid_authorization_headers_are_accepted(header: str) -> None:
     assert Authenticator(BOTH).accepts({"authorization": header}, {})
 
 
@@ -35,11 +35,11 @@ def test_valid_headers(header: str) -> None:
     ["", "Bearer", "Bearer s3cre", "Bearer s3cret2", "s3cret", basic("ann:pa"), basic("ann"), basic(":"), "Basic !!!",
      "Basic /w==", "Digest s3cret", "Bearer \udcff"],
 )  # fmt: skip
-def test_other_headers(header: str) -> None:
+def test_invalid_authorization_headers_are_rejected(header: str) -> None:
     assert not Authenticator(BOTH).accepts({"authorization": header}, {})
 
 
-def test_what_is_not_configured_is_never_accepted() -> None:
+def test_credentials_that_are_not_configured_are_rejected() -> None:
     only_token = Authenticator(HttpSettings(token="t"))
     assert not only_token.accepts_password("", "")
     assert only_token.challenge.startswith("Bearer")
@@ -50,7 +50,7 @@ def test_what_is_not_configured_is_never_accepted() -> None:
     assert not Authenticator(HttpSettings()).is_needed
 
 
-def test_methods_and_refusals() -> None:
+def test_refusal_names_the_expected_login_method() -> None:
     both, only_token = Authenticator(BOTH), Authenticator(HttpSettings(token="t"))
     assert (both.methods, only_token.methods, Authenticator(HttpSettings()).methods) == (
         ["token", "password"],

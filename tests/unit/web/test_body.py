@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.web.served import ask, dial, opened, read_all, serving
+from tests.unit.web.served import dial, opened, read_all, send_request, serving
 from zenspark.web import limits
 from zenspark.web.server import HttpServer
 
@@ -17,13 +17,13 @@ def server() -> Iterator[HttpServer]:
         yield made
 
 
-def test_bodies_that_are_too_large(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_api_body_is_status_413(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_API_BODY_BYTES", 10)
-    reply = ask(server, "/_api/query", {"selector": "a" * 20})
+    reply = send_request(server, "/_api/query", {"selector": "a" * 20})
     assert (reply.status, reply.error) == (413, "expected at most 10 bytes in the body, found 36")
 
 
-def test_chunks_that_are_too_many(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_chunked_body_is_status_413(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_BODY_BYTES", 10)
     with dial(server) as client:
         client.sendall(b"PUT /a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nb\r\nhello world\r\n")

@@ -8,7 +8,7 @@ from zenspark.arrow.decode import concat_chunks
 from zenspark.web.chunk_queue import ChunkQueue
 
 
-def test_rows_of_others_and_of_the_session_itself() -> None:
+def test_chunk_queue_receives_local_and_remote_publications() -> None:
     woken: list[None] = []
     queue = ChunkQueue(lambda: woken.append(None))
     with pair("router", "client") as (one, other):
@@ -52,7 +52,7 @@ def test_a_full_queue_drops_and_counts() -> None:
         subscriber.undeclare()
 
 
-def test_bytes_are_limited_too() -> None:
+def test_chunk_queue_over_its_byte_limit_drops_and_counts() -> None:
     queue = ChunkQueue(max_bytes=1000)
     with pair("router", "client") as (one, _):
         subscriber = one.declare_subscriber("demo/**", queue)

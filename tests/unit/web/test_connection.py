@@ -1,4 +1,4 @@
-"""Connections with limits: what a client must not do, it is told with a status, and then it is disconnected."""
+"""Connections with limits: a client that violates one receives a status, and then it is disconnected."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.web.served import ask, context_of, dial, opened, read_all, serving
-from tests.waiting import PATIENCE, until
+from tests.unit.web.served import context_of, dial, opened, read_all, send_request, serving
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.web import limits
 from zenspark.web.server import HttpServer
@@ -49,7 +49,7 @@ HEAD = b"PUT /demo/a HTTP/1.1\r\nHost: localhost\r\n"
         b"nonsense\r\n\r\n",
     ],
 )
-def test_malformed_requests(request_: bytes, session: Session, server: HttpServer) -> None:
+def test_malformed_requests_are_rejected_and_counted(request_: bytes, session: Session, server: HttpServer) -> None:
     heard = session.declare_subscriber("demo/**")
     reply = exchange(server, request_)
     assert reply.split(b" ")[1] in (b"400", b"501"), reply
@@ -64,25 +64,25 @@ def test_the_body_of_options_is_no_request(session: Session, server: HttpServer)
     outer = b"OPTIONS /demo/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(inner)
     last = b"PUT /demo/last HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx"
     assert exchange(server, outer + inner + last).count(b"HTTP/1.1 200") == 2
-    assert str(heard.recv(PATIENCE).key_expr) == "demo/last"
+    assert str(heard.recv(TIMEOUT_SECONDS).key_expr) == "demo/last"
 
 
-def test_chunked_bodies(session: Session, server: HttpServer) -> None:
+def test_chunked_body_is_published(session: Session, server: HttpServer) -> None:
     heard = session.declare_subscriber("demo/**")
     body = b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
     reply = exchange(server, HEAD + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n" + body)
     assert reply.startswith(b"HTTP/1.1 200")
-    assert heard.recv(PATIENCE).payload.to_bytes() == b"abcde"
+    assert heard.recv(TIMEOUT_SECONDS).payload.to_bytes() == b"abcde"
 
 
-def test_too_many_headers(server: HttpServer) -> None:
+def test_oversized_headers_are_status_431(server: HttpServer) -> None:
     reply = exchange(server, b"GET /demo HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * (2 * limits.MAX_HEADER_BYTES))
     assert reply.startswith(b"HTTP/1.1 431 ")
     assert b"expected at most 32768 bytes of headers" in reply
 
 
 @pytest.mark.slow
-def test_slow_headers(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_headers_are_status_408(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "HEADER_SECONDS", 0.05)
     for sent in (b"", b"GET /demo HTTP/1.1\r\nHost: loc"):
         reply = exchange(server, sent)
@@ -91,32 +91,32 @@ def test_slow_headers(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> No
     assert context_of(server).counts.refused == {"slow_headers": 2}
 
 
-def test_slow_bodies(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_body_is_status_408(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "BODY_GRACE_SECONDS", 0.05)
     reply = exchange(server, HEAD + b"Content-Length: 5\r\n\r\nhel")
     assert reply.startswith(b"HTTP/1.1 408 ")
     assert b"expected the body within" in reply
 
 
-def test_too_many_connections(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_over_the_limit_is_status_503(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_CONNECTIONS", 2)
     with dial(server), dial(server):
         assert until(lambda: context_of(server).counts.connections == 2)
         reply = exchange(server, b"")
         assert reply.startswith(b"HTTP/1.1 503 ")
         assert b"there are 2 connections already" in reply
-    assert until(lambda: ask_quietly(server) == 200)
+    assert until(lambda: health_status(server) == 200)
 
 
-def ask_quietly(server: HttpServer) -> int:
+def health_status(server: HttpServer) -> int:
     try:
-        return ask(server, "/health").status
+        return send_request(server, "/health").status
     except OSError:
         return 0
 
 
 @pytest.mark.slow
-def test_a_client_that_does_not_read_its_response(
+def test_client_that_does_not_read_its_response_is_dropped_as_stalled(
     session: Session, server: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "STALL_SECONDS", 0.05)

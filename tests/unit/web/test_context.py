@@ -8,7 +8,7 @@ import threading
 from tests.unit.web.served import context_of, opened, serving
 
 
-def test_worker_threads_and_connections() -> None:
+def test_context_runs_functions_in_worker_threads() -> None:
     with opened() as session, serving(session) as server:
         context = context_of(server)
         name = asyncio.run(context.run(lambda: threading.current_thread().name))

@@ -15,7 +15,7 @@ def test_counts() -> None:
     assert (counts.dropped, counts.refused) == ({"stalled": 1}, {"origin": 1})
 
 
-def test_buckets() -> None:
+def test_histogram_counts_values_by_bucket() -> None:
     histogram = Histogram((1.0, 2.0))
     for seconds in (0.0, 1.0, 1.5, 9.0):
         histogram.add(seconds)

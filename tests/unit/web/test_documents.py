@@ -27,7 +27,7 @@ from zenspark.web.documents import media_type, payload_value
         (b"\xff", "text/plain", "/w=="),
     ],
 )
-def test_the_value_of_a_payload(payload: bytes, encoding: str, value: object) -> None:
+def test_payload_value_depends_on_the_encoding(payload: bytes, encoding: str, value: object) -> None:
     assert payload_value(payload, Encoding(encoding)) == value
 
 
@@ -36,7 +36,7 @@ def test_json_that_is_too_deep_is_bytes() -> None:
     assert payload_value(deep, Encoding("application/json")) == base64.b64encode(deep).decode()
 
 
-def test_an_encoding_as_a_header() -> None:
+def test_encoding_that_is_no_valid_header_becomes_octet_stream() -> None:
     assert media_type(Encoding("text/plain;utf-8")) == "text/plain;utf-8"
     assert media_type(Encoding("text/plain;a\r\nSet-Cookie: b")) == "application/octet-stream"
     assert media_type(Encoding("text/ä")) == "application/octet-stream"

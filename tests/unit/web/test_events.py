@@ -10,11 +10,11 @@ import pytest
 
 from tests.unit.api.sessions import connected
 from tests.unit.web.served import context_of, dial, opened, serving
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.types.enums import CongestionControl
 from zenspark.web import limits
-from zenspark.web.events import MAX_WRITE_BYTES, join_events
+from zenspark.web.events import LOG_INTERVAL_SECONDS, MAX_WRITE_BYTES, SlowClientLog, join_events
 from zenspark.web.server import HttpServer
 
 REQUEST = b"GET /demo/** HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
@@ -33,9 +33,9 @@ def server(session: Session) -> Iterator[HttpServer]:
 
 
 def stream(server: HttpServer, receive_buffer: int | None = None) -> socket.socket:
-    """A client of events; its request is answered when this returns."""
+    """A client of events; the response has begun when this returns."""
     client = socket.socket()
-    client.settimeout(PATIENCE)
+    client.settimeout(TIMEOUT_SECONDS)
     if receive_buffer is not None:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
     client.connect(server.address)
@@ -60,7 +60,7 @@ def test_streams_of_a_key_share_a_subscriber(session: Session, server: HttpServe
 
 @pytest.mark.slow
 def test_a_client_that_never_reads_is_dropped_and_no_publisher_waits(
-    session: Session, server: HttpServer, monkeypatch: pytest.MonkeyPatch
+    session: Session, server: HttpServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A publisher beside it, and one that may drop, lose nothing on the way to a subscriber that reads."""
     monkeypatch.setattr(limits, "MAX_STREAM_BYTES", 64 << 10)
@@ -73,9 +73,12 @@ def test_a_client_that_never_reads_is_dropped_and_no_publisher_waits(
         assert until(lambda: topic.matching_status.matching)
         while not counts.dropped:
             topic.put(bytes(8192))
-            assert heard.recv(PATIENCE).payload.to_bytes() == bytes(8192)
+            assert heard.recv(TIMEOUT_SECONDS).payload.to_bytes() == bytes(8192)
             sent += 1
         assert counts.dropped == {"slow_stream": 1}
+        host, port = client.getsockname()
+        slow = f"disconnected 1 HTTP clients: they read their event streams too slowly; the latest from {host}:{port}"
+        assert until(lambda: slow in caplog.messages)
         assert sum(publisher.info.link_counters()[0].dropped.values()) == 0
     client.close()
     assert until(lambda: counts.event_streams == 0)
@@ -101,6 +104,32 @@ def test_many_clients_that_never_read_cost_little_memory(
         client.close()
 
 
+def test_all_clients_are_disconnected_when_the_server_is_overloaded(
+    session: Session, server: HttpServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is no fault of the clients: the reason is another one than that of a slow client."""
+    clients = [stream(server) for _ in range(2)]
+    counts = context_of(server).counts
+    (hub,) = context_of(server).hubs._hubs.values()
+    monkeypatch.setattr(hub._queue, "take", lambda: ([], 7))
+    session.put("demo/a", b"1")
+    assert until(lambda: counts.event_streams == 0)
+    assert counts.dropped == {"server_overload": 2}
+    assert caplog.messages == [
+        "disconnected 2 HTTP clients of event streams on demo/**: this server is overloaded, 7 events dropped"
+    ]
+    for client in clients:
+        client.close()
+
+
+def test_slow_clients_are_logged_once_per_interval(caplog: pytest.LogCaptureFixture) -> None:
+    log = SlowClientLog()
+    for address, now in [("a", 0.0), ("b", 1.0), ("c", LOG_INTERVAL_SECONDS)]:
+        log.add(address, now)
+    text = "disconnected {} HTTP clients: they read their event streams too slowly; the latest from {}"
+    assert caplog.messages == [text.format(1, "a"), text.format(2, "c")]
+
+
 def test_a_burst_reaches_a_client_that_reads(session: Session, server: HttpServer) -> None:
     """More at once than may wait for long is no reason to drop a client."""
     with stream(server) as client:
@@ -119,7 +148,7 @@ def test_events_are_joined_to_parts() -> None:
     assert join_events([]) == []
 
 
-def test_too_many_streams(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_event_stream_over_the_limit_is_status_503(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_STREAMS", 1)
     with stream(server), dial(server) as other:
         other.sendall(REQUEST)

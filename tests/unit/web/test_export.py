@@ -11,7 +11,7 @@ from zenspark.wire import values as wire
 from zenspark.wire.messages import Put
 
 
-def test_samples_without_a_timestamp() -> None:
+def test_samples_without_timestamp_are_exported() -> None:
     sample = sample_from_body(Put(payload=b'a,"b"\n'), KeyExpr("k"), wire.QoS.DEFAULT)
     text = export([sample], FORMATS["csv"]).decode()
     assert text.splitlines()[0] == '"timestamp","key","kind","encoding","value","base64"'

@@ -11,8 +11,8 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 from websockets.typing import Origin
 
-from tests.unit.web.served import ask, context_of, netloc, opened, serving
-from tests.waiting import PATIENCE
+from tests.unit.web.served import context_of, netloc, opened, send_request, serving
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.api.session import Session
 from zenspark.web.auth import COOKIE, FAILURE_SECONDS, MAX_FAILURES
 from zenspark.web.server import HttpServer
@@ -39,39 +39,41 @@ def locked(session: Session) -> Iterator[HttpServer]:
 
 
 @pytest.mark.parametrize("path", ["/", "/_api/node", "/demo", "/metrics", "/health"])
-def test_names_of_others_are_refused(path: str, server: HttpServer) -> None:
+def test_foreign_host_names_are_rejected(path: str, server: HttpServer) -> None:
     """A foreign name that resolves to our address is DNS rebinding."""
-    reply = ask(server, path, Host="evil.example")
+    reply = send_request(server, path, Host="evil.example")
     assert (reply.status, b"'evil.example' is not a name of this server" in reply.body) == (403, True)
     assert context_of(server).counts.refused == {"host": 1}
 
 
 def test_foreign_pages_may_not_use_the_api(server: HttpServer) -> None:
-    reply = ask(server, "/_api/node", Origin=FOREIGN)
+    reply = send_request(server, "/_api/node", Origin=FOREIGN)
     assert (reply.status, reply.error) == (403, f"a page of {FOREIGN} may not use this")
-    assert ask(server, "/_api/node", Origin=server.url).status == 200
-    assert ask(server, "/_api/node", Sec_Fetch_Site="cross-site").status == 403
+    assert send_request(server, "/_api/node", Origin=server.url).status == 200
+    assert send_request(server, "/_api/node", Sec_Fetch_Site="cross-site").status == 403
 
 
 def test_foreign_pages_may_not_write(session: Session, server: HttpServer) -> None:
     heard = session.declare_subscriber("demo/**")
     for method in ("PUT", "PATCH", "DELETE", "POST"):
-        assert ask(server, "/demo/a", b"x", method=method, Origin=FOREIGN).status == 403
-    assert ask(server, "/_api/put", {"key": "demo/a"}, Origin=FOREIGN).status == 403
-    assert ask(server, "/demo/own", b"x", method="PUT", Origin=server.url).status == 200
-    assert str(heard.recv(PATIENCE).key_expr) == "demo/own"
+        assert send_request(server, "/demo/a", b"x", method=method, Origin=FOREIGN).status == 403
+    assert send_request(server, "/_api/put", {"key": "demo/a"}, Origin=FOREIGN).status == 403
+    assert send_request(server, "/demo/own", b"x", method="PUT", Origin=server.url).status == 200
+    assert str(heard.recv(TIMEOUT_SECONDS).key_expr) == "demo/own"
 
 
 def test_foreign_pages_may_not_read_keys(server: HttpServer) -> None:
-    assert "access-control-allow-origin" not in ask(server, "/demo/a", Origin=FOREIGN).headers
-    assert "access-control-allow-origin" not in ask(server, "/demo/a", method="OPTIONS", Origin=FOREIGN).headers
+    assert "access-control-allow-origin" not in send_request(server, "/demo/a", Origin=FOREIGN).headers
+    assert (
+        "access-control-allow-origin" not in send_request(server, "/demo/a", method="OPTIONS", Origin=FOREIGN).headers
+    )
 
 
-def test_allowed_origins_may(session: Session) -> None:
+def test_allowed_origins_may_write(session: Session) -> None:
     with serving(session, write=True, allowed_origins=(FOREIGN,)) as server:
-        reply = ask(server, "/demo/a", b"x", method="PUT", Origin=FOREIGN)
+        reply = send_request(server, "/demo/a", b"x", method="PUT", Origin=FOREIGN)
         assert (reply.status, reply.headers["access-control-allow-origin"]) == (200, FOREIGN)
-        preflight = ask(server, "/demo/a", method="OPTIONS", Origin=FOREIGN)
+        preflight = send_request(server, "/demo/a", method="OPTIONS", Origin=FOREIGN)
         assert "DELETE" in preflight.headers["access-control-allow-methods"]
 
 
@@ -84,56 +86,56 @@ def test_a_foreign_page_gets_no_websocket(server: HttpServer) -> None:
 
 @pytest.mark.parametrize("path", ["/_api/node", "/demo", "/metrics", "/_api/nope"])
 def test_a_login_is_needed(path: str, locked: HttpServer) -> None:
-    reply = ask(locked, path)
+    reply = send_request(locked, path)
     assert (reply.status, b"expected a token, or user and password" in reply.body) == (401, True)
     assert ("www-authenticate" in reply.headers) is not path.startswith("/_api")
     encoded = base64.b64encode(b"ann:pass").decode()
     for good in ("Bearer s3cret", f"Basic {encoded}"):
-        assert ask(locked, path, Authorization=good).status == (404 if path == "/_api/nope" else 200)
-    wrong = ask(locked, path, Authorization="Bearer wrong")
+        assert send_request(locked, path, Authorization=good).status == (404 if path == "/_api/nope" else 200)
+    wrong = send_request(locked, path, Authorization="Bearer wrong")
     assert (wrong.status, b"wrong token" in wrong.body) == (401, True)
     encoded = base64.b64encode(b"ann:wrong").decode()
-    assert b"wrong user or password" in ask(locked, path, Authorization=f"Basic {encoded}").body
+    assert b"wrong user or password" in send_request(locked, path, Authorization=f"Basic {encoded}").body
 
 
 @pytest.mark.parametrize("path", ["/", "/health", "/ready"])
-def test_what_reveals_nothing_needs_no_login(path: str, locked: HttpServer) -> None:
-    assert ask(locked, path).status == 200
+def test_page_and_health_paths_need_no_login(path: str, locked: HttpServer) -> None:
+    assert send_request(locked, path).status == 200
 
 
 def test_the_login_form_sets_a_cookie(locked: HttpServer) -> None:
-    assert ask(locked, "/_api/login", {"token": "wrong"}).status == 401
-    reply = ask(locked, "/_api/login", {"user": "ann", "password": "pass"}, Origin=locked.url)
+    assert send_request(locked, "/_api/login", {"token": "wrong"}).status == 401
+    reply = send_request(locked, "/_api/login", {"user": "ann", "password": "pass"}, Origin=locked.url)
     assert reply.status == 204
     cookie, *attributes = reply.headers["set-cookie"].split("; ")
     assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(attributes)
-    assert ask(locked, "/_api/node", Cookie=cookie).status == 200
-    assert ask(locked, "/_api/node", Cookie=f"{COOKIE}=1.2").status == 401
+    assert send_request(locked, "/_api/node", Cookie=cookie).status == 200
+    assert send_request(locked, "/_api/node", Cookie=f"{COOKIE}=1.2").status == 401
     with connect(f"ws://{netloc(locked)}/_api/live", additional_headers={"Cookie": cookie}) as page:
         page.send(json.dumps({"subscribe": {"keys": "a//b"}}))
-        assert "error" in json.loads(page.recv(PATIENCE))
+        assert "error" in json.loads(page.recv(TIMEOUT_SECONDS))
     with pytest.raises(InvalidStatus) as caught, connect(f"ws://{netloc(locked)}/_api/live"):
         pass
     assert caught.value.response.status_code == 401
 
 
-def test_too_many_failures(locked: HttpServer) -> None:
+def test_too_many_failed_logins_are_status_429(locked: HttpServer) -> None:
     for _ in range(MAX_FAILURES):
-        assert ask(locked, "/_api/node", Authorization="Bearer wrong").status == 401
-    refused = ask(locked, "/_api/node", Authorization="Bearer s3cret")
+        assert send_request(locked, "/_api/node", Authorization="Bearer wrong").status == 401
+    refused = send_request(locked, "/_api/node", Authorization="Bearer s3cret")
     assert (refused.status, 0 < int(refused.headers["retry-after"]) <= FAILURE_SECONDS) == (429, True)
-    assert ask(locked, "/_api/login", {"token": "s3cret"}).status == 429
+    assert send_request(locked, "/_api/login", {"token": "s3cret"}).status == 429
 
 
-def test_security_headers(session: Session, server: HttpServer) -> None:
-    page, value = ask(server, "/"), ask(server, "/demo/a")
-    for reply in (page, value, ask(server, "/_api/nope")):
+def test_every_response_has_security_headers(session: Session, server: HttpServer) -> None:
+    page, value = send_request(server, "/"), send_request(server, "/demo/a")
+    for reply in (page, value, send_request(server, "/_api/nope")):
         assert reply.headers["x-content-type-options"] == "nosniff"
         assert "frame-ancestors 'none'" in reply.headers["content-security-policy"]
     assert "default-src 'self'" in page.headers["content-security-policy"]
     assert "http" not in page.headers["content-security-policy"]
     assert "sandbox" in value.headers["content-security-policy"]  # a payload may be HTML
     queryable = session.declare_queryable("html", lambda query: query.reply("html", "<script>", encoding="text/html"))
-    raw = ask(server, "/html?_raw=true")
+    raw = send_request(server, "/html?_raw=true")
     assert (raw.headers["content-type"], "sandbox" in raw.headers["content-security-policy"]) == ("text/html", True)
     queryable.undeclare()

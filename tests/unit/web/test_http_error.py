@@ -8,7 +8,7 @@ from zenspark.errors import LakeError, UsageError, ZError
 from zenspark.web.http_error import HttpError, as_http_error, error_response
 
 
-def test_responses() -> None:
+def test_error_response_is_text_or_json() -> None:
     error = HttpError(HTTPStatus.CONFLICT, "no", {"X": "1"})
     assert str(error) == "no"
     text, document = error_response(error, as_json=False), error_response(error, as_json=True)
@@ -17,7 +17,7 @@ def test_responses() -> None:
     assert (text.headers["connection"], text.headers["x"], text.status_code) == ("close", "1", 409)
 
 
-def test_whose_fault_it_is() -> None:
+def test_http_status_depends_on_the_class_of_the_error() -> None:
     assert as_http_error(UsageError("your\n fault")).status is HTTPStatus.BAD_REQUEST
     assert as_http_error(UsageError("your\n fault")).message == "your fault"
     assert as_http_error(LakeError("lake", "gone")).status is HTTPStatus.SERVICE_UNAVAILABLE

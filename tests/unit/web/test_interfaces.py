@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.unit.web.lakes import Flow
+from tests.unit.web.lakes import FakePipeline
 from zenspark.web.interfaces import Pipeline
 
 
-def test_a_pipeline() -> None:
-    assert isinstance(Flow(), Pipeline)
+def test_object_with_a_status_method_is_a_pipeline() -> None:
+    assert isinstance(FakePipeline(), Pipeline)
     assert not isinstance(object(), Pipeline)

@@ -32,7 +32,7 @@ def rows(table: KeyTable, since: int = 0) -> dict[str, dict[str, object]]:
     return {key: json.loads(row) for key, row in table.changed_rows(since, 1000)[0]}
 
 
-def test_counts_sizes_and_the_newest_value() -> None:
+def test_key_table_has_counts_sizes_and_newest_values() -> None:
     table = KeyTable()
     add(table, 0.0, sample("a", b"1"), sample("b", b"22"), sample("a", b"333"), sample("b", None))
     found = rows(table)
@@ -74,7 +74,7 @@ def test_rates_rise_and_fall() -> None:
     for second in range(31, 31 + int(RATE_DECAY_SECONDS * 20)):
         add(table, start + second)
     assert (state.rate, state.bytes_rate) == (0.0, 0.0)
-    assert set(rows(table, since=change)) == {"a"}  # pages are told
+    assert set(rows(table, since=change)) == {"a"}  # pages are notified
 
 
 def test_too_many_keys_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Numbers about tables, asked once and cached."""
+"""Numbers about tables, queried once and cached."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def recent_samples() -> pa.Table:
     return pa.table({"received_at": pa.array(received, kind), "timestamp": pa.array(stamped, kind)})
 
 
-def test_gaps_and_latencies() -> None:
+def test_gaps_and_latencies_are_queried_once_and_cached() -> None:
     tables = Tables(samples=recent_samples(), gaps=GAPS)
     stats = LakeStats(tables)
     assert stats.gaps() == [
@@ -33,14 +33,14 @@ def test_gaps_and_latencies() -> None:
     ]
     assert stats.latency() == {"buckets_us": [128, 256, 512, 1024], "counts": [1, 0, 0, 1]}
     assert [table.name for table in stats.tables()] == ["samples", "gaps"]
-    asked = tables.questions
+    asked = tables.queries
     stats.gaps()
     stats.latency()
-    assert tables.questions == asked
+    assert tables.queries == asked
 
 
 @pytest.mark.slow
-def test_tables_that_are_not_there(caplog: pytest.LogCaptureFixture) -> None:
+def test_statistics_of_missing_tables_are_empty(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "zenspark.web")
     tables = Tables()
     stats = LakeStats(tables)

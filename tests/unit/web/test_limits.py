@@ -9,12 +9,12 @@ from zenspark.web import limits
 MANUAL = (Path(__file__).parents[3] / "docs" / "http.md").read_text()
 
 
-def test_streams_leave_room_for_requests() -> None:
+def test_stream_limit_is_below_the_connection_limit() -> None:
     assert limits.MAX_STREAMS < limits.MAX_CONNECTIONS
     assert limits.MAX_API_BODY_BYTES <= limits.MAX_BODY_BYTES
 
 
-def test_the_manual_states_them() -> None:
+def test_manual_states_the_http_limits() -> None:
     for text in (
         f"{limits.MAX_CONNECTIONS} connections",
         f"{limits.MAX_STREAMS} event streams",

@@ -1,4 +1,4 @@
-"""A page over its WebSocket: what it asks for, in batches."""
+"""A page over its WebSocket: what it subscribes to, in batches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from tests.unit.web.served import context_of, netloc, opened, serving
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.web import key_monitor, limits
 from zenspark.web.live import MAX_SAMPLES
@@ -33,7 +33,7 @@ def server(session: Session) -> Iterator[HttpServer]:
 
 @pytest.fixture
 def page(server: HttpServer) -> Iterator[ClientConnection]:
-    with connect(f"ws://{netloc(server)}/_api/live", open_timeout=PATIENCE, max_size=None) as made:
+    with connect(f"ws://{netloc(server)}/_api/live", open_timeout=TIMEOUT_SECONDS, max_size=None) as made:
         yield made
 
 
@@ -44,13 +44,15 @@ def select_feeds(page: ClientConnection, **wanted: object) -> None:
 def receive(page: ClientConnection, name: str, accept: Callable[[Any], object] = bool) -> Any:  # noqa: ANN401 - JSON
     """The first message of a kind that is accepted."""
     while True:
-        message = json.loads(page.recv(PATIENCE))
+        message = json.loads(page.recv(TIMEOUT_SECONDS))
         if name in message and accept(message[name]):
             return message[name] if name != "samples" else message
 
 
 @pytest.mark.slow
-def test_changed_keys(session: Session, server: HttpServer, page: ClientConnection) -> None:
+def test_page_receives_changed_keys_of_its_key_expression(
+    session: Session, server: HttpServer, page: ClientConnection
+) -> None:
     select_feeds(page, keys="demo/**")
     assert receive(page, "keys")["rows"] == []
     session.put("demo/a", b"one")
@@ -68,7 +70,7 @@ def test_changed_keys(session: Session, server: HttpServer, page: ClientConnecti
 def test_first_batch_has_the_first_keys(
     session: Session, page: ClientConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_monitor, "SETTLE_SECONDS", PATIENCE)
+    monkeypatch.setattr(key_monitor, "SETTLE_SECONDS", TIMEOUT_SECONDS)
     publisher = session.declare_publisher("first/a")
     select_feeds(page, keys="first/**")
     assert until(lambda: publisher.matching_status.matching)
@@ -77,7 +79,9 @@ def test_first_batch_has_the_first_keys(
 
 
 @pytest.mark.slow
-def test_followed_samples(session: Session, page: ClientConnection, server: HttpServer) -> None:
+def test_page_receives_followed_samples_and_the_number_of_skipped_ones(
+    session: Session, page: ClientConnection, server: HttpServer
+) -> None:
     publisher = session.declare_publisher("demo/a", encoding="application/json")
     select_feeds(page, follow="demo/*")
     assert until(lambda: publisher.matching_status.matching)
@@ -97,7 +101,7 @@ def test_followed_samples(session: Session, page: ClientConnection, server: Http
 
 
 @pytest.mark.slow
-def test_overview_and_network(session: Session, page: ClientConnection) -> None:
+def test_page_receives_overview_and_network(session: Session, page: ClientConnection) -> None:
     select_feeds(page, overview=True, network=True)
     network = receive(page, "network", lambda network: network["nodes"])
     assert [node["zid"] for node in network["nodes"] if node["self"]] == [str(session.zid())]
@@ -114,14 +118,16 @@ def test_overview_and_network(session: Session, page: ClientConnection) -> None:
         ("nonsense", "JSON is malformed"),
     ],
 )
-def test_wrong_selections_are_answered(sent: str, error: str, page: ClientConnection, session: Session) -> None:
+def test_invalid_subscription_gets_an_error_message(
+    sent: str, error: str, page: ClientConnection, session: Session
+) -> None:
     page.send(sent)
     assert error in receive(page, "error")
     select_feeds(page, keys="demo/**")
     assert receive(page, "keys")
 
 
-def test_a_page_that_leaves_is_forgotten(session: Session, server: HttpServer) -> None:
+def test_subscribers_of_a_closed_page_are_undeclared(session: Session, server: HttpServer) -> None:
     publisher = session.declare_publisher("demo/left")
     with connect(f"ws://{netloc(server)}/_api/live") as page:
         select_feeds(page, follow="demo/left", network=True)
@@ -162,14 +168,14 @@ def test_closing_the_server_closes_pages(session: Session) -> None:
                 receive(page, "nothing")
 
 
-def test_too_many_pages(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_websocket_over_the_limit_is_rejected(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_STREAMS", 0)
     with pytest.raises(InvalidStatus), connect(f"ws://{netloc(server)}/_api/live"):
         pass
 
 
 @pytest.mark.slow
-def test_access_control_applies() -> None:
+def test_access_control_applies_to_live_keys() -> None:
     rule = {
         **{"id": "no", "permission": "deny", "key_exprs": ["shut/**"], "flows": ["ingress", "egress"]},
         "messages": ["put", "delete", "query", "declare_subscriber", "reply"],

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.unit.web.served import ask, opened, serving
+from tests.unit.web.served import opened, send_request, serving
 from zenspark.web.auth import FAILURE_SECONDS, MAX_FAILURES
 
 
 def test_token_or_password() -> None:
     with opened() as session, serving(session, token="t", user="u", password="p") as server:
-        assert ask(server, "/_api/login", {"token": "t"}).status == 204
-        assert ask(server, "/_api/login", {"user": "u", "password": "p"}).status == 204
+        assert send_request(server, "/_api/login", {"token": "t"}).status == 204
+        assert send_request(server, "/_api/login", {"user": "u", "password": "p"}).status == 204
         for wrong, message in (
             ({}, "expected a token, or user and password"),
             ({"token": ""}, "wrong token"),
@@ -21,16 +21,16 @@ def test_token_or_password() -> None:
             ({"user": "u", "password": "x"}, "wrong user or password"),
             ({"token": "x", "user": "u", "password": "p"}, "wrong token"),
         ):
-            reply = ask(server, "/_api/login", wrong)
+            reply = send_request(server, "/_api/login", wrong)
             assert (reply.status, reply.error) == (401, message)
-        assert ask(server, "/_api/login", b"nonsense").status == 400
-        gone = ask(server, "/_api/logout", {})
+        assert send_request(server, "/_api/login", b"nonsense").status == 400
+        gone = send_request(server, "/_api/logout", {})
         assert (gone.status, "Max-Age=0" in gone.headers["set-cookie"]) == (204, True)
 
 
 def test_a_server_without_a_login_accepts_anyone() -> None:
     with opened() as session, serving(session) as server:
-        assert ask(server, "/_api/login", {}).status == 204
+        assert send_request(server, "/_api/login", {}).status == 204
 
 
 @pytest.mark.parametrize(
@@ -42,24 +42,24 @@ def test_a_server_without_a_login_accepts_anyone() -> None:
         ({"token": "t", "user": "u", "password": "p"}, ["token", "password"]),
     ],
 )
-def test_a_page_learns_without_a_login_how_to_log_in(settings: dict[str, Any], methods: list[str]) -> None:
+def test_login_methods_are_served_without_a_login(settings: dict[str, Any], methods: list[str]) -> None:
     with opened() as session, serving(session, **settings) as server:
-        assert ask(server, "/_api/login").json == {"methods": methods, "is_needed": bool(methods)}
+        assert send_request(server, "/_api/login").json == {"methods": methods, "is_needed": bool(methods)}
 
 
 def test_a_page_that_is_logged_in_needs_no_login() -> None:
     with opened() as session, serving(session, token="t") as server:
-        cookie = ask(server, "/_api/login", {"token": "t"}).headers["set-cookie"].partition(";")[0]
-        assert not ask(server, "/_api/login", Cookie=cookie).json["is_needed"]
-        assert not ask(server, "/_api/login", Authorization="Bearer t").json["is_needed"]
-        assert ask(server, "/_api/login", Cookie="zenspark_login=1.2").json["is_needed"]
+        cookie = send_request(server, "/_api/login", {"token": "t"}).headers["set-cookie"].partition(";")[0]
+        assert not send_request(server, "/_api/login", Cookie=cookie).json["is_needed"]
+        assert not send_request(server, "/_api/login", Authorization="Bearer t").json["is_needed"]
+        assert send_request(server, "/_api/login", Cookie="zenspark_login=1.2").json["is_needed"]
 
 
-def test_secrets_cannot_be_tried_by_asking_whether_a_login_is_needed() -> None:
+def test_login_checks_with_wrong_tokens_are_limited() -> None:
     with opened() as session, serving(session, token="t") as server:
         for _ in range(MAX_FAILURES):
-            assert ask(server, "/_api/login", Authorization="Bearer wrong").json["is_needed"]
-        refused = ask(server, "/_api/login", Authorization="Bearer t")
+            assert send_request(server, "/_api/login", Authorization="Bearer wrong").json["is_needed"]
+        refused = send_request(server, "/_api/login", Authorization="Bearer t")
         assert (refused.status, refused.error) == (429, "too many failed logins; try again in a minute")
         assert 0 < int(refused.headers["retry-after"]) <= FAILURE_SECONDS
-        assert int(ask(server, "/_api/login", {"token": "t"}).headers["retry-after"]) > 0
+        assert int(send_request(server, "/_api/login", {"token": "t"}).headers["retry-after"]) > 0

@@ -13,8 +13,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.unit.api.sessions import connected
-from tests.unit.web.lakes import Flow, Tables
-from tests.unit.web.served import ask, context_of, opened, serving
+from tests.unit.web.lakes import FakePipeline, Tables
+from tests.unit.web.served import context_of, opened, send_request, serving
 from tests.waiting import until
 from zenspark.api.adminspace.openmetrics import MEDIA_TYPE
 from zenspark.web.counts import Histogram
@@ -27,10 +27,10 @@ GAPS = pa.table({"source_zid": ["a", "a", "b"], "kind": ["MISSING", "REPEATED", 
 
 
 @pytest.mark.slow
-def test_prometheus_can_read_them() -> None:
+def test_metrics_are_parsed_by_the_prometheus_client() -> None:
     with opened() as session, connected("client", session) as other:
         samples = pa.table({"key": ["a"], "timestamp": [None], "received_at": [None]})
-        with serving(session, Flow(), Tables(samples=samples, gaps=GAPS)) as server:
+        with serving(session, FakePipeline(), Tables(samples=samples, gaps=GAPS)) as server:
             received: list[object] = []
             subscriber = other.declare_subscriber("demo/back", received.append)
             for _ in range(5):
@@ -39,10 +39,10 @@ def test_prometheus_can_read_them() -> None:
             for _ in range(3):
                 session.put("demo/back", b"x")
             assert until(lambda: len(received) == 3)
-            ask(server, "/demo/**")
+            send_request(server, "/demo/**")
             assert until(lambda: context_of(server).overview.status)
             assert until(lambda: read_traffic(session).messages_in >= 5)  # they may still be on their way
-            reply = ask(server, "/metrics")
+            reply = send_request(server, "/metrics")
             del subscriber
             assert reply.headers["content-type"] == MEDIA_TYPE
     families = {family.name: family for family in parse(reply.body.decode())}
@@ -84,20 +84,21 @@ def test_prometheus_can_read_them() -> None:
 
 def test_a_node_without_a_pipeline_has_none_of_its_samples() -> None:
     with opened() as session, serving(session) as server:
-        text = ask(server, "/metrics").body.decode()
+        text = send_request(server, "/metrics").body.decode()
     assert "zenspark_recorded_rows_total" not in text
     assert text.endswith("# EOF\n")
 
 
 def test_counters_by_reason_are_there_before_the_first_event() -> None:
     with opened() as session, serving(session) as server:
-        lines = ask(server, "/metrics").body.decode().splitlines()
+        lines = send_request(server, "/metrics").body.decode().splitlines()
     for line in (
         'zenspark_sessions{whatami="router"} 0',
         'zenspark_lost_messages_total{reason="sequence_gap"} 0',
         'zenspark_dropped_messages_total{reason="congestion"} 0',
         'zenspark_refusals_total{limit="queries"} 0',
         'zenspark_http_dropped_clients_total{reason="slow_stream"} 0',
+        'zenspark_http_dropped_clients_total{reason="server_overload"} 0',
         'zenspark_http_refused_requests_total{reason="login"} 0',
     ):
         assert line in lines
@@ -106,7 +107,7 @@ def test_counters_by_reason_are_there_before_the_first_event() -> None:
 def test_a_closed_session_can_be_scraped() -> None:
     with opened() as session, serving(session) as server:
         session.close()
-        assert ask(server, "/metrics").status == 200
+        assert send_request(server, "/metrics").status == 200
 
 
 def test_histograms_are_cumulative() -> None:
@@ -122,7 +123,7 @@ def test_histograms_are_cumulative() -> None:
     ]
 
 
-def test_the_dashboard_asks_for_metrics_that_exist() -> None:
+def test_grafana_dashboard_queries_existing_metrics() -> None:
     dashboard = json.loads((DOCS / "grafana" / "zenspark.json").read_text())
     known = {name for family in FAMILIES for name in family.sample_names}
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]

@@ -8,7 +8,7 @@ import pytest
 
 import zenspark.api.open
 from tests.unit.api.sessions import address, config, connected
-from tests.unit.web.served import ask, opened, serving
+from tests.unit.web.served import opened, send_request, serving
 from tests.waiting import until
 from zenspark.api.http_clients import HttpClient
 from zenspark.api.session import Session
@@ -54,7 +54,7 @@ def test_a_router_joins_and_leaves_with_its_client() -> None:
 
 
 @pytest.mark.slow
-def test_declarations_and_tokens() -> None:
+def test_network_has_declarations_tokens_and_their_events() -> None:
     with opened() as own, connected("client", own) as client:
         watch, anyone = NetworkWatch(own), HttpClient(own, "127.0.0.1")
         watch.acquire()
@@ -83,9 +83,9 @@ def test_declarations_and_tokens() -> None:
         watch.close()
 
 
-def test_it_is_there_without_a_live_page() -> None:
+def test_network_is_served_without_a_live_page() -> None:
     with opened() as own, connected("client", own) as client, serving(own) as server:
-        found = ask(server, "/_api/network").json
+        found = send_request(server, "/_api/network").json
         assert nodes(found) == {str(own.zid()): "router", str(client.zid()): "client"}
         assert found["declarations_total"] == len(found["declarations"])
 
@@ -101,7 +101,7 @@ def test_declarations_that_access_control_keeps_from_a_client_are_not_shown() ->
         "policies": [{"rules": ["no"], "subjects": ["web"]}],
     }
     with opened(access_control=control) as own, connected("client", own) as client, serving(own) as server:
-        ask(server, "/_api/network")
+        send_request(server, "/_api/network")
         declared = [
             *(client.declare_subscriber(f"{place}/a") for place in ("shut", "open")),
             *(client.declare_queryable(f"{place}/b") for place in ("shut", "open")),
@@ -109,7 +109,7 @@ def test_declarations_that_access_control_keeps_from_a_client_are_not_shown() ->
         ]
 
         def seen() -> list[tuple[str, str]]:
-            document = ask(server, "/_api/network").json
+            document = send_request(server, "/_api/network").json
             assert document["declarations_total"] == len(document["declarations"])
             events = {event["key"] for event in document["events"] if event["key"]}
             assert not any(key.startswith("shut") for key in events)

@@ -1,4 +1,4 @@
-"""Graphs from what several sources say, some of them strange."""
+"""Graphs from the reports of several sources, some of them strange."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DESCRIBED = {
 }
 
 
-def test_a_description() -> None:
+def test_graph_has_nodes_and_links_of_a_description() -> None:
     graph = Graph()
     graph.add_node("a", "router", [], is_self=True)
     graph.add_description("a", DESCRIBED)
@@ -34,7 +34,7 @@ def test_a_description() -> None:
 
 
 @pytest.mark.parametrize("described", [{}, {"sessions": 1, "locators": "x"}, {"sessions": [{"peer": "x", "links": 1}]}])
-def test_strange_descriptions(described: dict[str, object]) -> None:
+def test_malformed_description_adds_a_peer(described: dict[str, object]) -> None:
     graph = Graph()
     graph.add_description("a", described)
     assert graph.nodes["a"].whatami == "peer"

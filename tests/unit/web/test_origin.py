@@ -17,13 +17,13 @@ POLICY = OriginPolicy(HttpSettings(allowed_hosts=("Node.Example",), allowed_orig
     ["127.0.0.1:8000", "localhost", "LOCALHOST:1", "a.localhost:8000", "[::1]:8000", "192.0.2.7", "node.example:8000",
      "node.example.", socket.gethostname()],
 )  # fmt: skip
-def test_our_hosts(host: str) -> None:
-    assert POLICY.is_host_known(host)
+def test_host_names_of_the_server_are_known(host: str) -> None:
+    assert POLICY.is_own_host(host)
 
 
 @pytest.mark.parametrize("host", ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "[::1"])
-def test_other_hosts(host: str) -> None:
-    assert not POLICY.is_host_known(host)
+def test_foreign_host_names_are_unknown(host: str) -> None:
+    assert not POLICY.is_own_host(host)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_other_hosts(host: str) -> None:
         ({"sec-fetch-site": "cross-site"}, True),
     ],
 )
-def test_foreign_pages(headers: dict[str, str], foreign: bool) -> None:
+def test_origin_and_sec_fetch_site_decide_whether_a_page_is_foreign(headers: dict[str, str], foreign: bool) -> None:
     assert POLICY.is_foreign(headers) is foreign
 
 

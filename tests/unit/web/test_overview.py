@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.unit.api.sessions import connected
-from tests.unit.web.lakes import Flow, status
-from tests.unit.web.served import ask, context_of, opened, serving
+from tests.unit.web.lakes import FakePipeline, status
+from tests.unit.web.served import context_of, opened, send_request, serving
 from tests.waiting import until
 from zenspark.web.overview import KEPT_SAMPLES
 from zenspark.web.traffic import read_traffic
@@ -19,7 +19,7 @@ def test_series_and_current_values() -> None:
         received = read_traffic(session).messages_in
         assert until(lambda: read_traffic(session).messages_in >= 100), received
         overview.sample()
-        found = ask(server, "/_api/overview").json
+        found = send_request(server, "/_api/overview").json
         lengths = {len(series) for series in found["series"].values()}
         assert len(lengths) == 1
         assert max(found["series"]["messages"]) > 0
@@ -29,23 +29,23 @@ def test_series_and_current_values() -> None:
         assert overview.samples.maxlen == KEPT_SAMPLES == 600
 
 
-def test_a_pipeline() -> None:
-    flow = Flow()
+def test_overview_has_totals_and_problems_of_the_pipeline() -> None:
+    flow = FakePipeline()
     with opened() as session, serving(session, flow) as server:
         overview = context_of(server).overview
         overview.sample()
         overview._status_at = 0.0
         flow.now = status(15, problem="ingestion failed: no space")
         overview.sample()
-        found = ask(server, "/_api/overview").json
+        found = send_request(server, "/_api/overview").json
         assert found["series"]["rows_ingested"][-1] >= 0
         current = found["current"]
         assert (current["recorded"], current["ingested"], current["lost"], current["keys"]) == (20, 15, 9, 5)
         assert found["problems"] == ["ingestion failed: no space"]
 
 
-def test_a_lag_while_spark_starts_is_told_from_one_of_a_running_ingestion() -> None:
-    flow = Flow()
+def test_overview_is_starting_only_before_the_first_ingestion() -> None:
+    flow = FakePipeline()
     flow.now = status(0, state="starting")
     with opened() as session, serving(session, flow) as server:
         overview = context_of(server).overview
@@ -54,11 +54,11 @@ def test_a_lag_while_spark_starts_is_told_from_one_of_a_running_ingestion() -> N
             flow.now = status(0, state=state)
             overview._status_at = 0.0
             overview.sample()
-            return ask(server, "/_api/overview").json["current"]["starting"]
+            return send_request(server, "/_api/overview").json["current"]["starting"]
 
         assert [is_starting(state) for state in ("starting", "ingesting", "starting")] == [True, False, False]
     with opened() as session, serving(session) as server:
-        assert not ask(server, "/_api/overview").json["current"]["starting"]
+        assert not send_request(server, "/_api/overview").json["current"]["starting"]
 
 
 def test_a_pipeline_that_fails_does_not_end_the_series() -> None:
@@ -67,11 +67,11 @@ def test_a_pipeline_that_fails_does_not_end_the_series() -> None:
             raise OSError("gone")
 
     with opened() as session, serving(session, Broken()) as server:
-        assert ask(server, "/_api/overview").status == 200
-        assert ask(server, "/metrics").status == 200
+        assert send_request(server, "/_api/overview").status == 200
+        assert send_request(server, "/metrics").status == 200
 
 
 def test_a_closed_session_is_a_problem() -> None:
     with opened() as session, serving(session) as server:
         session.close()
-        assert ask(server, "/_api/overview").json["problems"] == ["the session was closed"]
+        assert send_request(server, "/_api/overview").json["problems"] == ["the session was closed"]

@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 
 from tests.unit.web.lakes import Tables
-from tests.unit.web.served import Reply, ask, opened, serving
+from tests.unit.web.served import Reply, opened, send_request, serving
 from tests.waiting import until
 from zenspark.storage.manager import StorageManager
 from zenspark.storage.settings import StorageSettings
@@ -46,17 +46,19 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
             session.put("demo/number", struct.pack("<d", second / 4), encoding="zenoh/serialized", timestamp=stamp)
         session.put("demo/bytes", b"\xff\x00", timestamp=Timestamp(at(0), b"\x01"))
         session.delete("demo/bytes", timestamp=Timestamp(at(5), b"\x01"))
-        assert until(lambda: len(ask(made, "/_api/past?key=demo/**").json["samples"]) == 22)
+        assert until(lambda: len(send_request(made, "/_api/past?key=demo/**").json["samples"]) == 22)
         yield made
 
 
 def past_of(server: HttpServer, what: str = "", **parameters: object) -> Reply:
     given = {name.rstrip("_"): value for name, value in parameters.items()}
     texts = {name: value.isoformat() if isinstance(value, datetime) else str(value) for name, value in given.items()}
-    return ask(server, f"/_api/{what or 'past'}?" + "&".join(f"{name}={quote(text)}" for name, text in texts.items()))
+    return send_request(
+        server, f"/_api/{what or 'past'}?" + "&".join(f"{name}={quote(text)}" for name, text in texts.items())
+    )
 
 
-def test_a_range_newest_last(server: HttpServer) -> None:
+def test_past_range_is_returned_newest_last_and_limited(server: HttpServer) -> None:
     found = past_of(server, key="demo/json", from_=at(2), to=at(5)).json
     assert [sample["value"]["json"]["x"] for sample in found["samples"]] == [2, 3, 4, 5]
     assert (found["truncated"], found["samples"][0]["timestamp"]) == (False, "2024-07-01T12:00:02Z")
@@ -65,7 +67,7 @@ def test_a_range_newest_last(server: HttpServer) -> None:
 
 
 @pytest.mark.slow
-def test_the_value_at_an_instant(server: HttpServer) -> None:
+def test_past_at_returns_the_newest_value_up_to_a_time(server: HttpServer) -> None:
     found = past_of(server, "past/at", key="demo/json", time=at(4.5)).json
     assert (found["value"]["json"]["x"], found["kind"]) == (4, "PUT")
     milliseconds = int(at(1_000_000).timestamp() * 1000)  # days later: the last one is still the newest
@@ -76,7 +78,7 @@ def test_the_value_at_an_instant(server: HttpServer) -> None:
 
 
 @pytest.mark.slow
-def test_times_are_those_of_time_queries(server: HttpServer) -> None:
+def test_past_accepts_the_times_of_time_queries(server: HttpServer) -> None:
     for time in ("now()", "now(-2m)", "now(-1h)", "2024-07-01T14:00:09+02:00", "2024-07-01T12:00:09.000000001Z"):
         found = past_of(server, "past/at", key="demo/json", time=time)
         assert (found.status, found.json["value"]["json"]["x"]) == (200, 9), time
@@ -102,7 +104,7 @@ DENY_SECRET = {
 
 
 @pytest.mark.slow
-def test_recorded_keys() -> None:
+def test_recorded_keys_are_listed_searched_and_limited() -> None:
     with opened() as session, serving(session, sql=Tables(latest=LATEST)) as server:
         everything = ["a/first", "a/it's", "b/second", "secret/key"]
         assert past_of(server, "past/keys").json == {"keys": everything, "truncated": False}
@@ -120,7 +122,7 @@ def test_recorded_keys_obey_access_control() -> None:
         assert past_of(server, "past/keys").json["keys"] == ["a/first", "a/it's", "b/second"]
 
 
-def test_series_of_numbers(server: HttpServer) -> None:
+def test_past_series_has_the_numbers_of_a_json_path(server: HttpServer) -> None:
     found = past_of(server, "past/series", key="demo/json").json
     assert (found["paths"], found["path"], found["v"]) == (["x", "pose.y"], "x", list(range(10)))
     assert (found["samples"], found["truncated"]) == (10, False)
@@ -131,7 +133,7 @@ def test_series_of_numbers(server: HttpServer) -> None:
     assert past_of(server, "past/series", key="demo/json", path="nope").json["v"] == []
 
 
-def test_exports(server: HttpServer) -> None:
+def test_past_is_exported_as_csv_json_and_parquet(server: HttpServer) -> None:
     reply = past_of(server, "export", key="demo/**", format="csv")
     assert reply.headers["content-disposition"].endswith('.csv"')
     rows = list(csv.DictReader(io.StringIO(reply.body.decode())))
@@ -161,12 +163,12 @@ def test_exports(server: HttpServer) -> None:
         ("export?key=a&format=xls", "expected format to be one of csv, json, parquet"),
     ],
 )
-def test_wrong_requests(path: str, message: str, server: HttpServer) -> None:
-    reply = ask(server, f"/_api/{path}")
+def test_invalid_requests_are_status_400(path: str, message: str, server: HttpServer) -> None:
+    reply = send_request(server, f"/_api/{path}")
     assert (reply.status, reply.error) == (400, message)
 
 
-def test_storages_are_asked_for_no_more_than_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_storages_are_queried_with_the_limit_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(past, "MAX_SERIES_SAMPLES", 3)
     asked: list[str] = []
 
@@ -186,15 +188,17 @@ def test_storages_are_asked_for_no_more_than_is_shown(monkeypatch: pytest.Monkey
         queryable.undeclare()
 
 
-def test_an_error_of_a_storage_is_said(server: HttpServer) -> None:
+def test_error_reply_of_a_storage_is_status_502(server: HttpServer) -> None:
     with opened() as session, serving(session) as other:
         queryable = session.declare_queryable("bad", lambda query: query.reply_err("disk on fire"))
-        reply = ask(other, "/_api/past?key=bad")
+        reply = send_request(other, "/_api/past?key=bad")
         assert (reply.status, reply.error) == (502, "a storage replied with an error: disk on fire")
         queryable.undeclare()
 
 
-def test_a_range_with_too_many_samples(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_range_with_too_many_samples_is_truncated_or_status_413(
+    server: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(past, "MAX_SERIES_SAMPLES", 5)
     newest = past_of(server, "past/series", key="demo/json").json
     assert (newest["v"], newest["truncated"]) == ([5, 6, 7, 8, 9], True)
@@ -203,7 +207,7 @@ def test_a_range_with_too_many_samples(server: HttpServer, monkeypatch: pytest.M
     assert (reply.status, reply.error) == (413, "the range has more than 5 samples or 256 MiB: choose a shorter one")
 
 
-def test_paths_of_numbers() -> None:
+def test_numbers_in_a_value_are_listed_by_path() -> None:
     value = {"a": [1, {"b": 2.5}], "c": "x", "d": True, "e": None, "f.g": 3}
     assert dict(numbers_in(value)) == {"a[0]": 1, "a[1].b": 2.5, "f.g": 3}
     assert dict(numbers_in(7)) == {"": 7}

@@ -23,6 +23,6 @@ from zenspark.web.settings import HttpSettings
         ("/demo/**", PathKind.KEY),
     ],
 )
-def test_kinds(path: str, kind: PathKind) -> None:
+def test_path_is_of_a_reserved_kind_or_a_key(path: str, kind: PathKind) -> None:
     assert kind_of(path, HttpSettings()) is kind
     assert kind_of(path, HttpSettings(serve_page=False)) is PathKind.KEY

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.web.lakes import Flow, Tables, status
-from tests.unit.web.served import ask, context_of, opened, serving
+from tests.unit.web.lakes import FakePipeline, Tables, status
+from tests.unit.web.served import context_of, opened, send_request, serving
 from tests.waiting import until
 from zenspark.web.pipeline_view import BatchHistory, lakes_of, status_document
 
 
-def test_the_status_as_plain_values() -> None:
-    flow = Flow()
+def test_status_document_has_problems_and_lakes() -> None:
+    flow = FakePipeline()
     flow.now = status(problem="ingestion failed: no space")
     document = status_document(flow)
     assert document is not None
@@ -20,9 +20,9 @@ def test_the_status_as_plain_values() -> None:
     assert (status_document(None), lakes_of(None)) == (None, [])
 
 
-def test_batches_are_what_counts_grow_by() -> None:
+def test_batch_history_has_the_increase_of_row_counts() -> None:
     history = BatchHistory()
-    flow = Flow()
+    flow = FakePipeline()
     for rows in (10, 10, 25, 30):
         flow.now = status(rows)
         document = status_document(flow)
@@ -34,10 +34,10 @@ def test_batches_are_what_counts_grow_by() -> None:
 
 
 @pytest.mark.slow
-def test_the_page_is_told() -> None:
-    with opened() as session, serving(session, Flow(), Tables()) as server:
+def test_pipeline_document_has_lakes_maintenance_and_losses() -> None:
+    with opened() as session, serving(session, FakePipeline(), Tables()) as server:
         assert until(lambda: context_of(server).overview.status)
-        found = ask(server, "/_api/pipeline").json
+        found = send_request(server, "/_api/pipeline").json
         (lake,) = found["lakes"]
         assert (lake["lake"], lake["state"], lake["rows"]) == ("./lake", "ingesting", 10)
         refresh, compaction = lake["maintenance"]
@@ -55,7 +55,7 @@ def test_the_page_is_told() -> None:
         assert found["status"]["recorded"] == 20
 
 
-def test_a_node_without_a_pipeline() -> None:
+def test_pipeline_document_without_a_pipeline_is_empty() -> None:
     with opened() as session, serving(session) as server:
-        found = ask(server, "/_api/pipeline").json
+        found = send_request(server, "/_api/pipeline").json
         assert (found["lakes"], found["status"], found["latency"]) == ([], None, None)

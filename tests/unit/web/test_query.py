@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.api.sessions import connected
-from tests.unit.web.served import ask, context_of, opened, serving
-from tests.waiting import PATIENCE, until
+from tests.unit.web.served import context_of, opened, send_request, serving
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.types.query import Query
 from zenspark.web import query as query_module
@@ -27,7 +27,7 @@ def server(session: Session) -> Iterator[HttpServer]:
         yield made
 
 
-def test_replies_with_latency_and_replier(session: Session, server: HttpServer) -> None:
+def test_query_returns_replies_with_latency_and_replier(session: Session, server: HttpServer) -> None:
     def answer(query: Query) -> None:
         with query:
             if "bad" in query.parameters:
@@ -38,14 +38,14 @@ def test_replies_with_latency_and_replier(session: Session, server: HttpServer) 
 
     with connected("client", session) as other:
         queryable = other.declare_queryable("demo/*", answer)
-        assert until(lambda: ask(server, "/_api/query", {"selector": "demo/a"}).json["replies"])
-        found = ask(server, "/_api/query", {"selector": "demo/**?x", "payload": "hi", "target": "all"}).json
+        assert until(lambda: send_request(server, "/_api/query", {"selector": "demo/a"}).json["replies"])
+        found = send_request(server, "/_api/query", {"selector": "demo/**?x", "payload": "hi", "target": "all"}).json
         (reply,) = found["replies"]
         assert (reply["ok"], reply["key"], reply["value"]["text"]) == (True, "demo/a", "hi")
         assert reply["replier"] == str(other.zid())
         assert 0 <= reply["latency_ms"] <= found["elapsed_ms"]
         assert not found["timed_out"]
-        (error,) = ask(server, "/_api/query", {"selector": "demo/a?bad"}).json["replies"]
+        (error,) = send_request(server, "/_api/query", {"selector": "demo/a?bad"}).json["replies"]
         assert (error["ok"], error["key"], error["value"]["text"]) == (False, None, "no")
         queryable.undeclare()
     assert sum(context_of(server).counts.query_seconds.read()[0]) >= 3
@@ -60,39 +60,39 @@ def test_too_many_replies_are_left_out(session: Session, server: HttpServer, mon
                 query.reply(f"many/{number}", b"")
 
     queryable = session.declare_queryable("many/*", answer)
-    found = ask(server, "/_api/query", {"selector": "many/*"}).json
+    found = send_request(server, "/_api/query", {"selector": "many/*"}).json
     assert (len(found["replies"]), found["left_out"]) == (2, 3)
     queryable.undeclare()
 
 
-def test_a_query_that_is_not_answered(session: Session, server: HttpServer) -> None:
+def test_query_without_reply_is_reported_as_timed_out(session: Session, server: HttpServer) -> None:
     kept: list[Query] = []
     queryable = session.declare_queryable("late", kept.append)
-    found = ask(server, "/_api/query", {"selector": "late", "timeout_ms": 50}).json
+    found = send_request(server, "/_api/query", {"selector": "late", "timeout_ms": 50}).json
     assert found["timed_out"]
     kept.clear()
     queryable.undeclare()
 
 
-def test_put_and_delete(session: Session, server: HttpServer) -> None:
+def test_api_put_and_delete_are_published(session: Session, server: HttpServer) -> None:
     heard = session.declare_subscriber("demo/**")
-    assert ask(server, "/_api/put", {"key": "demo/a", "payload": "{}", "encoding": "text/json"}).status == 204
-    assert ask(server, "/_api/put", {"key": "demo/b", "payload": "AP8=", "base64": True}).status == 204
-    assert ask(server, "/_api/delete", {"key": "demo/a"}).status == 204
-    first, second, third = (heard.recv(PATIENCE) for _ in range(3))
+    assert send_request(server, "/_api/put", {"key": "demo/a", "payload": "{}", "encoding": "text/json"}).status == 204
+    assert send_request(server, "/_api/put", {"key": "demo/b", "payload": "AP8=", "base64": True}).status == 204
+    assert send_request(server, "/_api/delete", {"key": "demo/a"}).status == 204
+    first, second, third = (heard.recv(TIMEOUT_SECONDS) for _ in range(3))
     assert (first.payload.to_bytes(), str(first.encoding)) == (b"{}", "text/json")
     assert second.payload.to_bytes() == b"\x00\xff"
     assert third.kind.name == "DELETE"
 
 
-def test_a_server_is_read_only_unless_told(session: Session) -> None:
+def test_server_without_write_setting_rejects_put_and_delete(session: Session) -> None:
     heard = session.declare_subscriber("demo/**")
     with serving(session) as server:
         for path, body in ("/_api/put", {"key": "demo/a"}), ("/_api/delete", {"key": "demo/a"}):
-            reply = ask(server, path, body)
+            reply = send_request(server, path, body)
             assert (reply.status, "--http-write" in reply.error) == (403, True)
         for method in ("PUT", "PATCH", "DELETE"):
-            assert ask(server, "/demo/a", b"", method=method).status == 403
+            assert send_request(server, "/demo/a", b"", method=method).status == 403
         assert context_of(server).counts.refused == {"read_only": 5}
     assert heard.try_recv() is None
 
@@ -111,21 +111,21 @@ def test_a_server_is_read_only_unless_told(session: Session) -> None:
         ("delete", [], "expected a JSON document: "),
     ],
 )
-def test_wrong_requests(path: str, document: object, message: str, server: HttpServer) -> None:
-    reply = ask(server, f"/_api/{path}", document)
+def test_invalid_requests_are_status_400(path: str, document: object, message: str, server: HttpServer) -> None:
+    reply = send_request(server, f"/_api/{path}", document)
     assert (reply.status, reply.error[: len(message)]) == (400, message)
 
 
 @pytest.mark.slow
-def test_the_newest_value(session: Session, server: HttpServer) -> None:
-    missing = ask(server, "/_api/value?key=demo/a")
+def test_value_is_the_newest_seen_or_the_stored_one(session: Session, server: HttpServer) -> None:
+    missing = send_request(server, "/_api/value?key=demo/a")
     assert (missing.status, missing.error) == (404, "no value of 'demo/a' was seen, and no storage has one")
     queryable = session.declare_queryable("demo/a", lambda query: query.reply("demo/a", "stored"))
-    assert ask(server, "/_api/value?key=demo/a").json["value"]["text"] == "stored"
+    assert send_request(server, "/_api/value?key=demo/a").json["value"]["text"] == "stored"
     queryable.undeclare()
-    ask(server, "/_api/keys?key_expr=demo/**")
+    send_request(server, "/_api/keys?key_expr=demo/**")
     session.put("demo/a", "seen")
-    assert until(lambda: ask(server, "/_api/value?key=demo/a").json.get("value", {}).get("text") == "seen")
+    assert until(lambda: send_request(server, "/_api/value?key=demo/a").json.get("value", {}).get("text") == "seen")
 
 
 def test_access_control_applies_to_queries_and_the_past() -> None:
@@ -153,13 +153,13 @@ def test_access_control_applies_to_queries_and_the_past() -> None:
     with opened(access_control=control) as own, serving(own, write=True) as server:
         queryable = own.declare_queryable("half/*", answer)
         for path in ("value?key=shut/a", "past?key=shut/a", "past/at?key=shut/a&time=0", "export?key=shut/a"):
-            reply = ask(server, f"/_api/{path}")
+            reply = send_request(server, f"/_api/{path}")
             assert (reply.status, reply.error) == (403, "access control denies query on 'shut/a'")
-        assert ask(server, "/_api/query", {"selector": "shut/a"}).status == 403
-        assert ask(server, "/_api/put", {"key": "shut/a"}).status == 403
-        found = ask(server, "/_api/query", {"selector": "half/*"}).json["replies"]
+        assert send_request(server, "/_api/query", {"selector": "shut/a"}).status == 403
+        assert send_request(server, "/_api/put", {"key": "shut/a"}).status == 403
+        found = send_request(server, "/_api/query", {"selector": "half/*"}).json["replies"]
         assert [each["key"] for each in found] == ["half/a"]
-        assert [each["key"] for each in ask(server, "/_api/past?key=half/*").json["samples"]] == ["half/a"]
-        assert ask(server, "/_api/value?key=half/a").status == 200
-        assert ask(server, "/_api/value?key=half/b").status == 404
+        assert [each["key"] for each in send_request(server, "/_api/past?key=half/*").json["samples"]] == ["half/a"]
+        assert send_request(server, "/_api/value?key=half/a").status == 200
+        assert send_request(server, "/_api/value?key=half/b").status == 404
         queryable.undeclare()

@@ -16,7 +16,7 @@ import trustme
 
 import zenspark.api.open
 from tests.unit.api.sessions import config
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.errors import LinkError, UsageError
 from zenspark.types.query import Query
@@ -40,12 +40,12 @@ def rest(session: Session) -> Iterator[RestServer]:
 
 @pytest.fixture
 def connection(rest: RestServer) -> Iterator[http.client.HTTPConnection]:
-    made = http.client.HTTPConnection(urlsplit(rest.url).netloc, timeout=PATIENCE)
+    made = http.client.HTTPConnection(urlsplit(rest.url).netloc, timeout=TIMEOUT_SECONDS)
     yield made
     made.close()
 
 
-def ask(
+def send_request(
     connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None = None, **headers: str
 ) -> tuple[int, str | None, bytes]:
     connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
@@ -62,45 +62,48 @@ def answer(query: Query) -> None:
             query.reply("demo/a", json.dumps({**said, "encoding": str(query.encoding)}), encoding="application/json")
 
 
-def test_get_queries(session: Session, connection: http.client.HTTPConnection) -> None:
+def test_get_returns_the_replies_to_a_query_as_json(session: Session, connection: http.client.HTTPConnection) -> None:
     session.declare_queryable("demo/*", answer)
-    status, kind, body = ask(connection, "GET", "/demo/**?x=1;y=%5B2%5D")
+    status, kind, body = send_request(connection, "GET", "/demo/**?x=1;y=%5B2%5D")
     assert (status, kind) == (200, "application/json")
     said = {"parameters": "x=1;y=[2]", "payload": None, "encoding": "None"}
     assert json.loads(body) == [{"key": "demo/a", "value": said, "encoding": "application/json", "timestamp": None}]
-    assert ask(connection, "GET", "/nobody") == (200, "application/json", b"[]")
+    assert send_request(connection, "GET", "/nobody") == (200, "application/json", b"[]")
 
 
 def test_post_queries_with_a_payload(session: Session, connection: http.client.HTTPConnection) -> None:
     session.declare_queryable("demo/*", answer)
-    _, _, body = ask(connection, "POST", "/demo/a", b"hello", Content_Type="text/plain; charset=utf-8")
+    _, _, body = send_request(connection, "POST", "/demo/a", b"hello", Content_Type="text/plain; charset=utf-8")
     said = {"parameters": "", "payload": "hello", "encoding": "text/plain;charset=utf-8"}
     assert [reply["value"] for reply in json.loads(body)] == [said]
 
 
-def test_an_error_is_an_answer(session: Session, connection: http.client.HTTPConnection) -> None:
+def test_error_reply_is_returned_with_the_key_error(session: Session, connection: http.client.HTTPConnection) -> None:
     session.declare_queryable("demo/*", answer)
-    _, _, body = ask(connection, "GET", "/demo/a?bad")
+    _, _, body = send_request(connection, "GET", "/demo/a?bad")
     assert json.loads(body) == [{"key": "ERROR", "value": "no", "encoding": "text/plain", "timestamp": None}]
-    assert ask(connection, "GET", "/demo/a?bad;_raw") == (200, "text/plain", b"no")
+    assert send_request(connection, "GET", "/demo/a?bad;_raw") == (200, "text/plain", b"no")
 
 
 def test_raw_is_the_payload_itself(session: Session, connection: http.client.HTTPConnection) -> None:
     session.declare_queryable("demo", lambda query: query.reply("demo", b"\x00\xff", encoding="image/png"))
-    assert ask(connection, "GET", "/demo?_raw=true") == (200, "image/png", b"\x00\xff")
-    assert ask(connection, "GET", "/nobody?_raw=true") == (200, None, b"")
+    assert send_request(connection, "GET", "/demo?_raw=true") == (200, "image/png", b"\x00\xff")
+    assert send_request(connection, "GET", "/nobody?_raw=true") == (200, None, b"")
 
 
-def test_its_own_admin_space_is_local(connection: http.client.HTTPConnection) -> None:
+def test_local_in_an_admin_space_path_is_the_own_zid(connection: http.client.HTTPConnection) -> None:
     for path in ("/@/local/router", "/@/a1/router"):
-        (reply,) = json.loads(ask(connection, "GET", path)[2])
+        (reply,) = json.loads(send_request(connection, "GET", path)[2])
         assert (reply["key"], reply["encoding"], reply["value"]["zid"]) == ("@/a1/router", "application/json", "a1")
 
 
-def test_writing(session: Session, connection: http.client.HTTPConnection) -> None:
+def test_put_patch_and_delete_are_published(session: Session, connection: http.client.HTTPConnection) -> None:
     heard = session.declare_subscriber("demo/**")
     for method, path in ("PUT", "/demo/a"), ("PATCH", "/demo/b%20c"), ("DELETE", "/demo/a"):
-        assert ask(connection, method, path, b"{}" if method != "DELETE" else None, Content_Type="text/json")[0] == 200
+        assert (
+            send_request(connection, method, path, b"{}" if method != "DELETE" else None, Content_Type="text/json")[0]
+            == 200
+        )
         sample = heard.recv()
         key = path.replace("%20", " ").removeprefix("/")
         assert str(sample.key_expr) == key
@@ -108,7 +111,7 @@ def test_writing(session: Session, connection: http.client.HTTPConnection) -> No
             assert sample.kind.name == "DELETE"
         else:
             assert (sample.kind.name, sample.payload.to_bytes(), str(sample.encoding)) == ("PUT", b"{}", "text/json")
-    assert ask(connection, "PUT", "/demo/a", b"x")[0] == 200
+    assert send_request(connection, "PUT", "/demo/a", b"x")[0] == 200
     assert str(heard.recv().encoding) == "zenoh/bytes"
 
 
@@ -116,7 +119,7 @@ def test_writing(session: Session, connection: http.client.HTTPConnection) -> No
 @pytest.mark.parametrize("path", ["/", "/a/", "/a/**b", "/?x"])
 def test_invalid_key_is_rejected(method: str, path: str, connection: http.client.HTTPConnection) -> None:
     accept = "text/event-stream" if method == "SUBSCRIBE" else "*/*"
-    status, kind, body = ask(connection, "GET" if method == "SUBSCRIBE" else method, path, Accept=accept)
+    status, kind, body = send_request(connection, "GET" if method == "SUBSCRIBE" else method, path, Accept=accept)
     assert (status, kind) == (400, "text/plain; charset=utf-8")
     assert body.count(b"\n") == 1
     assert b"expected" in body or b"key" in body
@@ -131,7 +134,7 @@ def test_invalid_key_is_rejected(method: str, path: str, connection: http.client
         ({"Content-Length": "x"}, 400, b"expected an HTTP request: bad Content-Length"),
     ],
 )
-def test_bodies_that_are_not_taken(
+def test_oversized_or_invalid_content_length_is_rejected(
     headers: dict[str, str],
     status: int,
     line: bytes,
@@ -155,7 +158,7 @@ def test_a_client_that_leaves_within_a_body_writes_nothing(session: Session, res
     with socket.create_connection((at.hostname, at.port)) as client:
         client.sendall(b"PUT /demo/half HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\nhalf")
         client.shutdown(socket.SHUT_WR)
-        client.settimeout(PATIENCE)
+        client.settimeout(TIMEOUT_SECONDS)
         assert client.recv(100) == b""
     session.put("demo/next", b"")
     assert str(heard.recv().key_expr) == "demo/next"
@@ -180,7 +183,7 @@ def test_a_stream_ends_with_its_client(session: Session, rest: RestServer) -> No
     at = urlsplit(rest.url)
     with socket.create_connection((at.hostname, at.port)) as client:
         client.sendall(b"GET /demo/** HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream, */*\r\n\r\n")
-        client.settimeout(PATIENCE)
+        client.settimeout(TIMEOUT_SECONDS)
         assert client.recv(100).startswith(b"HTTP/1.1 200")
         assert until(lambda: publisher.matching_status.matching)
     assert until(lambda: not publisher.matching_status.matching)
@@ -203,7 +206,7 @@ def test_a_stream_ends_when_events_stay_unread(
 def test_closing_ends_streams(session: Session) -> None:
     with RestServer(session, ("127.0.0.1", 0)) as rest:
         at = urlsplit(rest.url)
-        client = socket.create_connection((at.hostname, at.port), timeout=PATIENCE)
+        client = socket.create_connection((at.hostname, at.port), timeout=TIMEOUT_SECONDS)
         client.sendall(b"GET /demo/** HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n")
         assert client.recv(1000).endswith(b"\r\n\r\n")
         assert until(lambda: rest._context.counts.event_streams)
@@ -215,7 +218,7 @@ def test_closing_ends_streams(session: Session) -> None:
 
 def test_a_closed_session_is_an_error_of_the_server(session: Session, connection: http.client.HTTPConnection) -> None:
     session.close()
-    assert ask(connection, "PUT", "/demo", b"x")[0] == 500
+    assert send_request(connection, "PUT", "/demo", b"x")[0] == 500
 
 
 def test_requests_of_any_origin_are_allowed(connection: http.client.HTTPConnection) -> None:
@@ -230,14 +233,14 @@ def test_requests_of_any_origin_are_allowed(connection: http.client.HTTPConnecti
     }
 
 
-def test_a_port_in_use(session: Session, rest: RestServer) -> None:
+def test_rest_server_on_a_port_in_use_raises_link_error(session: Session, rest: RestServer) -> None:
     port = urlsplit(rest.url).port
     assert port is not None
     with pytest.raises(LinkError, match=f"^http://127.0.0.1:{port}: cannot listen: "):
         RestServer(session, ("127.0.0.1", port))
 
 
-def test_urls() -> None:
+def test_url_has_brackets_around_an_ipv6_address() -> None:
     assert url_of(("127.0.0.1", 1)) == "http://127.0.0.1:1"
     assert url_of(("::", 1)) == "http://[::]:1"
 
@@ -273,13 +276,13 @@ def test_access_control_applies_to_clients() -> None:
     ):
         session.declare_subscriber("**", lambda sample: heard.append(f"{sample.kind.name} {sample.key_expr}"))
         session.declare_queryable("half/*", answer_both)
-        client = http.client.HTTPConnection(urlsplit(rest.url).netloc, timeout=PATIENCE)
+        client = http.client.HTTPConnection(urlsplit(rest.url).netloc, timeout=TIMEOUT_SECONDS)
         for method, action in ("PUT", b"put"), ("DELETE", b"delete"), ("GET", b"query"):
             denied = 403, "text/plain; charset=utf-8", b"access control denies %s on 'shut/a'\n" % action
-            assert ask(client, method, "/shut/a") == denied
-            assert ask(client, method, "/open/a")[0] == 200
-        assert ask(client, "GET", "/shut/**", Accept="text/event-stream")[0] == 403
-        assert [document["key"] for document in json.loads(ask(client, "GET", "/half/*")[2])] == ["half/a"]
+            assert send_request(client, method, "/shut/a") == denied
+            assert send_request(client, method, "/open/a")[0] == 200
+        assert send_request(client, "GET", "/shut/**", Accept="text/event-stream")[0] == 403
+        assert [document["key"] for document in json.loads(send_request(client, "GET", "/half/*")[2])] == ["half/a"]
         client.request("GET", "/half/**", headers={"Accept": "text/event-stream"})
         events = client.getresponse()
         session.put("half/b", "1")
@@ -293,7 +296,7 @@ def test_access_control_applies_to_clients() -> None:
 
 
 @pytest.mark.slow
-def test_https(session: Session, tmp_path: Path) -> None:
+def test_https_is_served_with_a_certificate(session: Session, tmp_path: Path) -> None:
     authority = trustme.CA()
     issued = authority.issue_cert("localhost", "127.0.0.1")
     certificate = tmp_path / "server.pem"
@@ -303,7 +306,7 @@ def test_https(session: Session, tmp_path: Path) -> None:
     authority.configure_trust(trust)
     with HttpServer(session, settings) as server:
         assert server.url.startswith("https://127.0.0.1:")
-        client = http.client.HTTPSConnection(urlsplit(server.url).netloc, timeout=PATIENCE, context=trust)
+        client = http.client.HTTPSConnection(urlsplit(server.url).netloc, timeout=TIMEOUT_SECONDS, context=trust)
         client.request("GET", "/metrics", headers={"Authorization": "Bearer t"})
         response = client.getresponse()
         assert (response.status, b"# EOF" in response.read()) == (200, True)
@@ -314,7 +317,7 @@ def test_https(session: Session, tmp_path: Path) -> None:
         client.close()
 
 
-def test_a_certificate_that_cannot_be_read(session: Session, tmp_path: Path) -> None:
+def test_unreadable_certificate_raises_usage_error(session: Session, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"^expected a certificate and its private key in PEM in .*nothing\.pem: "):
         HttpServer(session, HttpSettings(address=("127.0.0.1", 0), certificate=tmp_path / "nothing.pem"))
 
@@ -326,7 +329,9 @@ def test_a_certificate_without_its_key_is_named(session: Session, tmp_path: Path
         HttpServer(session, HttpSettings(address=("127.0.0.1", 0), certificate=certificate))
 
 
-def test_an_open_server_is_warned_about(session: Session, caplog: pytest.LogCaptureFixture) -> None:
+def test_server_without_login_beyond_loopback_logs_a_warning(
+    session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
     with RestServer(session, ("::", 0)):
         pass
     assert "has no login: every machine that reaches it may read and write" in caplog.text
@@ -337,8 +342,8 @@ def test_an_open_server_is_warned_about(session: Session, caplog: pytest.LogCapt
 
 
 @pytest.mark.slow
-def test_closing_twice_and_requests_in_progress(session: Session) -> None:
-    """A query that is not answered does not keep the server from closing."""
+def test_server_with_a_pending_query_can_be_closed_twice(session: Session) -> None:
+    """A query without replies does not keep the server from closing."""
     kept: list[Query] = []
     session.declare_queryable("late", kept.append)
     server = RestServer(session, ("127.0.0.1", 0))

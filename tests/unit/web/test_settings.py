@@ -26,7 +26,7 @@ from zenspark.web.settings import Address, HttpSettings, parse_address, parse_ht
         ("None", None),
     ],
 )
-def test_an_address(given: object, address: Address | None) -> None:
+def test_rest_addresses_are_parsed(given: object, address: Address | None) -> None:
     assert parse_address(given) == address
 
 
@@ -38,7 +38,7 @@ def test_invalid_address_is_rejected(given: object) -> None:
         parse_address(given)
 
 
-def test_the_section_is_taken_out_and_others_stay() -> None:
+def test_rest_section_is_removed_and_other_plugins_stay() -> None:
     config = Config.from_json5("{plugins: {rest: {http_port: '127.0.0.1:1', __required__: true}, other: {a: 1}}}")
     address, others = rest_address(config)
     assert address == ("127.0.0.1", 1)
@@ -46,7 +46,7 @@ def test_the_section_is_taken_out_and_others_stay() -> None:
     assert "rest" in json.loads(config.get_json("plugins"))
 
 
-def test_without_the_section_there_is_none() -> None:
+def test_configuration_without_rest_section_has_no_address() -> None:
     config = Config.from_json5("{plugins: {other: {}}}")
     assert rest_address(config) == (None, config)
 
@@ -64,7 +64,7 @@ def test_the_threads_of_zenohd_are_accepted() -> None:
         ("{}", "configuration key plugins/rest/http_port: expected a port"),
     ],
 )
-def test_a_section_that_cannot_be_used(section: str, line: str) -> None:
+def test_invalid_rest_section_is_rejected(section: str, line: str) -> None:
     with pytest.raises(ConfigError) as caught:
         rest_address(Config.from_json5(f"{{plugins: {{rest: {section}}}}}"))
     assert str(caught.value).startswith(line)
@@ -80,7 +80,7 @@ def test_a_section_that_cannot_be_used(section: str, line: str) -> None:
         ("[::1]", ("::1", 8000)),
     ],
 )
-def test_an_address_of_the_page(given: str, address: Address) -> None:
+def test_page_addresses_are_parsed(given: str, address: Address) -> None:
     assert parse_http_address(given) == address
 
 
@@ -127,7 +127,7 @@ def test_settings_that_are_accepted(given: dict[str, Any]) -> None:
     HttpSettings(**given).check()
 
 
-def test_the_settings_of_zenohd() -> None:
+def test_zenohd_rest_settings_allow_writing_without_login() -> None:
     settings = HttpSettings.zenohd_rest(("::", 8000))
     settings.check()
     assert (settings.write, settings.serve_page, settings.has_login, settings.is_loopback) == (

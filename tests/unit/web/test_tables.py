@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.web.lakes import Tables
-from tests.unit.web.served import ask, opened, serving
+from tests.unit.web.served import opened, send_request, serving
 from zenspark.web.server import HttpServer
 from zenspark.web.tables import cell_value, result_document
 
@@ -22,35 +22,35 @@ def server() -> Iterator[HttpServer]:
         yield made
 
 
-def test_tables(server: HttpServer) -> None:
-    (table,) = ask(server, "/_api/tables").json["tables"]
+def test_tables_are_listed_with_columns_and_rows(server: HttpServer) -> None:
+    (table,) = send_request(server, "/_api/tables").json["tables"]
     assert (table["name"], table["rows"], table["files"]) == ("samples", 2, 1)
     assert table["columns"][1] == {"name": "payload", "type": "binary"}
-    assert ask(server, "/_api/node").json["sql"]
+    assert send_request(server, "/_api/node").json["sql"]
 
 
-def test_a_question(server: HttpServer) -> None:
-    found = ask(server, "/_api/sql", {"query": "select * from samples order by key"}).json
+def test_sql_returns_columns_and_limited_rows(server: HttpServer) -> None:
+    found = send_request(server, "/_api/sql", {"query": "select * from samples order by key"}).json
     assert [column["name"] for column in found["columns"]] == ["key", "payload", "n"]
     assert found["rows"] == [["a", {"base64": "AA==", "size": 1}, 1], ["b", None, str(2**60)]]
     assert (found["truncated"], found["elapsed_ms"] >= 0) == (False, True)
-    cut = ask(server, "/_api/sql", {"query": "select * from samples", "limit": 1}).json
+    cut = send_request(server, "/_api/sql", {"query": "select * from samples", "limit": 1}).json
     assert (len(cut["rows"]), cut["truncated"]) == (1, True)
 
 
-def test_wrong_questions(server: HttpServer) -> None:
-    reply = ask(server, "/_api/sql", {"query": "selekt"})
+def test_invalid_sql_is_status_400(server: HttpServer) -> None:
+    reply = send_request(server, "/_api/sql", {"query": "selekt"})
     assert reply.status == 400
     assert "syntax error" in reply.error
     assert "\n" not in reply.error
-    assert ask(server, "/_api/sql", {"limit": 1}).status == 400
+    assert send_request(server, "/_api/sql", {"limit": 1}).status == 400
 
 
-def test_a_node_without_a_lake() -> None:
+def test_node_without_a_lake_replies_404_to_sql() -> None:
     with opened() as session, serving(session) as server:
-        for reply in (ask(server, "/_api/tables"), ask(server, "/_api/sql", {"query": "select 1"})):
+        for reply in (send_request(server, "/_api/tables"), send_request(server, "/_api/sql", {"query": "select 1"})):
             assert (reply.status, "no lake" in reply.error) == (404, True)
-        assert not ask(server, "/_api/node").json["sql"]
+        assert not send_request(server, "/_api/node").json["sql"]
 
 
 @pytest.mark.parametrize(
@@ -67,11 +67,11 @@ def test_a_node_without_a_lake() -> None:
         (complex(1), "(1+0j)"),
     ],
 )
-def test_cells(value: object, shown: object) -> None:
+def test_cell_values_are_converted_to_json(value: object, shown: object) -> None:
     assert cell_value(value) == shown
 
 
-def test_payloads_are_decoded_as_everywhere() -> None:
+def test_payload_cells_are_decoded_by_their_encoding() -> None:
     rows = pa.table(
         {
             "payload": [b"21.5", (42).to_bytes(4, "little"), b"\x00", b"x" * 5000, None],

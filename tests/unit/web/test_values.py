@@ -43,7 +43,9 @@ from zenspark.web.values import (
         (b"\x89PNG", "image/png", None, None),
     ],
 )
-def test_text_and_json(payload: bytes, encoding: str, text: str | None, value: object) -> None:
+def test_payloads_are_decoded_to_text_and_json_by_encoding(
+    payload: bytes, encoding: str, text: str | None, value: object
+) -> None:
     assert decode_text(payload, encoding) == text
     assert decode_json(payload, encoding) == value
 
@@ -93,11 +95,11 @@ def test_large_values_are_not_sent_whole() -> None:
         (b"x" + "€".encode() * 1000, "text/plain", "x" + "€" * (SHORT_CHARACTERS - 1) + "…"),
     ],
 )
-def test_short_lines(payload: bytes, encoding: str, line: str) -> None:
+def test_short_text_is_one_line_of_limited_length(payload: bytes, encoding: str, line: str) -> None:
     assert short_text(payload, encoding) == line
 
 
-def test_times() -> None:
+def test_times_are_formatted_in_iso_8601() -> None:
     assert iso(datetime(2024, 7, 1, 12, tzinfo=UTC)) == "2024-07-01T12:00:00Z"
     assert iso_from_us(1_500_000) == "1970-01-01T00:00:01.500000Z"
     assert (iso(None), iso_from_us(None)) == (None, None)

@@ -44,7 +44,7 @@ def test_accepts_longer_spellings() -> None:
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32])
-def test_an_integer_has_so_many_bits_and_no_more(bits: int) -> None:
+def test_integer_over_its_bit_limit_is_a_decode_error(bits: int) -> None:
     out = Writer()
     out.z((1 << bits) - 1, 64, "")
     assert Reader(bytes(out.data)).z(bits) == (1 << bits) - 1
@@ -112,7 +112,7 @@ def test_text_must_be_utf8(broken: str) -> None:
     assert caught.value.position == at
 
 
-def test_stays_inside_what_it_entered() -> None:
+def test_reader_stays_inside_the_entered_length() -> None:
     reader = reader_of("0201020304")
     outer = reader.enter()
     assert reader.left() == 2
@@ -121,7 +121,7 @@ def test_stays_inside_what_it_entered() -> None:
     assert reader.rest() == b"\x03\x04"
 
 
-def test_does_not_leave_before_all_is_read() -> None:
+def test_leave_before_the_end_of_an_extension_is_a_decode_error() -> None:
     reader = reader_of("020102")
     outer = reader.enter()
     reader.u8()
@@ -129,7 +129,7 @@ def test_does_not_leave_before_all_is_read() -> None:
         reader.leave(outer)
 
 
-def test_does_not_enter_what_is_not_there() -> None:
+def test_enter_beyond_the_end_is_a_decode_error() -> None:
     with pytest.raises(DecodeError, match="expected 3 bytes at byte 1, found 2 before the end"):
         reader_of("030102").enter()
 
@@ -142,7 +142,7 @@ def test_reads_any_kind_of_bytes(kind: Callable[[bytes], bytes]) -> None:
 
 
 @pytest.mark.parametrize(("pos", "end"), [(-1, 3), (2, 1), (4, 4), (0, 4)])
-def test_refuses_positions_outside(pos: int, end: int) -> None:
+def test_reader_positions_outside_of_the_bytes_raise_index_error(pos: int, end: int) -> None:
     with pytest.raises(IndexError):
         Reader(b"abc", pos, end)
 
@@ -155,7 +155,7 @@ def test_writes_the_shortest_form(value: int, spelling: str) -> None:
     assert written(lambda out: out.z(value, 64, "")) == spelling
 
 
-def test_writes_what_it_reads() -> None:
+def test_writer_writes_each_kind_of_field() -> None:
     def write(out: Writer) -> None:
         out.u8(0xFE, "")
         out.u16(0x0201, "")
@@ -182,7 +182,7 @@ def test_writes_what_it_reads() -> None:
         (lambda out: out.rest_text("ab\ud800", "suffix"), "suffix: character 2 cannot be written as UTF-8"),
     ],
 )
-def test_refuses_what_does_not_fit(write: Callable[[Writer], None], problem: str) -> None:
+def test_writer_rejects_values_that_do_not_fit(write: Callable[[Writer], None], problem: str) -> None:
     out = Writer()
     with pytest.raises(EncodeError) as caught:
         write(out)
@@ -191,7 +191,7 @@ def test_refuses_what_does_not_fit(write: Callable[[Writer], None], problem: str
 
 
 @pytest.mark.parametrize(("size", "length"), [(0, "00"), (127, "7f"), (128, "8001"), (16_384, "808001")])
-def test_fills_in_the_length_of_what_was_entered(size: int, length: str) -> None:
+def test_writer_fills_in_the_length_on_leave(size: int, length: str) -> None:
     def write(out: Writer) -> None:
         start = out.enter()
         out.raw(bytes(size), "")

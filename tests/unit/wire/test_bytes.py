@@ -36,7 +36,7 @@ def test_any_value_is_read_back(value: int) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80", b"\xff" * 8])
-def test_a_value_that_is_cut_off_has_no_size(data: bytes) -> None:
+def test_truncated_integer_has_size_0(data: bytes) -> None:
     assert decode_vle(data) == (0, 0)
 
 

@@ -43,7 +43,7 @@ def field(cls: type[Message], name: str) -> WireField:
 
 
 @pytest.mark.slow
-def test_the_codec_is_what_the_declarations_say() -> None:
+def test_committed_codec_equals_the_generated_one() -> None:
     assert Path(codec_generator.__file__).with_name("codec.py").read_text() == formatted(generate())
 
 
@@ -92,7 +92,7 @@ def test_defaults_are_source_text(value: object, text: str) -> None:
     assert default_text(value) == text
 
 
-def test_flags_are_tested_where_they_stand() -> None:
+def test_flags_are_tested_in_their_byte_with_their_mask() -> None:
     interest = MessageSource(Interest, False)
     assert interest.test("R") == "options & 0x10"
     assert interest.test("MODE") == "header & 0x60"
@@ -145,7 +145,7 @@ def traced() -> dict[str, Any]:
     return names
 
 
-def test_the_traced_codec_tells_where_fields_stand() -> None:
+def test_traced_codec_notes_the_position_of_each_field() -> None:
     reader = NotingReader(bytes.fromhex("fd 00 03 612f62 21 25 01 01 78"))
     push = traced()["read_network_message"](reader)
     assert push == codec.decode_network(reader.data)

@@ -123,7 +123,7 @@ def test_field_codecs_generate_source_text(hint: Any, read: str, write: str) -> 
         (FunctionCodec("messages"), "read_messages(reader)", "write_messages(out, m.x)"),
     ],
 )
-def test_composite_field_codecs(word: FieldCodec, read: str, write: str) -> None:
+def test_composite_field_codecs_generate_source_text(word: FieldCodec, read: str, write: str) -> None:
     assert word.read() == read
     assert word.write("m.x", "x") == write
 
@@ -193,7 +193,7 @@ def test_fields_have_their_codec() -> None:
     assert field("id").type is int
 
 
-def test_optional_fields() -> None:
+def test_required_and_optional_fields_are_distinguished() -> None:
     assert field("id").required
     assert not field("id").optional
     assert field("extra").optional
@@ -201,7 +201,7 @@ def test_optional_fields() -> None:
     assert not field("zid").required
 
 
-def test_field_positions() -> None:
+def test_fields_have_their_when_bits_size_and_flags() -> None:
     extra, body, level, zid = (field(name) for name in ("extra", "body", "level", "zid"))
     assert extra.when is not None
     assert (extra.when.flag, extra.when.equals) == ("M", None)
@@ -222,7 +222,7 @@ def test_values_decide_flags_unless_they_have_another_form() -> None:
 
 
 @pytest.mark.parametrize(("name", "header"), [("known", 0x01), ("number", 0x32), ("carried", 0x23), ("content", 0x43)])
-def test_extensions_know_their_header(name: str, header: int) -> None:
+def test_extension_fields_have_their_header(name: str, header: int) -> None:
     assert field(name).ext_header == header
 
 

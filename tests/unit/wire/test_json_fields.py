@@ -253,7 +253,9 @@ SHOWN: list[tuple[type[Message], Message, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("family", "message", "shown"), SHOWN, ids=[shown["msg"] for _, _, shown in SHOWN])
-def test_messages_as_fields_and_back(family: type[Message], message: Message, shown: dict[str, Any]) -> None:
+def test_messages_round_trip_through_json_fields(
+    family: type[Message], message: Message, shown: dict[str, Any]
+) -> None:
     assert to_json_fields(message) == shown
     assert from_json_fields(family, json.loads(json.dumps(shown))) == message
 
@@ -279,7 +281,7 @@ def test_link_states_are_shown_with_their_flag_byte() -> None:
     assert to_plain(entry) == {"options": 0x1A, "psid": 0, "sn": 1, "whatami": 4, "links": [1], "weights": [7]}
 
 
-def test_what_is_absent_may_also_be_null() -> None:
+def test_absent_json_fields_may_be_null() -> None:
     assert from_json_fields(NetworkMessage, {**PUSH, "timestamp": None}) == from_json_fields(NetworkMessage, PUSH)
     encoding = {"id": 4, "schema": None}
     push = from_json_fields(NetworkMessage, {**PUSH, "body": {**PUT, "encoding": encoding}})

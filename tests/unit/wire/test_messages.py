@@ -1,4 +1,4 @@
-"""The bytes that protocol.md shows, and what they say."""
+"""The bytes that protocol.md shows, and the messages they encode."""
 
 from __future__ import annotations
 
@@ -246,14 +246,14 @@ def test_bytes_decode_to_their_messages(decode: Callable[[bytes], Message], wire
     assert encode(message).hex(" ") == bytes.fromhex(wire).hex(" ")
 
 
-def test_the_flags_of_a_link_state_may_be_spelled_long() -> None:
+def test_flags_of_a_link_state_may_have_a_longer_encoding() -> None:
     assert decode_link_states(bytes.fromhex("01 81 00 00 01 02 c3c2 00")) == (
         LinkState(psid=0, sn=1, zid=ZenohId(0xC2C3)),
     )
 
 
 @pytest.mark.parametrize(("wire", "entries"), LINK_STATES.items(), ids=LINK_STATES)
-def test_link_states(wire: str, entries: tuple[LinkState, ...]) -> None:
+def test_link_states_round_trip_through_bytes(wire: str, entries: tuple[LinkState, ...]) -> None:
     assert decode_link_states(bytes.fromhex(wire)) == entries
     assert encode_link_states(entries).hex(" ") == bytes.fromhex(wire).hex(" ")
 
@@ -398,4 +398,4 @@ def test_only_messages_are_encoded() -> None:
     [*((reason.value, reason) for reason in CloseReason), (8, CloseReason.GENERIC), (255, CloseReason.GENERIC)],
 )
 def test_unknown_close_reasons_are_generic(number: int, reason: CloseReason) -> None:
-    assert Close(session=False, reason=number).why is reason
+    assert Close(session=False, reason=number).close_reason is reason

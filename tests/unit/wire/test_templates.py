@@ -43,13 +43,13 @@ def framed(*told: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("message", [REQUEST, RESPONSE, GONE, ERROR, FINAL])
-def test_only_the_number_differs(message: messages.NetworkMessage) -> None:
+def test_messages_that_differ_only_in_their_request_id_are_decoded(message: messages.NetworkMessage) -> None:
     told = [replace(message, request_id=number) for number in [*NUMBERS, *NUMBERS]]
     assert read_all(TemplateDecoder(), framed(*map(encode, told))) == told
 
 
 @pytest.mark.parametrize("size", [0, 1, 127, 128, MAX_TEMPLATE_BYTES, 20_000])
-def test_only_the_payload_differs(size: int) -> None:
+def test_responses_that_differ_only_in_their_payload_are_decoded(size: int) -> None:
     other = replace(RESPONSE, body=replace(REPLY, body=messages.Put(payload=bytes(size), encoding=wire.Encoding(5))))
     told = [RESPONSE, other, RESPONSE, replace(other, request_id=8), other]
     assert read_all(TemplateDecoder(), framed(*map(encode, told))) == told
@@ -58,12 +58,12 @@ def test_only_the_payload_differs(size: int) -> None:
 @pytest.mark.slow
 @strategies.examples(50)
 @given(st.lists(strategies.messages(messages.Request) | strategies.messages(messages.Response), max_size=4))
-def test_whatever_comes_in_between(told: list[messages.NetworkMessage]) -> None:
+def test_any_sequence_of_requests_and_responses_is_decoded(told: list[messages.NetworkMessage]) -> None:
     again = [*told, *told, FINAL, *reversed(told), REQUEST, RESPONSE]
     assert read_all(TemplateDecoder(), framed(*map(encode, again))) == again
 
 
-def test_other_messages_are_left_alone() -> None:
+def test_other_messages_between_requests_are_decoded() -> None:
     interest = messages.Interest(id=1, mode=wire.InterestMode.FINAL)
     told = [interest, REQUEST, interest]
     batch = framed(*map(encode, told)) + encode(messages.KeepAlive()) + framed(encode(REQUEST))
@@ -77,14 +77,14 @@ def test_a_request_that_differs_in_its_number_only_shares_the_body_of_the_last()
     assert second.body is first.body
 
 
-def test_an_unusual_spelling_is_not_taken_for_the_usual_one() -> None:
+def test_non_canonical_length_is_decoded_beside_the_canonical_one() -> None:
     """A length may have more bytes than it needs."""
     usual = encode(RESPONSE)
     unusual = usual[:-9] + b"\x88\x00" + usual[-8:]
     assert read_all(TemplateDecoder(), framed(unusual, usual, unusual, usual)) == [RESPONSE] * 4
 
 
-def test_what_is_cut_off_is_an_error_as_ever() -> None:
+def test_truncated_message_after_its_template_is_a_decode_error() -> None:
     for told in (REQUEST, RESPONSE):
         whole = encode(told)
         for stop in range(1, len(whole)):
@@ -94,7 +94,7 @@ def test_what_is_cut_off_is_an_error_as_ever() -> None:
                 read_all(repeats, framed(whole, whole[:stop]))
 
 
-def test_a_cursor_moves_within_its_batch_only() -> None:
+def test_skip_outside_of_the_batch_raises_index_error() -> None:
     cursor = BatchDecoder(framed(encode(REQUEST)), Framing.BATCH)
     cursor.decode(PushColumns(16))
     cursor.skip(cursor.pos)

@@ -51,7 +51,7 @@ def check_whole(found: Trace, data: bytes) -> None:
 @pytest.mark.slow
 @given(scouting())
 @examples(40)
-def test_accounts_for_every_byte_of_scouting(message: Message) -> None:
+def test_trace_covers_every_byte_of_scouting_messages(message: Message) -> None:
     data = encode(message)
     found = one("scouting", data)
     assert found.message == message
@@ -61,7 +61,7 @@ def test_accounts_for_every_byte_of_scouting(message: Message) -> None:
 @pytest.mark.slow
 @given(transport())
 @examples(60)
-def test_accounts_for_every_byte_of_transport(message: Message) -> None:
+def test_trace_covers_every_byte_of_transport_messages(message: Message) -> None:
     data = encode(message)
     found = one("transport", data)
     assert found.message == message
@@ -71,7 +71,7 @@ def test_accounts_for_every_byte_of_transport(message: Message) -> None:
 @pytest.mark.slow
 @given(network())
 @examples(60)
-def test_accounts_for_every_byte_of_network(message: Message) -> None:
+def test_trace_covers_every_byte_of_network_messages(message: Message) -> None:
     data = encode(message)
     found = one("bare", data)
     assert found.message == message
@@ -96,7 +96,7 @@ def test_a_low_latency_batch_mixes_layers() -> None:
     assert [one.cls for one in found] == [KeepAlive, Push]
 
 
-def test_keeps_what_was_read_before_an_error() -> None:
+def test_trace_keeps_messages_and_fields_before_an_error() -> None:
     found, error = trace("network", PUSH + PUSH[:16])
     assert str(error) == "PUT: expected 5 bytes at byte 35, found 1 before the end"
     whole, broken = found
@@ -106,14 +106,14 @@ def test_keeps_what_was_read_before_an_error() -> None:
     assert noted(broken) == {"wire_expr": (21, 33)}
 
 
-def test_no_bytes_are_no_message() -> None:
+def test_trace_of_no_bytes_is_an_error() -> None:
     assert str(trace("network", b"")[1]) == "expected a byte at byte 0, found the end"
 
 
 @pytest.mark.slow
 @given(link_states())
 @examples(20)
-def test_looks_into_link_states(entries: tuple[LinkState, ...]) -> None:
+def test_trace_of_an_oam_message_includes_its_link_states(entries: tuple[LinkState, ...]) -> None:
     data = encode(NetworkOam(id=1, zbuf=encode_link_states(entries)))
     found = one("network", data)
     assert [child.message for child in found.children] == list(entries)
@@ -156,7 +156,7 @@ def test_draws_fixed_variable_and_other_fields_differently() -> None:
     assert "~    [patch]    ~" in rows
 
 
-def test_names_the_flags_that_are_set_and_what_they_say() -> None:
+def test_box_lists_the_set_flags_with_their_values() -> None:
     rows = [row for row in draw_box(one("network", INTEREST), INTEREST) if row.flags]
     assert [row.flags for row in rows] == [
         ("Z", "MODE CurrentFuture"),

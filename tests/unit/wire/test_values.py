@@ -59,7 +59,7 @@ def written(write: Callable[[Writer], object]) -> str:
 @pytest.mark.parametrize("kind", VALUES, ids=lambda kind: kind.__name__)
 @examples(20)
 @given(data=st.data())
-def test_values_are_immutable_and_survive(kind: type, data: st.DataObject) -> None:
+def test_values_are_immutable_and_round_trip(kind: type, data: st.DataObject) -> None:
     value = data.draw(VALUES[kind])
     assert pickle.loads(pickle.dumps(value)) == value
     if isinstance(value, Value):
@@ -132,7 +132,7 @@ def test_roles_outside_the_bitmap_are_not_written(what: int) -> None:
 
 
 @pytest.mark.parametrize(("code", "mask"), [(0, 0x7F), (1, 0x3FFF), (2, 0x0FFF_FFFF), (3, 0xFFFF_FFFF)])
-def test_sequence_numbers_are_smaller_than_their_resolution_says(code: int, mask: int) -> None:
+def test_resolution_has_its_sequence_number_mask(code: int, mask: int) -> None:
     assert Resolution(code).mask == mask
     assert 102_766_003 & Resolution.BITS_8.mask == 51
 
@@ -148,7 +148,7 @@ def test_sequence_numbers_are_smaller_than_their_resolution_says(code: int, mask
         (Extension(0x47, b"\xaa\xbb"), "4702aabb", (7, "zbuf", False)),
     ],
 )
-def test_extensions_are_kept_as_they_came(extension: Extension, wire: str, shape: tuple[int, str, bool]) -> None:
+def test_unknown_extensions_round_trip(extension: Extension, wire: str, shape: tuple[int, str, bool]) -> None:
     out = Writer()
     out.u8(0x04, "")
     assert extension.write(out, 0) == 1
@@ -158,7 +158,7 @@ def test_extensions_are_kept_as_they_came(extension: Extension, wire: str, shape
     assert (extension.id, extension.enc, extension.mandatory) == shape
 
 
-def test_unknown_mandatory_extensions_are_refused_where_it_matters() -> None:
+def test_unknown_mandatory_extensions_are_refused_if_strict() -> None:
     reader = reader_of("311f")
     assert Extension.read(reader, reader.u8(), False) == Extension(0x31, 31)
     reader = reader_of("311f")
@@ -168,7 +168,7 @@ def test_unknown_mandatory_extensions_are_refused_where_it_matters() -> None:
 
 
 @pytest.mark.parametrize("header", [0x60, 0x6F, 0x7F])
-def test_there_is_no_fourth_encoding(header: int) -> None:
+def test_extension_encoding_3_is_a_decode_error(header: int) -> None:
     reader = Reader(bytes([header]))
     with pytest.raises(DecodeError, match=f"found 3 in extension 0x{header & 0x0F:x}"):
         Extension.read(reader, reader.u8(), False)
@@ -179,7 +179,7 @@ def test_there_is_no_fourth_encoding(header: int) -> None:
     [
         (Extension(0x60), "exts: 0x60 is not an extension header"),
         (Extension(-1), "exts: 0x-1 is not an extension header"),
-        (Extension(0x0F, 1), "exts: extension 0xf has no room for a value"),
+        (Extension(0x0F, 1), "exts: extension 0xf cannot carry a value"),
         (Extension(0x2F), "exts: expected an integer, got NoneType"),
         (Extension(0x2F, 1 << 64), "exts: 18446744073709551616 does not fit 64 bits"),
         (Extension(0x4F, 1), "exts: expected bytes, got int"),
@@ -244,7 +244,7 @@ def test_an_id_that_cannot_be_written(value: int) -> None:
         _ = ZenohId(value).size
 
 
-def test_the_timestamp_of_the_protocol() -> None:
+def test_timestamp_is_encoded_as_in_the_protocol() -> None:
     stamp = Timestamp(7_386_664_595_088_445_305, ZenohId(0x33))
     assert written(stamp.write) == "f99ece89828aadc1660133"
     assert Timestamp.read(reader_of("f99ece89828aadc1660133")) == stamp
@@ -315,7 +315,7 @@ def test_encodings_as_text_and_as_bytes(text: str, wire: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "zenoh/bytes", "zenoh/bytes;"])
-def test_the_default_encoding(text: str) -> None:
+def test_empty_text_and_zenoh_bytes_are_the_default_encoding(text: str) -> None:
     assert Encoding.parse(text) == Encoding.BYTES
 
 
@@ -333,7 +333,7 @@ def test_encodings_without_a_name(encoding: Encoding, text: str) -> None:
     assert str(encoding) == text
 
 
-def test_a_schema_that_is_not_text_travels_on_as_it_came() -> None:
+def test_schema_that_is_not_utf_8_round_trips() -> None:
     raw = "0902" + "ff41"
     encoding = Encoding.read(reader_of(raw))
     assert str(encoding) == "text/plain;\ufffdA"
@@ -384,7 +384,7 @@ def test_quality_of_service_in_a_byte(value: int, qos: QoS) -> None:
     assert qos.to_wire() == value
 
 
-def test_of_two_ways_to_block_the_stronger_counts() -> None:
+def test_block_takes_precedence_over_block_first() -> None:
     assert QoS.from_wire(0, 0x2D).congestion is Congestion.BLOCK
 
 
@@ -414,7 +414,7 @@ def test_a_distance_has_16_bits() -> None:
 # -- key expressions on the wire ---
 
 
-def test_a_wire_expression_tells_the_header_what_it_needs() -> None:
+def test_wire_expr_has_the_flags_of_its_header() -> None:
     assert (WireExpr(1, "/**").named, WireExpr(1).named) == (True, False)
     assert (WireExpr().by_sender, WireExpr(mapping=Mapping.RECEIVER).by_sender) == (True, False)
     assert (BoundExpr(0, "a").named, BoundExpr(1).named) == (True, False)
@@ -461,7 +461,7 @@ def test_wire_expressions_that_cannot_be_written(
 # -- entities, bodies, stacks ---
 
 
-def test_entities_and_sources() -> None:
+def test_entity_id_and_source_info_round_trip() -> None:
     assert written(EntityId(ZID, 200).write) == "30c3c2c1c0c801"
     assert EntityId.read(reader_of("3fc3c2c1c0c801")) == EntityId(ZID, 200)  # the low half of the flags is reserved
     assert written(SourceInfo(ZID, 1, 2).write) == "30c3c2c1c00102"
@@ -496,7 +496,7 @@ def test_the_body_of_a_query_has_no_length(body: QueryBody, wire: str) -> None:
     assert QueryBody.read(reader_of(wire)) == body
 
 
-def test_timestamp_stacks() -> None:
+def test_timestamp_stack_round_trips() -> None:
     stack = TimestampStack(5, (TimestampRecord(1, b"\xaa"), TimestampRecord(0x84, b"")))
     assert written(stack.write) == "05020101aa8400"
     assert TimestampStack.read(reader_of("05020101aa8400")) == stack
@@ -539,7 +539,7 @@ def test_next_sequence_numbers_are_eight_pairs(pairs: tuple[tuple[int, int], ...
 # -- locators ---
 
 
-def test_a_locator_taken_apart() -> None:
+def test_locator_is_parsed_into_protocol_address_and_metadata() -> None:
     locator = Locator("tcp/127.0.0.1:7447?prio=1-5;rel=1;x;y=a=b")
     assert (locator.protocol, locator.address) == ("tcp", "127.0.0.1:7447")
     assert locator.metadata == {"prio": "1-5", "rel": "1", "x": "", "y": "a=b"}
@@ -548,7 +548,7 @@ def test_a_locator_taken_apart() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "tcp", "tcp/", "/a", "tcp/?rel=1", "udp/224.0.0.224:7446#iface=lo"])
-def test_what_is_no_locator(text: str) -> None:
+def test_invalid_locator_is_rejected(text: str) -> None:
     with pytest.raises(DecodeError, match="expected a locator `protocol/address"):
         Locator.read(Reader(bytes([len(text), *text.encode()])))
     with pytest.raises(EncodeError, match=r"locators: .* is not a locator"):
@@ -590,7 +590,7 @@ def test_slices_that_stop_are_refused(slices: str) -> None:
 
 
 @pytest.mark.parametrize("payload", ["", "01", "010002aa", "0000"])
-def test_what_is_no_list_of_slices_is_not_written_as_one(payload: str) -> None:
+def test_payload_that_is_no_list_of_slices_is_an_encode_error(payload: str) -> None:
     with pytest.raises(EncodeError, match="payload: is not the list of slices"):
         write_payload(Writer(), bytes.fromhex(payload), True)
 

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.api.sessions import connected, listening
 from tests.waiting import until
 from zenspark.api.session import Session
+from zenspark.types.ids import EntityGlobalId, SourceInfo
 
 
 @pytest.fixture
@@ -57,11 +58,13 @@ def test_admin_space_write_is_rejected_and_logged(write: bool, why: str, caplog:
         listening("router", adminspace={"enabled": True, "permissions": permissions}) as router,
         connected("client", router) as client,
     ):
-        client.put(f"@/{router.zid()}/router/config/metadata", "1")
+        source = SourceInfo(EntityGlobalId(client.zid(), 1), 0)
+        client.put(f"@/{router.zid()}/router/config/metadata", "1", source_info=source)
         client.delete(f"@/{router.zid()}/router/config/metadata")
         until(lambda: caplog.text.count(why) == 2)
-    assert f"rejected put of admin space @/{router.zid()}/router/config/metadata" in caplog.text
-    assert f"rejected delete of admin space @/{router.zid()}/router/config/metadata" in caplog.text
+    key = f"@/{router.zid()}/router/config/metadata"
+    assert f"rejected put of admin space {key} from {client.zid()}: {why}" in caplog.text
+    assert f"rejected delete of admin space {key}: {why}" in caplog.text
 
 
 def test_admin_space_is_outside_of_the_namespace() -> None:

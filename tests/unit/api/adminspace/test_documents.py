@@ -23,8 +23,8 @@ def reports(session: Session, metadata: object = None) -> AdminDocuments:
     return AdminDocuments(session._runtime.node, metadata)
 
 
-def asked(session: Session, key: str, **parameters: str) -> dict[str, Document]:
-    """What is answered, by key below the root."""
+def documents_matching(session: Session, key: str, **parameters: str) -> dict[str, Document]:
+    """The replies, by key below the root."""
     made = reports(session)
     found = made.matching_documents(f"{made.root}{key}", parameters)
     assert len({document.key for document in found}) == len(found)
@@ -67,23 +67,23 @@ def test_wildcard_query_returns_all_documents(router: Session, client: Session) 
     publisher = router.declare_publisher("demo/p")
     querier = router.declare_querier("demo/r")
     names = {"subscriber/demo/*", "queryable/demo/q", "token/demo/t", "publisher/demo/p", "querier/demo/r"}
-    until(lambda: asked(router, "/*/demo/**").keys() == names)
+    until(lambda: documents_matching(router, "/*/demo/**").keys() == names)
     here, there = str(router.zid()), str(client.zid())
-    found = asked(router, "/**")
+    found = documents_matching(router, "/**")
     assert value(found["subscriber/demo/*"]) == {"routers": [here], "peers": [], "clients": [there]}
     assert value(found["publisher/demo/p"]) == {"routers": [], "peers": [], "clients": [here]}
     singles = {f"@/{here}/router", "metrics", "counters", "linkstate/north", "linkstate/south:0:peer"}
     assert found.keys() == names | singles
     for each in (subscriber, queryable, token, publisher, querier):
         each.undeclare()
-    until(lambda: not asked(router, "/*/demo/**"))
+    until(lambda: not documents_matching(router, "/*/demo/**"))
 
 
 def test_query_returns_matching_documents_only(router: Session) -> None:
-    assert list(asked(router, "/metrics")) == ["metrics"]
-    assert list(asked(router, "/link*/*")) == []
-    assert list(asked(router, "/linkstate/*")) == ["linkstate/north", "linkstate/south:0:peer"]
-    assert asked(router, "/config/**") == {}
+    assert list(documents_matching(router, "/metrics")) == ["metrics"]
+    assert list(documents_matching(router, "/link*/*")) == []
+    assert list(documents_matching(router, "/linkstate/*")) == ["linkstate/north", "linkstate/south:0:peer"]
+    assert documents_matching(router, "/config/**") == {}
 
 
 @pytest.mark.slow
@@ -92,15 +92,15 @@ def test_routers_have_a_linkstate_document(router: Session) -> None:
     weights = [{"dst_zid": there, "weight": 7}]
     with connected("router", router, routing__router__linkstate__transport_weights=weights) as session:
         here = str(session.zid())
-        until(lambda: len(asked(session, "/route/**")) == 2)
-        found = asked(session, "/route/successor/src/*/dst/*")
+        until(lambda: len(documents_matching(session, "/route/**")) == 2)
+        found = documents_matching(session, "/route/successor/src/*/dst/*")
         assert found.keys() == {f"route/successor/src/{root}/dst/{there}" for root in (here, there)}
         assert {value(each) for each in found.values()} == {there}
         (described,) = reports(session).matching_documents(f"@/{here}/router", {})
         (only,) = value(described)["sessions"]
         assert only["weight"] == {"actual_weight": 7, "dst_weight": None, "src_weight": 7}
         assert only["region"] == "north"
-        graph = asked(session, "/linkstate/north")["linkstate/north"]
+        graph = documents_matching(session, "/linkstate/north")["linkstate/north"]
         assert str(graph.encoding) == "text/plain"
         first, *lines, last, end = graph.payload.decode().split("\n")
         assert (first, last, end) == ("graph {", "}", "")
@@ -111,30 +111,30 @@ def test_routers_have_a_linkstate_document(router: Session) -> None:
 def test_graph_of_peers_has_nodes_without_edges(router: Session) -> None:
     with connected("peer", router, routing__peers="broker") as peer:
         expected = 'graph {{\n    0 [ label = "{}" ]\n    1 [ label = "{}" ]\n}}\n'
-        (south,) = asked(router, "/linkstate/south:0:peer").values()
+        (south,) = documents_matching(router, "/linkstate/south:0:peer").values()
         assert south.payload.decode() == expected.format(router.zid(), peer.zid())
-        (north,) = asked(peer, "/linkstate/**").values()
+        (north,) = documents_matching(peer, "/linkstate/**").values()
         assert north.payload.decode() == expected.format(peer.zid(), router.zid())
-        assert asked(peer, "/route/**") == {}
+        assert documents_matching(peer, "/route/**") == {}
 
 
 def test_relaying_peer_is_in_the_linkstate_and_peer_graphs(router: Session) -> None:
     with connected("peer", router) as peer:
         names = [f'    {number} [ label = "{each.zid()}" ]\n' for number, each in enumerate((router, peer))]
-        (south,) = asked(router, "/linkstate/south:0:peer").values()
+        (south,) = documents_matching(router, "/linkstate/south:0:peer").values()
         assert south.payload.decode() == f"graph {{\n{''.join(names)}}}\n"
-        (north,) = asked(peer, "/linkstate/**").values()
+        (north,) = documents_matching(peer, "/linkstate/**").values()
         assert "1 -- 0" in north.payload.decode()
 
 
 def test_client_has_no_linkstate_document(client: Session) -> None:
-    assert asked(client, "/linkstate/**") == {}
+    assert documents_matching(client, "/linkstate/**") == {}
 
 
 def test_metrics_are_openmetrics_text_with_eof(router: Session, client: Session) -> None:
-    packed = asked(router, "/metrics")["metrics"]
-    plain = asked(router, "/metrics", compression="false")["metrics"]
-    bare = asked(router, "/metrics", compression="false", descriptors="false")["metrics"]
+    packed = documents_matching(router, "/metrics")["metrics"]
+    plain = documents_matching(router, "/metrics", compression="false")["metrics"]
+    bare = documents_matching(router, "/metrics", compression="false", descriptors="false")["metrics"]
     kind = "application/openmetrics-text; version=1.0.0; charset=utf-8"
     assert (str(packed.encoding), str(plain.encoding)) == (f"{kind};content-encoding=gzip", kind)
     assert gzip.decompress(packed.payload) == plain.payload
@@ -149,7 +149,7 @@ def test_counters_document_lists_every_neighbour(router: Session, client: Sessio
     (driver,) = router._runtime.node.drivers.values()
     driver.connection.receive_counters.count_lost(LossReason.INTERRUPTED, 689)
     driver.drop(DropReason.CONGESTION, 12)
-    (document,) = asked(router, "/counters").values()
+    (document,) = documents_matching(router, "/counters").values()
     (counters,) = router.info.link_counters()
     assert value(document) == [
         {
@@ -159,7 +159,7 @@ def test_counters_document_lists_every_neighbour(router: Session, client: Sessio
             "zid": str(client.zid()),
         }
     ]
-    lines = asked(router, "/metrics", compression="false")["metrics"].payload.decode().splitlines()
+    lines = documents_matching(router, "/metrics", compression="false")["metrics"].payload.decode().splitlines()
     labels = f'local_id="{router.zid()}",local_whatami="router",remote_zid="{client.zid()}"'
     assert f"zenspark_received_messages_total{{{labels}}} {counters.received}" in lines
     assert f'zenspark_lost_messages_total{{{labels},reason="interrupted"}} 689' in lines

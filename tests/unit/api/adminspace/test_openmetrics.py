@@ -10,7 +10,7 @@ def test_labels_are_escaped() -> None:
     assert format_labels({}) == ""
 
 
-def test_samples_stand_behind_their_family() -> None:
+def test_samples_follow_the_header_of_their_metric_family() -> None:
     rows = Family("x_rows", "counter", "Rows.", ("lake",))
     other = Family("x_up", "gauge", "Whether it runs.")
     seconds = Family("x_seconds", "histogram", "Durations.")

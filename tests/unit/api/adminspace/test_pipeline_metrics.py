@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from zenspark.api.adminspace.pipeline_metrics import PIPELINE_FAMILIES, lost_rows, pipeline_samples
+from zenspark.transport.counters import LossReason
 
 STATUS = {
     "recorded": 5,
@@ -17,9 +18,9 @@ STATUS = {
 }
 
 
-def test_all_of_the_document_is_there() -> None:
+def test_status_document_is_converted_to_pipeline_metrics() -> None:
     found = {(family.name, *labels.values()): value for family, labels, value in pipeline_samples(STATUS)}
-    assert found == {
+    assert found == {("zenspark_lost_rows", str(reason)): 0 for reason in LossReason} | {
         ("zenspark_recorded_rows",): 5,
         ("zenspark_waiting_rows",): 3,
         ("zenspark_lag_seconds",): 1.5,
@@ -43,6 +44,8 @@ def test_all_of_the_document_is_there() -> None:
     assert len({family.name for family in PIPELINE_FAMILIES}) == len(PIPELINE_FAMILIES)
 
 
-def test_what_is_absent_counts_as_nothing() -> None:
+def test_empty_status_document_gives_zero_metrics() -> None:
     assert all(value == 0 for _, _, value in pipeline_samples({}))
+    reasons = {labels["reason"] for family, labels, _ in pipeline_samples({}) if family.name == "zenspark_lost_rows"}
+    assert reasons == {*LossReason, "recorder", "trimmed"}
     assert lost_rows({}) == {"recorder": 0, "trimmed": 0}

@@ -1,4 +1,4 @@
-"""What a session tells its own program of its transports and links."""
+"""What a session reports of its transports and links to its own program."""
 
 from __future__ import annotations
 
@@ -85,4 +85,4 @@ def test_disconnected_neighbours_leave_no_routes() -> None:
             with connected("client", router):
                 pass
         until(lambda: not router.info.transports())
-        assert not router._runtime.subscriptions._local_routes
+        assert not router._runtime.subscriptions._local_matches

@@ -1,4 +1,4 @@
-"""What a cache answers."""
+"""The replies of a cache."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.optional import some
 from tests.unit.api.sessions import pair
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.ext.publisher_cache import PublisherCache
 from zenspark.clock import ntp64_from_ns
 from zenspark.key import KeyExpr
@@ -69,12 +69,12 @@ def test_cache_range_excludes_samples_without_number() -> None:
     assert len(cache.select(Parameters("_time=[now()..]"))) == 2
 
 
-def test_cache_replies_to_queries() -> None:
+def test_cache_replies_to_queries(caplog: pytest.LogCaptureFixture) -> None:
     cache = cache_of(3)
     cache.add(Del(source_info=SourceInfo(ZID, 1, 3)))
     with pair("peer", "peer") as (one, other):
         queryable = one.declare_queryable("a/@adv/x", cache.reply_to)
-        until(lambda: list(other.get("a/@adv/x", accept_replies=ReplyKeyExpr.ANY, timeout=PATIENCE)))
+        until(lambda: list(other.get("a/@adv/x", accept_replies=ReplyKeyExpr.ANY, timeout=TIMEOUT_SECONDS)))
         found = other.get("a/@adv/x?_sn=1..", accept_replies=ReplyKeyExpr.ANY, consolidation=ConsolidationMode.NONE)
         samples = [reply.ok for reply in found]
         assert [(str(some(sample).key_expr), some(some(sample).source_info).source_sn) for sample in samples] == [
@@ -82,5 +82,6 @@ def test_cache_replies_to_queries() -> None:
             ("a", 2),
             ("a", 3),
         ]
-        assert list(other.get("a/@adv/x?_time=nonsense", timeout=PATIENCE)) == []
+        assert list(other.get("a/@adv/x?_time=nonsense", timeout=TIMEOUT_SECONDS)) == []
+        assert "rejected query a/@adv/x?_time=nonsense for cached samples" in caplog.text
         queryable.undeclare()

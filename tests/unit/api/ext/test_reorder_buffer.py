@@ -20,7 +20,7 @@ from zenspark.wire.values import QoS, SourceInfo, Timestamp
 from zenspark.wire.values import ZenohId as WireId
 
 ZID = WireId(0xA1)
-WHO = EntityGlobalId(ZenohId.from_wire(ZID), 1)
+SOURCE = EntityGlobalId(ZenohId.from_wire(ZID), 1)
 CLOCK = TimestampId.from_wire(ZID)
 
 
@@ -45,39 +45,39 @@ def received(kept: ReorderBuffer, *samples: Sample) -> list[Any]:
 def test_without_recovery_a_gap_is_reported_at_once() -> None:
     kept = ReorderBuffer()
     assert received(kept, *map(numbered, [5, 6, 9, 9, 7, 10])) == [5, 6, ("miss", 2), 9, 10]
-    assert kept.missing_range(WHO) is None
+    assert kept.missing_range(SOURCE) is None
 
 
 def test_with_recovery_samples_after_a_gap_wait_for_the_query() -> None:
     kept = ReorderBuffer(recovers=True)
     assert received(kept, *map(numbered, [0, 2])) == [0]
-    assert kept.missing_range(WHO) == "1.."
-    kept.query_started(WHO)
-    assert kept.missing_range(WHO) is None
+    assert kept.missing_range(SOURCE) == "1.."
+    kept.query_started(SOURCE)
+    assert kept.missing_range(SOURCE) is None
     assert received(kept, *map(numbered, [3, 1, 2])) == [1, 2, 3]
-    assert kept.query_finished(WHO) == []
+    assert kept.query_finished(SOURCE) == []
 
 
 def test_unrecovered_samples_are_reported_as_misses() -> None:
     kept = ReorderBuffer(recovers=True)
     received(kept, numbered(0), numbered(3), numbered(6))
-    kept.query_started(WHO)
-    assert shown(kept.query_finished(WHO)) == [("miss", 2), 3, ("miss", 2), 6]
+    kept.query_started(SOURCE)
+    assert shown(kept.query_finished(SOURCE)) == [("miss", 2), 3, ("miss", 2), 6]
     assert received(kept, numbered(1), numbered(7)) == [7]
 
 
-def test_numbers_begin_again_after_the_largest() -> None:
+def test_sequence_numbers_wrap_around_after_the_largest() -> None:
     kept = ReorderBuffer(recovers=True)
     top = (1 << 32) - 1
     assert received(kept, numbered(top), numbered(1)) == [top]
-    assert kept.missing_range(WHO) == "0.."
+    assert kept.missing_range(SOURCE) == "0.."
     assert received(kept, numbered(0), numbered(top)) == [0, 1]
     received(kept, numbered(4), numbered(3))
-    kept.query_started(WHO)
-    assert shown(kept.query_finished(WHO)) == [("miss", 1), 3, 4]
+    kept.query_started(SOURCE)
+    assert shown(kept.query_finished(SOURCE)) == [("miss", 1), 3, 4]
 
 
-def test_samples_are_held_back_while_history_is_queried() -> None:
+def test_samples_are_buffered_while_history_is_queried() -> None:
     kept = ReorderBuffer(awaits_history=True)
     assert received(kept, *map(numbered, [7, 5, 6])) == []
     assert received(kept, *map(stamped, [30, 10, 20, 10])) == []
@@ -85,7 +85,7 @@ def test_samples_are_held_back_while_history_is_queried() -> None:
     assert received(kept, numbered(8), stamped(40), stamped(35)) == [8, 40]
 
 
-def test_held_back_samples_are_limited_by_depth() -> None:
+def test_buffered_samples_are_limited_by_depth() -> None:
     kept = ReorderBuffer(awaits_history=True, depth=2)
     assert received(kept, *map(numbered, [5, 6])) == [5, 6]
     assert received(kept, *map(stamped, [20, 10])) == [10, 20]
@@ -93,45 +93,45 @@ def test_held_back_samples_are_limited_by_depth() -> None:
 
 def test_publisher_with_pending_query_is_not_released() -> None:
     kept = ReorderBuffer(awaits_history=True)
-    kept.query_started(WHO)
+    kept.query_started(SOURCE)
     kept.query_started(CLOCK)
     received(kept, numbered(1), stamped(10))
     assert kept.history_finished() == []
-    assert shown(kept.query_finished(WHO)) == [1]
+    assert shown(kept.query_finished(SOURCE)) == [1]
     assert received(kept, stamped(5)) == []
     assert shown(kept.query_finished(CLOCK)) == [5, 10]
 
 
-def test_replies_are_held_back_while_history_is_queried() -> None:
+def test_replies_are_buffered_while_history_is_queried() -> None:
     kept = ReorderBuffer(awaits_history=True)
-    kept.query_started(WHO)
+    kept.query_started(SOURCE)
     received(kept, numbered(1))
-    assert kept.query_finished(WHO) == []
+    assert kept.query_finished(SOURCE) == []
     assert shown(kept.history_finished()) == [1]
 
 
 def test_late_publisher_is_delivered_after_its_history() -> None:
     kept = ReorderBuffer()
-    kept.query_started(WHO)
+    kept.query_started(SOURCE)
     assert received(kept, numbered(2), numbered(0), numbered(1)) == []
-    assert shown(kept.query_finished(WHO)) == [0, 1, 2]
+    assert shown(kept.query_finished(SOURCE)) == [0, 1, 2]
 
 
 def test_heartbeat_returns_the_missing_range() -> None:
     kept = ReorderBuffer(recovers=True)
-    assert kept.range_up_to(WHO, 3) == "..3"
+    assert kept.range_up_to(SOURCE, 3) == "..3"
     received(kept, numbered(1))
-    assert kept.range_up_to(WHO, 1) is None
-    assert kept.range_up_to(WHO, 0) is None
-    assert kept.range_up_to(WHO, 4) == "2..4"
-    kept.query_started(WHO)
-    assert kept.range_up_to(WHO, 4) is None
-    assert kept.numbered == [WHO]
-    assert kept.range_after_last(WHO) == "2.."
+    assert kept.range_up_to(SOURCE, 1) is None
+    assert kept.range_up_to(SOURCE, 0) is None
+    assert kept.range_up_to(SOURCE, 4) == "2..4"
+    kept.query_started(SOURCE)
+    assert kept.range_up_to(SOURCE, 4) is None
+    assert kept.numbered == [SOURCE]
+    assert kept.range_after_last(SOURCE) == "2.."
 
 
 def test_heartbeat_of_a_new_publisher_waits_for_the_history_query() -> None:
-    assert ReorderBuffer(recovers=True, awaits_history=True).range_up_to(WHO, 3) is None
+    assert ReorderBuffer(recovers=True, awaits_history=True).range_up_to(SOURCE, 3) is None
 
 
 def test_samples_without_number_or_timestamp_are_delivered() -> None:
@@ -140,7 +140,7 @@ def test_samples_without_number_or_timestamp_are_delivered() -> None:
     assert received(kept, plain, plain) == [7, 7]
 
 
-def test_least_recently_seen_publisher_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_least_recently_seen_publisher_is_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reorder_buffer, "MAX_SOURCES", 2)
     kept = ReorderBuffer()
     for eid in (1, 2, 1, 3):
@@ -154,8 +154,8 @@ def test_least_recently_seen_publisher_is_forgotten(monkeypatch: pytest.MonkeyPa
 def test_random_arrivals_are_delivered_in_order_with_every_gap_reported(numbers: list[int], recovers: bool) -> None:
     kept = ReorderBuffer(recovers)
     found = received(kept, *map(numbered, numbers))
-    kept.query_started(WHO)
-    found += shown(kept.query_finished(WHO))
+    kept.query_started(SOURCE)
+    found += shown(kept.query_finished(SOURCE))
     at = numbers[0] if numbers else 0
     for one in found:
         if isinstance(one, tuple):

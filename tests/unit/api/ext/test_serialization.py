@@ -11,7 +11,7 @@ from zenspark.api.ext.serialization import (
     BYTES,
     COLLECTIONS,
     INTEGERS,
-    ITEMS_WITHOUT_BYTES,
+    MAX_EMPTY_ITEMS,
     Float32,
     Float64,
     Int8,
@@ -59,7 +59,7 @@ SIZED = SizedInt.__subclasses__()
         (str, "a" * 200, "c801" + "61" * 200),
     ],
 )
-def test_values_and_their_bytes(tp: Any, value: Any, raw: str) -> None:  # noqa: ANN401 - anything that can be written
+def test_values_serialize_to_bytes_and_deserialize_to_the_same_type(tp: Any, value: Any, raw: str) -> None:  # noqa: ANN401 - anything that can be written
     assert z_serialize(value).to_bytes().hex() == raw
     back = z_deserialize(tp, ZBytes(bytes.fromhex(raw)))
     assert back == value
@@ -79,7 +79,7 @@ def test_integers_have_limits(tp: type[SizedInt]) -> None:
     assert INTEGERS[tp] == (tp.BITS // 8, tp.SIGNED)
 
 
-def test_limits_are_also_assertions() -> None:
+def test_integer_out_of_range_is_an_assertion_error_and_a_zerror() -> None:
     with pytest.raises(AssertionError):
         UInt8(-1)
     with pytest.raises(ZError):
@@ -92,14 +92,14 @@ def test_a_plain_int_has_32_bits() -> None:
         z_serialize(1 << 31)
 
 
-def test_what_32_bits_cannot_hold_is_infinite() -> None:
+def test_float32_overflow_deserializes_to_infinity() -> None:
     assert z_deserialize(Float32, z_serialize(Float32(1e300))) == math.inf
     assert z_deserialize(Float32, z_serialize(Float32(-1e300))) == -math.inf
     assert math.isnan(z_deserialize(Float32, z_serialize(Float32(math.nan))))
 
 
 @pytest.mark.parametrize("value", [None, object(), 1j, range(3), memoryview(b""), (None,), [None], {"a": None}, int])
-def test_types_that_cannot_be_written(value: object) -> None:
+def test_serializing_an_unsupported_type_raises(value: object) -> None:
     with pytest.raises(TypeError, match="is not supported"):
         z_serialize(value)
 
@@ -111,13 +111,13 @@ def test_items_must_have_one_type(value: object) -> None:
 
 
 @pytest.mark.parametrize("tp", [object, None, "int", memoryview, int | None, tuple[int, ...], type[int]])
-def test_types_that_cannot_be_read(tp: Any) -> None:  # noqa: ANN401 - anything but a type
+def test_deserializing_an_unsupported_type_raises(tp: Any) -> None:  # noqa: ANN401 - anything but a type
     with pytest.raises(TypeError, match="not supported"):
         z_deserialize(tp, ZBytes(b"\0"))
 
 
 @pytest.mark.parametrize("tp", [list, set, frozenset, dict, tuple])
-def test_items_need_a_type(tp: type) -> None:
+def test_deserializing_a_collection_without_item_type_raises(tp: type) -> None:
     with pytest.raises(ValueError, match=rf"as in {tp.__name__}\[int\]"):
         z_deserialize(tp, ZBytes(b"\0"))
 
@@ -142,23 +142,23 @@ def test_types_of_the_typing_module_will_do() -> None:
         (bytes, b"\x80" * 9 + b"\2", "a count of at most 64 bits", 0),
         (list[int], b"\1", "1 items, more than there are bytes for,", 0),
         (list[int], b"\xff\xff\xff\xff\x0f", "4294967295 items, more than there are bytes for,", 0),
-        (list[tuple[()]], b"\x81\x80\x04", f"{ITEMS_WITHOUT_BYTES + 1} items, more than there are bytes for,", 0),
+        (list[tuple[()]], b"\x81\x80\x04", f"{MAX_EMPTY_ITEMS + 1} items, more than there are bytes for,", 0),
         (tuple[UInt8, int], b"\1\2", "an integer of 32 bits of 4 bytes", 1),
     ],
 )
-def test_bytes_that_are_something_else(tp: Any, raw: bytes, expected: str, position: int) -> None:  # noqa: ANN401 - a type
+def test_malformed_bytes_raise_with_expectation_and_position(tp: Any, raw: bytes, expected: str, position: int) -> None:  # noqa: ANN401 - a type
     with pytest.raises(ZDeserializeError) as caught:
         z_deserialize(tp, ZBytes(raw))
     assert (caught.value.expected, caught.value.position) == (expected, position)
     assert str(caught.value) == f"expected {expected} at byte {position}"
 
 
-def test_bytes_behind_a_value_are_passed_over() -> None:
+def test_trailing_bytes_and_overlong_counts_are_accepted() -> None:
     assert z_deserialize(UInt8, ZBytes(b"\1\2\3")) == 1
     assert z_deserialize(bytes, ZBytes(b"\x82\x00ab")) == b"ab"
 
 
-def test_only_a_payload_is_read() -> None:
+def test_deserialize_accepts_only_zbytes() -> None:
     with pytest.raises(TypeError, match="expected a ZBytes, found 'bytes'"):
         z_deserialize(int, b"\0\0\0\0")  # type: ignore[arg-type]  # that is the point
 
@@ -166,7 +166,7 @@ def test_only_a_payload_is_read() -> None:
 @pytest.mark.slow
 @examples(100)
 @given(st.binary(), st.sampled_from([int, str, *BYTES, *(make[UInt8] for make in COLLECTIONS), dict[str, bool]]))  # type: ignore[index]  # all are generic
-def test_any_bytes_are_read_or_refused(raw: bytes, tp: Any) -> None:  # noqa: ANN401 - a type
+def test_random_bytes_round_trip_or_raise_deserialize_error(raw: bytes, tp: Any) -> None:  # noqa: ANN401 - a type
     try:
         value = z_deserialize(tp, ZBytes(raw))
     except ZDeserializeError:

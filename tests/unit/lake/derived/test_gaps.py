@@ -20,7 +20,7 @@ ROWS = pa.schema(
         ("offset", pa.int64()),
     ]
 )
-Told = list[tuple[str, str, int, int, int, str]]
+GapRows = list[tuple[str, str, int, int, int, str]]
 A_TIME = 1_763_300_000_000_000_000
 
 
@@ -34,7 +34,7 @@ def rows(zid: str, numbers: list[int], time: int = 0) -> pa.Table:
 EMPTY = GAPS_STATE.schema.empty_table()
 
 
-def judge(partials: pa.Table, state: pa.Table) -> pa.Table:
+def combine(partials: pa.Table, state: pa.Table) -> pa.Table:
     return GapsAggregation().combine_rows(partials, state)
 
 
@@ -42,13 +42,13 @@ def state_in(told: pa.Table) -> pa.Table:
     return told.filter(pa.compute.equal(told["part"], "state"))
 
 
-def plain(told: pa.Table) -> Told:
+def plain(told: pa.Table) -> GapRows:
     names = ("source_zid", "kind", "first_sn", "last_sn", "count", "part")
     return sorted(tuple(row[name] for name in names) for row in told.to_pylist())
 
 
 def test_sources_are_distinguished_and_stored() -> None:
-    first = judge(pa.concat_tables([rows("b", [5, 7]), rows("a", [1, 2, 2])]), EMPTY)
+    first = combine(pa.concat_tables([rows("b", [5, 7]), rows("a", [1, 2, 2])]), EMPTY)
     assert plain(first) == [
         ("a", "REPEATED", 2, 2, 1, "new"),
         ("a", "SOURCE", 1, 2, 2, "state"),
@@ -56,30 +56,30 @@ def test_sources_are_distinguished_and_stored() -> None:
         ("b", "MISSING", 6, 6, 1, "state"),
         ("b", "SOURCE", 5, 7, 3, "state"),
     ]
-    second = judge(rows("b", [6, 7]), state_in(first))
+    second = combine(rows("b", [6, 7]), state_in(first))
     assert plain(second) == [
         ("a", "SOURCE", 1, 2, 2, "state"),
         ("b", "CHANGED", 0, 0, 0, "new"),
         ("b", "REPEATED", 7, 7, 1, "new"),
         ("b", "SOURCE", 5, 7, 3, "state"),
     ]
-    assert plain(judge(NUMBERS_SCHEMA.empty_table(), state_in(second))) == plain(state_in(second))
+    assert plain(combine(NUMBERS_SCHEMA.empty_table(), state_in(second))) == plain(state_in(second))
 
 
 def test_silent_source_is_dropped_but_its_gaps_are_kept() -> None:
-    first = judge(rows("a", [1, 3]), EMPTY)
+    first = combine(rows("a", [1, 3]), EMPTY)
     later = int(SOURCE_RESET_AFTER.total_seconds() * 1_000_000) + 10
-    assert plain(judge(rows("b", [1], later), state_in(first))) == [
+    assert plain(combine(rows("b", [1], later), state_in(first))) == [
         ("a", "MISSING", 2, 2, 1, "new"),
         ("b", "SOURCE", 1, 1, 1, "state"),
     ]
 
 
-def test_no_lag_without_progress() -> None:
-    assert judge(NUMBERS_SCHEMA.empty_table(), EMPTY).num_rows == 0
+def test_no_numbers_and_no_state_give_no_rows() -> None:
+    assert combine(NUMBERS_SCHEMA.empty_table(), EMPTY).num_rows == 0
 
 
-def test_a_digest_has_the_numbers_of_each_source_and_recorder_apart() -> None:
+def test_partial_aggregate_groups_numbers_by_source_and_recorder() -> None:
     numbered = [
         ("a", 1, 5, 50, "r", 0),
         ("b", 1, 7, 51, "r", 1),
@@ -105,7 +105,7 @@ def test_a_digest_has_the_numbers_of_each_source_and_recorder_apart() -> None:
     assert GapsAggregation().aggregate_rows(found[5:].cast(with_text_type(ROWS, DICTIONARY_TYPE))).num_rows == 0
 
 
-def test_numbers_are_judged_in_the_order_of_offsets_whatever_file_they_were_in() -> None:
+def test_numbers_of_several_files_are_ordered_by_offset() -> None:
     one, other = rows("a", [1, 9, 3]), rows("a", [1, 9, 3])
     late = one.set_column(5, "offsets", pa.array([np.array([3, 5, 4]).tobytes()], pa.binary()))
     (found,) = group_by_source(pa.concat_tables([late, other]))
@@ -139,12 +139,12 @@ def test_a_sample_without_source_info_has_the_number_of_its_attachment() -> None
 
 
 def test_numbers_of_attachments_do_not_wrap_around() -> None:
-    before = judge(attached((rmw(2**32 - 1), None), (rmw(2**32 + 2), None)), EMPTY)
+    before = combine(attached((rmw(2**32 - 1), None), (rmw(2**32 + 2), None)), EMPTY)
     assert plain(state_in(before)) == [
         ("00" * 16, "MISSING", 2**32, 2**32 + 1, 2, "state"),
         ("00" * 16, "SOURCE", 2**32 - 1, 2**32 + 2, 4, "state"),
     ]
-    after = judge(attached((rmw(2**32 + 1), None), (rmw(2**32 + 1), None)), state_in(before))
+    after = combine(attached((rmw(2**32 + 1), None), (rmw(2**32 + 1), None)), state_in(before))
     assert ("00" * 16, "MISSING", 2**32, 2**32, 1, "state") in plain(after)
     assert ("00" * 16, "REPEATED", 2**32 + 1, 2**32 + 1, 1, "new") in plain(after)
     published = GapsAggregation().to_public_rows(GapsAggregation().reduce(after.drop_columns("part")), after[:0])
@@ -155,7 +155,7 @@ def test_numbers_of_attachments_do_not_wrap_around() -> None:
 
 
 def test_the_public_table_has_numbers_as_they_were_on_the_wire_and_no_state() -> None:
-    told = judge(rows("a", [2**32 - 2, 1, 1]), EMPTY).drop_columns("part")
+    told = combine(rows("a", [2**32 - 2, 1, 1]), EMPTY).drop_columns("part")
     found = GapsAggregation().to_public_rows(GapsAggregation().reduce(told), told[:0])
     assert found.schema == GAPS.schema
     assert [

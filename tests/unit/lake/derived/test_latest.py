@@ -16,7 +16,7 @@ def test_the_longest_id_of_a_clock_fits() -> None:
     assert LATEST.schema == JOURNAL_SCHEMA
 
 
-def partial_schema(given: Sequence[Mapping[str, object]]) -> list[tuple[int, str]]:
+def kept_rows(given: Sequence[Mapping[str, object]]) -> list[tuple[int, str]]:
     """The numbers of the rows that a aggregated keeps, and their parts."""
     rows = [sample(number) | {"recorder": "r", "offset": number} | dict(row) for number, row in enumerate(given)]
     table = (
@@ -28,37 +28,35 @@ def partial_schema(given: Sequence[Mapping[str, object]]) -> list[tuple[int, str
     return sorted((row["offset"], row["part"]) for row in found.to_pylist())
 
 
-def test_a_digest_keeps_the_newest_row_of_each_key() -> None:
+def test_partial_aggregate_keeps_the_newest_row_of_each_key() -> None:
     stamps = [("a", 5), ("b", 1), ("a", 7), ("a", 6), ("b", 2), ("c", -1)]
-    assert partial_schema([{"key": key, "timestamp_ntp64": stamp} for key, stamp in stamps]) == [
+    assert kept_rows([{"key": key, "timestamp_ntp64": stamp} for key, stamp in stamps]) == [
         (2, NEW_PART),
         (4, NEW_PART),
         (5, NEW_PART),
     ]
-    assert partial_schema([{"key": "a", "timestamp_ntp64": stamp} for stamp in (1, -1, 2)]) == [
+    assert kept_rows([{"key": "a", "timestamp_ntp64": stamp} for stamp in (1, -1, 2)]) == [
         (1, NEW_PART)
     ]  # -1 is the largest
 
 
-def test_where_stamps_are_equal_the_clock_decides_then_the_offset() -> None:
+def test_equal_timestamps_are_ordered_by_clock_id_then_offset() -> None:
     clocks = ["b", "1a", None, "1a"]
-    assert partial_schema([{"key": "a", "timestamp_ntp64": 1, "timestamp_id": clock} for clock in clocks]) == [
-        (3, NEW_PART)
-    ]
+    assert kept_rows([{"key": "a", "timestamp_ntp64": 1, "timestamp_id": clock} for clock in clocks]) == [(3, NEW_PART)]
 
 
 def test_row_without_timestamp_is_ordered_by_reception() -> None:
     second = 1_000_000
     unstamped = {"key": "a", "timestamp_ntp64": None, "timestamp_id": None, "received_at": 2 * second + 500_000}
     stamped = [{"key": "a", "timestamp_ntp64": (2 << 32) + (1 << 31) + more, "received_at": 0} for more in (-1, 1)]
-    assert partial_schema([unstamped, stamped[0]]) == [(0, NEW_PART)]
-    assert partial_schema([unstamped, stamped[1]]) == [(1, NEW_PART)]
+    assert kept_rows([unstamped, stamped[0]]) == [(0, NEW_PART)]
+    assert kept_rows([unstamped, stamped[1]]) == [(1, NEW_PART)]
 
 
-def test_of_a_key_with_wildcards_the_newest_put_and_the_newest_delete_are_kept() -> None:
+def test_partial_aggregate_keeps_newest_put_and_delete_of_a_wildcard_key() -> None:
     given = [("a/*", "PUT", 1), ("a/*", "DELETE", 2), ("a/*", "PUT", 3), ("a/1", "PUT", 1), ("a/1", "DELETE", 2)]
     rows = [{"key": key, "kind": kind, "timestamp_ntp64": stamp} for key, kind, stamp in given]
-    assert partial_schema(rows) == [(1, WILDCARD_PART), (2, WILDCARD_PART), (4, NEW_PART)]
+    assert kept_rows(rows) == [(1, WILDCARD_PART), (2, WILDCARD_PART), (4, NEW_PART)]
 
 
 # --- rows with wildcards ----------------------------------------------------------------------------------------------
@@ -88,20 +86,20 @@ def test_a_newer_delete_removes_the_keys_it_includes() -> None:
     assert applied(EXACT, rows(("**", "DELETE", 4, ""))) == applied(EXACT, rows()) != {}
 
 
-def test_a_newer_put_gives_its_value_to_the_keys_that_are_there() -> None:
+def test_newer_wildcard_put_updates_existing_keys() -> None:
     assert applied(EXACT, rows(("a/*", "PUT", 7, "new"))) == {"a": "a", "a/1": "new", "a/2": "a2", "b/1": "b1"}
     newest = rows(("a/*", "PUT", 8, "newest"), ("a/$*", "PUT", 7, "new"))
     assert applied(EXACT, newest)["a/1"] == "newest"
     assert "a/1" not in applied(EXACT, rows(("a/*", "PUT", 8, "new"), ("a/*", "DELETE", 6, "")))
 
 
-def test_where_stamps_are_equal_the_offset_decides() -> None:
+def test_wildcard_put_with_equal_timestamp_is_ordered_by_offset() -> None:
     first, second = rows(("k/1", "PUT", 5, "first"), ("k/2", "PUT", 5, "second")), rows(("k/*", "PUT", 5, "wild"))
     moved = second.set_column(second.schema.names.index("offset"), "offset", pa.array([1]))
     assert applied(first, moved) == {"k/1": "wild", "k/2": "second"}
 
 
-def test_every_key_that_an_expression_includes_begins_with_its_prefix() -> None:
+def test_literal_prefix_ends_before_the_first_wildcard() -> None:
     assert [literal_prefix(each) for each in ("**", "a/**", "a/b$*c", "a/*/b", "*")] == ["", "a", "a/b", "a", ""]
 
 

@@ -54,7 +54,7 @@ def test_rows_of_the_state_and_pending_rows_are_merged(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_row_that_another_tool_deleted_is_gone_and_its_key_falls_back(tmp_path: Path) -> None:
+def test_row_deleted_by_another_tool_falls_back_to_older_row_of_its_key(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     rows = [{"key": "a", "kind": "PUT"}, {"key": "a", "kind": "PUT"}, {"key": "b", "kind": "PUT"}]
     put_in(lake, numbered(rows, 0, "r"))

@@ -10,12 +10,12 @@ from zenspark.lake.specs import JOURNAL_SCHEMA, TRAFFIC, TRAFFIC_STATE
 NAMES = ("key", "payload", "received_at", "timestamp")
 
 
-def test_it_counts_every_sample() -> None:
+def test_traffic_aggregation_defines_public_table_and_minute_length() -> None:
     assert TrafficAggregation.public is TRAFFIC
     assert MICROSECONDS_PER_MINUTE == 60 * 10**6
 
 
-def test_a_digest_sums_up_per_prefix_and_minute() -> None:
+def test_partial_aggregate_sums_by_prefix_and_minute() -> None:
     minute = MICROSECONDS_PER_MINUTE
     given = [("a/1", b"123", 10, 4), ("a/2", None, minute - 1, None), ("b", b"1", 5, 7), ("a/1", b"12", minute, minute)]
     rows = pa.table(

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.net.io.congestion import CongestionPolicy, WriterSettings
 from zenspark.net.io.waiters import Waiters
 from zenspark.wire.values import Congestion
@@ -21,7 +21,7 @@ class FakeLink:
     def __init__(self, unsent: int = 10, progress: int = 0) -> None:
         self.unsent = unsent
         self.progress = progress
-        self.is_closed = False
+        self.has_ended = False
         self.bytes_sent = 0
         self.waits: list[bool] = []
         self.unresponsive: list[float] = []
@@ -30,7 +30,7 @@ class FakeLink:
     def has_unsent(self) -> bool:
         return self.unsent > 0
 
-    def retry_send(self) -> bool:
+    def retry_from_thread(self) -> bool:
         count = min(self.progress, self.unsent)
         self.unsent -= count
         self.bytes_sent += count
@@ -65,14 +65,14 @@ def test_block_reports_an_unresponsive_peer_after_block_wait() -> None:
 
 def test_block_is_not_sent_when_the_session_closes() -> None:
     link = FakeLink()
-    policy, waiters = make_policy(link, WriterSettings(block_wait=PATIENCE))
+    policy, waiters = make_policy(link, WriterSettings(block_wait=TIMEOUT_SECONDS))
     results: list[bool] = []
     thread = threading.Thread(target=lambda: results.append(policy.wait(BLOCK)))
     thread.start()
     until(lambda: link.waits == [True])
-    link.is_closed = True
+    link.has_ended = True
     waiters.notify_all()
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT_SECONDS)
     assert results == [False]
     assert link.unresponsive == []
 
@@ -92,7 +92,7 @@ def test_drop_waits_once_until_the_link_has_drained() -> None:
 
 def test_second_block_first_is_dropped_while_the_first_waits() -> None:
     link = FakeLink()
-    policy, waiters = make_policy(link, WriterSettings(block_wait=PATIENCE))
+    policy, waiters = make_policy(link, WriterSettings(block_wait=TIMEOUT_SECONDS))
     results: list[bool] = []
     first = threading.Thread(target=lambda: results.append(policy.wait(BLOCK_FIRST)))
     first.start()
@@ -101,7 +101,7 @@ def test_second_block_first_is_dropped_while_the_first_waits() -> None:
     assert not policy.wait(BLOCK_FIRST)
     link.unsent = 0
     waiters.notify_all()
-    first.join(PATIENCE)
+    first.join(TIMEOUT_SECONDS)
     assert results == [True]
     assert policy.may_wait(BLOCK_FIRST)
 

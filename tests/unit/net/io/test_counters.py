@@ -24,7 +24,7 @@ from zenspark.transport.counters import LossReason, MessageKind, ReceiveCounters
 from zenspark.wire.values import ZenohId
 
 ZID, OTHER = ZenohId(0xA1), ZenohId(0xB1)
-ADDRESS = "tcp/127.0.0.1:7447"
+NAME = "client a1 (tcp/127.0.0.1:7447)"
 
 
 class Timers:
@@ -40,7 +40,7 @@ class Timers:
     def call_at(self, when: float, work: Callable[[], object]) -> None:
         self.due.append((when, work))
 
-    def go_on(self) -> None:
+    def run_next(self) -> None:
         """Run what is next."""
         ((self.time, work),) = self.due
         self.due.clear()
@@ -73,8 +73,8 @@ def test_every_reason_has_a_text() -> None:
 def test_a_neighbour_is_counted_over_all_its_links() -> None:
     counters = NeighbourCounters(ZID)
     first, second = receive_counters(3, interrupted=1), receive_counters(4)
-    counters.open(ADDRESS, first)
-    counters.open(ADDRESS, second)
+    counters.open(NAME, first)
+    counters.open(NAME, second)
     counters.drop(DropReason.CONGESTION, 2)
     counters.drop(DropReason.CONGESTION, 5)
     first.received += 10
@@ -89,9 +89,9 @@ def test_a_neighbour_is_counted_over_all_its_links() -> None:
 
 def test_counters_continue_after_reconnect(registry: CounterRegistry) -> None:
     first = receive_counters(3)
-    before = registry.open(ZID, ADDRESS, first)
+    before = registry.open(ZID, NAME, first)
     registry.close(ZID, first)
-    assert registry.open(ZID, ADDRESS, receive_counters(4)) is before
+    assert registry.open(ZID, NAME, receive_counters(4)) is before
     (totals,) = registry.totals
     assert totals.received == 7
 
@@ -100,21 +100,21 @@ def test_counters_of_oldest_past_neighbours_are_removed(
     registry: CounterRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_NEIGHBOURS", 3)
-    registry.open(ZID, ADDRESS, receive_counters())
+    registry.open(ZID, NAME, receive_counters())
     for number in range(1, 6):
         came = receive_counters(number)
-        registry.open(ZenohId(number), ADDRESS, came)
+        registry.open(ZenohId(number), NAME, came)
         registry.close(ZenohId(number), came)
     assert [totals.zid.value for totals in registry.totals] == [ZID.value, 4, 5]
     for number in range(10, 15):
-        registry.open(ZenohId(number), ADDRESS, receive_counters())
+        registry.open(ZenohId(number), NAME, receive_counters())
     assert [totals.zid.value for totals in registry.totals] == [ZID.value, 10, 11, 12, 13, 14]
     assert registry.message_totals.received_by_kind == {MessageKind.PUSH: 1 + 2 + 3 + 4 + 5}
 
 
 def test_totals_of_all_neighbours_add_up(registry: CounterRegistry) -> None:
     for number in (1, 2):
-        registry.open(ZenohId(number), ADDRESS, receive_counters(number, interrupted=1)).drop(DropReason.BLOCKED, 3)
+        registry.open(ZenohId(number), NAME, receive_counters(number, interrupted=1)).drop(DropReason.BLOCKED, 3)
     expected = MessageTotals({MessageKind.PUSH: 3}, {LossReason.INTERRUPTED: 2}, {DropReason.BLOCKED: 6})
     assert registry.message_totals == expected
 
@@ -131,39 +131,57 @@ def test_losses_are_logged_once_per_interval_with_a_count(
 ) -> None:
     caplog.set_level(logging.WARNING)
     came = receive_counters(interrupted=12)
-    registry.open(ZID, ADDRESS, came)
-    registry.open(OTHER, ADDRESS, receive_counters(1000))
+    registry.open(ZID, NAME, came)
+    registry.open(OTHER, NAME, receive_counters(1000))
     assert caplog.messages == [], "not yet"
-    timers.go_on()
+    timers.run_next()
     assert timers.now() == REPORT_SECONDS
     assert caplog.messages == [
-        f"lost 12 fragmented messages from a1 ({ADDRESS}) in the last 10 s: "
+        f"lost 12 fragmented messages from {NAME} in the last 10 s: "
         "a new message began before the last fragment; 12 in all"
     ]
     caplog.clear()
-    timers.go_on()
+    timers.run_next()
     assert caplog.messages == [], "nothing more was lost"
     came.count_lost(LossReason.INTERRUPTED, 677)
     came.count_lost(LossReason.SEQUENCE_GAP, 3)
-    timers.go_on()
+    timers.run_next()
     assert caplog.messages == [
-        f"lost 677 fragmented messages from a1 ({ADDRESS}) in the last 10 s: "
+        f"lost 677 fragmented messages from {NAME} in the last 10 s: "
         "a new message began before the last fragment; 689 in all",
-        f"lost 3 frames from a1 ({ADDRESS}) in the last 10 s: sequence numbers were skipped; 3 in all",
+        f"lost 3 frames from {NAME} in the last 10 s: sequence numbers were skipped; 3 in all",
     ]
 
 
-def test_drops_are_logged_in_the_same_way(
+def test_drops_are_logged_once_per_interval_with_a_count(
     registry: CounterRegistry, timers: Timers, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    counters = registry.open(ZID, ADDRESS, receive_counters())
+    counters = registry.open(ZID, NAME, receive_counters())
     counters.drop(DropReason.CONGESTION, 4)
-    timers.go_on()
+    timers.run_next()
     counters.drop(DropReason.CONGESTION, 1)
-    timers.go_on()
-    words = f"messages to a1 ({ADDRESS}) in the last 10 s: the link was full;"
+    timers.run_next()
+    words = f"messages to {NAME} in the last 10 s: the link had unsent bytes or was backlogged;"
     assert caplog.messages == [f"dropped 4 {words} 4 in all", f"dropped 1 {words} 5 in all"]
+
+
+def test_unsent_batches_are_logged_as_batches(
+    registry: CounterRegistry, timers: Timers, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    registry.open(ZID, NAME, receive_counters()).drop(DropReason.UNRESPONSIVE, 3)
+    timers.run_next()
+    assert caplog.messages == [
+        f"dropped 3 unsent batches to {NAME} in the last 10 s: the neighbour was closed as a slow consumer; 3 in all"
+    ]
+
+
+def test_neighbour_is_named_by_its_zid_before_it_has_a_link() -> None:
+    counters = NeighbourCounters(ZID)
+    assert str(counters) == "a1"
+    counters.open(NAME, receive_counters())
+    assert str(counters) == NAME
 
 
 def test_last_losses_are_logged_when_a_neighbour_leaves(
@@ -171,11 +189,11 @@ def test_last_losses_are_logged_when_a_neighbour_leaves(
 ) -> None:
     caplog.set_level(logging.WARNING)
     came = receive_counters(too_large=1)
-    registry.open(ZID, ADDRESS, came)
+    registry.open(ZID, NAME, came)
     registry.close(ZID, came)
     assert len(caplog.messages) == 1
-    timers.go_on()
+    timers.run_next()
     assert timers.due == [], "there is no neighbour"
     assert len(caplog.messages) == 1
-    registry.open(ZID, ADDRESS, receive_counters())
+    registry.open(ZID, NAME, receive_counters())
     assert len(timers.due) == 1

@@ -10,8 +10,20 @@ import time
 import pytest
 
 from tests.unit.net.ends import link_pair, readable
-from tests.unit.net.nodes import CHUNK, QUICK, End, Watched, accepting, deaf, ends, fill, opening, push, qos
-from tests.waiting import PATIENCE
+from tests.unit.net.nodes import (
+    CHUNK,
+    QUICK,
+    End,
+    RecordingLink,
+    accepting,
+    ends,
+    ends_with_paused_reader,
+    fill,
+    opening,
+    push,
+    qos,
+)
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.errors import CloseReason, LinkError
 from zenspark.net.io.congestion import WriterSettings
 from zenspark.net.io.driver import MAX_EVENTS_PER_TURN, ConnectionDriver
@@ -21,15 +33,15 @@ from zenspark.transport.handshake import Capabilities, Opened
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import Push, Put, ResponseFinal
 
-TALKATIVE = WriterSettings(idle_before_direct_write=3600.0, close_linger=0.2)
+NEVER_IDLE = WriterSettings(idle_before_direct_write=3600.0, close_linger=0.2)
 """Never so quiet that a message is written by itself."""
-IMPATIENT = WriterSettings(drop_wait=0.001, block_wait=0.1, close_linger=0.1)
+SHORT_WAITS = WriterSettings(drop_wait=0.001, block_wait=0.1, close_linger=0.1)
 
 
 # -- pausing ------------------------------------------------------------------------------------------------------
 
 
-def test_paused_nothing_is_read_and_resumed_everything_is() -> None:
+def test_paused_link_is_not_read_until_it_is_resumed() -> None:
     with ends() as (alice, bob):
         bob.driver.pause()
         bob.driver.pause()
@@ -54,7 +66,7 @@ def test_paused_link_keeps_its_lease() -> None:
         assert bob.wait_payloads(1) == [b"still here"]
 
 
-class Buffered(Watched):
+class Buffered(RecordingLink):
     """A link that has read everything already when its descriptor falls silent, as TLS may."""
 
     def __init__(self, inner: Link) -> None:
@@ -98,7 +110,7 @@ def test_a_read_full_of_small_messages_is_handled_in_portions() -> None:
             message = encode(ResponseFinal(request_id=number)) if number % 8 else encode(push(b"%d" % number, qos()))
             assert alice.driver.publish(message, None, qos(), True)
         assert readable(bob.driver.link)
-        alice.in_loop(alice.driver.flush)
+        alice.driver.flush_and_wait()
         received, handled = bob.driver.received, [len(bob.events)]
 
         def note() -> None:
@@ -131,7 +143,7 @@ def test_events_left_of_a_read_are_handled_before_the_link_is_given_up() -> None
         for number in range(3 * MAX_EVENTS_PER_TURN):
             message = encode(ResponseFinal(request_id=number))
             assert alice.driver.publish(message, None, qos(), True)
-        alice.in_loop(alice.driver.flush)
+        alice.driver.flush_and_wait()
         assert readable(bob.driver.link)
         before = len(bob.events)
         bob.in_loop(lambda: bob.driver._fail(LinkError("here", "broken")))
@@ -144,7 +156,7 @@ def test_events_left_of_a_read_are_handled_before_the_link_is_given_up() -> None
 
 
 @pytest.mark.slow
-def test_keep_alives_hold_a_silent_session_both_ways() -> None:
+def test_keep_alives_keep_a_silent_session_open_on_both_sides() -> None:
     with ends(Capabilities(lease_ms=600)) as (alice, bob):
         assert not alice.wait(lambda: alice.closure is not None, 1.3)
         assert bob.closure is None
@@ -164,11 +176,11 @@ def test_silent_peer_is_closed_after_its_lease(connects: bool) -> None:
     )
     alice.wait_open()
     bob.wait_open()
-    assert bob.loop.stop(PATIENCE)  # its process hangs, as it were
+    assert bob.loop.stop(TIMEOUT_SECONDS)  # its process hangs, as it were
     closed = alice.wait_closed()
     assert closed.reason is CloseReason.EXPIRED
-    assert alice.released.wait(PATIENCE)
-    assert alice.loop.stop(PATIENCE)
+    assert alice.link_closed.wait(TIMEOUT_SECONDS)
+    assert alice.loop.stop(TIMEOUT_SECONDS)
     right.close()
 
 
@@ -176,31 +188,31 @@ def test_silent_peer_is_closed_after_its_lease(connects: bool) -> None:
 
 
 def test_close_sends_its_reason_after_earlier_messages() -> None:
-    with ends(writer=TALKATIVE) as (alice, bob):
+    with ends(writer=NEVER_IDLE) as (alice, bob):
         alice.driver._last_write = time.monotonic()
 
         def say_and_close() -> None:
             for number in range(50):
                 alice.put(b"%d" % number)
-            alice.driver.close(CloseReason.EXPIRED)
+            alice.driver.end_session(CloseReason.EXPIRED)
 
         alice.in_loop(say_and_close)
         closed = bob.wait_closed()
         assert bob.payloads == [b"%d" % n for n in range(50)]
         assert closed.reason is CloseReason.EXPIRED
         assert closed.by_peer
-        assert alice.released.wait(PATIENCE)
+        assert alice.link_closed.wait(TIMEOUT_SECONDS)
 
 
 def test_close_flushes_to_a_peer_that_reads_late() -> None:
-    with deaf(WriterSettings(close_linger=PATIENCE)) as (alice, bob):
+    with ends_with_paused_reader(WriterSettings(close_linger=TIMEOUT_SECONDS)) as (alice, bob):
         count = fill(alice)
-        alice.in_loop(alice.driver.close)
-        assert not alice.released.is_set()
+        alice.in_loop(alice.driver.end_session)
+        assert not alice.link_closed.is_set()
         bob.driver.resume()
         bob.wait_closed()
         assert bob.payloads == [b"fill%d" % n + CHUNK for n in range(count)]
-        assert alice.released.wait(PATIENCE)
+        assert alice.link_closed.wait(TIMEOUT_SECONDS)
 
 
 def test_close_with_unread_bytes_does_not_lose_sent_messages() -> None:
@@ -210,31 +222,31 @@ def test_close_with_unread_bytes_does_not_lose_sent_messages() -> None:
         for _ in range(10):
             assert bob.put(CHUNK)
         assert alice.put(b"last words")
-        alice.in_loop(alice.driver.close)
+        alice.in_loop(alice.driver.end_session)
         assert bob.wait_payloads(1) == [b"last words"]
         assert bob.wait_closed().by_peer
 
 
-def test_two_that_close_at_once_do_not_wait_for_each_other() -> None:
-    with ends(writer=WriterSettings(close_linger=PATIENCE)) as (alice, bob):
+def test_simultaneous_close_of_both_ends_does_not_linger() -> None:
+    with ends(writer=WriterSettings(close_linger=TIMEOUT_SECONDS)) as (alice, bob):
         start = time.monotonic()
         for end in (alice, bob):  # neither reads that the other closes before it closes itself
             end.driver.pause()
             end.in_loop(lambda: None)
         for end in (alice, bob):
-            end.in_loop(end.driver.close)
-        assert alice.released.wait(PATIENCE)
-        assert bob.released.wait(PATIENCE)
-        assert time.monotonic() - start < PATIENCE / 2
+            end.in_loop(end.driver.end_session)
+        assert alice.link_closed.wait(TIMEOUT_SECONDS)
+        assert bob.link_closed.wait(TIMEOUT_SECONDS)
+        assert time.monotonic() - start < TIMEOUT_SECONDS / 2
 
 
 @pytest.mark.slow
 def test_close_ends_in_time_with_a_peer_that_is_stuck() -> None:
-    with deaf(IMPATIENT) as (alice, _):
+    with ends_with_paused_reader(SHORT_WAITS) as (alice, _):
         fill(alice)
         start = time.monotonic()
-        alice.in_loop(alice.driver.close)
-        assert alice.released.wait(PATIENCE)
+        alice.in_loop(alice.driver.end_session)
+        assert alice.link_closed.wait(TIMEOUT_SECONDS)
         assert time.monotonic() - start < 5.0
 
 
@@ -243,20 +255,20 @@ def test_the_end_of_the_link_is_the_end_of_the_session() -> None:
     bob = End(right, accepting(), QUICK)
     alice = End(left, opening(), QUICK)
     alice.wait_open()
-    bob.in_loop(bob.driver.release)
+    bob.in_loop(bob.driver.close_link)
     closed = alice.wait_closed()
     assert closed.by_peer
-    assert alice.released.wait(PATIENCE)
-    alice.in_loop(alice.driver.close)
-    assert alice.loop.stop(PATIENCE)
-    assert bob.loop.stop(PATIENCE)
+    assert alice.link_closed.wait(TIMEOUT_SECONDS)
+    alice.in_loop(alice.driver.end_session)
+    assert alice.loop.stop(TIMEOUT_SECONDS)
+    assert bob.loop.stop(TIMEOUT_SECONDS)
 
 
 def test_when_writing_fails_the_session_ends() -> None:
     with ends() as (alice, _):
         alice.in_loop(lambda: None)
         go_on = threading.Event()
-        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        alice.loop.call_soon(lambda: go_on.wait(TIMEOUT_SECONDS))
         alice.driver.link.close()
         alice.put(b"into the void", qos(express=True))
         go_on.set()
@@ -293,7 +305,7 @@ def test_datagrams_carry_batches_without_their_length() -> None:
         for payload in sent:
             assert alice.put(payload)
         assert bob.wait_payloads(len(sent)) == sent
-        alice.in_loop(alice.driver.close)
+        alice.in_loop(alice.driver.end_session)
         closed = bob.wait_closed()
         assert closed.by_peer
         assert closed.reason is CloseReason.GENERIC

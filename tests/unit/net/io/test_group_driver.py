@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.net.ends import free_group
-from tests.unit.net.nodes import QUICK, Heard, qos
-from tests.waiting import PATIENCE, until
+from tests.unit.net.nodes import QUICK, EventRecorder, qos
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.net.io.driver import LinkDriver
 from zenspark.net.io.group_driver import GroupDriver
 from zenspark.net.io.link_observer import LinkObserver
@@ -25,7 +25,7 @@ from zenspark.wire.values import WhatAmI, WireExpr, ZenohId
 LO = find_interface("127.0.0.1").name
 
 
-class Member(Heard, LinkObserver):
+class Member(EventRecorder, LinkObserver):
     """A member of a group with a loop of its own; records the events of the group and of its link."""
 
     def __init__(self, number: int, endpoint: Endpoint) -> None:
@@ -36,16 +36,16 @@ class Member(Heard, LinkObserver):
         self.loop.start()
         self.loop.call_soon(self.driver.start)
 
-    def on_released(self, driver: LinkDriver) -> None:
-        self.note("released")
+    def on_link_closed(self, driver: LinkDriver) -> None:
+        self.note("link closed")
 
     def wait_for(self, kind: type) -> None:
         assert self.wait(lambda: any(isinstance(event, kind) for event in list(self.events))), self.events
 
     def close(self) -> None:
-        self.loop.call_soon(self.driver.close)
-        assert self.wait(lambda: "released" in self.events)
-        assert self.loop.stop(PATIENCE)
+        self.loop.call_soon(self.driver.end_session)
+        assert self.wait(lambda: "link closed" in self.events)
+        assert self.loop.stop(TIMEOUT_SECONDS)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def members() -> Iterator[tuple[Member, Member]]:
     second.wait_for(MemberJoined)
     yield first, second
     for member in (first, second):
-        if not member.driver.is_released:
+        if not member.driver.is_link_closed:
             member.close()
 
 

@@ -4,7 +4,7 @@ import threading
 import time
 
 from tests.unit.net.ends import meanwhile
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.net.io.waiters import Waiters
 
 
@@ -25,7 +25,7 @@ def test_notify_all_wakes_every_waiter() -> None:
     ready = threading.Event()
 
     def wait() -> bool:
-        return waiters.wait_for(ready.is_set, PATIENCE)
+        return waiters.wait_for(ready.is_set, TIMEOUT_SECONDS)
 
     with meanwhile(wait) as first, meanwhile(wait) as second:
         until(lambda: len(waiters._waiting) == 2)
@@ -41,4 +41,4 @@ def test_notify_all_wakes_every_waiter() -> None:
 def test_predicate_that_holds_just_before_waiting_is_noticed() -> None:
     waiters = Waiters()
     answers = iter([False, True, True])
-    assert waiters.wait_for(lambda: next(answers), PATIENCE)
+    assert waiters.wait_for(lambda: next(answers), TIMEOUT_SECONDS)

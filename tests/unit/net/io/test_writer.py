@@ -1,4 +1,4 @@
-"""Saying things: when what is written, and what happens when the peer does not read."""
+"""Sending: when what is written, and what happens when the peer does not read."""
 
 from __future__ import annotations
 
@@ -14,8 +14,21 @@ from itertools import accumulate
 import pytest
 
 from tests.unit.net.ends import link_pair, meanwhile, receive
-from tests.unit.net.nodes import CHUNK, KEY, QUICK, End, Watched, accepting, deaf, ends, fill, opening, push, qos
-from tests.waiting import PATIENCE
+from tests.unit.net.nodes import (
+    CHUNK,
+    KEY,
+    QUICK,
+    End,
+    RecordingLink,
+    accepting,
+    ends,
+    ends_with_paused_reader,
+    fill,
+    opening,
+    push,
+    qos,
+)
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.errors import CloseReason
 from zenspark.net.io.congestion import WriterSettings
 from zenspark.net.io.counters import DropReason, NeighbourCounters
@@ -35,15 +48,15 @@ from zenspark.wire.columns import (
 from zenspark.wire.messages import Del, Frame, Push
 from zenspark.wire.values import Congestion, Priority, QoS, WireExpr, ZenohId
 
-TALKATIVE = WriterSettings(idle_before_direct_write=3600.0, close_linger=0.2)
+NEVER_IDLE = WriterSettings(idle_before_direct_write=3600.0, close_linger=0.2)
 """Never so quiet that a message is written by itself."""
-IMPATIENT = WriterSettings(drop_wait=0.001, block_wait=0.1, close_linger=0.1)
+SHORT_WAITS = WriterSettings(drop_wait=0.001, block_wait=0.1, close_linger=0.1)
 
 
 @contextlib.contextmanager
-def watched(patience: WriterSettings) -> Iterator[tuple[End, End, Watched]]:
+def ends_with_recording_link(patience: WriterSettings) -> Iterator[tuple[End, End, RecordingLink]]:
     left, right = link_pair()
-    link = Watched(left)
+    link = RecordingLink(left)
     bob = End(right, accepting())
     alice = End(link, opening(), patience)
     try:
@@ -60,17 +73,21 @@ def watched(patience: WriterSettings) -> Iterator[tuple[End, End, Watched]]:
 
 
 def test_message_after_idle_time_is_written_by_the_sending_thread() -> None:
-    with watched(WriterSettings(idle_before_direct_write=-1.0, close_linger=0.2)) as (alice, bob, link):
+    with ends_with_recording_link(WriterSettings(idle_before_direct_write=-1.0, close_linger=0.2)) as (
+        alice,
+        bob,
+        link,
+    ):
         assert alice.put(b"hello")
         assert [by_loop for _, by_loop in link.writes] == [False]
         assert bob.wait_payloads(1) == [b"hello"]
 
 
 def test_in_a_run_messages_are_batched_and_written_by_the_loop() -> None:
-    with watched(TALKATIVE) as (alice, bob, link):
+    with ends_with_recording_link(NEVER_IDLE) as (alice, bob, link):
         alice.driver._last_write = time.monotonic()
         go_on = threading.Event()
-        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        alice.loop.call_soon(lambda: go_on.wait(TIMEOUT_SECONDS))
         for number in range(100):
             assert alice.put(b"%d" % number)
         assert link.writes == []
@@ -80,10 +97,10 @@ def test_in_a_run_messages_are_batched_and_written_by_the_loop() -> None:
 
 
 def test_full_batch_is_written_by_the_thread_that_filled_it() -> None:
-    with watched(TALKATIVE) as (alice, bob, link):
+    with ends_with_recording_link(NEVER_IDLE) as (alice, bob, link):
         alice.driver._last_write = time.monotonic()
         go_on = threading.Event()
-        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        alice.loop.call_soon(lambda: go_on.wait(TIMEOUT_SECONDS))
         for _ in range(4):
             assert alice.put(CHUNK)
         assert [by_loop for _, by_loop in link.writes] == [False]
@@ -94,10 +111,10 @@ def test_full_batch_is_written_by_the_thread_that_filled_it() -> None:
 
 def test_in_bulk_publishers_write_full_batches_and_the_loop_the_last() -> None:
     sent = [b"%d" % number * 50 for number in range(700)]
-    with watched(TALKATIVE) as (alice, bob, link):
+    with ends_with_recording_link(NEVER_IDLE) as (alice, bob, link):
         alice.driver._last_write = time.monotonic()
         go_on = threading.Event()
-        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        alice.loop.call_soon(lambda: go_on.wait(TIMEOUT_SECONDS))
         for payload in sent:
             assert alice.put(payload)
         go_on.set()
@@ -108,7 +125,7 @@ def test_in_bulk_publishers_write_full_batches_and_the_loop_the_last() -> None:
 
 
 def test_full_batch_already_written_by_the_loop_does_not_hold_back_later_messages() -> None:
-    with watched(TALKATIVE) as (alice, bob, _):
+    with ends_with_recording_link(NEVER_IDLE) as (alice, bob, _):
         alice.driver.write_full_batches()  # by a publisher that filled a batch, after the loop wrote it
         alice.driver.send_encoded(encode(push(b"declared")), None, QoS.DEFAULT)
         alice.driver.flush()
@@ -118,9 +135,9 @@ def test_full_batch_already_written_by_the_loop_does_not_hold_back_later_message
 @pytest.mark.slow
 def test_blocked_publisher_continues_although_the_loop_is_busy() -> None:
     sent = [b"%d" % number + CHUNK for number in range(100)]
-    with watched(TALKATIVE) as (alice, bob, _):
+    with ends_with_recording_link(NEVER_IDLE) as (alice, bob, _):
         go_on = threading.Event()
-        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        alice.loop.call_soon(lambda: go_on.wait(TIMEOUT_SECONDS))
         for payload in sent:
             assert alice.put(payload)
         go_on.set()
@@ -128,20 +145,20 @@ def test_blocked_publisher_continues_although_the_loop_is_busy() -> None:
 
 
 def test_publisher_with_space_does_not_wait_for_the_loop() -> None:
-    with deaf(QUICK) as (alice, bob):
+    with ends_with_paused_reader(QUICK) as (alice, bob):
         count = fill(alice)
         go_on = threading.Event()
-        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        alice.loop.call_soon(lambda: go_on.wait(TIMEOUT_SECONDS))
         bob.driver.resume()
         bob.wait_payloads(count - 2)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while not alice.put(b"now", qos(Congestion.DROP)):
             assert time.monotonic() < deadline
         go_on.set()
         assert bob.wait_payloads(count + 1)[-1] == b"now"
 
 
-def batches_of(link: Watched) -> list[list[bytes]]:
+def batches_of(link: RecordingLink) -> list[list[bytes]]:
     """The payloads in each batch that was written."""
     found, data = [], bytes(link.bytes_sent)
     while data:
@@ -152,12 +169,12 @@ def batches_of(link: Watched) -> list[list[bytes]]:
 
 
 @contextlib.contextmanager
-def busy(patience: WriterSettings = TALKATIVE) -> Iterator[tuple[End, End, Watched]]:
+def ends_with_busy_loop(patience: WriterSettings = NEVER_IDLE) -> Iterator[tuple[End, End, RecordingLink]]:
     """Two ends, of which one is in the middle of a run, and its loop has something else to do."""
-    with watched(patience) as (alice, bob, link):
+    with ends_with_recording_link(patience) as (alice, bob, link):
         alice.driver._last_write = time.monotonic()
         go_on = threading.Event()
-        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        alice.loop.call_soon(lambda: go_on.wait(TIMEOUT_SECONDS))
         try:
             link.bytes_sent.clear()
             yield alice, bob, link
@@ -166,7 +183,7 @@ def busy(patience: WriterSettings = TALKATIVE) -> Iterator[tuple[End, End, Watch
 
 
 def test_express_message_is_written_at_once_in_its_own_batch() -> None:
-    with busy() as (alice, bob, link):
+    with ends_with_busy_loop() as (alice, bob, link):
         for payload, is_express in [(b"1", False), (b"2", False), (b"3", True), (b"4", True), (b"5", False)]:
             assert alice.put(payload, qos(express=is_express))
         assert batches_of(link) == [[b"1", b"2"], [b"3"], [b"4"]]
@@ -175,7 +192,7 @@ def test_express_message_is_written_at_once_in_its_own_batch() -> None:
 
 @pytest.mark.parametrize("in_full_flow", [False, True])
 def test_express_send_message_is_written_in_its_own_batch(in_full_flow: bool) -> None:
-    with busy() as (alice, _, link):
+    with ends_with_busy_loop() as (alice, _, link):
         assert alice.put(b"1")
         alice.driver._is_bulk = in_full_flow
         alice.driver.send_message(push(b"2"), qos(priority=Priority.REAL_TIME))
@@ -185,7 +202,7 @@ def test_express_send_message_is_written_in_its_own_batch(in_full_flow: bool) ->
 
 
 def test_each_express_row_is_written_in_its_own_batch() -> None:
-    with busy() as (alice, bob, link):
+    with ends_with_busy_loop() as (alice, bob, link):
         assert alice.put(b"0")
         assert alice.driver.publish_rows(rows_of([b"1", b"2", CHUNK]), qos(express=True), True)
         assert batches_of(link)[:3] == [[b"0"], [b"1"], [b"2"]]
@@ -200,7 +217,7 @@ def test_each_forwarded_express_row_is_written_in_its_own_batch() -> None:
     shapes = [columns.template_at(index) for index in range(columns.template_count)]
     lanes = bytes(13 | (LANE_EXPRESS if shape.qos.express else 0) for shape in shapes)
     heads = [encode(Push(wire_expr=shape.wire_expr, qos=shape.qos, body=Del()))[:-1] for shape in shapes]
-    with busy() as (alice, bob, link):
+    with ends_with_busy_loop() as (alice, bob, link):
         alice.driver.forward_rows(RowForwarder(columns, 0, 6, lanes, heads, b"\1"))
         assert batches_of(link) == [[b"0", b"1"], [b"2"], [b"3"]]
         alice.driver.flush_and_wait()
@@ -209,7 +226,7 @@ def test_each_forwarded_express_row_is_written_in_its_own_batch() -> None:
 
 
 def test_send_message_is_written_before_later_publications() -> None:
-    with watched(TALKATIVE) as (alice, bob, _):
+    with ends_with_recording_link(NEVER_IDLE) as (alice, bob, _):
         alice.driver._last_write = time.monotonic()
         alice.driver.send_message(push(b"said"), qos(priority=Priority.BACKGROUND))
         assert alice.put(b"put", qos(priority=Priority.REAL_TIME))
@@ -224,15 +241,15 @@ def test_nothing_is_sent_before_the_session_is_open() -> None:
         alice.driver.send_message(push(b"too early"), QoS.DEFAULT)
         assert receive(right)
     alice.wait_closed()
-    assert alice.released.wait(PATIENCE)
-    assert alice.loop.stop(PATIENCE)
+    assert alice.link_closed.wait(TIMEOUT_SECONDS)
+    assert alice.loop.stop(TIMEOUT_SECONDS)
 
 
 def test_message_too_large_is_dropped_and_the_next_one_sent(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with ends(Capabilities(low_latency=True)) as (alice, bob), caplog.at_level(logging.WARNING, "zenspark.net"):
-        counters = counted(alice)
+        counters = attach_counters(alice)
         alice.driver.send_message(push(bytes(100_000)), qos())
         alice.driver.send_message(push(b"small"), qos())
         alice.driver.flush()
@@ -241,7 +258,7 @@ def test_message_too_large_is_dropped_and_the_next_one_sent(
 
 
 def test_messages_of_other_threads_are_written_on_flush() -> None:
-    with watched(TALKATIVE) as (alice, bob, link):
+    with ends_with_recording_link(NEVER_IDLE) as (alice, bob, link):
         for number in range(3):
             alice.driver.send_message(push(b"%d" % number), qos())
         assert link.writes == []
@@ -263,10 +280,10 @@ MANY = [b"%d" % number * (number % 50) for number in range(30_000)]
 
 
 def test_rows_are_written_in_chunks_after_earlier_messages() -> None:
-    with watched(TALKATIVE) as (alice, bob, link):
+    with ends_with_recording_link(NEVER_IDLE) as (alice, bob, link):
         alice.driver._last_write = time.monotonic()
         go_on = threading.Event()
-        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        alice.loop.call_soon(lambda: go_on.wait(TIMEOUT_SECONDS))
         assert alice.put(b"before")
         assert alice.driver.publish_rows(rows_of(MANY[:1000]), qos(), True)
         assert [by_loop for _, by_loop in link.writes] == [False, False]
@@ -304,15 +321,15 @@ def test_rows_that_must_wait_are_not_overwritten_by_those_behind_them() -> None:
 
 @pytest.mark.slow
 def test_rows_from_the_loop_do_not_wait_nor_overwrite_each_other() -> None:
-    with deaf(QUICK) as (alice, bob):
+    with ends_with_paused_reader(QUICK) as (alice, bob):
         alice.in_loop(lambda: alice.driver.publish_rows(rows_of(MANY), qos(), True))
         assert alice.driver._unsent
         bob.driver.resume()
         assert bob.wait_payloads(len(MANY)) == MANY
 
 
-def test_rows_that_may_be_dropped_are_the_last_ones() -> None:
-    with deaf(QUICK) as (alice, bob):
+def test_rows_with_drop_lose_only_the_last_rows_on_a_full_link() -> None:
+    with ends_with_paused_reader(QUICK) as (alice, bob):
         rows = rows_of([*MANY, *MANY])
         assert not alice.driver.publish_rows(rows, qos(Congestion.DROP), True)
         assert 0 < rows.row < rows.count
@@ -322,7 +339,7 @@ def test_rows_that_may_be_dropped_are_the_last_ones() -> None:
 
 @pytest.mark.slow
 def test_rows_with_block_wait_until_the_peer_reads() -> None:
-    with deaf(QUICK) as (alice, bob):
+    with ends_with_paused_reader(QUICK) as (alice, bob):
         count = fill(alice)
         with meanwhile(lambda: alice.driver.publish_rows(rows_of(MANY), qos(), True)) as result:
             bob.driver.resume()
@@ -336,10 +353,10 @@ def test_no_rows_are_sent_before_or_after_a_session() -> None:
     with contextlib.closing(right):
         assert not alice.driver.publish_rows(rows_of([b"early"]), qos(), True)
     alice.wait_closed()
-    assert alice.released.wait(PATIENCE)
-    assert alice.loop.stop(PATIENCE)
+    assert alice.link_closed.wait(TIMEOUT_SECONDS)
+    assert alice.loop.stop(TIMEOUT_SECONDS)
     with ends() as (alice, bob):
-        alice.in_loop(alice.driver.close)
+        alice.in_loop(alice.driver.end_session)
         rows = rows_of([b"late"])
         assert not alice.driver.publish_rows(rows, qos(), True)
         assert rows.row == 0
@@ -350,7 +367,7 @@ def test_no_rows_are_sent_before_or_after_a_session() -> None:
 
 
 def test_block_waits_and_continues_in_order_without_loss() -> None:
-    with deaf(QUICK) as (alice, bob):
+    with ends_with_paused_reader(QUICK) as (alice, bob):
         count = fill(alice)
         blocked = threading.Event()
 
@@ -359,7 +376,7 @@ def test_block_waits_and_continues_in_order_without_loss() -> None:
             return all(alice.put(b"more%d" % number) for number in range(500))
 
         with meanwhile(publish) as result:
-            assert blocked.wait(PATIENCE)
+            assert blocked.wait(TIMEOUT_SECONDS)
             bob.driver.resume()
             assert result()
         payloads = bob.wait_payloads(count + 500)
@@ -367,7 +384,7 @@ def test_block_waits_and_continues_in_order_without_loss() -> None:
 
 
 def test_drop_waits_once_until_the_link_drains() -> None:
-    with deaf(WriterSettings(drop_wait=0.05, close_linger=0.1)) as (alice, bob):
+    with ends_with_paused_reader(WriterSettings(drop_wait=0.05, close_linger=0.1)) as (alice, bob):
         count = fill(alice)
         start = time.monotonic()
         assert not alice.put(b"dropped", qos(Congestion.DROP))
@@ -384,7 +401,7 @@ def test_drop_waits_once_until_the_link_drains() -> None:
 
 def test_block_first_waits_once_and_others_are_dropped() -> None:
     first = qos(Congestion.BLOCK_FIRST)
-    with deaf(QUICK) as (alice, bob):
+    with ends_with_paused_reader(QUICK) as (alice, bob):
         count = fill(alice)
         with meanwhile(lambda: alice.put(b"first", first)) as result:
             while not alice.driver.congestion.has_block_first:
@@ -400,7 +417,7 @@ def test_block_first_waits_once_and_others_are_dropped() -> None:
 
 @pytest.mark.slow
 def test_unresponsive_peer_is_disconnected() -> None:
-    with deaf(IMPATIENT) as (alice, _):
+    with ends_with_paused_reader(SHORT_WAITS) as (alice, _):
         fill(alice)
         assert not alice.put(b"never")
         closed = alice.wait_closed()
@@ -412,15 +429,15 @@ def test_unresponsive_peer_is_disconnected() -> None:
 
 @pytest.mark.slow
 def test_blocked_publisher_is_woken_when_the_session_ends() -> None:
-    with deaf(WriterSettings(block_wait=60.0, close_linger=0.1)) as (alice, _):
+    with ends_with_paused_reader(WriterSettings(block_wait=60.0, close_linger=0.1)) as (alice, _):
         fill(alice)
         with meanwhile(lambda: alice.put(b"never")) as result:
-            alice.in_loop(alice.driver.close)
+            alice.in_loop(alice.driver.end_session)
             assert not result()
 
 
-def test_the_loop_itself_never_waits() -> None:
-    with deaf(QUICK) as (alice, bob):
+def test_publish_in_the_loop_thread_never_waits() -> None:
+    with ends_with_paused_reader(QUICK) as (alice, bob):
         count = fill(alice)
         alice.in_loop(lambda: alice.put(b"from the loop"))
         bob.driver.resume()
@@ -428,7 +445,7 @@ def test_the_loop_itself_never_waits() -> None:
 
 
 def test_nonblocking_thread_never_waits() -> None:
-    with deaf(QUICK) as (alice, bob):
+    with ends_with_paused_reader(QUICK) as (alice, bob):
         count = fill(alice)
         with nonblocking:
             assert alice.put(b"one too many")
@@ -439,7 +456,7 @@ def test_nonblocking_thread_never_waits() -> None:
 
 
 def test_would_block_does_not_wait() -> None:
-    with deaf(QUICK) as (alice, bob):
+    with ends_with_paused_reader(QUICK) as (alice, bob):
         makes_wait = alice.driver.would_block
         assert not any(makes_wait(congestion) for congestion in Congestion)
         fill(alice)
@@ -447,7 +464,7 @@ def test_would_block_does_not_wait() -> None:
         assert not alice.put(b"dropped", qos(Congestion.DROP))
         assert not makes_wait(Congestion.DROP), "it was found out just now that there is no room"
         with meanwhile(lambda: alice.put(b"first", qos(Congestion.BLOCK_FIRST))) as result:
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + TIMEOUT_SECONDS
             while not alice.driver.congestion.has_block_first and time.monotonic() < deadline:
                 time.sleep(0)
             assert not makes_wait(Congestion.BLOCK_FIRST), "another one waits already"
@@ -460,14 +477,14 @@ def test_would_block_does_not_wait() -> None:
 
 @pytest.mark.slow
 def test_closed_link_is_not_waited_for() -> None:
-    with deaf(WriterSettings(close_linger=1.0)) as (alice, _):
+    with ends_with_paused_reader(WriterSettings(close_linger=1.0)) as (alice, _):
         fill(alice)
-        alice.in_loop(alice.driver.close)
+        alice.in_loop(alice.driver.end_session)
         assert not alice.driver.would_block(Congestion.BLOCK)
 
 
 def test_draining_waits_until_everything_is_written() -> None:
-    with deaf(QUICK) as (alice, bob):
+    with ends_with_paused_reader(QUICK) as (alice, bob):
         count = fill(alice)
         with meanwhile(alice.driver.flush_and_wait):
             bob.driver.resume()
@@ -475,7 +492,7 @@ def test_draining_waits_until_everything_is_written() -> None:
         bob.wait_payloads(count)
 
 
-def test_a_large_message_passes_a_narrow_link() -> None:
+def test_large_message_arrives_through_a_small_send_buffer() -> None:
     large = bytes(range(256)) * 8000
     with ends(buffer_size=4096) as (alice, bob):
         assert alice.put(large)
@@ -493,7 +510,7 @@ def test_messages_arrive_with_any_session_parameters(offer: Capabilities) -> Non
         assert bob.wait_payloads(len(sent)) == sent
 
 
-def counted(alice: End) -> NeighbourCounters:
+def attach_counters(alice: End) -> NeighbourCounters:
     """Counters for what this end does not send."""
     counters = NeighbourCounters(ZenohId(0xB0B))
     alice.driver.neighbour_counters = (counters,)
@@ -502,8 +519,8 @@ def counted(alice: End) -> NeighbourCounters:
 
 @pytest.mark.slow
 def test_drops_are_counted_by_reason() -> None:
-    with deaf(IMPATIENT) as (alice, _):
-        counters = counted(alice)
+    with ends_with_paused_reader(SHORT_WAITS) as (alice, _):
+        counters = attach_counters(alice)
         fill(alice)
         assert not any(alice.put(b"dropped", qos(Congestion.DROP)) for _ in range(10))
         assert counters.totals.dropped == {DropReason.CONGESTION: 10}
@@ -517,10 +534,27 @@ def test_drops_are_counted_by_reason() -> None:
         assert counters.totals.dropped == after_close, "there is no neighbour to count for after the end"
 
 
+def test_unsent_batches_of_a_slow_consumer_are_counted() -> None:
+    with ends_with_paused_reader(QUICK, Capabilities(batch_size=512)) as (alice, _):
+        counters, backlog = attach_counters(alice), 0
+        alice.driver.publish_rows(rows_of([b"x" * 100] * 2000), qos(), True)
+        alice.driver.send_message(push(b"in the outbox"), qos())
+
+        def end_session() -> None:
+            nonlocal backlog
+            backlog = alice.driver.backlog
+            alice.driver.end_session(CloseReason.UNRESPONSIVE)
+
+        alice.in_loop(end_session)
+        unsent_batches = counters.totals.dropped[DropReason.UNRESPONSIVE]
+        assert backlog // 512 < unsent_batches <= backlog // 400 + 2, "a batch has four rows, the last ones fewer"
+        assert alice.driver.backlog == 0
+
+
 @pytest.mark.slow
 def test_rows_that_are_dropped_are_counted() -> None:
-    with deaf(QUICK) as (alice, _):
-        counters = counted(alice)
+    with ends_with_paused_reader(QUICK) as (alice, _):
+        counters = attach_counters(alice)
         rows = rows_of([*MANY, *MANY])
         assert not alice.driver.publish_rows(rows, qos(Congestion.DROP), True)
         assert counters.totals.dropped == {DropReason.CONGESTION: rows.count - rows.row}
@@ -529,7 +563,7 @@ def test_rows_that_are_dropped_are_counted() -> None:
 @pytest.mark.slow
 def test_sent_messages_are_not_counted_as_dropped() -> None:
     with ends() as (alice, bob):
-        counters = counted(alice)
+        counters = attach_counters(alice)
         assert all(alice.put(b"sent", qos(Congestion.BLOCK)) for _ in range(100))
         assert alice.driver.publish_rows(rows_of(MANY), qos(Congestion.BLOCK), True)
         bob.wait_payloads(100 + len(MANY))
@@ -538,7 +572,7 @@ def test_sent_messages_are_not_counted_as_dropped() -> None:
 
 def test_message_too_large_is_counted_as_dropped() -> None:
     with ends(Capabilities(low_latency=True, qos=False)) as (alice, bob):
-        counters = counted(alice)
+        counters = attach_counters(alice)
         alice.driver.send_message(push(bytes(100_000)), qos())
         alice.put(b"next")
         assert bob.wait_payloads(1) == [b"next"]
@@ -548,7 +582,7 @@ def test_message_too_large_is_counted_as_dropped() -> None:
 # -- passing on
 
 
-def rows_to_pass_on(*payloads: bytes) -> tuple[PushColumns, RowForwarder]:
+def rows_to_forward(*payloads: bytes) -> tuple[PushColumns, RowForwarder]:
     columns = PushColumns(16)
     content = encode(Frame(reliable=True, sn=1, msgs=tuple(push(payload) for payload in payloads)))
     assert BatchDecoder(content, Framing.BATCH).decode(columns) is StopReason.END
@@ -560,7 +594,7 @@ def rows_to_pass_on(*payloads: bytes) -> tuple[PushColumns, RowForwarder]:
 def test_forwarded_rows_arrive_except_too_large_ones(low_latency: bool, caplog: pytest.LogCaptureFixture) -> None:
     offer = Capabilities(low_latency=low_latency, batch_size=100, qos=not low_latency)
     with ends(offer) as (alice, bob):
-        columns, rows = rows_to_pass_on(b"first", b"x" * 200, b"last")
+        columns, rows = rows_to_forward(b"first", b"x" * 200, b"last")
         with caplog.at_level(logging.WARNING, "zenspark.net"):
             alice.in_loop(lambda: alice.driver.forward_rows(rows))
             expected = [b"first", b"last"] if low_latency else [b"first", b"x" * 200, b"last"]
@@ -570,16 +604,16 @@ def test_forwarded_rows_arrive_except_too_large_ones(low_latency: bool, caplog: 
 
 
 @pytest.mark.slow
-def test_nothing_is_passed_on_before_or_after_a_session() -> None:
+def test_no_rows_are_forwarded_before_or_after_a_session() -> None:
     left, right = link_pair()
     end = End(left, opening())
-    _, rows = rows_to_pass_on(b"x")
+    _, rows = rows_to_forward(b"x")
     end.in_loop(lambda: end.driver.forward_rows(rows))
     assert rows.lane >= 0
     end.close()
     right.close()
     with ends() as (alice, _):
-        alice.in_loop(alice.driver.close)
+        alice.in_loop(alice.driver.end_session)
         alice.in_loop(lambda: alice.driver.forward_rows(rows))
         assert rows.lane >= 0
 
@@ -590,8 +624,8 @@ BOUNDED = WriterSettings(block_wait=60.0, close_linger=0.2, max_backlog=200_000)
 
 
 def test_backlog_of_send_message_is_bounded() -> None:
-    with deaf(BOUNDED) as (alice, _):
-        counters = counted(alice)
+    with ends_with_paused_reader(BOUNDED) as (alice, _):
+        counters = attach_counters(alice)
         message = push(CHUNK)
 
         def say() -> None:
@@ -607,13 +641,13 @@ def test_backlog_of_send_message_is_bounded() -> None:
 
 
 def test_backlog_of_forwarded_rows_is_bounded() -> None:
-    """Short publications whose key takes long words to say: they are many more bytes than came in."""
+    """Short publications with a long key: they are many more bytes than were received."""
     columns = PushColumns(1 << 15)
     pushes = tuple(push(b"x") for _ in range(2000))
     frame = encode(Frame(reliable=True, sn=0, msgs=pushes))
     assert BatchDecoder(frame, Framing.BATCH).decode(columns) is StopReason.END
     head = encode(Push(wire_expr=WireExpr(0, "k" * 10_000), qos=qos(), body=Del()))[:-1]
-    with deaf(BOUNDED) as (alice, _):
+    with ends_with_paused_reader(BOUNDED) as (alice, _):
         lanes = bytes([Priority.DATA | 8]) * columns.template_count
         relay = RowForwarder(columns, 0, len(pushes), lanes, [head] * columns.template_count, bytes(1))
         alice.in_loop(lambda: alice.driver.forward_rows(relay))
@@ -622,7 +656,7 @@ def test_backlog_of_forwarded_rows_is_bounded() -> None:
 
 
 @pytest.mark.slow
-def test_a_put_that_waits_can_be_interrupted_at_any_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocked_put_can_be_interrupted_and_releases_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     def contend() -> None:
         while not done.is_set():
             with alice.driver._lock:
@@ -632,7 +666,7 @@ def test_a_put_that_waits_can_be_interrupted_at_any_moment(monkeypatch: pytest.M
     done = threading.Event()
     previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
     interrupts = 0
-    with deaf(WriterSettings(block_wait=60.0, close_linger=0.1)) as (alice, _):
+    with ends_with_paused_reader(WriterSettings(block_wait=60.0, close_linger=0.1)) as (alice, _):
         fill(alice)
         with meanwhile(contend):
             for number in range(300):
@@ -644,5 +678,5 @@ def test_a_put_that_waits_can_be_interrupted_at_any_moment(monkeypatch: pytest.M
             done.set()
         signal.signal(signal.SIGALRM, previous)
         assert interrupts == 300
-        assert alice.driver._lock.acquire(timeout=PATIENCE)
+        assert alice.driver._lock.acquire(timeout=TIMEOUT_SECONDS)
         alice.driver._lock.release()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.net.ends import fill, in_thread, link_pair, meanwhile, readable, receive, send
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.errors import LinkError, ZError
 from zenspark.net.links.base import (
     WOULD_BLOCK,
@@ -32,7 +32,7 @@ def ends() -> Iterator[Ends]:
         yield left, right
 
 
-def test_bytes_arrive_and_nothing_is_nothing(ends: Ends) -> None:
+def test_sent_bytes_are_received_and_an_empty_link_would_block(ends: Ends) -> None:
     left, right = ends
     buffer = memoryview(bytearray(16))
     assert right.recv_into(buffer) == WOULD_BLOCK
@@ -45,7 +45,7 @@ def test_bytes_arrive_and_nothing_is_nothing(ends: Ends) -> None:
     assert (left.src, left.dst) == (right.dst, right.src) == ("pair/left", "pair/right")
 
 
-def test_the_end_is_0_bytes(ends: Ends) -> None:
+def test_recv_into_returns_0_at_the_end_of_the_stream(ends: Ends) -> None:
     left, right = ends
     left.send(b"bye")
     left.close()
@@ -58,7 +58,7 @@ def test_a_full_link_takes_nothing_until_the_other_side_reads(ends: Ends) -> Non
     taken = fill(left, bytes(1000))
     assert left.send(b"more") == 0
     assert not left.wait_writable(0.0)
-    with meanwhile(lambda: left.wait_writable(PATIENCE)) as waited:
+    with meanwhile(lambda: left.wait_writable(TIMEOUT_SECONDS)) as waited:
         assert len(receive(right, taken)) == taken
         assert waited()
     assert left.send(b"more") == 4
@@ -67,15 +67,15 @@ def test_a_full_link_takes_nothing_until_the_other_side_reads(ends: Ends) -> Non
 def test_close_wakes_waiting_threads(ends: Ends) -> None:
     left, _ = ends
     fill(left, bytes(1000))
-    with meanwhile(lambda: left.wait_writable(PATIENCE)) as waited:
+    with meanwhile(lambda: left.wait_writable(TIMEOUT_SECONDS)) as waited:
         left.close()
         assert waited()
     with pytest.raises(LinkError, match=r"^pair/right: the link is closed$"):
         left.send(b"x")
-    assert left.wait_writable(PATIENCE)
+    assert left.wait_writable(TIMEOUT_SECONDS)
 
 
-def test_a_machine_without_descriptors(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wait_writable_without_free_descriptors_raises_link_error(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     def none_left(_: int) -> int:
         raise OSError(errno.EMFILE, "Too many open files")
 
@@ -84,7 +84,7 @@ def test_a_machine_without_descriptors(ends: Ends, monkeypatch: pytest.MonkeyPat
         ends[0].wait_writable(0)
 
 
-def test_closing_twice_is_closing_once(ends: Ends) -> None:
+def test_close_is_idempotent(ends: Ends) -> None:
     left, right = ends
     left.close()
     left.close()
@@ -94,7 +94,7 @@ def test_closing_twice_is_closing_once(ends: Ends) -> None:
     assert readable(right)
 
 
-def test_many_threads_close_while_others_use_it() -> None:
+def test_concurrent_close_raises_only_link_error_in_other_threads() -> None:
     for _ in range(20):
         left, right = link_pair(buffer_size=4096)
         errors: list[BaseException] = []
@@ -115,7 +115,7 @@ def test_many_threads_close_while_others_use_it() -> None:
         send(right, b"y" * 2000)
         threads += [in_thread(left.close), in_thread(left.close)]
         for thread in threads:
-            thread.join(PATIENCE)
+            thread.join(TIMEOUT_SECONDS)
             assert not thread.is_alive()
         assert errors == []
         right.close()
@@ -131,7 +131,7 @@ def test_oserror_is_the_cause_of_link_error(ends: Ends) -> None:
     assert failed.value.endpoint == "pair/right"
 
 
-def test_errors_travel_between_processes() -> None:
+def test_link_error_can_be_pickled() -> None:
     copy = pickle.loads(pickle.dumps(LinkError("tcp/a:1", "gone")))
     assert (copy.endpoint, copy.problem, str(copy)) == ("tcp/a:1", "gone", "tcp/a:1: gone")
 
@@ -150,7 +150,9 @@ def test_a_forked_child_does_not_end_its_parents_link(ends: Ends) -> None:
     assert receive(right, 10) == b"still here"
 
 
-def test_another_process_does_not_end_the_connection(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_in_another_process_does_not_shut_down_the_connection(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
     left, right = ends
     with socket.socket(fileno=socket.dup(left.fileno())) as parents:
         monkeypatch.setattr(os, "getpid", lambda: -1)
@@ -159,7 +161,7 @@ def test_another_process_does_not_end_the_connection(ends: Ends, monkeypatch: py
         assert receive(right, 10) == b"still here"
 
 
-def test_datagrams_keep_their_borders() -> None:
+def test_datagram_boundaries_are_kept() -> None:
     left, right = link_pair(streamed=False)
     with contextlib.closing(left), contextlib.closing(right):
         assert not left.is_streamed
@@ -173,7 +175,7 @@ def test_datagrams_keep_their_borders() -> None:
         assert bytes(buffer[:5]) == b"three"
 
 
-class Doorstep(SocketListener):
+class FailingListener(SocketListener):
     """A listener whose links cannot be made."""
 
     def link(self, connection: socket.socket, address: SocketAddress) -> Link:
@@ -187,29 +189,29 @@ def listening() -> Iterator[socket.socket]:
 
 
 def test_peer_that_disconnects_before_accept_is_ignored(listening: socket.socket) -> None:
-    listener = Doorstep(listening, Endpoint("tcp", "x"), Locator("tcp/x"))
+    listener = FailingListener(listening, Endpoint("tcp", "x"), Locator("tcp/x"))
     assert listener.accept() is None
     with socket.create_connection(listening.getsockname()):
         assert readable(listener)
         assert listener.accept() is None
     assert listener.locators(loopback=False) == (Locator("tcp/x"),)
-    assert repr(listener) == "<Doorstep tcp/x>"
+    assert repr(listener) == "<FailingListener tcp/x>"
 
 
 def test_failed_accept_raises_link_error(listening: socket.socket) -> None:
-    listener = Doorstep(listening, Endpoint("tcp", "x"), Locator("tcp/x"))
+    listener = FailingListener(listening, Endpoint("tcp", "x"), Locator("tcp/x"))
     listener.close()
     assert listener.fileno() == -1
     with pytest.raises(LinkError, match="tcp/x"):
         listener.accept()
 
 
-def test_addresses_as_they_stand_in_locators() -> None:
+def test_format_address_puts_ipv6_in_brackets() -> None:
     assert format_address(("127.0.0.1", 1)) == "127.0.0.1:1"
     assert format_address(("::1", 1, 0, 0)) == "[::1]:1"
 
 
-def test_reasons_without_numbers() -> None:
+def test_error_reason_omits_the_errno() -> None:
     assert error_reason(OSError(errno.ECONNREFUSED, "Connection refused")) == "Connection refused"
     assert error_reason(OSError("text only")) == "text only"
     assert error_reason(TimeoutError()) == "TimeoutError"

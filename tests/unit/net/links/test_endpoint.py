@@ -73,7 +73,7 @@ def test_locator_has_no_config() -> None:
         ("localhost:1", ("localhost", 1)),
     ],
 )
-def test_host_and_port(address: str, expected: tuple[str, int]) -> None:
+def test_host_port_is_parsed_from_the_address(address: str, expected: tuple[str, int]) -> None:
     assert Endpoint.parse(f"tcp/{address}").host_port == expected
 
 
@@ -108,7 +108,7 @@ def test_multicast_addresses_are_groups() -> None:
     assert not Endpoint.parse("unixsock-stream/a").is_group
 
 
-def test_options_have_types() -> None:
+def test_options_are_parsed_as_number_or_flag() -> None:
     endpoint = Endpoint.parse("tcp/a:1#so_sndbuf=65000;dscp=0x08;enable_mtls=true;x=no;first=1;first=2")
     assert endpoint.number("so_sndbuf") == 65000
     assert endpoint.number("dscp") == 8
@@ -122,7 +122,7 @@ def test_options_have_types() -> None:
         endpoint.flag("x")
 
 
-def test_the_local_address_can_be_given() -> None:
+def test_bind_option_is_parsed_as_the_local_address() -> None:
     assert Endpoint.parse("tcp/a:1#bind=[::1]:0").bind == ("::1", 0)
     assert Endpoint.parse("tcp/a:1").bind is None
     with pytest.raises(UsageError, match="both bind and iface"):
@@ -131,7 +131,7 @@ def test_the_local_address_can_be_given() -> None:
         _ = Endpoint.parse("tcp/a:1#bind=b").bind
 
 
-def test_metadata_for_the_handshake() -> None:
+def test_priorities_and_reliability_are_parsed_from_the_metadata() -> None:
     plain = Endpoint.parse("tcp/a:1")
     assert (plain.priorities, plain.reliable) == (None, None)
     assert Endpoint.parse("tcp/a:1?prio=1-5;rel=0").priorities == (Priority.REAL_TIME, Priority.DATA)
@@ -154,7 +154,7 @@ def test_configured_options_are_defaults() -> None:
     assert str(endpoint) == "tls/a:1#a=b;enable_mtls=false"
 
 
-def test_keys_are_never_shown() -> None:
+def test_private_keys_are_not_in_errors_or_repr() -> None:
     endpoint = Endpoint.parse("tls/a#listen_private_key_raw=SECRET")
     with pytest.raises(UsageError) as refused:
         _ = endpoint.host_port

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.net.ends import free_group, readable
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.errors import LinkError, UsageError
 from zenspark.net.links import multicast
 from zenspark.net.links.base import WOULD_BLOCK
@@ -67,19 +67,19 @@ def test_a_group_is_named_as_zenohd_names_it(
     assert repr(group) == f"<MulticastLink {group.src} -> {group.dst}>"
 
 
-def test_empty_datagrams_are_nothing(groups: tuple[MulticastLink, MulticastLink, MulticastLink]) -> None:
+def test_empty_datagrams_are_ignored(groups: tuple[MulticastLink, MulticastLink, MulticastLink]) -> None:
     groups[0].send(b"")
     assert readable(groups[1])
     assert groups[1].recv_from(memoryview(bytearray(10))) == (WOULD_BLOCK, "")
 
 
-def test_leaving(groups: tuple[MulticastLink, MulticastLink, MulticastLink]) -> None:
+def test_closed_group_link_raises_link_error(groups: tuple[MulticastLink, MulticastLink, MulticastLink]) -> None:
     group = groups[0]
     assert group.wait_writable(0)
     group.close()
     group.close()
     assert group.fileno() == -1
-    assert group.wait_writable(PATIENCE)
+    assert group.wait_writable(TIMEOUT_SECONDS)
     for use in (lambda: group.send(b"x"), lambda: group.recv_from(memoryview(bytearray(1)))):
         with pytest.raises(LinkError, match="closed"):
             use()
@@ -91,7 +91,7 @@ def test_a_datagram_that_is_too_large_is_refused(groups: tuple[MulticastLink, Mu
 
 
 @needs_ipv6
-def test_ipv6() -> None:
+def test_ipv6_group_can_be_joined() -> None:
     """Joined only: Linux has no IPv6 multicast route on loopback, and tests send nowhere else."""
     address = f"[ff01::{random.randrange(1, 1 << 16):x}]:{free_group().rpartition(':')[2]}"
     with contextlib.closing(join(Endpoint.parse(f"udp/{address}#iface={LO.name}"))) as group:
@@ -104,7 +104,7 @@ def test_ipv6() -> None:
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
 @pytest.mark.parametrize("group", ["239.255.255.254", pytest.param("[ff01::fffe]", marks=needs_ipv6)])
-def test_other_systems_share_ports_in_other_ways(platform: str, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_group_can_be_joined_on_macos_and_windows(platform: str, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", platform)
     endpoint = Endpoint.parse(f"udp/{group}:{free_group().rpartition(':')[2]}#iface={LO.name}")
     with contextlib.closing(join(endpoint)) as group_link:
@@ -126,10 +126,10 @@ def test_further_groups_are_joined_too() -> None:
             join(Endpoint.parse(f"{endpoint};join={wrong}"))
 
 
-def test_a_burst_is_sent_at_a_pace_that_others_can_take(
+def test_burst_is_limited_to_max_bytes_per_second(
     groups: tuple[MulticastLink, MulticastLink, MulticastLink], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = groups[0]._credited
+    now = groups[0]._credit_updated_at
     monkeypatch.setattr("zenspark.net.links.multicast.time.monotonic", lambda: now)
     datagram = bytes(multicast.MAX_BURST_BYTES // 8)
     assert [groups[0].send(datagram) for _ in range(9)] == [len(datagram)] * 8 + [0]
@@ -163,13 +163,13 @@ def test_invalid_group_cannot_be_joined() -> None:
         join(Endpoint.parse("udp/239.255.0.1:1#iface=nope"))
 
 
-def test_a_machine_without_multicast(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_join_without_a_multicast_interface_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multicast, "multicast_interfaces", lambda _: [])
     with pytest.raises(UsageError, match="there is none"):
         join(Endpoint.parse("udp/239.255.0.1:1"))
 
 
-def test_an_interface_without_addresses_of_the_family() -> None:
+def test_interface_without_an_address_of_the_family_raises_link_error() -> None:
     bare = Interface("bare0", 99, ())
     with pytest.raises(LinkError, match="bare0 has no IPv4 address"):
         MulticastLink(Endpoint.parse("udp/239.255.0.1:1"), bare, 1)

@@ -4,7 +4,7 @@ import logging
 import pytest
 
 from tests.unit.net.ends import accept, listen
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.errors import UsageError
 from zenspark.net.links import registry
 from zenspark.net.links.endpoint import Endpoint
@@ -12,7 +12,7 @@ from zenspark.net.links.endpoint import Endpoint
 
 def test_links_are_opened_by_protocol() -> None:
     with contextlib.closing(listen("tcp/127.0.0.1:0")) as listener:
-        link = registry.connect(Endpoint.parse(listener.locator.text), PATIENCE)
+        link = registry.connect(Endpoint.parse(listener.locator.text), TIMEOUT_SECONDS)
         with contextlib.closing(link), contextlib.closing(accept(listener)) as other:
             assert link.dst == other.src
 
@@ -26,9 +26,9 @@ def test_links_are_opened_by_protocol() -> None:
         ("tcp/127.0.0.1", "has no port"),
     ],
 )
-def test_what_cannot_be_opened(text: str, problem: str) -> None:
+def test_unsupported_or_invalid_endpoint_is_a_usage_error(text: str, problem: str) -> None:
     endpoint = Endpoint.parse(text)
-    for attempt in (lambda: registry.listen(endpoint), lambda: registry.connect(endpoint, PATIENCE)):
+    for attempt in (lambda: registry.listen(endpoint), lambda: registry.connect(endpoint, TIMEOUT_SECONDS)):
         with pytest.raises(UsageError, match=problem):
             attempt()
 
@@ -43,7 +43,7 @@ def test_options_that_are_not_used_are_named(caplog: pytest.LogCaptureFixture) -
 
 @pytest.mark.parametrize("protocol", ["tcp", "ws", "udp"])
 def test_options_of_tls_are_refused_where_there_is_none(protocol: str) -> None:
-    with pytest.raises(UsageError, match="is not a TLS link, which its options ask for: enable_mtls"):
+    with pytest.raises(UsageError, match="is not a TLS link, which its options require: enable_mtls"):
         listen(f"{protocol}/127.0.0.1:0#enable_mtls=true")
     with pytest.raises(UsageError, match="is not a TLS link"):
-        registry.connect(Endpoint.parse(f"{protocol}/127.0.0.1:1#root_ca_certificate=x"), PATIENCE)
+        registry.connect(Endpoint.parse(f"{protocol}/127.0.0.1:1#root_ca_certificate=x"), TIMEOUT_SECONDS)

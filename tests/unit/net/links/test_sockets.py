@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.errors import LinkError, UsageError
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.links.sockets import DATAGRAM, STREAM, advertised_locators, bind_socket, connect_socket, resolve
@@ -24,7 +24,7 @@ def at(server: socket.socket, options: str = "", host: str = "127.0.0.1") -> End
 
 
 def deadline() -> float:
-    return time.monotonic() + PATIENCE
+    return time.monotonic() + TIMEOUT_SECONDS
 
 
 def resolver(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
@@ -52,13 +52,13 @@ def test_error_of_the_last_address_is_raised(monkeypatch: pytest.MonkeyPatch) ->
     assert isinstance(failed.value.__cause__, ConnectionRefusedError)
 
 
-def test_no_time_is_no_attempt(server: socket.socket) -> None:
+def test_connect_after_its_deadline_raises_link_error(server: socket.socket) -> None:
     with pytest.raises(LinkError, match="no time left"):
         connect_socket(at(server), time.monotonic() - 1)
 
 
 @pytest.mark.slow
-def test_an_address_that_swallows_everything_does_not_take_the_time_of_the_next(
+def test_unresponsive_address_does_not_use_up_the_deadline_of_the_next_one(
     monkeypatch: pytest.MonkeyPatch, server: socket.socket
 ) -> None:
     with contextlib.ExitStack() as stack:
@@ -89,7 +89,7 @@ def test_addresses_of_other_families_are_passed_over(monkeypatch: pytest.MonkeyP
     assert list(resolve(Endpoint.parse("tcp/a:1"), STREAM)) == []
 
 
-def test_a_name_that_cannot_be_one() -> None:
+def test_invalid_host_name_raises_link_error() -> None:
     with pytest.raises(LinkError, match="cannot find"):
         list(resolve(Endpoint.parse(f"tcp/{'x' * 64}.example:1"), STREAM))
 
@@ -114,14 +114,14 @@ def test_options_reach_the_socket(server: socket.socket) -> None:
     options = "#so_sndbuf=30000;so_rcvbuf=40000;dscp=0x08;iface=lo"
     connection, _ = connect_socket(at(server, options), deadline())
     with connection:
-        # Linux doubles what is asked for, to account for its bookkeeping.
+        # Linux doubles the requested size, to account for its bookkeeping.
         assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) in (30_000, 60_000)
         assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) in (40_000, 80_000)
         assert connection.getsockopt(socket.IPPROTO_IP, socket.IP_TOS) == 0x20
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
-def test_marks_are_for_ipv6_too() -> None:
+def test_dscp_is_set_for_ipv6() -> None:
     with bind_socket(Endpoint.parse("tcp/[::1]:0#dscp=8")) as listening:
         assert listening.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS) == 0x20
 
@@ -145,7 +145,9 @@ def test_bad_options_are_named(server: socket.socket, options: str, problem: str
         connect_socket(at(server, options), deadline())
 
 
-def test_an_interface_cannot_be_chosen_everywhere(server: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_iface_option_without_so_bindtodevice_is_a_usage_error(
+    server: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delattr(socket, "SO_BINDTODEVICE")
     with pytest.raises(UsageError, match="needs Linux"):
         connect_socket(at(server, "#iface=lo"), deadline())

@@ -3,7 +3,7 @@ import socket
 
 import pytest
 
-from tests.unit.net.ends import accept, connect, joined, listen, meanwhile, readable, receive, send
+from tests.unit.net.ends import accept, connect, connected_links, listen, meanwhile, readable, receive, send
 from zenspark.errors import LinkError
 from zenspark.net.links.base import WOULD_BLOCK
 from zenspark.net.links.interfaces import interface_names_with
@@ -14,7 +14,7 @@ needs_ipv6 = pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "localhost", pytest.param("[::1]", marks=needs_ipv6)])
 def test_both_ends_are_named_as_zenohd_names_them(address: str) -> None:
-    with joined(f"tcp/{address}:0") as (left, right):
+    with connected_links(f"tcp/{address}:0") as (left, right):
         assert (left.src, left.dst) == (right.dst, right.src)
         assert left.src.startswith("tcp/" if address == "localhost" else f"tcp/{address}:")
         assert left.is_streamed
@@ -24,7 +24,7 @@ def test_both_ends_are_named_as_zenohd_names_them(address: str) -> None:
 
 
 def test_metadata_is_part_of_both_ends() -> None:
-    with joined("tcp/127.0.0.1:0?rel=1;prio=1-5", "?rel=0") as (left, right):
+    with connected_links("tcp/127.0.0.1:0?rel=1;prio=1-5", "?rel=0") as (left, right):
         assert left.src.endswith("?rel=0")
         assert left.dst.endswith("?rel=0")
         assert left.endpoint.reliable is False
@@ -40,7 +40,7 @@ def test_the_wildcard_serves_both_families() -> None:
                 assert right.interfaces == interface_names_with("127.0.0.1")
 
 
-def test_the_listener_knows_its_real_port() -> None:
+def test_listener_locator_has_the_bound_port() -> None:
     with contextlib.closing(listen("tcp/127.0.0.1:0?rel=1#so_rcvbuf=65536")) as listener:
         port = listener.locator.address.rpartition(":")[2]
         assert int(port) > 0
@@ -52,7 +52,7 @@ def test_the_listener_knows_its_real_port() -> None:
 def test_data_arrives_in_both_directions_at_once() -> None:
     out, back = bytes(range(256)) * 10_000, b"back" * 500_000
     with (
-        joined("tcp/127.0.0.1:0") as (left, right),
+        connected_links("tcp/127.0.0.1:0") as (left, right),
         meanwhile(lambda: send(left, out)),
         meanwhile(lambda: send(right, back)),
         meanwhile(lambda: receive(left, len(back))) as received,
@@ -61,14 +61,14 @@ def test_data_arrives_in_both_directions_at_once() -> None:
         assert received() == back
 
 
-def test_the_other_side_ends() -> None:
-    with joined("tcp/127.0.0.1:0") as (left, right):
+def test_close_by_the_peer_is_the_end_of_the_stream() -> None:
+    with connected_links("tcp/127.0.0.1:0") as (left, right):
         left.close()
         assert readable(right)
         assert right.recv_into(memoryview(bytearray(1))) == 0
 
 
-def test_the_other_side_breaks_off() -> None:
+def test_connection_reset_by_the_peer_raises_link_error() -> None:
     with contextlib.closing(listen("tcp/127.0.0.1:0")) as listener:
         host, port = listener.locator.address.split(":")
         raw = socket.create_connection((host, int(port)))
@@ -104,13 +104,13 @@ class Segments(socket.socket):
     ("size", "mtu"),
     [(32741, 65480), (32732, 65464), (32768, 49152), (1448, 65160), (0, 65535), (1, 65535), (200_000, 65535)],
 )
-def test_the_mtu_is_whole_halves_of_segments(size: int, mtu: int) -> None:
+def test_tcp_mtu_is_a_multiple_of_half_a_segment(size: int, mtu: int) -> None:
     with Segments() as connection:
         connection.size = size
         assert mtu_of(connection) == mtu  # the first three as eclipse-zenoh showed them
 
 
-def test_small_batches_are_not_held_back() -> None:
-    with joined("tcp/127.0.0.1:0") as (left, _):
+def test_tcp_nodelay_is_set() -> None:
+    with connected_links("tcp/127.0.0.1:0") as (left, _):
         assert isinstance(left, TcpLink)
         assert left._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

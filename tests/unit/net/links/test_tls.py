@@ -11,8 +11,19 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
-from tests.unit.net.ends import Certificates, accept, connect, fill, joined, listen, meanwhile, readable, receive, send
-from tests.waiting import PATIENCE
+from tests.unit.net.ends import (
+    Certificates,
+    accept,
+    connect,
+    connected_links,
+    fill,
+    listen,
+    meanwhile,
+    readable,
+    receive,
+    send,
+)
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.errors import LinkError, UsageError
 from zenspark.net.links import tls
 from zenspark.net.links.base import WOULD_BLOCK, Link, Listener
@@ -37,13 +48,13 @@ def server(certificates: Certificates) -> str:
 
 @pytest.fixture(scope="module")
 def trust(certificates: Certificates) -> str:
-    """The options of who trusts our authority."""
+    """The options of a client that trusts our authority."""
     return f"#root_ca_certificate_file={certificates.root}"
 
 
 @pytest.fixture(scope="module")
 def shown(certificates: Certificates) -> str:
-    """The options of who shows a certificate when connecting."""
+    """The options of a client that presents a certificate."""
     certificate, key = certificates.files("client.example", common_name="client.example")
     return f";connect_certificate={certificate};connect_private_key={key}"
 
@@ -59,7 +70,7 @@ def raw_connection(listener: Listener) -> socket.socket:
     return socket.create_connection((host, int(port)))
 
 
-def arrived(listener: Listener) -> Link:
+def accept_unestablished(listener: Listener) -> Link:
     assert readable(listener)
     link = listener.accept()
     assert link is not None
@@ -68,7 +79,7 @@ def arrived(listener: Listener) -> Link:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_listener_certificate_is_verified(server: str, trust: str, host: str) -> None:
-    with joined(server, trust, host) as (left, right):
+    with connected_links(server, trust, host) as (left, right):
         assert (left.src, left.dst) == (right.dst, right.src)
         assert left.src.startswith("tls/127.0.0.1:")
         assert left.is_streamed
@@ -82,7 +93,7 @@ def test_listener_certificate_is_verified(server: str, trust: str, host: str) ->
 
 def test_mtls_verifies_both_certificates(server: str, trust: str, shown: str) -> None:
     mutual = f"{server};enable_mtls=true;{trust[1:]}"
-    with joined(mutual, f"{trust};enable_mtls=true{shown}") as (left, right):
+    with connected_links(mutual, f"{trust};enable_mtls=true{shown}") as (left, right):
         assert (left.auth_identifier, right.auth_identifier) == ("server.example", "client.example")
         send(right, b"hello")
         assert receive(left, 5) == b"hello"
@@ -94,27 +105,33 @@ def test_mtls_rejects_client_without_certificate(server: str, trust: str, shown:
         # With enable_mtls off the certificate is not shown, as zenohd does not show it.
         meanwhile(lambda: contextlib.closing(connect(listener, trust + shown))) as connecting,
     ):
-        link = arrived(listener)
+        link = accept_unestablished(listener)
         with pytest.raises(LinkError, match="peer did not return a certificate"):
-            link.establish(PATIENCE)
+            link.establish(TIMEOUT_SECONDS)
         link.close()
         with connecting() as refused, pytest.raises(LinkError, match="certificate required"):
             receive(refused)
 
 
-def test_certificate_for_another_host_is_rejected(listener: Listener) -> None:
+def test_certificate_of_an_unknown_authority_is_rejected(listener: Listener) -> None:
     def refuse() -> None:
         with pytest.raises(LinkError, match=r"^tls/127.0.0.1:\d+: TLS handshake: certificate refused: .*issuer"):
             connect(listener, "#verify_name_on_connect=false")
 
-    with meanwhile(refuse), contextlib.closing(arrived(listener)) as link, pytest.raises(LinkError, match="unknown ca"):
-        link.establish(PATIENCE)
+    with (
+        meanwhile(refuse),
+        contextlib.closing(accept_unestablished(listener)) as link,
+        pytest.raises(LinkError, match="unknown ca"),
+    ):
+        link.establish(TIMEOUT_SECONDS)
 
 
-def test_the_name_in_the_certificate_matters(certificates: Certificates, trust: str) -> None:
+def test_certificate_with_another_host_name_is_rejected_unless_verify_name_is_off(
+    certificates: Certificates, trust: str
+) -> None:
     certificate, key = certificates.files("elsewhere.example", common_name="127.0.0.1")
     elsewhere = f"tls/127.0.0.1:0#listen_certificate={certificate};listen_private_key={key}"
-    with joined(elsewhere, f"{trust};verify_name_on_connect=false") as (left, _):
+    with connected_links(elsewhere, f"{trust};verify_name_on_connect=false") as (left, _):
         assert left.auth_identifier == "127.0.0.1"
     with contextlib.closing(listen(elsewhere)) as listener:
 
@@ -122,8 +139,8 @@ def test_the_name_in_the_certificate_matters(certificates: Certificates, trust: 
             with pytest.raises(LinkError, match=r"certificate refused: IP address mismatch"):
                 connect(listener, trust)
 
-        with meanwhile(refuse), contextlib.closing(arrived(listener)) as link, pytest.raises(LinkError):
-            link.establish(PATIENCE)
+        with meanwhile(refuse), contextlib.closing(accept_unestablished(listener)) as link, pytest.raises(LinkError):
+            link.establish(TIMEOUT_SECONDS)
 
 
 # -- bytes -------------------------------------------------------------------------------------------------------
@@ -132,7 +149,7 @@ def test_the_name_in_the_certificate_matters(certificates: Certificates, trust: 
 def test_data_arrives_in_both_directions_at_once(server: str, trust: str) -> None:
     out, back = bytes(range(256)) * 8_000, b"back" * 500_000
     with (
-        joined(server, trust) as (left, right),
+        connected_links(server, trust) as (left, right),
         meanwhile(lambda: send(left, out)),
         meanwhile(lambda: send(right, back)),
         meanwhile(lambda: receive(left, len(back))) as received,
@@ -144,7 +161,7 @@ def test_data_arrives_in_both_directions_at_once(server: str, trust: str) -> Non
 @pytest.mark.slow
 def test_a_full_link_goes_on_where_it_stopped(server: str, trust: str) -> None:
     chunk = bytes(range(250)) * 400
-    with joined(server, trust) as (left, right):
+    with connected_links(server, trust) as (left, right):
         taken = fill(left, chunk)
         assert left.send(chunk[taken % len(chunk) :]) == 0
         expected = chunk * (taken // len(chunk)) + chunk[: taken % len(chunk)]
@@ -153,15 +170,15 @@ def test_a_full_link_goes_on_where_it_stopped(server: str, trust: str) -> None:
             assert received() == expected + chunk[taken % len(chunk) :]
 
 
-def test_other_bytes_than_those_offered_are_a_mistake_of_ours(server: str, trust: str) -> None:
-    with joined(server, trust) as (left, _):
+def test_send_of_other_bytes_than_offered_before_is_an_assertion_error(server: str, trust: str) -> None:
+    with connected_links(server, trust) as (left, _):
         fill(left, b"a" * 100_000)
         with pytest.raises(AssertionError, match="offered before"):
             left.send(b"b" * 100_000)
 
 
-def test_decrypted_bytes_that_wait_are_reported(server: str, trust: str) -> None:
-    with joined(server, trust) as (left, right):
+def test_has_buffered_reports_decrypted_bytes(server: str, trust: str) -> None:
+    with connected_links(server, trust) as (left, right):
         left.send(b"0123456789")
         small = memoryview(bytearray(4))
         while right.recv_into(small) == WOULD_BLOCK:
@@ -172,8 +189,8 @@ def test_decrypted_bytes_that_wait_are_reported(server: str, trust: str) -> None
         assert right.recv_into(small) == WOULD_BLOCK
 
 
-def test_the_other_side_ends(server: str, trust: str) -> None:
-    with joined(server, trust) as (left, right):
+def test_close_by_the_peer_is_the_end_of_the_stream(server: str, trust: str) -> None:
+    with connected_links(server, trust) as (left, right):
         left.send(b"bye")
         left.close()
         left.close()
@@ -216,8 +233,11 @@ def test_forged_record_ends_the_link(listener: Listener, certificates: Certifica
 def test_garbage_ends_that_link_only(listener: Listener, trust: str, garbage: bytes) -> None:
     with raw_connection(listener) as raw:
         raw.sendall(garbage)
-        with contextlib.closing(arrived(listener)) as link, pytest.raises(LinkError, match="TLS handshake: "):
-            link.establish(PATIENCE)
+        with (
+            contextlib.closing(accept_unestablished(listener)) as link,
+            pytest.raises(LinkError, match="TLS handshake: "),
+        ):
+            link.establish(TIMEOUT_SECONDS)
     with (
         meanwhile(lambda: contextlib.closing(connect(listener, trust))) as connecting,
         contextlib.closing(accept(listener)),
@@ -226,27 +246,27 @@ def test_garbage_ends_that_link_only(listener: Listener, trust: str, garbage: by
         assert good.auth_identifier == "server.example"
 
 
-def test_the_other_side_leaves_at_once(listener: Listener) -> None:
+def test_peer_that_disconnects_before_the_handshake_raises_link_error(listener: Listener) -> None:
     raw_connection(listener).close()
-    with contextlib.closing(arrived(listener)) as link, pytest.raises(LinkError, match="TLS handshake: "):
-        link.establish(PATIENCE)
+    with contextlib.closing(accept_unestablished(listener)) as link, pytest.raises(LinkError, match="TLS handshake: "):
+        link.establish(TIMEOUT_SECONDS)
 
 
 @pytest.mark.slow
-def test_silence_is_not_waited_for_longer_than_agreed(listener: Listener) -> None:
-    with raw_connection(listener), contextlib.closing(arrived(listener)) as link:
+def test_handshake_with_a_silent_peer_times_out(listener: Listener) -> None:
+    with raw_connection(listener), contextlib.closing(accept_unestablished(listener)) as link:
         assert not link.is_established
         started = time.monotonic()
         with pytest.raises(LinkError, match=r"no TLS handshake within 0.3 s"):
             link.establish(HANDSHAKE)
-        assert time.monotonic() - started < PATIENCE
+        assert time.monotonic() - started < TIMEOUT_SECONDS
 
 
 @pytest.mark.slow
-def test_drops_of_bytes_do_not_prolong_it(listener: Listener) -> None:
+def test_slow_bytes_do_not_extend_the_handshake_timeout(listener: Listener) -> None:
     """A peer that sends a byte now and then is given no more time than one that sends nothing."""
     hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500)
-    with raw_connection(listener) as raw, contextlib.closing(arrived(listener)) as link:
+    with raw_connection(listener) as raw, contextlib.closing(accept_unestablished(listener)) as link:
 
         def drip() -> None:
             for byte in hello:
@@ -271,10 +291,10 @@ def test_handshake_waits_until_writable(listener: Listener, monkeypatch: pytest.
         if len(calls) < 3:
             raise ssl.SSLWantWriteError
 
-    with raw_connection(listener), contextlib.closing(arrived(listener)) as link:
+    with raw_connection(listener), contextlib.closing(accept_unestablished(listener)) as link:
         monkeypatch.setattr(ssl.SSLSocket, "do_handshake", want_to_write)
         monkeypatch.setattr(ssl.SSLSocket, "getpeercert", lambda _: None)
-        link.establish(PATIENCE)
+        link.establish(TIMEOUT_SECONDS)
     assert len(calls) == 3
 
 
@@ -290,17 +310,17 @@ def test_peer_that_disconnects_before_accept_is_ignored(listener: Listener, monk
 
 def test_closing_ends_a_handshake(listener: Listener) -> None:
     with raw_connection(listener):
-        link = arrived(listener)
+        link = accept_unestablished(listener)
 
         def shake() -> None:
             with pytest.raises(LinkError, match="closed"):
-                link.establish(PATIENCE)
+                link.establish(TIMEOUT_SECONDS)
 
         with meanwhile(shake):
             link.close()
 
 
-def test_a_listener_that_does_not_speak_tls(trust: str) -> None:
+def test_connect_to_a_listener_without_tls_raises_link_error(trust: str) -> None:
     with contextlib.closing(listen("tcp/127.0.0.1:0")) as listener:
         endpoint = Endpoint.parse(f"tls/{listener.locator.address}{trust}")
 
@@ -310,13 +330,13 @@ def test_a_listener_that_does_not_speak_tls(trust: str) -> None:
                 link.send(b"what?" * 10)
 
         with meanwhile(answer), pytest.raises(LinkError, match="TLS handshake: "):
-            tls.connect(endpoint, PATIENCE)
+            tls.connect(endpoint, TIMEOUT_SECONDS)
 
 
 # -- certificates ------------------------------------------------------------------------------------------------
 
 
-def test_certificates_can_stand_in_the_endpoint(certificates: Certificates) -> None:
+def test_certificates_may_be_inline_in_the_endpoint(certificates: Certificates) -> None:
     issued = certificates.issue("localhost", common_name="inline")
     certificate, key = issued.cert_chain_pems[0].bytes(), issued.private_key_pem.bytes()
     root = certificates.root.read_bytes()
@@ -327,15 +347,15 @@ def test_certificates_can_stand_in_the_endpoint(certificates: Certificates) -> N
     ]
     for form, shown, proof, trusted in forms:
         server = f"tls/127.0.0.1:0#listen_certificate_{form}={shown};listen_private_key_{form}={proof}"
-        with joined(server, f"#root_ca_certificate_{form}={trusted}", "localhost") as (left, _):
+        with connected_links(server, f"#root_ca_certificate_{form}={trusted}", "localhost") as (left, _):
             assert left.auth_identifier == "inline"
 
 
-def test_without_an_authority_the_machines_own_are_trusted() -> None:
+def test_client_without_root_ca_still_requires_a_certificate() -> None:
     assert client_context(Endpoint.parse("tls/a:1")).verify_mode is ssl.CERT_REQUIRED
 
 
-def test_a_listener_can_trust_the_machines_own_authorities_too(server: str) -> None:
+def test_mtls_listener_without_root_ca_still_requires_a_certificate(server: str) -> None:
     assert server_context(Endpoint.parse(f"{server};enable_mtls=true")).verify_mode is ssl.CERT_REQUIRED
 
 
@@ -380,18 +400,18 @@ def test_missing_certificate_is_a_usage_error() -> None:
         client_context(Endpoint.parse("tls/a:1#enable_mtls=true"))
 
 
-def test_common_names() -> None:
+def test_common_name_is_read_from_the_subject() -> None:
     assert common_name(None) is None
     assert common_name({}) is None
     assert common_name({"subject": ((("countryName", "XX"),), (("commonName", "me"),))}) == "me"
 
 
-def test_reasons() -> None:
+def test_tls_error_reason_of_other_exceptions_is_their_text() -> None:
     assert tls_error_reason(OSError(104, "Connection reset")) == "Connection reset"
     assert tls_error_reason(ValueError("no")) == "no"
 
 
-def test_expiration() -> None:
+def test_expiration_is_read_from_not_after() -> None:
     assert expiration(None) is None
     assert expiration({}) is None
     assert expiration({"notAfter": "Jan  1 00:00:10 1970 GMT"}) == 10.0
@@ -509,7 +529,7 @@ def test_a_session_of_tls_cannot_be_resumed(listener: Listener, certificates: Ce
         assert client.session is None or not client.session.has_ticket
 
 
-def test_a_listener_without_mutual_tls_cannot_see_certificates_expire(
+def test_close_link_on_expiration_without_mtls_is_logged_as_without_effect(
     server: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     listen(f"{server};close_link_on_expiration=true").close()

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.net.ends import accept, connect, joined, listen, meanwhile, readable, receive, send
-from tests.waiting import PATIENCE
+from tests.unit.net.ends import accept, connect, connected_links, listen, meanwhile, readable, receive, send
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.errors import LinkError
 from zenspark.net.links import udp
 from zenspark.net.links.base import WOULD_BLOCK, Link, Listener
@@ -39,7 +39,7 @@ def pump(listener: Listener) -> Link | None:
     "address", ["127.0.0.1", pytest.param("[::1]", marks=pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6"))]
 )
 def test_both_ends_are_named_as_zenohd_names_them(address: str) -> None:
-    with joined(f"udp/{address}:0?rel=0", "?rel=0") as (left, right):
+    with connected_links(f"udp/{address}:0?rel=0", "?rel=0") as (left, right):
         assert (left.src, left.dst) == (right.dst, right.src)
         assert left.src.startswith(f"udp/{address}:")
         assert left.src.endswith("?rel=0")
@@ -68,7 +68,7 @@ def test_each_sender_is_a_link(listener: Listener) -> None:
         assert listener.accept() is None
 
 
-def test_the_descriptor_is_readable_while_there_is_something(listener: Listener, raw: socket.socket) -> None:
+def test_descriptor_is_readable_while_datagrams_are_queued(listener: Listener, raw: socket.socket) -> None:
     buffer = memoryview(bytearray(UDP_MTU))
     raw.send(b"one")
     raw.send(b"two")
@@ -85,22 +85,22 @@ def test_the_descriptor_is_readable_while_there_is_something(listener: Listener,
         assert readable(link, 0)
 
 
-def test_the_largest_batch_passes() -> None:
+def test_batch_of_the_udp_mtu_arrives() -> None:
     batch = bytes(range(251)) * 260 + bytes(227)
     assert len(batch) == UDP_MTU
-    with joined("udp/127.0.0.1:0") as (left, right):
+    with connected_links("udp/127.0.0.1:0") as (left, right):
         right.send(batch)
         assert receive(left) == batch
 
 
 def test_a_datagram_that_is_too_large_is_refused() -> None:
-    with joined("udp/127.0.0.1:0") as (left, right):
+    with connected_links("udp/127.0.0.1:0") as (left, right):
         for link in (left, right):
             with pytest.raises(LinkError, match="Message too long"):
                 link.send(bytes(65_508))
 
 
-def test_empty_datagrams_are_nothing(listener: Listener, raw: socket.socket) -> None:
+def test_empty_datagrams_are_ignored(listener: Listener, raw: socket.socket) -> None:
     raw.send(b"")
     assert pump(listener) is None
     raw.send(b"hello")
@@ -121,14 +121,14 @@ def test_missing_listener_is_noticed_after_sending(listener: Listener) -> None:
             left.recv_into(memoryview(bytearray(UDP_MTU)))
 
 
-def test_a_closed_link_is_forgotten(listener: Listener, raw: socket.socket) -> None:
+def test_datagram_after_close_opens_a_new_link(listener: Listener, raw: socket.socket) -> None:
     raw.send(b"one")
     link = accept(listener)
     link.close()
     link.close()
     assert link.fileno() == -1
     assert link.recv_into(memoryview(bytearray(UDP_MTU))) == 0
-    assert link.wait_writable(PATIENCE)
+    assert link.wait_writable(TIMEOUT_SECONDS)
     with pytest.raises(LinkError, match="closed"):
         link.send(b"x")
     raw.send(b"two")
@@ -164,7 +164,9 @@ def test_the_number_of_senders_is_limited(
         assert [receive(link), receive(link)] == [b"one", b"two"]
 
 
-def test_a_machine_without_descriptors(listener: Listener, raw: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accept_without_free_descriptors_raises_link_error(
+    listener: Listener, raw: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def none_left() -> tuple[socket.socket, socket.socket]:
         raise OSError(errno.EMFILE, "Too many open files")
 
@@ -189,7 +191,7 @@ def test_receive_queue_is_limited(listener: Listener, raw: socket.socket, monkey
         assert [receive(link), receive(link)] == [b"12345678", b"9"]
 
 
-def test_a_flood_does_not_keep_the_loop(listener: Listener, raw: socket.socket) -> None:
+def test_accept_reads_at_most_max_datagrams_per_read(listener: Listener, raw: socket.socket) -> None:
     raw.send(b"first")
     with contextlib.closing(accept(listener)):
         for _ in range(MAX_DATAGRAMS_PER_READ + 1):
@@ -216,7 +218,7 @@ def test_links_can_be_closed_while_others_send(listener: Listener, raw: socket.s
         link.close()
 
 
-class Odd(socket.socket):
+class FailingSocket(socket.socket):
     """A socket that does what Linux does not do on loopback."""
 
     def sendto(self, *_: object) -> int:
@@ -226,16 +228,16 @@ class Odd(socket.socket):
         raise ConnectionResetError
 
 
-def test_errors_of_other_systems_are_handled(listener: Listener, raw: socket.socket) -> None:
+def test_enobufs_and_connection_reset_are_not_raised(listener: Listener, raw: socket.socket) -> None:
     raw.send(b"one")
     with contextlib.closing(accept(listener)) as link:
         assert isinstance(listener, UdpListener)
         listener._socket.close()
-        listener._socket = Odd(socket.AF_INET, socket.SOCK_DGRAM)
+        listener._socket = FailingSocket(socket.AF_INET, socket.SOCK_DGRAM)
         assert link.send(b"x") == 0
         assert listener.accept() is None
         listener._socket.close()
-        assert link.wait_writable(PATIENCE)
+        assert link.wait_writable(TIMEOUT_SECONDS)
 
 
 def test_wildcards_are_advertised_as_real_addresses() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.net.ends import connect, joined, listen, receive, send
-from tests.waiting import PATIENCE
+from tests.unit.net.ends import connect, connected_links, listen, receive, send
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.errors import LinkError, UsageError
 from zenspark.net.links import unix
 from zenspark.net.links.endpoint import Endpoint
@@ -24,7 +24,7 @@ def at(path: Path, options: str = "") -> str:
 
 
 def test_bytes_arrive(path: Path) -> None:
-    with joined(at(path)) as (left, right):
+    with connected_links(at(path)) as (left, right):
         assert left.dst == right.src == at(path)
         assert left.src.startswith("unixsock-stream/")
         assert left.src != left.dst
@@ -37,7 +37,7 @@ def test_bytes_arrive(path: Path) -> None:
         assert receive(left) == b""
 
 
-def test_the_files_go_with_the_listener(path: Path) -> None:
+def test_close_of_the_listener_removes_its_files(path: Path) -> None:
     listener = listen(at(path))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert listener.locator.text == at(path)
@@ -56,7 +56,7 @@ def test_stale_socket_file_is_replaced(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as left_behind:
         left_behind.bind(str(path))
     path.with_name("zenoh.sock.lock").touch()
-    with joined(at(path)) as (left, right):
+    with connected_links(at(path)) as (left, right):
         send(left, b"hello")
         assert receive(right, 5) == b"hello"
 
@@ -114,7 +114,7 @@ def test_a_lock_file_that_was_replaced_is_locked_anew(path: Path, monkeypatch: p
     assert len(calls) == 2
 
 
-def test_other_files_stay(path: Path) -> None:
+def test_listen_on_a_regular_file_fails_and_keeps_it(path: Path) -> None:
     path.write_text("precious")
     with pytest.raises(LinkError, match="that is not a socket"):
         listen(at(path))
@@ -150,20 +150,20 @@ def test_a_forked_child_leaves_the_files(path: Path) -> None:
 
 def test_connect_without_listener_fails(path: Path) -> None:
     with pytest.raises(LinkError, match="No such file or directory"):
-        unix.connect(Endpoint.parse(at(path)), PATIENCE)
+        unix.connect(Endpoint.parse(at(path)), TIMEOUT_SECONDS)
 
 
-def test_a_directory_that_does_not_exist(tmp_path: Path) -> None:
+def test_listen_in_a_missing_directory_raises_link_error(tmp_path: Path) -> None:
     with pytest.raises(LinkError, match="No such file or directory"):
         listen(at(tmp_path / "nowhere" / "a"))
 
 
-def test_a_path_that_is_too_long(tmp_path: Path) -> None:
+def test_path_that_is_too_long_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="more than 107 bytes"):
         listen(at(tmp_path / ("x" * 120)))
 
 
-def test_a_system_without_unix_sockets(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connect_without_af_unix_is_a_usage_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(socket, "AF_UNIX")
     with pytest.raises(UsageError, match="needs a system"):
-        unix.connect(Endpoint.parse(at(path)), PATIENCE)
+        unix.connect(Endpoint.parse(at(path)), TIMEOUT_SECONDS)

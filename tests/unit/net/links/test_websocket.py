@@ -8,8 +8,8 @@ from websockets.client import ClientProtocol
 from websockets.frames import CloseCode
 from websockets.uri import parse_uri
 
-from tests.unit.net.ends import accept, fill, joined, listen, meanwhile, readable, receive, send
-from tests.waiting import PATIENCE
+from tests.unit.net.ends import accept, connected_links, fill, listen, meanwhile, readable, receive, send
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.errors import LinkError
 from zenspark.net.links import websocket
 from zenspark.net.links.base import MAX_MTU, WOULD_BLOCK, Link, Listener
@@ -74,18 +74,18 @@ def link(client: RawClient) -> Iterator[Link]:
 
 def raw_connection(listener: Listener) -> socket.socket:
     host, port = listener.locator.address.split(":")
-    return socket.create_connection((host, int(port)), PATIENCE)
+    return socket.create_connection((host, int(port)), TIMEOUT_SECONDS)
 
 
-def arrived(listener: Listener) -> Link:
+def accept_unestablished(listener: Listener) -> Link:
     assert readable(listener)
     link = listener.accept()
     assert link is not None
     return link
 
 
-def test_a_batch_is_a_message() -> None:
-    with joined("ws/127.0.0.1:0?rel=1", "?rel=1") as (left, right):
+def test_batch_is_one_websocket_message() -> None:
+    with connected_links("ws/127.0.0.1:0?rel=1", "?rel=1") as (left, right):
         assert (left.src, left.dst) == (right.dst, right.src)
         assert left.src.startswith("ws/127.0.0.1:")
         assert not left.is_streamed
@@ -100,8 +100,8 @@ def test_a_batch_is_a_message() -> None:
         assert receive(left) == b"back"
 
 
-def test_batches_that_came_together_are_reported() -> None:
-    with joined("ws/127.0.0.1:0") as (left, right):
+def test_has_buffered_reports_batches_received_together() -> None:
+    with connected_links("ws/127.0.0.1:0") as (left, right):
         left.send(b"one")
         left.send(b"")
         left.send(memoryview(b"two"))
@@ -116,8 +116,8 @@ def test_batches_that_came_together_are_reported() -> None:
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
-def test_ipv6() -> None:
-    with joined("ws/[::1]:0") as (left, right):
+def test_bytes_arrive_over_ipv6() -> None:
+    with connected_links("ws/[::1]:0") as (left, right):
         send(left, b"hello")
         assert receive(right) == b"hello"
 
@@ -130,7 +130,7 @@ def test_data_arrives_in_both_directions_at_once() -> None:
             send(link, batch)
 
     with (
-        joined("ws/127.0.0.1:0") as (left, right),
+        connected_links("ws/127.0.0.1:0") as (left, right),
         meanwhile(lambda: say(left)),
         meanwhile(lambda: say(right)),
         meanwhile(lambda: [receive(left) for _ in batches]) as received,
@@ -141,7 +141,7 @@ def test_data_arrives_in_both_directions_at_once() -> None:
 
 def test_a_full_link_goes_on_with_the_same_batch() -> None:
     batch = bytes(range(250)) * 200
-    with joined("ws/127.0.0.1:0") as (left, right):
+    with connected_links("ws/127.0.0.1:0") as (left, right):
         count = fill(left, batch) // len(batch)
         assert left.send(batch) == 0
         assert not left.wait_writable(0.0)
@@ -182,8 +182,8 @@ def test_pings_wait_behind_a_batch_that_is_half_written(client: RawClient, link:
     assert "PONG" in str(frames[-1])
 
 
-def test_the_other_side_ends() -> None:
-    with joined("ws/127.0.0.1:0") as (left, right):
+def test_close_by_the_peer_is_the_end_of_the_stream() -> None:
+    with connected_links("ws/127.0.0.1:0") as (left, right):
         left.send(b"bye")
         left.close()
         left.close()
@@ -197,7 +197,7 @@ def test_the_other_side_ends() -> None:
             send(right, b"too late")
 
 
-def test_the_other_side_breaks_off(client: RawClient, link: Link) -> None:
+def test_connection_reset_by_the_peer_raises_link_error(client: RawClient, link: Link) -> None:
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     client.socket.close()
     with pytest.raises(LinkError, match="Connection reset"):
@@ -206,7 +206,7 @@ def test_the_other_side_breaks_off(client: RawClient, link: Link) -> None:
         link.send(b"x")
 
 
-def test_the_other_side_ends_without_goodbye(client: RawClient, link: Link) -> None:
+def test_disconnect_without_close_frame_is_the_end_of_the_stream(client: RawClient, link: Link) -> None:
     client.socket.close()
     assert receive(link) == b""
     assert receive(link) == b""
@@ -226,7 +226,7 @@ def test_an_oversized_batch_ends_the_link(client: RawClient, link: Link) -> None
         link.send(b"x")
 
 
-def test_fragments_count_together(client: RawClient, link: Link) -> None:
+def test_fragments_larger_than_a_batch_in_total_end_the_link(client: RawClient, link: Link) -> None:
     client.send(bytes(40_000), fin=False)
     client.protocol.send_continuation(bytes(40_000), fin=True)
     client.flush()
@@ -263,7 +263,7 @@ def test_peer_that_pings_and_does_not_read_is_disconnected(client: RawClient, li
         take_pings()
 
 
-def test_the_end_is_reported_behind_the_last_batch(client: RawClient, link: Link) -> None:
+def test_close_frame_is_reported_after_the_last_batch(client: RawClient, link: Link) -> None:
     client.protocol.send_binary(b"last")
     client.protocol.send_close(CloseCode.NORMAL_CLOSURE)
     client.socket.sendall(b"".join(client.protocol.data_to_send()))
@@ -292,11 +292,14 @@ def test_a_close_with_a_reason_is_the_end(client: RawClient, link: Link) -> None
     ],
     ids=["zeros", "plain", "post", "version", "long"],
 )
-def test_garbage_instead_of_a_handshake(listener: Listener, garbage: bytes) -> None:
+def test_invalid_handshake_raises_link_error_for_that_link_only(listener: Listener, garbage: bytes) -> None:
     with raw_connection(listener) as raw:
         raw.sendall(garbage)
-        with contextlib.closing(arrived(listener)) as link, pytest.raises(LinkError, match="WebSocket handshake: "):
-            link.establish(PATIENCE)
+        with (
+            contextlib.closing(accept_unestablished(listener)) as link,
+            pytest.raises(LinkError, match="WebSocket handshake: "),
+        ):
+            link.establish(TIMEOUT_SECONDS)
     client = RawClient(listener)
     with client.socket, contextlib.closing(client.open()) as good:
         assert good.send(b"fine") == 4
@@ -305,38 +308,41 @@ def test_garbage_instead_of_a_handshake(listener: Listener, garbage: bytes) -> N
 def test_plain_http_request_gets_an_error_response(listener: Listener) -> None:
     with raw_connection(listener) as raw:
         raw.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-        with contextlib.closing(arrived(listener)) as link, pytest.raises(LinkError):
-            link.establish(PATIENCE)
+        with contextlib.closing(accept_unestablished(listener)) as link, pytest.raises(LinkError):
+            link.establish(TIMEOUT_SECONDS)
         assert raw.recv(1 << 16).startswith(b"HTTP/1.1 426 Upgrade Required")
 
 
-def test_headers_without_end_are_not_collected(listener: Listener) -> None:
+def test_oversized_handshake_headers_raise_link_error(listener: Listener) -> None:
     with raw_connection(listener) as raw:
         raw.sendall(REQUEST + b"".join(b"X-%d: %s\r\n" % (n, b"a" * 1000) for n in range(100)))
         with (
-            contextlib.closing(arrived(listener)) as link,
+            contextlib.closing(accept_unestablished(listener)) as link,
             pytest.raises(LinkError, match=f"more than {MAX_HANDSHAKE_BYTES}"),
         ):
-            link.establish(PATIENCE)
+            link.establish(TIMEOUT_SECONDS)
 
 
 @pytest.mark.slow
-def test_silence_is_not_waited_for_longer_than_agreed(listener: Listener) -> None:
-    with raw_connection(listener) as raw, contextlib.closing(arrived(listener)) as link:
+def test_handshake_with_a_silent_peer_times_out(listener: Listener) -> None:
+    with raw_connection(listener) as raw, contextlib.closing(accept_unestablished(listener)) as link:
         raw.sendall(REQUEST)
         started = time.monotonic()
         with pytest.raises(LinkError, match=r"no WebSocket handshake within 0.3 s"):
             link.establish(HANDSHAKE)
-        assert time.monotonic() - started < PATIENCE
+        assert time.monotonic() - started < TIMEOUT_SECONDS
 
 
-def test_the_other_side_leaves_at_once(listener: Listener) -> None:
+def test_peer_that_disconnects_before_the_handshake_raises_link_error(listener: Listener) -> None:
     raw_connection(listener).close()
-    with contextlib.closing(arrived(listener)) as link, pytest.raises(LinkError, match="WebSocket handshake: "):
-        link.establish(PATIENCE)
+    with (
+        contextlib.closing(accept_unestablished(listener)) as link,
+        pytest.raises(LinkError, match="WebSocket handshake: "),
+    ):
+        link.establish(TIMEOUT_SECONDS)
 
 
-def test_a_listener_that_does_not_speak_websocket() -> None:
+def test_connect_to_a_listener_without_websocket_raises_link_error() -> None:
     with contextlib.closing(listen("tcp/127.0.0.1:0")) as listener:
 
         def answer() -> None:
@@ -345,4 +351,4 @@ def test_a_listener_that_does_not_speak_websocket() -> None:
                 link.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
         with meanwhile(answer), pytest.raises(LinkError, match="WebSocket handshake: "):
-            websocket.connect(Endpoint.parse(f"ws/{listener.locator.address}"), PATIENCE)
+            websocket.connect(Endpoint.parse(f"ws/{listener.locator.address}"), TIMEOUT_SECONDS)

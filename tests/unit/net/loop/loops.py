@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.net.loop.event_loop import EventLoop
 
 
@@ -17,4 +17,4 @@ def running_loop() -> Iterator[EventLoop]:
     try:
         yield loop
     finally:
-        assert loop.stop(PATIENCE)
+        assert loop.stop(TIMEOUT_SECONDS)

@@ -1,4 +1,4 @@
-"""Looking for a moment, and whether that is worth it."""
+"""Busy polling, and whether it is worth it."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ def test_busy_poll_returns_events() -> None:
         assert poll_for(poller.fileno(), MAX_BUSY_POLL_SECONDS) is IS_COMPILED
 
 
-class Eyes:
+class FakePoll:
     """A poll function with given results."""
 
     def __init__(self) -> None:
         self.poll = True
-        self.asked: list[float] = []
+        self.timeouts: list[float] = []
 
     def __call__(self, descriptor: int, seconds: float) -> bool:
-        self.asked.append(seconds)
+        self.timeouts.append(seconds)
         return self.poll
 
 
 @pytest.fixture
-def eyes() -> Eyes:
-    return Eyes()
+def fake_poll() -> FakePoll:
+    return FakePoll()
 
 
 def exchange(looks: BusyPoller, times: int = 1, timeout: float = -1.0) -> int:
-    """How often it looks in so many exchanges."""
+    """How often it polls in so many exchanges."""
     looked = 0
     for _ in range(times):
         looks.note_reply()
@@ -56,27 +56,27 @@ def exchange(looks: BusyPoller, times: int = 1, timeout: float = -1.0) -> int:
     return looked
 
 
-def test_busy_poll_probes_and_continues_while_it_succeeds(eyes: Eyes) -> None:
-    looks = BusyPoller(eyes)
+def test_busy_poll_probes_and_continues_while_it_succeeds(fake_poll: FakePoll) -> None:
+    looks = BusyPoller(fake_poll)
     assert exchange(looks, PROBE_INTERVAL_EXCHANGES - 1) == 0
     assert exchange(looks, 20) == 20
-    eyes.poll = False
+    fake_poll.poll = False
     assert exchange(looks, PROBE_INTERVAL_EXCHANGES) == MISSES_BEFORE_DISABLE + 1
 
 
-def test_busy_poll_is_disabled_by_misses(eyes: Eyes) -> None:
-    looks = BusyPoller(eyes)
+def test_busy_poll_is_disabled_by_misses(fake_poll: FakePoll) -> None:
+    looks = BusyPoller(fake_poll)
     exchange(looks, PROBE_INTERVAL_EXCHANGES + MISSES_BEFORE_DISABLE)
     for turn in range(MISSES_BEFORE_DISABLE * 3):
-        eyes.poll = turn % 3 == 0
+        fake_poll.poll = turn % 3 == 0
         exchange(looks)
     assert not looks._hits
 
 
-def test_busy_poll_is_limited_by_the_timeout(eyes: Eyes) -> None:
-    looks = BusyPoller(eyes)
+def test_busy_poll_is_limited_by_the_timeout(fake_poll: FakePoll) -> None:
+    looks = BusyPoller(fake_poll)
     exchange(looks, PROBE_INTERVAL_EXCHANGES)
     exchange(looks, timeout=MAX_BUSY_POLL_SECONDS / 2)
     exchange(looks, timeout=1.0)
-    assert eyes.asked == [MAX_BUSY_POLL_SECONDS, MAX_BUSY_POLL_SECONDS / 2, MAX_BUSY_POLL_SECONDS]
+    assert fake_poll.timeouts == [MAX_BUSY_POLL_SECONDS, MAX_BUSY_POLL_SECONDS / 2, MAX_BUSY_POLL_SECONDS]
     assert not looks.should_poll

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.net.loop.executor import ThreadPerCallback
 
 
@@ -18,7 +18,7 @@ def test_callback_thread_is_a_daemon() -> None:
 
     workers = ThreadPerCallback()
     workers.run_callback_soon(work)
-    assert done.wait(PATIENCE)
+    assert done.wait(TIMEOUT_SECONDS)
     assert seen[0] is not threading.current_thread()
     assert seen[0].daemon
     assert not workers.is_loop_thread

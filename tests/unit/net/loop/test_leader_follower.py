@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from tests.unit.net.loop.loops import running_loop
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.net.loop.leader_follower import in_callback, yield_leadership
 
 
@@ -16,9 +16,9 @@ def test_in_callback_is_true_only_while_one_runs() -> None:
     seen: queue.Queue[bool] = queue.Queue()
     with running_loop() as loop:
         loop.run_callback_soon(lambda: seen.put(in_callback()))
-        assert seen.get(timeout=PATIENCE)
+        assert seen.get(timeout=TIMEOUT_SECONDS)
         loop.call_soon(lambda: seen.put(in_callback()))
-        assert not seen.get(timeout=PATIENCE)
+        assert not seen.get(timeout=TIMEOUT_SECONDS)
     assert not in_callback()
 
 
@@ -28,12 +28,12 @@ def test_short_callback_runs_on_the_loop_thread() -> None:
         found = []
         for _ in range(20):
             loop.run_callback_soon(lambda: seen.put((loop.is_loop_thread, loop.is_loop_internal)))
-            found.append(seen.get(timeout=PATIENCE))
+            found.append(seen.get(timeout=TIMEOUT_SECONDS))
         # on a busy machine a callback may be interrupted for so long that a follower takes over
         assert (True, False) in found
         assert not any(is_internal for _, is_internal in found)
         loop.call_soon(lambda: seen.put((loop.is_loop_thread, loop.is_loop_internal)))
-        assert seen.get(timeout=PATIENCE) == (True, True)
+        assert seen.get(timeout=TIMEOUT_SECONDS) == (True, True)
 
 
 def test_follower_leads_while_a_callback_blocks() -> None:
@@ -43,17 +43,17 @@ def test_follower_leads_while_a_callback_blocks() -> None:
             kept: queue.Queue[bool] = queue.Queue()
 
             def wait(go_on: threading.Event = go_on, kept: queue.Queue[bool] = kept) -> None:
-                go_on.wait(PATIENCE)
+                go_on.wait(TIMEOUT_SECONDS)
                 kept.put(loop.is_loop_thread)
 
             loop.run_callback_soon(wait)
             loop.call_soon(went_on.set)
-            assert went_on.wait(PATIENCE)
+            assert went_on.wait(TIMEOUT_SECONDS)
             go_on.set()
-            assert kept.get(timeout=PATIENCE) is False
+            assert kept.get(timeout=TIMEOUT_SECONDS) is False
             back = threading.Event()
             loop.call_soon(back.set)
-            assert back.wait(PATIENCE)
+            assert back.wait(TIMEOUT_SECONDS)
 
 
 def test_several_callbacks_may_block_at_once() -> None:
@@ -62,30 +62,30 @@ def test_several_callbacks_may_block_at_once() -> None:
     with running_loop() as loop:
 
         def wait() -> None:
-            go_on.wait(PATIENCE)
+            go_on.wait(TIMEOUT_SECONDS)
             done.release()
 
         for _ in range(5):
             loop.run_callback_soon(wait)
         went_on = threading.Event()
         loop.call_soon(went_on.set)
-        assert went_on.wait(PATIENCE)
+        assert went_on.wait(TIMEOUT_SECONDS)
         go_on.set()
-        assert all(done.acquire(timeout=PATIENCE) for _ in range(5))
+        assert all(done.acquire(timeout=TIMEOUT_SECONDS) for _ in range(5))
 
 
 def test_yield_leadership_promotes_the_follower_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zenspark.net.loop.leader_follower.CALLBACK_GRACE_SECONDS", PATIENCE)
+    monkeypatch.setattr("zenspark.net.loop.leader_follower.CALLBACK_GRACE_SECONDS", TIMEOUT_SECONDS)
     answered = threading.Event()
     with running_loop() as loop:
 
         def ask() -> None:
             loop.call_soon(went_on.set)
             yield_leadership()
-            if went_on.wait(PATIENCE):
+            if went_on.wait(TIMEOUT_SECONDS):
                 answered.set()
 
         went_on = threading.Event()
         yield_leadership()  # in a thread that is no leader: no effect
         loop.run_callback_soon(ask)
-        assert answered.wait(PATIENCE)
+        assert answered.wait(TIMEOUT_SECONDS)

@@ -9,10 +9,10 @@ import pytest
 
 from zenspark.net.loop.poller import EPOLLIN, EPOLLOUT, Poller, SelectorsPoller, make_poller
 
-WAYS = pytest.mark.parametrize("make", [make_poller, SelectorsPoller])
+EACH_POLLER = pytest.mark.parametrize("make", [make_poller, SelectorsPoller])
 
 
-@WAYS
+@EACH_POLLER
 def test_poller_reports_readable_and_writable(make: Callable[[], Poller]) -> None:
     waiting = make()
     left, right = socket.socketpair()
@@ -32,7 +32,7 @@ def test_poller_reports_readable_and_writable(make: Callable[[], Poller]) -> Non
     waiting.close()
 
 
-@WAYS
+@EACH_POLLER
 def test_poller_reports_hang_up(make: Callable[[], Poller]) -> None:
     waiting = make()
     left, right = socket.socketpair()

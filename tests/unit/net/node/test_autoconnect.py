@@ -1,4 +1,4 @@
-"""Discovery: nodes find each other in a multicast group and by gossip, and connect."""
+"""Autoconnect: nodes find each other in a multicast group and by gossip, and connect."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 from tests.unit.net.ends import free_group
 from tests.unit.net.nodes import TestNode, call, nodes
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.errors import UsageError
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.links.interfaces import find_interface
-from zenspark.net.node.autoconnect import AutoconnectPolicy, Discovery
+from zenspark.net.node.autoconnect import Autoconnector, AutoconnectPolicy
 from zenspark.net.node.scouting import ScoutingSettings
 from zenspark.router.linkstate.gossip import DiscoveredNode
 from zenspark.wire.values import Locator, Roles, WhatAmI, ZenohId
@@ -30,13 +30,13 @@ def group() -> ScoutingSettings:
 
 
 @contextlib.contextmanager
-def discovering(*made: TestNode, single: bool = False) -> Iterator[list[Discovery]]:
-    found = [Discovery(node, Endpoint.parse, single) for node in made]
-    for node, discovery in zip(made, found, strict=True):
-        node.observer.discovery = discovery
+def discovering(*made: TestNode, single: bool = False) -> Iterator[list[Autoconnector]]:
+    found = [Autoconnector(node, Endpoint.parse, single) for node in made]
+    for node, autoconnector in zip(made, found, strict=True):
+        node.observer.autoconnector = autoconnector
     with contextlib.ExitStack() as stack:
-        for discovery in found:
-            stack.callback(discovery.close)
+        for autoconnector in found:
+            stack.callback(autoconnector.close)
         with nodes(*made):
             yield found
 
@@ -44,10 +44,10 @@ def discovering(*made: TestNode, single: bool = False) -> Iterator[list[Discover
 def test_peers_find_each_other_and_have_one_link(group: ScoutingSettings) -> None:
     alice, bob, carol = TestNode(A), TestNode(B), TestNode(C)
     with discovering(alice, bob, carol) as found:
-        for node, discovery in zip((alice, bob, carol), found, strict=True):
-            node.place()
-            discovery.respond(group)
-            discovery.scout(group, ALL)
+        for node, autoconnector in zip((alice, bob, carol), found, strict=True):
+            node.listen_on_loopback()
+            autoconnector.respond(group)
+            autoconnector.scout(group, ALL)
         alice.wait_for(B, C)
         bob.wait_for(A, C)
         carol.wait_for(A, B)
@@ -59,11 +59,11 @@ def test_client_connects_to_one_scouted_node_and_reconnects_when_it_is_lost(grou
     one, other = TestNode(B, WhatAmI.ROUTER), TestNode(C, WhatAmI.ROUTER)
     client = TestNode(A, WhatAmI.CLIENT)
     with discovering(one, other) as (first, second), discovering(client, single=True) as (looking,):
-        for node, discovery in ((one, first), (other, second)):
-            node.place()
-            discovery.respond(group)
+        for node, autoconnector in ((one, first), (other, second)):
+            node.listen_on_loopback()
+            autoconnector.respond(group)
         looking.scout(group, ALL)
-        assert client.wait(lambda: len(client.neighbours()) == 1, PATIENCE)
+        assert client.wait(lambda: len(client.neighbours()) == 1, TIMEOUT_SECONDS)
         (had,) = client.neighbours()
         left = C if had == B else B
         (one if had == B else other).close()
@@ -72,19 +72,19 @@ def test_client_connects_to_one_scouted_node_and_reconnects_when_it_is_lost(grou
 
 def test_without_autoconnect_roles_no_scout_is_sent(group: ScoutingSettings) -> None:
     alice = TestNode(A)
-    with discovering(alice) as (discovery,):
-        discovery.scout(group, AutoconnectPolicy())
-        assert discovery._scouter is None
+    with discovering(alice) as (autoconnector,):
+        autoconnector.scout(group, AutoconnectPolicy())
+        assert autoconnector._scouter is None
 
 
 def test_node_discovered_by_gossip_is_connected_to() -> None:
     alice, bob, carol = (TestNode(number, gossip=True) for number in (A, B, C))
     with discovering(alice, bob, carol) as found:
-        there = alice.place()
-        bob.place()
-        carol.place()
-        for discovery in found:
-            discovery.gossip(ALL)
+        there = alice.listen_on_loopback()
+        bob.listen_on_loopback()
+        carol.listen_on_loopback()
+        for autoconnector in found:
+            autoconnector.gossip(ALL)
         call(bob, there)
         alice.wait_for(B)
         call(carol, there)
@@ -103,14 +103,14 @@ def test_of_two_only_the_one_with_the_greater_id_connects() -> None:
 
 def test_locators_are_tried_in_order_and_invalid_ones_skipped() -> None:
     alice, bob = TestNode(A), TestNode(B)
-    with discovering(alice) as (discovery,), nodes(bob):
-        there = bob.place()
+    with discovering(alice) as (autoconnector,), nodes(bob):
+        there = bob.listen_on_loopback()
         bad = ("nonsense/1", "tcp/127.0.0.1:1", "tcp/no-port")
         found = DiscoveredNode(ZenohId(B), WhatAmI.PEER, tuple(Locator(text) for text in (*bad, str(there))))
-        discovery._consider(found, ALL)
-        discovery._consider(found, ALL)
+        autoconnector._consider(found, ALL)
+        autoconnector._consider(found, ALL)
         alice.wait_for(B)
-        discovery._consider(found, ALL)
+        autoconnector._consider(found, ALL)
         assert len(alice.drivers) == 1
 
 
@@ -120,11 +120,11 @@ def test_locators_of_disabled_protocols_are_skipped() -> None:
     def refuse(text: str) -> Endpoint:
         raise UsageError(f"{text} is forbidden")
 
-    discovery = Discovery(alice, refuse)
+    autoconnector = Autoconnector(alice, refuse)
     with nodes(alice):
         found = DiscoveredNode(ZenohId(B), WhatAmI.PEER, (Locator("tcp/127.0.0.1:1"),))
-        discovery._connect(found)
-        discovery._consider(DiscoveredNode(ZenohId(A), WhatAmI.PEER, ()), ALL)
-        assert discovery._connecting == set()
-    discovery._consider(found, ALL)
-    assert discovery._connecting == set(), "a node that is closed connects to nobody"
+        autoconnector._connect(found)
+        autoconnector._consider(DiscoveredNode(ZenohId(A), WhatAmI.PEER, ()), ALL)
+        assert autoconnector._connecting == set()
+    autoconnector._consider(found, ALL)
+    assert autoconnector._connecting == set(), "a node that is closed connects to nobody"

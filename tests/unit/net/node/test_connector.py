@@ -11,10 +11,10 @@ import pytest
 
 from tests.unit.net.ends import meanwhile
 from tests.unit.net.nodes import QUICK, TestNode, call, nodes
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.errors import LinkError
+from zenspark.net.backoff import RetryPolicy
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.node.backoff import RetryPolicy
 from zenspark.net.node.connector import ConnectAttempt, Connector
 from zenspark.net.node.limits import NodeLimits
 from zenspark.wire.values import ZenohId
@@ -30,13 +30,13 @@ def unused() -> Endpoint:
         return Endpoint.parse(f"tcp/127.0.0.1:{probe.getsockname()[1]}")
 
 
-def test_a_session_is_had_and_waited_for() -> None:
+def test_wait_open_returns_when_the_session_is_open_and_stop_keeps_it() -> None:
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):
-        connector = Connector(alice, [bob.place()], OFTEN)
+        connector = Connector(alice, [bob.listen_on_loopback()], OFTEN)
         assert not connector.is_open
         connector.start()
-        assert connector.wait_open(PATIENCE)
+        assert connector.wait_open(TIMEOUT_SECONDS)
         assert alice.neighbours() == {B}
         connector.stop()
         assert alice.neighbours() == {B}, "the session stays"
@@ -52,25 +52,25 @@ def test_connect_is_retried_until_a_listener_is_bound() -> None:
         assert not connector.wait_open(0.05)
         assert isinstance(connector.error, LinkError)
         bob.listen(there)
-        assert connector.wait_open(PATIENCE)
+        assert connector.wait_open(TIMEOUT_SECONDS)
 
 
-def test_a_connector_tells_why_there_is_no_session() -> None:
+def test_connector_problem_is_the_reason_why_there_is_no_session() -> None:
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice):
         with nodes(bob):
-            there = bob.place()
+            there = bob.listen_on_loopback()
             connector = Connector(alice, [there], OFTEN)
             assert (connector.endpoints, connector.problem) == ([there.locator.text], None)
             connector.start()
-            assert connector.wait_open(PATIENCE)
+            assert connector.wait_open(TIMEOUT_SECONDS)
             assert connector.problem is None
         until(lambda: connector.problem)
         until(lambda: "refused" in str(connector.problem))
 
 
 @pytest.mark.slow
-def test_the_waits_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waits_between_connect_attempts_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     alice = TestNode(A)
     with nodes(alice):
         tries: list[float] = []
@@ -85,7 +85,7 @@ def test_the_waits_grow(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(alice, "connect", refuse)
         connector = Connector(alice, [unused()], RetryPolicy(20, 80, 2.0))
         connector.start()
-        assert enough.wait(PATIENCE)
+        assert enough.wait(TIMEOUT_SECONDS)
         connector.stop()
         waits = [later - earlier for earlier, later in pairwise(tries)]
         assert waits[0] >= 0.02
@@ -96,9 +96,9 @@ def test_the_waits_grow(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_first_reachable_of_several_endpoints_is_used() -> None:
     alice, bob, carol = TestNode(A), TestNode(B), TestNode(C)
     with nodes(alice, bob, carol):
-        connector = Connector(alice, [unused(), bob.place(), carol.place()], ONCE)
+        connector = Connector(alice, [unused(), bob.listen_on_loopback(), carol.listen_on_loopback()], ONCE)
         connector.start()
-        assert connector.wait_open(PATIENCE)
+        assert connector.wait_open(TIMEOUT_SECONDS)
         assert alice.neighbours() == {B}
 
 
@@ -112,7 +112,7 @@ def test_timeout_of_zero_makes_one_attempt() -> None:
         assert isinstance(connector.error, LinkError)
 
 
-def test_an_endpoint_may_have_its_own_patience() -> None:
+def test_connector_uses_the_retry_options_of_its_endpoint() -> None:
     alice = TestNode(A)
     with nodes(alice):
         there = Endpoint.parse(f"{unused()}#exit_on_failure=true;retry_period_init_ms=7")
@@ -121,57 +121,57 @@ def test_an_endpoint_may_have_its_own_patience() -> None:
         assert policy.period_init_ms == 7
 
 
-def test_a_lost_session_is_had_again() -> None:
+def test_lost_session_is_reconnected() -> None:
     alice, bob = TestNode(A), TestNode(B)
     carol = TestNode(C)
     with nodes(alice, bob, carol):
-        there = bob.place()
+        there = bob.listen_on_loopback()
         connector = Connector(alice, [there], ONCE)
         connector.start()
-        assert connector.wait_open(PATIENCE)
+        assert connector.wait_open(TIMEOUT_SECONDS)
         bob.close()
         alice.wait_for()
         assert not connector.is_open
         carol.listen(there)
-        assert connector.wait_open(PATIENCE), "once it was there it is wanted back, whatever the timeout was"
+        assert connector.wait_open(TIMEOUT_SECONDS), "once it was there it is wanted back, whatever the timeout was"
         alice.wait_for(C)
 
 
 def test_existing_session_counts_until_it_ends() -> None:
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):
-        there, here = bob.place(), alice.place()
+        there, here = bob.listen_on_loopback(), alice.listen_on_loopback()
         call(bob, here)
         alice.wait_for(B)
         connector = Connector(alice, [there], OFTEN)
         connector.start()
-        assert connector.wait_open(PATIENCE)
+        assert connector.wait_open(TIMEOUT_SECONDS)
         assert len(alice.drivers) == 1
         (driver,) = bob.drivers.values()
-        bob.loop.call_soon(driver.close)
-        alice.wait(lambda: not alice.drivers, PATIENCE)
+        bob.loop.call_soon(driver.end_session)
+        alice.wait(lambda: not alice.drivers, TIMEOUT_SECONDS)
         alice.wait_for(B)
         bob.wait_for(A)
-        assert connector.wait_open(PATIENCE)
+        assert connector.wait_open(TIMEOUT_SECONDS)
 
 
 def test_connection_to_self_is_not_retried() -> None:
     alice = TestNode(A)
     with nodes(alice):
-        connector = Connector(alice, [alice.place()], OFTEN)
+        connector = Connector(alice, [alice.listen_on_loopback()], OFTEN)
         connector.start()
         assert not connector.wait_open(None)
         assert connector.is_over
 
 
-def test_stopping_ends_the_waiting_at_once() -> None:
+def test_stop_wakes_wait_open_at_once() -> None:
     alice = TestNode(A)
     with nodes(alice):
         connector = Connector(alice, [unused()], RetryPolicy(3_600_000, 3_600_000, 1.0))
         connector.start()
         with meanwhile(lambda: connector.wait_open(None)) as result:
             alice.wait(lambda: connector.error is not None, 0.05)
-            connector.stop(PATIENCE)
+            connector.stop(TIMEOUT_SECONDS)
             assert not result()
         assert not connector._thread.is_alive()
         connector.stop()
@@ -180,13 +180,13 @@ def test_stopping_ends_the_waiting_at_once() -> None:
 def test_closing_the_node_ends_its_connectors() -> None:
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):
-        trying, open_ = Connector(alice, [unused()], OFTEN), Connector(alice, [bob.place()], OFTEN)
+        trying, open_ = Connector(alice, [unused()], OFTEN), Connector(alice, [bob.listen_on_loopback()], OFTEN)
         trying.start()
         open_.start()
-        assert open_.wait_open(PATIENCE)
+        assert open_.wait_open(TIMEOUT_SECONDS)
         alice.close()
         for connector in (trying, open_):
-            connector._thread.join(PATIENCE)
+            connector._thread.join(TIMEOUT_SECONDS)
             assert not connector._thread.is_alive()
 
 

@@ -11,7 +11,7 @@ from tests.unit.net.nodes import KEY, Recorder, TestNode, call, nodes, push
 from tests.waiting import until
 from zenspark.net.io.congestion import WriterSettings
 from zenspark.net.io.driver import ConnectionDriver
-from zenspark.net.io.relay_backpressure import RelayBackpressure
+from zenspark.net.io.forwarding_backpressure import ForwardingBackpressure
 from zenspark.net.loop.event_loop import EventLoop
 from zenspark.net.node.dispatch import Dispatcher
 from zenspark.router.face import Face
@@ -31,11 +31,11 @@ from zenspark.wire.values import InterestMode, QoS, WhatAmI, WireExpr, ZenohId
 A, B, C = 0xA1, 0xB1, 0xC1
 
 
-def test_a_router_carries_messages_between_its_clients() -> None:
+def test_router_forwards_publications_between_its_clients() -> None:
     router = TestNode(A, WhatAmI.ROUTER)
     one, other = TestNode(B, WhatAmI.CLIENT), TestNode(C, WhatAmI.CLIENT)
     with nodes(one, other, router):
-        there = router.place()
+        there = router.listen_on_loopback()
         other.subscribe()
         call(other, there)
         call(one, there)
@@ -54,8 +54,8 @@ def test_a_router_carries_messages_between_its_clients() -> None:
 def test_gossip_of_a_neighbour_reports_discovered_nodes() -> None:
     alice, bob, carol = (TestNode(number, gossip=True) for number in (A, B, C))
     with nodes(alice, bob, carol):
-        there = alice.place()
-        to_bob = bob.place()
+        there = alice.listen_on_loopback()
+        to_bob = bob.listen_on_loopback()
         call(bob, there)
         alice.wait_for(B)
         call(carol, there)
@@ -93,7 +93,7 @@ def loop() -> Iterator[EventLoop]:
 def make_dispatcher(loop: EventLoop) -> tuple[Dispatcher, Face, FakeDriver, FakeSession]:
     """Make a dispatcher with one neighbour. Its loop does not run."""
     router = Router(ZenohId(A), WhatAmI.PEER, RouterPolicy())
-    dispatcher = Dispatcher(router, loop, RelayBackpressure(loop, WriterSettings()))
+    dispatcher = Dispatcher(router, loop, ForwardingBackpressure(loop, WriterSettings()))
     session, driver = FakeSession(), FakeDriver()
     dispatcher.session = session
     face, _ = router.add_face(ZenohId(B), WhatAmI.PEER, 0.0)

@@ -1,4 +1,4 @@
-"""Who calls a node: how many at a time, from where, and who has to go when there are too many."""
+"""Inbound links: how many at a time, from which addresses, and which are closed when there are too many."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Calls:
 
     def __init__(self, limits: InboundLimits, stack: contextlib.ExitStack) -> None:
         self.refusals = Refusals()
-        self.spoken: set[Link] = set()
-        self.inbound = InboundLinks(limits, self.refusals, self.spoken.__contains__)
+        self.links_with_data: set[Link] = set()
+        self.inbound = InboundLinks(limits, self.refusals, self.links_with_data.__contains__)
         self.far_ends: dict[Link, Link] = {}
         self._stack = stack
 
@@ -59,7 +59,9 @@ def calls() -> Iterator[Calls]:
         ("fe80::1%eth0", "fe80::/64"),
     ],
 )
-def test_addresses_are_counted_as_an_attacker_gets_them(calls: Calls, host: str | None, origin: str | None) -> None:
+def test_origin_is_an_ipv4_address_or_ipv6_prefix_and_none_for_loopback(
+    calls: Calls, host: str | None, origin: str | None
+) -> None:
     assert origin_of(calls.link(host)) == origin
 
 
@@ -68,12 +70,12 @@ def test_oldest_pending_link_without_data_is_evicted(calls: Calls) -> None:
     second, _ = calls.add(None)
     third, leaving = calls.add(None)
     assert leaving is None
-    calls.spoken.add(first)
+    calls.links_with_data.add(first)
     calls.far_ends[second].send(b"unread")
     assert calls.add(None)[1] is third
     assert len(calls.inbound) == 3
     assert calls.refusals.counts == {Limit.PENDING: 1}
-    calls.spoken.update(calls.far_ends)
+    calls.links_with_data.update(calls.far_ends)
     assert calls.add(None)[1] is first
 
 
@@ -88,7 +90,7 @@ def test_address_over_its_limit_evicts_one_of_its_own_links(calls: Calls) -> Non
 def test_sessions_are_limited_in_all_and_per_address(calls: Calls) -> None:
     def open_from(host: str | None) -> tuple[Link, str | None]:
         link, _ = calls.add(host)
-        refusal = calls.inbound.may_open(link)
+        refusal = calls.inbound.session_refusal(link)
         if refusal is None:
             calls.inbound.open(link)
         else:
@@ -107,10 +109,10 @@ def test_sessions_are_limited_in_all_and_per_address(calls: Calls) -> None:
     assert len(calls.inbound) == 0
 
 
-def test_programs_on_this_machine_share_one_address(calls: Calls) -> None:
+def test_sessions_from_loopback_have_no_limit_per_address(calls: Calls) -> None:
     for host in ("127.0.0.1", None, "::1"):
         link, _ = calls.add(host)
-        assert calls.inbound.may_open(link) is None
+        assert calls.inbound.session_refusal(link) is None
         calls.inbound.open(link)
 
 
@@ -119,7 +121,7 @@ def test_links_that_this_node_opened_count_as_sessions_only(calls: Calls) -> Non
         calls.inbound.open(calls.link("192.0.2.1"))
     link, leaving = calls.add("192.0.2.1")
     assert leaving is None
-    assert calls.inbound.may_open(link) == "3 sessions are the limit"
+    assert calls.inbound.session_refusal(link) == "3 sessions are the limit"
 
 
 def test_pending_limit_of_zero_evicts_the_new_link() -> None:

@@ -48,9 +48,9 @@ def test_last_closing_link_that_is_released_is_reported() -> None:
     events.add_closing(first)
     events.add_closing(second)
     assert dispatcher.calls == [("remove", first), ("remove", second)]
-    events.on_released(first)
+    events.on_link_closed(first)
     assert released == []
-    events.on_released(second)
+    events.on_link_closed(second)
     assert released == [0]
 
 
@@ -64,7 +64,7 @@ def test_traffic_never_decreases_while_links_end() -> None:
     steps: list[Callable[[], None]] = [
         lambda: open_drivers.add(driver),
         lambda: events.add_closing(driver),
-        lambda: events.on_released(driver),
+        lambda: events.on_link_closed(driver),
         lambda: open_drivers.discard(driver),
     ]
     for step in steps:

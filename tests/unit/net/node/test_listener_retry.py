@@ -11,8 +11,8 @@ from tests.unit.net.ends import meanwhile
 from tests.unit.net.nodes import TestNode, call, nodes
 from tests.waiting import until
 from zenspark.errors import LinkError, SessionClosed
+from zenspark.net.backoff import RetryPolicy
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.node.backoff import RetryPolicy
 from zenspark.net.node.listener_retry import ListenerRetry
 
 A, B = 0xA1, 0xB1
@@ -47,7 +47,7 @@ def test_listen_raises_after_the_time_limit() -> None:
         ListenerRetry(alice, there, RetryPolicy(5, 10, 2.0, timeout_ms=50)).run()
 
 
-def test_an_endpoint_has_a_policy_of_its_own() -> None:
+def test_listener_retry_uses_the_options_of_its_endpoint() -> None:
     alice = TestNode(A)
     with nodes(alice):
         there = Endpoint.parse("tcp/127.0.0.1:0#exit_on_failure=false;retry_period_max_ms=7")
@@ -60,7 +60,25 @@ def test_failed_listen_in_the_background_is_logged(caplog: pytest.LogCaptureFixt
     with nodes(alice), contextlib.closing(holder):
         ListenerRetry(alice, there, RetryPolicy(5, 10, 2.0, timeout_ms=20)).start()
         until(lambda: caplog.records)
-        assert str(there.locator.text) in caplog.text
+        assert caplog.messages[0].startswith(f"listening failed, no further attempt: {there.locator.text}: ")
+
+
+def test_failed_join_in_the_background_is_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = Endpoint.parse("udp/224.0.0.123:7447")
+
+    def fail(endpoint: Endpoint) -> None:
+        raise LinkError(endpoint.locator.text, "no such interface")
+
+    alice = TestNode(A)
+    monkeypatch.setattr(alice, "join", fail)
+    with nodes(alice):
+        ListenerRetry(alice, group, RetryPolicy(5, 10, 2.0, timeout_ms=0)).start()
+        until(lambda: caplog.records)
+    assert caplog.messages == [
+        "joining a multicast group failed, no further attempt: udp/224.0.0.123:7447: no such interface"
+    ]
 
 
 def test_retries_end_when_the_node_closes() -> None:

@@ -34,6 +34,7 @@ def test_pending_limit_includes_links_in_tls_handshake(tmp_path: Path) -> None:
 
 
 def test_failed_handshakes_are_counted_and_logged_together(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", "zenspark.net")
     certificate, key = Certificates(tmp_path).files("localhost")
     bob = TestNode(B, limits=NodeLimits(writer=QUICK))
     with nodes(bob):
@@ -51,6 +52,7 @@ def test_failed_handshakes_are_counted_and_logged_together(tmp_path: Path, caplo
         " 1 in all, the latest from tls/127.0.0.1:"
     )
     assert "TLS handshake: " in warnings[0]
+    assert sum(message.startswith("tls handshake with tls/127.0.0.1:") for message in caplog.messages) == 20
 
 
 class Exhausted(Listener):
@@ -80,7 +82,7 @@ def test_accept_is_retried_when_out_of_descriptors(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(registry, "listen", lambda endpoint: Exhausted(listen(endpoint)))
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):
-        call(alice, bob.place())
+        call(alice, bob.listen_on_loopback())
         bob.wait_for(A)
 
 
@@ -89,8 +91,8 @@ def test_connections_wait_while_accepting_is_paused() -> None:
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):
         bob.pause_accepting()
-        call(alice, bob.place())
-        with raw(bob.place()) as silent:
+        call(alice, bob.listen_on_loopback())
+        with raw(bob.listen_on_loopback()) as silent:
             silent.settimeout(0.1)
             with pytest.raises(TimeoutError):
                 silent.recv(1)

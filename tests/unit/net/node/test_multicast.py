@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.unit.net.ends import free_group
-from tests.unit.net.nodes import KEY, QUICK, Heard, TestNode, call, nodes, qos
-from tests.waiting import PATIENCE
+from tests.unit.net.nodes import KEY, QUICK, EventRecorder, TestNode, call, nodes, qos
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.errors import CloseReason, LinkError, SessionClosed, UsageError
 from zenspark.net.io.counters import DropReason
 from zenspark.net.io.group_driver import GroupDriver
@@ -64,7 +64,7 @@ def members(node: TestNode) -> set[int]:
 
 
 def wait_members(node: TestNode, *numbers: int) -> None:
-    assert node.wait(lambda: members(node) == set(numbers), PATIENCE), members(node)
+    assert node.wait(lambda: members(node) == set(numbers), TIMEOUT_SECONDS), members(node)
 
 
 def driver_of(node: TestNode) -> GroupDriver:
@@ -75,7 +75,7 @@ def driver_of(node: TestNode) -> GroupDriver:
 
 def in_loop(node: TestNode, work: Callable[[], object]) -> None:
     """Run something in the loop of a node, and wait until it is done."""
-    done = Heard()
+    done = EventRecorder()
 
     def run() -> None:
         work()
@@ -91,7 +91,7 @@ class Stranger:
     def __init__(self, group: Endpoint) -> None:
         self.link: GroupLink = join(group)
 
-    def say(self, *messages: bytes) -> None:
+    def send_datagrams(self, *messages: bytes) -> None:
         for message in messages:
             self.link.send(message)
 
@@ -137,11 +137,11 @@ def test_other_messages_of_a_group_member_are_ignored(group: Endpoint, stranger:
     with nodes(alice):
         alice.join(group)
         alice.subscribe()
-        stranger.say(encode(JOIN))
+        stranger.send_datagrams(encode(JOIN))
         wait_members(alice, C)
-        stranger.say(frame(NetworkOam(id=1), sn=1), frame(Declare(body=DeclareFinal()), sn=2))
-        stranger.say(encode(Fragment(more=False, reliable=True, sn=3, payload=b"the end of something")))
-        stranger.say(frame(Push(wire_expr=WireExpr(0, KEY), body=Put(payload=b"x")), sn=4))
+        stranger.send_datagrams(frame(NetworkOam(id=1), sn=1), frame(Declare(body=DeclareFinal()), sn=2))
+        stranger.send_datagrams(encode(Fragment(more=False, reliable=True, sn=3, payload=b"the end of something")))
+        stranger.send_datagrams(frame(Push(wire_expr=WireExpr(0, KEY), body=Put(payload=b"x")), sn=4))
         assert alice.heard.wait_payloads(1) == [b"x"]
         (totals,) = alice.counters.totals
         lost = {LossReason.SEQUENCE_GAP: 1, LossReason.FIRST_FRAGMENT_MISSING: 1}
@@ -157,10 +157,10 @@ def test_block_first_is_sent_to_a_group_if_all_members_have_patch_1(group: Endpo
         driver = driver_of(alice)
         (face,) = (face for face in alice._faces._groups if face.region is Region.GROUP)
         assert (driver.patch, face.patch) == (1, 1)
-        stranger.say(encode(replace(JOIN, patch=None)))
+        stranger.send_datagrams(encode(replace(JOIN, patch=None)))
         wait_members(alice, B, C)
         assert (driver.patch, face.patch) == (0, 0)
-        stranger.say(encode(Close(session=False, reason=0)))
+        stranger.send_datagrams(encode(Close(session=False, reason=0)))
         wait_members(alice, B)
         assert (driver.patch, face.patch) == (1, 1)
 
@@ -179,13 +179,14 @@ def test_rejected_group_member_is_logged(group: Endpoint, stranger: Stranger, ca
     alice, bob = TestNode(A), TestNode(B)
     with caplog.at_level(logging.INFO, "zenspark.net"), nodes(alice, bob):
         alice.join(group)
-        stranger.say(b"\x1f\xff")
+        stranger.send_datagrams(b"\x1f\xff")
         bob.join(group)
         wait_members(alice, B)
-        assert f"{stranger.link.src} of group {group.locator.text}" in caplog.text
+        assert f"refused member {stranger.link.src} of group {group.locator.text}: " in caplog.text
+        assert f"peer b1 ({driver_of(bob).link.src}) joined group {group.locator.text}" in caplog.messages
 
 
-def test_terms_are_those_of_the_node(group: Endpoint) -> None:
+def test_group_uses_the_group_settings_of_the_node(group: Endpoint) -> None:
     rules = GroupSettings(qos=True, compression=True, batch_size=1000, join_interval=0.05)
     alice, bob = TestNode(A, groups=rules), TestNode(B, groups=rules)
     with nodes(alice, bob):
@@ -211,11 +212,11 @@ def test_invalid_group_cannot_be_joined(group: Endpoint) -> None:
 
 def test_member_with_a_session_is_received_by_session_only(pair: tuple[TestNode, TestNode]) -> None:
     alice, bob = pair
-    call(bob, alice.place())
+    call(bob, alice.listen_on_loopback())
     alice.wait_for(B)
     bob.wait_for(A)
-    assert alice.wait(lambda: alice.initial_declarations_received, PATIENCE)
-    assert bob.wait(lambda: bob.initial_declarations_received, PATIENCE)
+    assert alice.wait(lambda: alice.initial_declarations_received, TIMEOUT_SECONDS)
+    assert bob.wait(lambda: bob.initial_declarations_received, TIMEOUT_SECONDS)
     for number in range(10):
         alice.publish(b"%d" % number)
     assert bob.heard.wait_payloads(10) == [b"%d" % number for number in range(10)]
@@ -267,17 +268,15 @@ def test_a_group_that_is_lost_is_joined_again(
     error = LinkError(driver.link.dst, os.strerror(errno.ENETDOWN))
     with driver._lock:
         driver._fail(error)
-    assert alice.wait(lambda: len(tried) == 3 and members(alice) == {B}, PATIENCE)
+    assert alice.wait(lambda: len(tried) == 3 and members(alice) == {B}, TIMEOUT_SECONDS)
     assert driver_of(alice) is not driver
-    assert bob.wait(lambda: members(bob) == {A}, PATIENCE)
+    assert bob.wait(lambda: members(bob) == {A}, TIMEOUT_SECONDS)
     assert "lost group " in caplog.text
     alice.publish(b"again")
     assert bob.heard.wait_payloads(1) == [b"again"]
 
 
-def test_a_group_that_is_lost_at_the_end_is_not_joined_again(
-    pair: tuple[TestNode, TestNode], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_group_is_not_rejoined_after_leave(pair: tuple[TestNode, TestNode], monkeypatch: pytest.MonkeyPatch) -> None:
     alice, _ = pair
     (session,) = alice.multicast.sessions
 
@@ -324,22 +323,22 @@ def test_forked_child_sends_nothing_to_a_group(group: Endpoint) -> None:
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
-def test_a_router_carries_publications_in_and_out(group: Endpoint) -> None:
+def test_router_forwards_publications_into_and_out_of_a_group(group: Endpoint) -> None:
     middle, client, member = TestNode(A, WhatAmI.ROUTER), TestNode(B, WhatAmI.CLIENT), TestNode(C)
     with nodes(middle, client, member):
-        call(client, middle.place())
+        call(client, middle.listen_on_loopback())
         client.wait_for(A)
         client.subscribe()
         for node in (middle, member):
             node.join(group)
         member.subscribe()
-        assert middle.wait(lambda: members(middle) == {B, C}, PATIENCE)
+        assert middle.wait(lambda: members(middle) == {B, C}, TIMEOUT_SECONDS)
         wait_members(member, A)
         assert middle.wait(
             lambda: any(
                 middle.router.routes.push_targets(face, KEY) for face in middle.neighbourhood if face.zid.value == C
             ),
-            PATIENCE,
+            TIMEOUT_SECONDS,
         )
         member.publish(b"in")
         assert client.heard.wait_payloads(1) == [b"in"]
@@ -357,10 +356,10 @@ def test_close_sends_close_to_a_group_before_its_link_closes(group: Endpoint) ->
         driver = driver_of(bob)
         bob.close()
         wait_members(alice)
-        assert driver.is_released
+        assert driver.is_link_closed
         assert driver.link.fileno() < 0
         assert not driver.publish(b"", b"x", qos(), True)
-        driver.close(CloseReason.GENERIC)
+        driver.end_session(CloseReason.GENERIC)
         assert isinstance(driver.connection.close(), Closed)
 
 

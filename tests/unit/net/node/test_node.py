@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.net.ends import is_at_end, raw
 from tests.unit.net.nodes import QUICK, TestNode, call, nodes
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.errors import CloseReason, LinkError, SessionClosed
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.node.limits import NodeLimits
@@ -27,14 +27,14 @@ A, B, C = 0xA1, 0xB1, 0xC1
 def test_publications_arrive_in_both_directions(protocol: str) -> None:
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):
-        there = bob.place(protocol)
+        there = bob.listen_on_loopback(protocol)
         alice.subscribe()
         call(alice, there)
         alice.wait_for(B)
         bob.wait_for(A)
         bob.subscribe()
         for speaker, listener in ((alice, bob), (bob, alice)):
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + TIMEOUT_SECONDS
             while not listener.heard.payloads and time.monotonic() < deadline:
                 speaker.publish(b"hello")
                 listener.heard.wait(lambda: bool(listener.heard.payloads), 0.01)  # noqa: B023
@@ -44,7 +44,7 @@ def test_publications_arrive_in_both_directions(protocol: str) -> None:
 def test_neighbours_come_and_go() -> None:
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):
-        heard = call(alice, bob.place())
+        heard = call(alice, bob.listen_on_loopback())
         alice.wait_for(B)
         assert heard.wait(lambda: isinstance(heard.events[0], Opened))
         bob.close()
@@ -70,7 +70,7 @@ def test_close_returns_although_a_peer_is_stuck() -> None:
     alice, bob = TestNode(A, limits=NodeLimits(writer=QUICK)), TestNode(B)
     with nodes(alice, bob):
         bob.subscribe()
-        call(alice, bob.place())
+        call(alice, bob.listen_on_loopback())
         alice.wait_for(B)
         bob.wait_for(A)
         (driver,) = bob.drivers.values()
@@ -86,7 +86,7 @@ def test_close_returns_although_a_peer_is_stuck() -> None:
 @pytest.mark.slow
 def test_close_ends_pending_links_of_both_sides() -> None:
     alice = TestNode(A)
-    with socket.create_server(("127.0.0.1", 0)) as deaf, raw(alice.place()) as silent:
+    with socket.create_server(("127.0.0.1", 0)) as deaf, raw(alice.listen_on_loopback()) as silent:
         heard = call(alice, Endpoint.parse(f"tcp/127.0.0.1:{deaf.getsockname()[1]}"))
         called, _ = deaf.accept()
         assert called.recv(1)
@@ -104,11 +104,11 @@ def test_close_ends_pending_links_of_both_sides() -> None:
 def test_close_may_be_called_in_the_loop() -> None:
     alice, bob = TestNode(A), TestNode(B)
     with nodes(bob):
-        call(alice, bob.place())
+        call(alice, bob.listen_on_loopback())
         alice.wait_for(B)
         alice.loop.call_soon(alice.close)
         bob.wait_for()
-        assert alice.loop._ended.wait(PATIENCE)
+        assert alice.loop._ended.wait(TIMEOUT_SECONDS)
 
 
 def test_identity_has_a_random_id_unless_one_is_given() -> None:
@@ -121,7 +121,7 @@ def test_identity_has_a_random_id_unless_one_is_given() -> None:
 def test_a_short_lease_is_kept_by_both_sides() -> None:
     alice, bob = TestNode(A, offer=Capabilities(lease_ms=500)), TestNode(B, offer=Capabilities(lease_ms=500))
     with nodes(alice, bob):
-        call(alice, bob.place())
+        call(alice, bob.listen_on_loopback())
         alice.wait_for(B)
         assert not alice.wait(lambda: not alice.neighbours(), 1.2)
         assert bob.neighbours() == {A}
@@ -131,7 +131,7 @@ FORK = """
 import os, sys
 from tests.unit.net.nodes import TestNode, call
 parent, other = TestNode(0xA1), TestNode(0xB1)
-there = other.place()
+there = other.listen_on_loopback()
 call(parent, there)
 parent.wait_for(0xB1)
 other.wait_for(0xA1)

@@ -16,20 +16,20 @@ LONG_KEYS = "keys (key_bytes): longer than limits/key/bytes"
 QUERIES = "queries (queries): more in flight than limits/session/queries"
 
 
-def test_one_line_per_limit_and_interval(caplog: pytest.LogCaptureFixture) -> None:
+def test_refusals_are_logged_once_per_limit_and_interval(caplog: pytest.LogCaptureFixture) -> None:
     timers, refusals = Timers(), Refusals()
     RefusalLog(refusals, timers, contextlib.nullcontext())
     for number in range(1000):
         refusals.count(Limit.KEY_BYTES, f"client {number}")
     refusals.count(Limit.QUERIES, "client b")
     assert caplog.messages == [f"refused 1 {LONG_KEYS}; 1 in all, the latest from client 0"]
-    timers.go_on()
+    timers.run_next()
     assert timers.time == REPORT_SECONDS
     assert caplog.messages[1:] == [
         f"refused 999 {LONG_KEYS}; 1000 in all, the latest from client 999",
         f"refused 1 {QUERIES}; 1 in all, the latest from client b",
     ]
-    timers.go_on()
+    timers.run_next()
     assert len(caplog.messages) == 3
     assert not timers.due
     refusals.count(Limit.QUERIES, "client c")
@@ -42,13 +42,13 @@ def test_egress_denials_are_counted_and_not_logged(caplog: pytest.LogCaptureFixt
     refusals.count(Limit.ACCESS_EGRESS, "client a")
     assert caplog.messages == []
     refusals.count(Limit.ACCESS_INGRESS, "client b")
-    timers.go_on()
+    timers.run_next()
     assert caplog.messages == [
         "refused 1 messages (access_ingress): denied by access_control; 1 in all, the latest from client b"
     ]
 
 
-def test_every_limit_says_what_is_counted_and_which_setting_applies() -> None:
+def test_every_limit_has_a_text_with_a_documented_setting() -> None:
     assert REFUSAL_TEXTS.keys() == set(Limit)
     document = (Path(__file__).parents[4] / "docs" / "security.md").read_text()
     settings = {word for _, why in REFUSAL_TEXTS.values() for word in re.findall(r"[a-z]+(?:/[a-z_]+)+", why)}

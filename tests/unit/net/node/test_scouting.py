@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from tests.unit.net.ends import free_group, meanwhile, readable
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.errors import UsageError
 from zenspark.net.links import interfaces
 from zenspark.net.links.endpoint import Endpoint
@@ -20,7 +20,7 @@ from zenspark.wire.messages import Hello
 from zenspark.wire.values import Locator, Roles, WhatAmI, ZenohId
 
 LO = find_interface("127.0.0.1")
-ANYBODY = Roles(7)
+ANY_ROLE = Roles(7)
 ROUTER = Identity(ZenohId(0xA0A1), WhatAmI.ROUTER)
 HERE, THERE = Locator("tcp/127.0.0.1:7447"), Locator("tcp/192.0.2.2:7447")
 
@@ -51,21 +51,21 @@ def scouter(settings: ScoutingSettings) -> Iterator[Open]:
 
 
 def found(scouter: Scouter, responder: Responder) -> list[Hello]:
-    """What a scouter finds when its first question has been answered."""
+    """What a scouting client finds with the replies to its first SCOUT."""
     assert scouter.handle(time.monotonic()) == []
     assert readable(responder)
     responder.respond()
-    return scouter.wait(PATIENCE)
+    return scouter.wait(TIMEOUT_SECONDS)
 
 
 def test_scout_discovers_responders(scouter: Open, responder: Responder) -> None:
-    (hello,) = found(scouter(ANYBODY), responder)
+    (hello,) = found(scouter(ANY_ROLE), responder)
     assert (hello.zid, hello.whatami) == (ROUTER.zid, WhatAmI.ROUTER)
     assert hello.locators == (HERE, THERE)  # the question came from loopback
 
 
 def test_scout_delivers_a_node_once(scouter: Open, responder: Responder) -> None:
-    asking = scouter(ANYBODY)
+    asking = scouter(ANY_ROLE)
     assert found(asking, responder)
     assert asking.handle(time.monotonic() + 1) == []
     assert readable(responder)
@@ -73,7 +73,7 @@ def test_scout_delivers_a_node_once(scouter: Open, responder: Responder) -> None
     assert asking.wait(0.05) == []
 
 
-def test_other_roles_do_not_answer(scouter: Open, responder: Responder) -> None:
+def test_responder_of_another_role_does_not_reply(scouter: Open, responder: Responder) -> None:
     asking = scouter(Roles(WhatAmI.PEER.bit))
     asking.handle(time.monotonic())
     assert readable(responder)
@@ -82,15 +82,15 @@ def test_other_roles_do_not_answer(scouter: Open, responder: Responder) -> None:
 
 
 def test_a_node_does_not_find_itself(scouter: Open, responder: Responder) -> None:
-    asking = scouter(ANYBODY, ROUTER.zid)
+    asking = scouter(ANY_ROLE, ROUTER.zid)
     asking.handle(time.monotonic())
     assert readable(responder)
     responder.respond()
     assert asking.wait(0.05) == []
 
 
-def test_a_loop_can_run_it(scouter: Open, responder: Responder) -> None:
-    asking = scouter(ANYBODY)
+def test_scouter_can_be_driven_by_an_event_loop(scouter: Open, responder: Responder) -> None:
+    asking = scouter(ANY_ROLE)
     assert asking.next_timeout() is None
     asking.handle(100.0)
     assert asking.next_timeout() == 101.0
@@ -103,21 +103,21 @@ def test_a_loop_can_run_it(scouter: Open, responder: Responder) -> None:
 
 
 def test_close_wakes_waiting_threads(scouter: Open) -> None:
-    asking = scouter(ANYBODY)
-    with meanwhile(lambda: asking.wait(PATIENCE)) as waited:
+    asking = scouter(ANY_ROLE)
+    with meanwhile(lambda: asking.wait(TIMEOUT_SECONDS)) as waited:
         started = time.monotonic()
         asking.close()
         assert waited() == []
-        assert time.monotonic() - started < PATIENCE / 2
+        assert time.monotonic() - started < TIMEOUT_SECONDS / 2
     asking.close()
-    assert asking.wait(PATIENCE) == []
+    assert asking.wait(TIMEOUT_SECONDS) == []
     assert asking.handle(0.0) == []
 
 
 def test_scout_is_repeated_while_waiting(scouter: Open, responder: Responder, monkeypatch: pytest.MonkeyPatch) -> None:
-    asking = scouter(ANYBODY)
+    asking = scouter(ANY_ROLE)
     asking.client._period = 0.01
-    with meanwhile(lambda: asking.wait(PATIENCE)) as waited:
+    with meanwhile(lambda: asking.wait(TIMEOUT_SECONDS)) as waited:
         for _ in range(3):
             assert readable(responder)
             with responder._lock:
@@ -128,7 +128,7 @@ def test_scout_is_repeated_while_waiting(scouter: Open, responder: Responder, mo
 
 
 def test_bad_datagrams_are_passed_over(scouter: Open, responder: Responder, settings: ScoutingSettings) -> None:
-    asking = scouter(ANYBODY)
+    asking = scouter(ANY_ROLE)
     group = (settings.address.partition(":")[0], int(settings.address.partition(":")[2]))
     with open_sender(settings.endpoint, LO, 1) as stranger:
         for datagram in (b"", b"\x01", b"garbage", bytes(60_000)):
@@ -141,10 +141,10 @@ def test_bad_datagrams_are_passed_over(scouter: Open, responder: Responder, sett
             stranger.recv(100)
 
 
-def test_a_flood_of_questions_is_answered_in_portions(
+def test_responder_reads_at_most_max_datagrams_per_read(
     scouter: Open, responder: Responder, settings: ScoutingSettings
 ) -> None:
-    asking = scouter(ANYBODY)
+    asking = scouter(ANY_ROLE)
     group = (settings.address.partition(":")[0], int(settings.address.partition(":")[2]))
     with open_sender(settings.endpoint, LO, 1) as stranger:
         for _ in range(MAX_DATAGRAMS_PER_READ + 1):
@@ -161,7 +161,7 @@ def test_hello_to_another_machine_has_no_loopback_locators(responder: Responder)
     assert encode(hello)
 
 
-def test_closing_a_responder(responder: Responder) -> None:
+def test_close_of_a_responder_is_idempotent(responder: Responder) -> None:
     assert repr(responder) == f"<Responder on {LO.name}>"
     responder.close()
     responder.close()
@@ -177,7 +177,7 @@ def test_an_interface_that_cannot_be_used_is_left_out(
     settings = ScoutingSettings(address=free_group())
     with caplog.at_level(logging.WARNING, "zenspark.net"):
         responders = open_responders(settings, ROUTER, locators)
-        scouter = Scouter(settings, ANYBODY)
+        scouter = Scouter(settings, ANY_ROLE)
     with contextlib.closing(scouter):
         assert [responder.interface for responder in responders] == [LO]
         assert len(scouter.filenos()) == 1
@@ -187,15 +187,17 @@ def test_an_interface_that_cannot_be_used_is_left_out(
     assert "bare0" in caplog.messages[0]
 
 
-def test_a_machine_without_multicast(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_scouting_without_a_multicast_interface_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(interfaces, "multicast_interfaces", lambda _: [])
-    with contextlib.closing(Scouter(ScoutingSettings(), ANYBODY)) as scouter:
+    with contextlib.closing(Scouter(ScoutingSettings(), ANY_ROLE)) as scouter:
         assert scouter.wait(0.01) == []
     assert open_responders(ScoutingSettings(), ROUTER, locators) == []
     assert "no network interface supports multicast" in caplog.text
 
 
-def test_settings_are_those_of_the_configuration() -> None:
+def test_scouting_uses_the_zenoh_group_by_default_and_rejects_invalid_settings() -> None:
     assert ScoutingSettings().endpoint == Endpoint.parse("udp/224.0.0.224:7446")
     with pytest.raises(UsageError, match="nope"):
         ScoutingSettings(interface="nope").interfaces()

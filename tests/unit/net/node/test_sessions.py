@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.net.ends import is_at_end, raw
 from tests.unit.net.nodes import QUICK, TestNode, call, nodes
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.errors import CloseReason
 from zenspark.net.io.congestion import describe_stall
 from zenspark.net.links.endpoint import Endpoint
@@ -32,7 +32,7 @@ def test_second_link_of_a_node_is_closed_with_reason_4() -> None:
     alice, bob = TestNode(A), TestNode(B)
     twin = TestNode(A)
     with nodes(alice, twin, bob):
-        there = bob.place()
+        there = bob.listen_on_loopback()
         call(alice, there)
         bob.wait_for(A)
         assert call(twin, there).wait_closed().reason is CloseReason.MAX_LINKS
@@ -45,10 +45,10 @@ def test_end_of_a_session_is_logged_and_of_a_slow_consumer_as_a_warning(caplog: 
     caplog.set_level("INFO", "zenspark.net")
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):
-        there = bob.place()
+        there = bob.listen_on_loopback()
         for close in (
-            lambda driver: driver.close(CloseReason.UNRESPONSIVE, describe_stall(4.0)),
-            lambda driver: driver.close(),
+            lambda driver: driver.end_session(CloseReason.UNRESPONSIVE, describe_stall(4.0)),
+            lambda driver: driver.end_session(),
         ):
             call(alice, there)
             bob.wait_for(A)
@@ -76,10 +76,21 @@ def test_end_of_a_session_is_logged_and_of_a_slow_consumer_as_a_warning(caplog: 
     )
 
 
+def test_failed_handshake_is_logged_with_role_zid_and_address(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "zenspark.net")
+    alice, bob = TestNode(A), TestNode(B)
+    with nodes(alice, bob):
+        there = bob.listen_on_loopback()
+        call(alice, there)
+        alice.wait_for(B)
+        closed = call(alice, there).wait_closed()
+        assert f"handshake with peer b1 ({there.locator.text}) failed: {closed.text}" in caplog.messages
+
+
 def test_connection_to_self_is_closed_with_reason_7() -> None:
     alice = TestNode(A)
     with nodes(alice):
-        assert call(alice, alice.place()).wait_closed().reason is CloseReason.CONNECTION_TO_SELF
+        assert call(alice, alice.listen_on_loopback()).wait_closed().reason is CloseReason.CONNECTION_TO_SELF
         assert alice.neighbours() == set()
 
 
@@ -87,7 +98,7 @@ def test_session_beyond_the_limit_is_closed_with_reason_2() -> None:
     bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(sessions=1), writer=QUICK))
     alice, carol = TestNode(A), TestNode(C)
     with nodes(alice, carol, bob):
-        there = bob.place()
+        there = bob.listen_on_loopback()
         call(alice, there)
         bob.wait_for(A)
         assert call(carol, there).wait_closed().reason is CloseReason.INVALID
@@ -101,7 +112,7 @@ def test_session_beyond_the_limit_is_closed_with_reason_2() -> None:
 def test_simultaneous_open_ends_with_one_session(round_: int) -> None:
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):
-        to_alice, to_bob = alice.place(), bob.place()
+        to_alice, to_bob = alice.listen_on_loopback(), bob.listen_on_loopback()
         first, second = call(alice, to_bob), call(bob, to_alice)
         for heard in (first, second):
             assert heard.wait(lambda: bool(heard.events))  # noqa: B023
@@ -110,7 +121,7 @@ def test_simultaneous_open_ends_with_one_session(round_: int) -> None:
         assert len(alice.drivers) == len(bob.drivers) == 1
 
 
-class Bob:
+class ManualPeer:
     """A node by hand, with two sockets: one on which alice calls it, one on which it calls alice."""
 
     def __init__(self, stack: contextlib.ExitStack, alice: TestNode, zid: int) -> None:
@@ -119,12 +130,12 @@ class Bob:
         self.opening = Initiator(identity, Capabilities())
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         self.heard = call(alice, Endpoint.parse(f"tcp/127.0.0.1:{listener.getsockname()[1]}"))
-        self.called = stack.enter_context(listener.accept()[0])
-        self.calling = stack.enter_context(raw(alice.place()))
-        for end in (self.called, self.calling):
-            end.settimeout(PATIENCE)
+        self.accepted_socket = stack.enter_context(listener.accept()[0])
+        self.connected_socket = stack.enter_context(raw(alice.listen_on_loopback()))
+        for end in (self.accepted_socket, self.connected_socket):
+            end.settimeout(TIMEOUT_SECONDS)
 
-    def say(self, end: socket.socket, message: object) -> None:
+    def send_message(self, end: socket.socket, message: object) -> None:
         assert isinstance(message, TransportMessage)
         end.sendall(LengthPrefix.U16.wrap(encode(message)))
 
@@ -132,19 +143,19 @@ class Bob:
         size = int.from_bytes(end.recv(2, socket.MSG_WAITALL), "little")
         return decode_transport(end.recv(size, socket.MSG_WAITALL))
 
-    def answer_call(self) -> None:
-        """Up to where alice has asked for a session,"""
-        self.say(self.called, self.accepting.receive(self.receive(self.called)))
+    def send_init_ack(self) -> None:
+        """Run the handshake up to the point where alice has requested a session."""
+        self.send_message(self.accepted_socket, self.accepting.receive(self.receive(self.accepted_socket)))
 
     def call(self) -> None:
-        """and where bob has."""
-        self.say(self.calling, self.opening.start())
-        self.say(self.calling, self.opening.receive(self.receive(self.calling)))
+        """Run the handshake up to the point where bob has requested a session."""
+        self.send_message(self.connected_socket, self.opening.start())
+        self.send_message(self.connected_socket, self.opening.receive(self.receive(self.connected_socket)))
 
-    def accept_call(self) -> None:
-        opened = self.accepting.receive(self.receive(self.called))
+    def send_open_ack(self) -> None:
+        opened = self.accepting.receive(self.receive(self.accepted_socket))
         assert isinstance(opened, Opened)
-        self.say(self.called, self.accepting.ack(opened.parameters))
+        self.send_message(self.accepted_socket, self.accepting.ack(opened.parameters))
 
 
 def is_silent(end: socket.socket) -> bool:
@@ -154,60 +165,60 @@ def is_silent(end: socket.socket) -> bool:
 def test_simultaneous_open_inbound_waits_for_own_attempt() -> None:
     alice = TestNode(A)
     with nodes(alice), contextlib.ExitStack() as stack:
-        bob = Bob(stack, alice, B)
-        bob.answer_call()
+        bob = ManualPeer(stack, alice, B)
+        bob.send_init_ack()
         bob.call()
-        assert is_silent(bob.calling)
-        bob.accept_call()
-        refused = bob.receive(bob.calling)
+        assert is_silent(bob.connected_socket)
+        bob.send_open_ack()
+        refused = bob.receive(bob.connected_socket)
         assert isinstance(refused, Close)
-        assert refused.why is CloseReason.MAX_LINKS
+        assert refused.close_reason is CloseReason.MAX_LINKS
         alice.wait_for(B)
 
 
 def test_simultaneous_open_inbound_is_accepted_when_own_attempt_is_rejected() -> None:
     alice = TestNode(A)
     with nodes(alice), contextlib.ExitStack() as stack:
-        bob = Bob(stack, alice, B)
-        bob.answer_call()
+        bob = ManualPeer(stack, alice, B)
+        bob.send_init_ack()
         bob.call()
-        bob.say(bob.called, Close(session=False, reason=CloseReason.MAX_LINKS))
-        assert isinstance(bob.opening.receive(bob.receive(bob.calling)), Opened)
+        bob.send_message(bob.accepted_socket, Close(session=False, reason=CloseReason.MAX_LINKS))
+        assert isinstance(bob.opening.receive(bob.receive(bob.connected_socket)), Opened)
         alice.wait_for(B)
 
 
 def test_simultaneous_open_peer_disconnects_is_cleaned_up() -> None:
     alice = TestNode(A)
     with nodes(alice), contextlib.ExitStack() as stack:
-        bob = Bob(stack, alice, B)
-        bob.answer_call()
+        bob = ManualPeer(stack, alice, B)
+        bob.send_init_ack()
         bob.call()
-        assert is_silent(bob.calling)
-        bob.calling.close()
-        alice.wait(lambda: not alice.sessions.simultaneous_opens, PATIENCE)
-        bob.accept_call()
+        assert is_silent(bob.connected_socket)
+        bob.connected_socket.close()
+        alice.wait(lambda: not alice.sessions.simultaneous_opens, TIMEOUT_SECONDS)
+        bob.send_open_ack()
         alice.wait_for(B)
 
 
 def test_simultaneous_open_greater_zid_rejects_inbound() -> None:
     alice = TestNode(B)
     with nodes(alice), contextlib.ExitStack() as stack:
-        bob = Bob(stack, alice, A)
-        bob.answer_call()
+        bob = ManualPeer(stack, alice, A)
+        bob.send_init_ack()
         bob.call()
-        assert isinstance(bob.receive(bob.calling), Close)
-        bob.accept_call()
+        assert isinstance(bob.receive(bob.connected_socket), Close)
+        bob.send_open_ack()
         alice.wait_for(A)
 
 
 def test_own_attempt_is_closed_when_an_inbound_session_opened_meanwhile() -> None:
     alice = TestNode(A)
     with nodes(alice), contextlib.ExitStack() as stack:
-        bob = Bob(stack, alice, B)
+        bob = ManualPeer(stack, alice, B)
         bob.call()
-        assert isinstance(bob.opening.receive(bob.receive(bob.calling)), Opened)
-        bob.answer_call()
-        assert isinstance(bob.receive(bob.called), Close)
+        assert isinstance(bob.opening.receive(bob.receive(bob.connected_socket)), Opened)
+        bob.send_init_ack()
+        assert isinstance(bob.receive(bob.accepted_socket), Close)
         assert bob.heard.wait_closed().reason is CloseReason.MAX_LINKS
         alice.wait_for(B)
 
@@ -215,14 +226,14 @@ def test_own_attempt_is_closed_when_an_inbound_session_opened_meanwhile() -> Non
 @pytest.mark.slow
 def test_inbound_link_without_data_is_closed_after_accept_timeout() -> None:
     bob = TestNode(B, limits=NodeLimits(accept_timeout=0.1, writer=QUICK))
-    with nodes(bob), raw(bob.place()) as silent:
+    with nodes(bob), raw(bob.listen_on_loopback()) as silent:
         assert is_at_end(silent)
 
 
 @pytest.mark.slow
 def test_slow_inbound_handshake_does_not_extend_accept_timeout() -> None:
     bob = TestNode(B, limits=NodeLimits(accept_timeout=0.2, writer=QUICK))
-    with nodes(bob), raw(bob.place()) as slow:
+    with nodes(bob), raw(bob.listen_on_loopback()) as slow:
         start = time.monotonic()
         with contextlib.suppress(OSError):
             for _ in range(100):
@@ -230,14 +241,14 @@ def test_slow_inbound_handshake_does_not_extend_accept_timeout() -> None:
                 if select.select([slow], [], [], 0.02)[0]:
                     break
         assert is_at_end(slow)
-        assert time.monotonic() - start < PATIENCE
+        assert time.monotonic() - start < TIMEOUT_SECONDS
 
 
 def test_flood_of_links_without_data_evicts_the_oldest() -> None:
     bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(pending=2), writer=QUICK))
     alice = TestNode(A)
     with nodes(alice, bob):
-        there = bob.place()
+        there = bob.listen_on_loopback()
         with raw(there) as first, raw(there) as second, raw(there) as third:
             assert is_at_end(first)
             assert not select.select([second], [], [], 0)[0]
@@ -251,7 +262,7 @@ def test_flood_of_links_without_data_evicts_the_oldest() -> None:
 def test_links_with_data_are_evicted_after_those_without() -> None:
     bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(pending=2), writer=QUICK))
     with nodes(bob):
-        there = bob.place()
+        there = bob.listen_on_loopback()
         with raw(there) as first, raw(there) as second:
             first.send(b"\x05")
             with raw(there) as third:
@@ -265,7 +276,7 @@ def test_links_with_data_are_evicted_after_those_without() -> None:
 
 def test_pending_limit_of_zero_closes_every_inbound_link() -> None:
     bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(pending=0), writer=QUICK))
-    with nodes(bob), raw(bob.place()) as first:
+    with nodes(bob), raw(bob.listen_on_loopback()) as first:
         assert is_at_end(first)
 
 
@@ -283,6 +294,6 @@ def test_peer_with_unexpected_zid_is_rejected() -> None:
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):
         heard: list[object] = []
-        alice.connect(bob.place(), lambda _, event: heard.append(event), ZenohId(C))
-        assert alice.wait(lambda: bool(heard), PATIENCE)
+        alice.connect(bob.listen_on_loopback(), lambda _, event: heard.append(event), ZenohId(C))
+        assert alice.wait(lambda: bool(heard), TIMEOUT_SECONDS)
         assert not isinstance(heard[0], Opened)

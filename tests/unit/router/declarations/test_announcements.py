@@ -1,4 +1,4 @@
-"""What neighbours were told: once, changes, and the end."""
+"""Announcements to neighbours: each once, changes, and undeclarations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_every_kind_has_a_declare_and_an_undeclare_body(kind: DeclarationKind) -
     assert f"U_{kind.name}" == ended.NAME
 
 
-def test_the_end_names_the_key_only_among_routers() -> None:
+def test_undeclare_body_has_a_key_expression_only_if_one_is_given() -> None:
     expr = WireExpr(1, "/**")
     assert make_undeclare_body(DeclarationKind.SUBSCRIBER, 7) == UndeclareSubscriber(id=7)
     assert make_undeclare_body(DeclarationKind.QUERYABLE, 7) == UndeclareQueryable(id=7, ext_wire_expr=NULL_EXPR)

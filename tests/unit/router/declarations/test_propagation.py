@@ -1,4 +1,4 @@
-"""Who hears of which declaration, and how often."""
+"""Which neighbours receive which declaration, and how often."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ def test_router_does_not_forward_between_linked_peers() -> None:
     centre, one, other = net.router(), net.peer(), net.peer()
     for peer in (one, other):
         net.join(peer, centre)
-        net.tell_links(centre, peer)
+        net.announce_links(centre, peer)
     net.subscribe(other, "a")
     assert answered(net.ask(one, "a", BOTH, subscribers=True)) == ["D_SUBSCRIBER a", "D_FINAL"]
     net.put(one, "a", b"1")
     assert pushed(other) == [("a", b"1")]
     one.heard.clear()
-    net.tell_links(centre, one, other)
-    net.tell_links(centre, other, one)
+    net.announce_links(centre, one, other)
+    net.announce_links(centre, other, one)
     assert answered(one.heard) == ["U_SUBSCRIBER"]
     other.heard.clear()
     net.put(one, "a", b"2")
     assert pushed(other) == []
     one.heard.clear()
-    net.tell_links(centre, one)
+    net.announce_links(centre, one)
     assert answered(one.heard) == ["D_SUBSCRIBER a"]
 
 
@@ -62,10 +62,10 @@ def test_link_to_an_unknown_peer_changes_nothing() -> None:
     centre, one, other, stranger = net.router(), net.peer(), net.peer(), net.peer()
     for peer in (one, other):
         net.join(peer, centre)
-        net.tell_links(centre, peer, stranger)
+        net.announce_links(centre, peer, stranger)
     net.part(one, centre)
     net.join(one, centre)
-    net.tell_links(centre, one)
+    net.announce_links(centre, one)
     net.subscribe(other, "a")
     net.put(one, "a", b"1")
     assert pushed(other) == [("a", b"1")]
@@ -99,7 +99,7 @@ def test_declarations_of_other_sources_are_not_declared_as_own() -> None:
     assert answered(middle.heard) == ["U_SUBSCRIBER"]
 
 
-def test_a_link_between_two_peers_is_nothing_to_a_third() -> None:
+def test_link_between_two_peers_changes_no_announcement_to_a_client() -> None:
     net = Network()
     centre, one, other, third = net.router(), net.peer(), net.peer(), net.client()
     for node in (one, other, third):
@@ -107,8 +107,8 @@ def test_a_link_between_two_peers_is_nothing_to_a_third() -> None:
     net.subscribe(other, "a")
     assert answered(net.ask(third, "a", BOTH, subscribers=True)) == ["D_SUBSCRIBER a", "D_FINAL"]
     third.heard.clear()
-    net.tell_links(centre, one, other)
-    net.tell_links(centre, other, one)
+    net.announce_links(centre, one, other)
+    net.announce_links(centre, other, one)
     assert third.heard == []
 
 
@@ -116,7 +116,7 @@ def test_a_link_between_two_peers_is_nothing_to_a_third() -> None:
 def test_upstream_redeclaration_under_another_id_replaces_the_first(
     body: type[DeclareSubscriber | DeclareQueryable],
 ) -> None:
-    """A router that never tells the end of the first id must not keep a publisher matching."""
+    """A router that never undeclares the first id must not keep a publisher matching."""
     net = Network()
     client = net.client()
     above, _ = client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
@@ -135,7 +135,7 @@ def test_upstream_redeclaration_under_another_id_replaces_the_first(
     assert client.router.tables[kind].get("a") is None
 
 
-def test_several_tokens_of_a_node_above_on_one_key_are_several() -> None:
+def test_tokens_of_an_upstream_node_on_one_key_are_kept_separately() -> None:
     net = Network()
     client = net.client()
     above, _ = client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)

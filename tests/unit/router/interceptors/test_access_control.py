@@ -1,4 +1,4 @@
-"""Who may do what: subjects, rules, and which of several counts."""
+"""Access control: subjects, rules, and which of several counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zenspark.router.interceptors.rules import (
     Permission,
 )
 
-ANYBODY = AccessSubject(id="s")
+ANY_SUBJECT = AccessSubject(id="s")
 
 
 def rule(permission: Permission, *keys: str, name: str = "r", flows: tuple[Flow, ...] | None = None) -> AccessRule:
@@ -27,7 +27,7 @@ def rule(permission: Permission, *keys: str, name: str = "r", flows: tuple[Flow,
     )
 
 
-def access(default: Permission, rules: list[AccessRule], subject: AccessSubject = ANYBODY) -> AccessRules:
+def access(default: Permission, rules: list[AccessRule], subject: AccessSubject = ANY_SUBJECT) -> AccessRules:
     return AccessRules(
         default, rules, [subject], [AccessPolicy(rules=tuple(each.id for each in rules), subjects=("s",))]
     )
@@ -58,7 +58,7 @@ def test_deny_takes_precedence_over_allow() -> None:
     assert found.allows("put", "a/b/c")
 
 
-def test_a_rule_holds_for_keys_it_includes_whole() -> None:
+def test_rule_applies_to_keys_that_its_key_expression_includes() -> None:
     found = permissions_for(access("deny", [rule("allow", "a/*")]))
     assert found.allows("put", "a/*")
     assert not found.allows("put", "a/**")
@@ -89,22 +89,22 @@ def test_invalid_key_is_denied() -> None:
 def test_subject_matcher_matches_peer(subject: AccessSubject, is_meant: bool) -> None:
     found = access("deny", [rule("allow", "a")], subject)
     assert permissions_for(found).allows("put", "a") is is_meant
-    assert permissions_for(found, UNKNOWN_PEER).allows("put", "a") is (subject == ANYBODY)
+    assert permissions_for(found, UNKNOWN_PEER).allows("put", "a") is (subject == ANY_SUBJECT)
 
 
-def test_of_several_subjects_that_fit_one_that_allows_is_enough() -> None:
-    subjects = [ANYBODY, AccessSubject(id="t", interfaces=("lo",))]
+def test_peer_is_allowed_if_one_of_its_subjects_allows() -> None:
+    subjects = [ANY_SUBJECT, AccessSubject(id="t", interfaces=("lo",))]
     deny = AccessPolicy(rules=("r",), subjects=("s",))
     found = AccessRules("allow", [rule("deny", "a")], subjects, [deny])
-    assert permissions_for(found).allows("put", "a")  # as nothing is said against the other subject
+    assert permissions_for(found).allows("put", "a")  # as no rule denies the other subject
     assert not permissions_for(found, UNKNOWN_PEER).allows("put", "a")
     both = AccessRules("allow", [rule("deny", "a")], subjects, [deny, AccessPolicy(rules=("r",), subjects=("t",))])
     assert not permissions_for(both).allows("put", "a")
 
 
-def test_subjects_that_mean_the_same_are_one() -> None:
+def test_policies_of_equal_subjects_are_merged() -> None:
     rules = [rule("allow", "a", name="r"), rule("deny", "a", name="q")]
-    subjects = [ANYBODY, AccessSubject(id="t")]
+    subjects = [ANY_SUBJECT, AccessSubject(id="t")]
     policies = [AccessPolicy(rules=("r",), subjects=("s",)), AccessPolicy(rules=("q",), subjects=("t",))]
     assert not permissions_for(AccessRules("deny", rules, subjects, policies)).allows("put", "a")
 

@@ -121,5 +121,5 @@ def test_queries_and_interests_have_a_final() -> None:
         (ResponseFinal(request_id=1), 0, 0),
     ],
 )
-def test_sizes(message: NetworkMessage, payload: int, whole: int) -> None:
+def test_payload_and_attachment_sizes_of_messages(message: NetworkMessage, payload: int, whole: int) -> None:
     assert (payload_size(message), payload_and_attachment_size(message)) == (payload, whole)

@@ -133,3 +133,11 @@ def test_undeclare_passes_ingress() -> None:
     assert passes(found, declare(UndeclareSubscriber(id=1)))
     assert passes(found, declare(UndeclareSubscriber(id=1, ext_wire_expr=WireExpr(0, "shut/a"))))
     assert not passes(found, query("shut/a"))
+
+
+def test_decision_on_a_long_key_is_not_cached() -> None:
+    chain = make_chain(InterceptorConfig(access=denying("put")))
+    longest = "k" * module.MAX_CACHED_KEY_CHARS
+    for key in (longest, longest + "k"):
+        assert passes(chain, put(key))
+    assert [key for _, key in chain._decisions] == [longest]

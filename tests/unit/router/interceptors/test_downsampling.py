@@ -12,19 +12,19 @@ def downsampler(*rates: tuple[str, float]) -> Downsampler:
     return Downsampler(DownsamplingItem(messages=("put", "query"), rules=rules))
 
 
-def test_the_first_passes_and_then_one_in_each_period() -> None:
+def test_rate_limiter_passes_the_first_message_of_each_period() -> None:
     slot = RateLimiter(2.0)
     passed = [now for now in (100.0, 100.2, 100.4, 100.5, 100.9, 101.3, 101.7, 101.8) if slot.try_acquire(now)]
     assert passed == [100.0, 100.5, 101.3, 101.8]
 
 
-def test_never_and_always() -> None:
+def test_rate_0_passes_nothing_and_a_negative_rate_everything() -> None:
     never, always = RateLimiter(0), RateLimiter(-1)
     assert not any(never.try_acquire(now) for now in (0.0, 1e9))
     assert all(always.try_acquire(0.0) for _ in range(3))
 
 
-def test_only_some_messages_on_some_keys() -> None:
+def test_limiter_applies_to_its_actions_and_key_expressions() -> None:
     found = downsampler(("a/**", 1))
     assert found.limiter_for("put", "a/b") is found.limiter_for("query", "a") is not None
     assert found.limiter_for("delete", "a") is None

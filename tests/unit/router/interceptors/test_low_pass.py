@@ -25,7 +25,7 @@ def item(
     )
 
 
-def test_the_smallest_limit_whose_keys_include_the_key() -> None:
+def test_smallest_limit_of_items_that_include_the_key_applies() -> None:
     found = LowPassFilter(
         [item(10, "a/**"), item(4, "a/b", "c"), item(99, "a/*", interfaces=("lo",))], PEER_ATTRIBUTES, "ingress"
     )

@@ -1,4 +1,4 @@
-"""Between router and links: what is kept either way, and that nobody waits for it."""
+"""Between router and links: messages that are dropped either way, and that no querier waits for a dropped one."""
 
 from __future__ import annotations
 
@@ -39,30 +39,30 @@ def denying(flow: Flow) -> InterceptorConfig:
     return InterceptorConfig(access=AccessRules("allow", [rule], [subject], [policy]))
 
 
-class Place:
-    """A router with a watched client, who is a1, and one that the rules are not about."""
+class RouterWithInterceptors:
+    """A router with a client that the rules are about, a1, and one that they are not about."""
 
     def __init__(self, flow: Flow, whatami: WhatAmI = WhatAmI.ROUTER, of: WhatAmI = WhatAmI.CLIENT) -> None:
         self.router = Router(ZenohId(1), whatami)
         self.local = self.router.add_local()
-        self.checkpoint = InterceptorPipeline(self.router, denying(flow))
+        self.pipeline = InterceptorPipeline(self.router, denying(flow))
         self.watched, self.free = (self._join(ZenohId(number), of) for number in (0xA1, 0xB2))
 
     def _join(self, zid: ZenohId, whatami: WhatAmI) -> Face:
         face, _ = self.router.add_face(zid, whatami, NOW)
-        self.checkpoint.attach(face, PeerAttributes(zid))
+        self.pipeline.attach(face, PeerAttributes(zid))
         return face
 
-    def say(self, face: Face, message: NetworkMessage) -> list[tuple[Face, NetworkMessage]]:
-        """What follows, as it is said."""
-        passed, told = self.checkpoint.on_ingress(face, message, True, NOW)
+    def route(self, face: Face, message: NetworkMessage) -> list[tuple[Face, NetworkMessage]]:
+        """Receive a message from a face. Returns the messages that are sent then."""
+        passed, told = self.pipeline.on_ingress(face, message, True, NOW)
         if passed is None:
-            return self.checkpoint.on_egress(told, True, NOW)
-        return self.checkpoint.on_egress(self.router.receive(face, passed, NOW), True, NOW)
+            return self.pipeline.on_egress(told, True, NOW)
+        return self.pipeline.on_egress(self.router.receive(face, passed, NOW), True, NOW)
 
 
 def test_faces_get_chains_where_rules_match() -> None:
-    place = Place("ingress")
+    place = RouterWithInterceptors("ingress")
     assert place.watched.ingress is not None
     assert place.watched.egress is None
     assert place.free.ingress is not None  # the flow has rules, though none for this one
@@ -70,74 +70,74 @@ def test_faces_get_chains_where_rules_match() -> None:
 
 
 def test_ingress_drop_ends_queries_with_final() -> None:
-    place = Place("ingress")
-    place.say(place.free, declare(DeclareSubscriber(id=1, wire_expr=WireExpr(0, "**"))))
-    assert place.say(place.watched, put("shut/a")) == []
-    assert [face for face, _ in place.say(place.watched, put("open"))] == [place.free]
-    assert [face for face, _ in place.say(place.watched, delete("shut/a"))] == [place.free]
-    assert place.say(place.watched, query("shut/a", number=4)) == [(place.watched, ResponseFinal(request_id=4))]
+    place = RouterWithInterceptors("ingress")
+    place.route(place.free, declare(DeclareSubscriber(id=1, wire_expr=WireExpr(0, "**"))))
+    assert place.route(place.watched, put("shut/a")) == []
+    assert [face for face, _ in place.route(place.watched, put("open"))] == [place.free]
+    assert [face for face, _ in place.route(place.watched, delete("shut/a"))] == [place.free]
+    assert place.route(place.watched, query("shut/a", number=4)) == [(place.watched, ResponseFinal(request_id=4))]
     final = Declare(interest_id=6, qos=QoS.DECLARE, body=DeclareFinal())
-    assert place.say(place.watched, interest(InterestMode.CURRENT, "shut/a", 6)) == [(place.watched, final)]
+    assert place.route(place.watched, interest(InterestMode.CURRENT, "shut/a", 6)) == [(place.watched, final)]
 
 
 def test_local_messages_are_intercepted_on_egress() -> None:
-    place = Place("egress")
+    place = RouterWithInterceptors("egress")
     for face in (place.watched, place.free):
-        place.say(face, declare(DeclareSubscriber(id=1, wire_expr=WireExpr(0, "**"))))
-    assert [face for face, _ in place.say(place.local, put("shut/a"))] == [place.free]
-    assert {face for face, _ in place.say(place.local, put("open"))} == {place.watched, place.free}
+        place.route(face, declare(DeclareSubscriber(id=1, wire_expr=WireExpr(0, "**"))))
+    assert [face for face, _ in place.route(place.local, put("shut/a"))] == [place.free]
+    assert {face for face, _ in place.route(place.local, put("open"))} == {place.watched, place.free}
 
 
 def test_query_dropped_on_egress_counts_as_answered() -> None:
-    place = Place("egress")
-    place.say(place.watched, declare(DeclareQueryable(id=1, wire_expr=WireExpr(0, "shut/**"))))
-    answers = place.say(place.free, query("shut/a", number=9))
+    place = RouterWithInterceptors("egress")
+    place.route(place.watched, declare(DeclareQueryable(id=1, wire_expr=WireExpr(0, "shut/**"))))
+    answers = place.route(place.free, query("shut/a", number=9))
     assert answers == [(place.free, ResponseFinal(request_id=9))]
     assert place.router.next_timeout() is None
 
 
 @pytest.mark.parametrize("key", ["shut/a", "open/a"])
-def test_an_interest_that_does_not_leave_counts_as_answered(key: str) -> None:
-    place = Place("egress", WhatAmI.CLIENT, WhatAmI.ROUTER)
-    place.checkpoint.on_egress(place.router.remove_face(place.free, NOW), True, NOW)
-    said = place.say(place.local, interest(InterestMode.CURRENT, key, 3))
+def test_interest_dropped_on_egress_counts_as_answered(key: str) -> None:
+    place = RouterWithInterceptors("egress", WhatAmI.CLIENT, WhatAmI.ROUTER)
+    place.pipeline.on_egress(place.router.remove_face(place.free, NOW), True, NOW)
+    said = place.route(place.local, interest(InterestMode.CURRENT, key, 3))
     final = (place.local, Declare(interest_id=3, qos=QoS.DECLARE, body=DeclareFinal()))
     assert (final in said) is (key == "shut/a")
     assert (place.router.next_timeout() is None) is (key == "shut/a")
 
 
 def test_access_control_applies_to_clients_without_a_face() -> None:
-    place = Place("ingress")
+    place = RouterWithInterceptors("ingress")
     meant, other = PeerAttributes(ZenohId(0xA1)), PeerAttributes(None, (), "http")
-    assert place.checkpoint.has_access_control
-    assert not place.checkpoint.allows(meant, "ingress", "put", "shut/a")
-    assert place.checkpoint.allows(meant, "egress", "put", "shut/a")
-    assert place.checkpoint.allows(meant, "ingress", "put", "open/a")
-    assert place.checkpoint.allows(other, "ingress", "put", "shut/a")
+    assert place.pipeline.has_access_control
+    assert not place.pipeline.allows(meant, "ingress", "put", "shut/a")
+    assert place.pipeline.allows(meant, "egress", "put", "shut/a")
+    assert place.pipeline.allows(meant, "ingress", "put", "open/a")
+    assert place.pipeline.allows(other, "ingress", "put", "shut/a")
     open_to_all = InterceptorPipeline(place.router, InterceptorConfig())
     assert not open_to_all.has_access_control
     assert open_to_all.allows(meant, "ingress", "put", "shut/a")
 
 
 def test_denied_ingress_is_counted() -> None:
-    place = Place("ingress")
+    place = RouterWithInterceptors("ingress")
     for face, key in ((place.watched, "shut/a"), (place.watched, "shut/b"), (place.watched, "a"), (place.free, "shut")):
-        place.say(face, put(key))
-    place.say(place.watched, query("shut/c"))
+        place.route(face, put(key))
+    place.route(place.watched, query("shut/c"))
     assert place.router.refusals.counts == {Limit.ACCESS_INGRESS: 3}
     assert place.router.refusals.latest == {Limit.ACCESS_INGRESS: str(place.watched)}
 
 
 def test_denied_egress_is_counted() -> None:
-    place = Place("egress")
-    place.say(place.watched, declare(DeclareSubscriber(id=1, wire_expr=WireExpr(0, "**"))))
-    place.say(place.free, put("shut/a"))
-    place.say(place.free, put("a"))
+    place = RouterWithInterceptors("egress")
+    place.route(place.watched, declare(DeclareSubscriber(id=1, wire_expr=WireExpr(0, "**"))))
+    place.route(place.free, put("shut/a"))
+    place.route(place.free, put("a"))
     assert place.router.refusals.counts == {Limit.ACCESS_EGRESS: 1}
 
 
 def test_denial_of_a_client_without_a_face_is_counted() -> None:
-    place = Place("ingress")
-    assert place.checkpoint.allows(PeerAttributes(ZenohId(0xA1)), "ingress", "put", "a")
-    assert not place.checkpoint.allows(PeerAttributes(ZenohId(0xA1)), "ingress", "put", "shut/a")
+    place = RouterWithInterceptors("ingress")
+    assert place.pipeline.allows(PeerAttributes(ZenohId(0xA1)), "ingress", "put", "a")
+    assert not place.pipeline.allows(PeerAttributes(ZenohId(0xA1)), "ingress", "put", "shut/a")
     assert place.router.refusals.counts == {Limit.ACCESS_INGRESS: 1}

@@ -27,7 +27,7 @@ def overwriting(
     return QosOverwrite(item)
 
 
-def test_only_some_messages_on_some_keys() -> None:
+def test_overwrite_applies_to_its_actions_and_key_expressions() -> None:
     found = overwriting(HIGH, None, None, "a/*", "b")
     assert found.applies_to("put", "a/b")
     assert found.applies_to("query", "b")
@@ -55,7 +55,7 @@ def test_qos_changes(treatment: QosChange, expected: QoS) -> None:
     assert overwriting(treatment).apply(query("a"), True).qos == expected
 
 
-def test_replies_are_left_as_they_are() -> None:
+def test_qos_of_replies_is_not_overwritten() -> None:
     answer = reply("a", Put(payload=b""))
     assert overwriting().apply(answer, True) is answer
 
@@ -85,7 +85,7 @@ def test_only_messages_with_matching_qos_change(qos: QosMatch, is_meant: bool) -
 @pytest.mark.parametrize(
     ("size", "meant"), [("2..3", [2, 3]), ("3..", [3, 4]), ("..2", [1, 2]), ("..", [1, 2, 3, 4]), ("4..2", [])]
 )
-def test_only_values_of_some_size(size: str, meant: list[int]) -> None:
+def test_overwrite_applies_to_payload_sizes_in_its_range(size: str, meant: list[int]) -> None:
     found = overwriting(HIGH, None, size)
     changed = [n for n in (1, 2, 3, 4) if found.apply(put("a", b"x" * n, b"long"), True).qos != QoS.DEFAULT]
     assert changed == meant

@@ -39,7 +39,7 @@ def test_item_matches_peer_and_flow(item: InterceptorItem, covered: bool) -> Non
     assert item.matches(PEER_ATTRIBUTES, "ingress") is covered
 
 
-def test_a_link_without_interfaces_is_at_none_of_them() -> None:
+def test_item_with_interfaces_does_not_match_a_link_without_interfaces() -> None:
     assert not InterceptorItem(interfaces=("lo",)).matches(UNKNOWN_PEER, "egress")
 
 
@@ -95,5 +95,5 @@ def test_router_subject_matches_ipv4_mapped_addresses(address: str | None, cover
         (PeerAttributes(None, protocol="http", username="ann"), "user ann (http)"),
     ],
 )
-def test_log_lines_name_a_peer_by_what_is_known_of_it(peer: PeerAttributes, text: str) -> None:
+def test_peer_is_logged_with_zid_or_user_and_address_or_protocol(peer: PeerAttributes, text: str) -> None:
     assert str(peer) == text

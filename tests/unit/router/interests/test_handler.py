@@ -1,4 +1,4 @@
-"""Questions: what a node answers itself, what it asks above, and what it makes of the answers."""
+"""Interests: what a node replies itself, what it requests upstream, and what it makes of the replies."""
 
 from __future__ import annotations
 
@@ -121,11 +121,11 @@ def test_own_subscribers_are_not_announced_back() -> None:
     assert answered(net.ask(client, "a", BOTH, subscribers=True)) == ["D_FINAL"]
 
 
-# -- many answers -----------------------------------------------------------------------------------------------------
+# -- many replies -----------------------------------------------------------------------------------------------------
 
 
-def crowded(count: int) -> tuple[Router, Face]:
-    """A router with so many tokens, and a client that can ask for them."""
+def router_with_tokens(count: int) -> tuple[Router, Face]:
+    """A router with so many tokens, and a client that can declare an interest in them."""
     router = Router(ZenohId(1), WhatAmI.ROUTER)
     owner, _ = router.add_face(ZenohId(2), WhatAmI.CLIENT, 0.0)
     for number in range(count):
@@ -139,55 +139,55 @@ def interest(number: int, mode: InterestMode = InterestMode.CURRENT) -> Interest
 
 
 def bodies(out: Outgoing) -> list[str]:
-    """What was answered, but for numbers of keys."""
+    """The replies, without declarations of key ids."""
     found = [type(message.body).__name__ for _, message in out if isinstance(message, Declare)]
     return [name for name in found if name != "DeclareKeyexpr"]
 
 
 @pytest.mark.parametrize("mode", [InterestMode.CURRENT, InterestMode.CURRENT_FUTURE])
 def test_many_declarations_are_sent_in_portions_then_final(mode: InterestMode) -> None:
-    router, client = crowded(2 * MAX_DECLARATIONS_PER_PORTION + 10)
+    router, client = router_with_tokens(2 * MAX_DECLARATIONS_PER_PORTION + 10)
     portions = [bodies(router.receive(client, interest(1, mode), 0.0))]
     while router.is_awaiting_declarations(client):
-        portions.append(bodies(router.send_next_declarations(client)))
+        portions.append(bodies(router.send_next_portion(client)))
     assert [len(portion) for portion in portions] == [MAX_DECLARATIONS_PER_PORTION, MAX_DECLARATIONS_PER_PORTION, 11]
     assert portions[-1][-1] == "DeclareFinal"
     assert router.faces_awaiting_declarations == []
 
 
-def test_the_next_interest_waits_for_its_turn() -> None:
-    router, client = crowded(MAX_DECLARATIONS_PER_PORTION + 10)
+def test_second_interest_gets_its_final_after_the_first() -> None:
+    router, client = router_with_tokens(MAX_DECLARATIONS_PER_PORTION + 10)
     router.receive(client, interest(1), 0.0)
     assert bodies(router.receive(client, interest(2), 0.0)) == []
-    assert bodies(router.send_next_declarations(client)).index("DeclareFinal") == 10, "the first one ends"
+    assert bodies(router.send_next_portion(client)).index("DeclareFinal") == 10, "the first one ends"
     while router.is_awaiting_declarations(client):
-        last = bodies(router.send_next_declarations(client))
+        last = bodies(router.send_next_portion(client))
     assert last[-1] == "DeclareFinal"
 
 
 def test_ended_interest_gets_no_more_portions() -> None:
-    router, client = crowded(3 * MAX_DECLARATIONS_PER_PORTION)
+    router, client = router_with_tokens(3 * MAX_DECLARATIONS_PER_PORTION)
     router.receive(client, interest(1, InterestMode.CURRENT_FUTURE), 0.0)
     router.receive(client, Interest(id=1, mode=InterestMode.FINAL), 0.0)
-    assert bodies(router.send_next_declarations(client)) == []
+    assert bodies(router.send_next_portion(client)) == []
     assert not router.is_awaiting_declarations(client)
 
 
 def test_removed_face_gets_no_more_portions() -> None:
-    router, client = crowded(3 * MAX_DECLARATIONS_PER_PORTION)
+    router, client = router_with_tokens(3 * MAX_DECLARATIONS_PER_PORTION)
     router.receive(client, interest(1), 0.0)
     router.remove_face(client, 0.0)
     assert router.faces_awaiting_declarations == []
 
 
 def test_declaration_undeclared_before_its_portion_is_not_sent() -> None:
-    router, client = crowded(MAX_DECLARATIONS_PER_PORTION + 2)
+    router, client = router_with_tokens(MAX_DECLARATIONS_PER_PORTION + 2)
     first = router.receive(client, interest(1, InterestMode.CURRENT_FUTURE), 0.0)
     owner = next(face for face in router._faces.values() if face.zid == ZenohId(2))
     for number in range(MAX_DECLARATIONS_PER_PORTION + 2):
         router.receive(owner, Declare(body=UndeclareToken(id=number)), 0.0)
     assert len(bodies(first)) == MAX_DECLARATIONS_PER_PORTION
-    assert bodies(router.send_next_declarations(client)) == ["DeclareFinal"]
+    assert bodies(router.send_next_portion(client)) == ["DeclareFinal"]
 
 
 # -- interests of group members
@@ -217,12 +217,12 @@ class InGroup:
         return self.router.receive(self.member, interest, 0.0)
 
 
-def told(out: Outgoing) -> list[str]:
+def format_declarations(out: Outgoing) -> list[str]:
     return answered([message for _, message in out])
 
 
 def test_an_interest_of_a_member_is_answered_in_the_group() -> None:
-    """All members receive the answer: it has no key ids, and each key one id, until it is undeclared."""
+    """All members receive the reply: it has no key ids, and each key one declaration id, until it is undeclared."""
     net = Network()
     node = net.peer()
     net.token(node, "t/1")
@@ -255,7 +255,7 @@ def test_a_future_interest_of_a_member_is_followed_until_it_ends() -> None:
         return inside.router.receive(inside.local, Declare(body=token), 0.0)
 
     out = declare(1)
-    assert ([face for face, _ in out], told(out)) == ([inside.group], ["D_TOKEN t/1"])
+    assert ([face for face, _ in out], format_declarations(out)) == ([inside.group], ["D_TOKEN t/1"])
     assert inside.ask(mode=InterestMode.FINAL) == []
     assert declare(2) == []
 
@@ -267,26 +267,26 @@ def test_no_queryables_are_declared_to_a_member() -> None:
     net.queryable(node, "a/**")
     inside = InGroup(node)
     out = inside.ask("queryables", mode=BOTH)
-    assert ([face for face, _ in out], told(out)) == ([inside.member], ["D_FINAL"])
+    assert ([face for face, _ in out], format_declarations(out)) == ([inside.member], ["D_FINAL"])
     declaration = DeclareQueryable(id=2, wire_expr=WireExpr(0, "b"))
     assert inside.router.receive(inside.local, Declare(body=declaration), 0.0) == []
 
 
 def test_an_interest_without_declarations_gets_no_final_where_other_members_may_reply() -> None:
-    """zenoh-pico takes the first D_FINAL for the end of all answers."""
+    """zenoh-pico takes the first D_FINAL for the end of all replies."""
     inside = InGroup(Network().peer())
-    assert told(inside.ask("tokens")) == ["D_FINAL"]
+    assert format_declarations(inside.ask("tokens")) == ["D_FINAL"]
     inside.join(98)
     assert inside.ask("tokens") == []
 
 
-def test_what_another_member_declares_is_left_to_it() -> None:
+def test_tokens_of_another_member_are_not_declared_for_it() -> None:
     net = Network()
     node, peer = net.router(), net.peer()
     net.join(peer, node)
     net.token(peer, "t/1")
     inside = InGroup(node)
-    assert told(inside.ask("tokens")) == ["D_TOKEN t/1", "D_FINAL"]
+    assert format_declarations(inside.ask("tokens")) == ["D_TOKEN t/1", "D_FINAL"]
     inside.router.add_member(inside.group, peer.router.zid, WhatAmI.PEER)
     assert inside.ask("tokens") == []
 

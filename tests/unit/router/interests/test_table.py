@@ -1,4 +1,4 @@
-"""Interests: what they match, and who still owes an answer."""
+"""Interests: what they match, and which neighbours have not replied yet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from zenspark.router.interests.table import InterestTable, LiveInterest, request
 from zenspark.wire.messages import Interest
 from zenspark.wire.values import InterestMode, WhatAmI, ZenohId
 
-ASKER = Face(1, ZenohId(1), WhatAmI.CLIENT, Region.CLIENT)
+ORIGIN = Face(1, ZenohId(1), WhatAmI.CLIENT, Region.CLIENT)
 ABOVE = Face(2, ZenohId(2), WhatAmI.ROUTER, Region.UPSTREAM)
 SUBSCRIBERS = frozenset({DeclarationKind.SUBSCRIBER})
 
@@ -15,7 +15,7 @@ SUBSCRIBERS = frozenset({DeclarationKind.SUBSCRIBER})
 def asked(
     key: str | None = "a/*", mode: InterestMode = InterestMode.CURRENT_FUTURE, aggregate: bool = False
 ) -> LiveInterest:
-    return LiveInterest(ASKER, 5, mode, SUBSCRIBERS, key, aggregate)
+    return LiveInterest(ORIGIN, 5, mode, SUBSCRIBERS, key, aggregate)
 
 
 def test_kinds_come_from_the_option_bits() -> None:
@@ -32,7 +32,7 @@ def test_matching_is_intersection() -> None:
     assert interests.matching_future(DeclarationKind.TOKEN, "a/b") == []
     interests.add(everything)
     assert interests.matching_future(DeclarationKind.SUBSCRIBER, "b") == [everything]
-    assert interests.remove(ASKER, 6) is everything
+    assert interests.remove(ORIGIN, 6) is everything
     assert interests.matching_future(DeclarationKind.SUBSCRIBER, "b") == []
 
 
@@ -42,11 +42,11 @@ def test_aggregation_only_if_requested() -> None:
     other = asked()
     other.id = 6
     interests.add(other)
-    assert interests.is_aggregated(ASKER, DeclarationKind.SUBSCRIBER, "a/*")
+    assert interests.is_aggregated(ORIGIN, DeclarationKind.SUBSCRIBER, "a/*")
     assert not interests.is_aggregated(ABOVE, DeclarationKind.SUBSCRIBER, "a/*")
-    assert not interests.is_aggregated(ASKER, DeclarationKind.SUBSCRIBER, "a/b")
-    interests.remove(ASKER, 5)
-    assert not interests.is_aggregated(ASKER, DeclarationKind.SUBSCRIBER, "a/*")
+    assert not interests.is_aggregated(ORIGIN, DeclarationKind.SUBSCRIBER, "a/b")
+    interests.remove(ORIGIN, 5)
+    assert not interests.is_aggregated(ORIGIN, DeclarationKind.SUBSCRIBER, "a/*")
 
 
 def test_aggregated_interests_announce_their_own_key() -> None:
@@ -63,15 +63,15 @@ def test_forwarded_interest_is_resolved_with_the_last_final() -> None:
     assert not interests.is_resolved(ABOVE, DeclarationKind.SUBSCRIBER, "a/b")
     assert not interests.is_resolved(ABOVE, DeclarationKind.SUBSCRIBER, "a/**")
     assert interests.next_deadline() == 1.0
-    assert interests.expired(1.0) == [mine]
+    assert interests.pop_expired(1.0) == [mine]
     mine.waiting.clear()
     assert interests.next_deadline() is None
     assert interests.is_resolved(ABOVE, DeclarationKind.SUBSCRIBER, "a/b")
     assert not interests.is_resolved(ABOVE, DeclarationKind.SUBSCRIBER, "c")
-    assert interests.remove(ASKER, 5) is mine
+    assert interests.remove(ORIGIN, 5) is mine
     assert interests.find_propagated(ABOVE, 9) is None
-    assert interests.remove(ASKER, 5) is None
-    assert interests.by_face(ASKER) == interests.all() == []
+    assert interests.remove(ORIGIN, 5) is None
+    assert interests.by_face(ORIGIN) == interests.all() == []
 
 
 def test_removed_upstream_face_is_not_awaited() -> None:
@@ -81,7 +81,7 @@ def test_removed_upstream_face_is_not_awaited() -> None:
     assert interests.remove_upstream(ABOVE) == [mine]
     assert interests.remove_upstream(ABOVE) == []
     assert interests.find_propagated(ABOVE, 9) is None
-    assert interests.remove(ASKER, 5) is mine
+    assert interests.remove(ORIGIN, 5) is mine
 
 
 def test_future_interest_has_no_deadline() -> None:
@@ -94,9 +94,9 @@ def test_future_interest_has_no_deadline() -> None:
 
 def test_matching_interests_intersect_the_key() -> None:
     interests = InterestTable()
-    near = LiveInterest(ASKER, 1, InterestMode.FUTURE, SUBSCRIBERS, "a/*", False)
-    far = LiveInterest(ASKER, 2, InterestMode.FUTURE, SUBSCRIBERS, "b", False)
-    other = LiveInterest(ASKER, 3, InterestMode.FUTURE, frozenset({DeclarationKind.TOKEN}), "a/b", False)
+    near = LiveInterest(ORIGIN, 1, InterestMode.FUTURE, SUBSCRIBERS, "a/*", False)
+    far = LiveInterest(ORIGIN, 2, InterestMode.FUTURE, SUBSCRIBERS, "b", False)
+    other = LiveInterest(ORIGIN, 3, InterestMode.FUTURE, frozenset({DeclarationKind.TOKEN}), "a/b", False)
     for asked in (near, far, other):
         interests.add(asked)
     assert interests.matching(DeclarationKind.SUBSCRIBER, "a/b") == [near]

@@ -1,4 +1,4 @@
-"""The network of routers: what is said of links, byte by byte where it was captured, and the trees that follow."""
+"""The network of routers: link states, byte by byte where they were captured, and the trees that follow."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def oam(*entries: LinkState) -> NetworkOam:
     return NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states(entries))
 
 
-def said(out: Outgoing) -> list[tuple[ZenohId, list[LinkState]]]:
+def sent(out: Outgoing) -> list[tuple[ZenohId, list[LinkState]]]:
     found = []
     for to, message in out:
         assert isinstance(message, NetworkOam)
@@ -54,23 +54,23 @@ def named(psid: int, zid: ZenohId) -> LinkState:
 def beside(node: RouterNetwork, other: ZenohId, number: int = 1) -> Face:
     """A router beside a node, known to be so by both."""
     there = face(other, number)
-    node.opened(there, (), 0.0)
+    node.add_neighbour(there, (), 0.0)
     node.receive(there, oam(own(other, 2, 1), named(1, node.zid)), 0.0)
     return there
 
 
-def test_two_routers_meet_as_captured() -> None:
+def test_first_link_state_message_is_as_captured() -> None:
     """Section 16.6: self with links, and the new neighbour."""
     node = RouterNetwork(ZenohId.parse("c0c1c2c3"))
-    out = node.opened(face(ZenohId.parse("a0a1a2a3")), (), 0.0)
+    out = node.add_neighbour(face(ZenohId.parse("a0a1a2a3")), (), 0.0)
     ((_, message),) = out
     assert isinstance(message, NetworkOam)
     assert message.zbuf == bytes.fromhex("02 07 00 02 04 c3c2c1c0 01 00 01 01 03 01 00 04 a3a2a1a0 01 00")
 
 
-def test_the_trees_change_a_moment_after_the_links() -> None:
+def test_trees_are_recomputed_after_a_delay_when_links_change() -> None:
     node, there = RouterNetwork(A), face(B)
-    node.opened(there, (), 1.0)
+    node.add_neighbour(there, (), 1.0)
     node.receive(there, oam(own(B, 2, 1), named(1, A)), 1.05)
     assert node.trees_due_at == 1.0 + TREES_DELAY_SECONDS
     assert not node.is_reachable(B)
@@ -88,9 +88,9 @@ def test_newer_states_are_flooded_with_own_psids() -> None:
     node = RouterNetwork(A)
     left, right = beside(node, B, 1), beside(node, C, 2)
     news = oam(own(D, 5, 7, psid=9), LinkState(psid=7, sn=3, zid=B, whatami=1, links=(1, 9)))
-    told = said(node.receive(left, news, 0.0))
+    told = sent(node.receive(left, news, 0.0))
     assert told[0] == (C, [own(D, 5, 1, psid=3), LinkState(psid=1, sn=3, links=(0, 3))])
-    assert told[1] == (B, [named(3, D)])  # who told of it hears our number for it
+    assert told[1] == (B, [named(3, D)])  # the neighbour that announced it receives our psid for it
     assert node.receive(left, news, 0.0) == []
     assert node.psid(D) == 3
     assert node.root(3) == D
@@ -106,7 +106,7 @@ def test_locators_in_a_state_are_flooded_with_it() -> None:
     node, locators = RouterNetwork(A), (Locator("tcp/192.0.2.1:7447"),)
     left, _ = beside(node, B, 1), beside(node, C, 2)
     state = LinkState(psid=0, sn=3, locators=locators, links=(1,))
-    ((to, (told,)),) = said(node.receive(left, oam(state), 0.0))
+    ((to, (told,)),) = sent(node.receive(left, oam(state), 0.0))
     assert (to, told.locators) == (C, locators)
 
 
@@ -115,10 +115,10 @@ def test_unknown_nodes_in_a_state_are_announced_with_it() -> None:
     left = beside(node, B, 1)
     node.receive(left, oam(LinkState(psid=0, sn=3, links=(1, 4)), named(4, D)), 0.0)
     right = face(C, 2)
-    ((_, first), _) = said(node.opened(right, (), 0.0))
+    ((_, first), _) = sent(node.add_neighbour(right, (), 0.0))
     assert {entry.zid for entry in first} == {A, B, C, D}
     node.receive(right, oam(own(C, 2, 1), named(1, A)), 0.0)
-    (told, _) = said(node.receive(right, oam(own(C, 3, 1, 5), named(5, ZenohId(0xE))), 0.0))
+    (told, _) = sent(node.receive(right, oam(own(C, 3, 1, 5), named(5, ZenohId(0xE))), 0.0))
     assert told == (B, [LinkState(psid=3, sn=3, links=(0, 4)), named(4, ZenohId(0xE))])
 
 
@@ -126,7 +126,7 @@ def test_lost_link_is_flooded_and_nodes_behind_it_become_unreachable() -> None:
     node = RouterNetwork(A)
     left, right = beside(node, B, 1), beside(node, C, 2)
     node.recompute_trees(0.1)
-    assert said(node.closed(left, 1.0)) == [(C, [LinkState(psid=0, sn=4, links=(2,))])]
+    assert sent(node.remove_neighbour(left, 1.0)) == [(C, [LinkState(psid=0, sn=4, links=(2,))])]
     assert node.children(A) == [right]
     moved, _ = node.recompute_trees(1.1)
     assert moved == ReachabilityChange(frozenset(), frozenset({B}))
@@ -138,9 +138,9 @@ def test_lost_link_is_flooded_and_nodes_behind_it_become_unreachable() -> None:
 
 def test_a_second_link_to_a_neighbour_outlives_the_first() -> None:
     node, first, second = RouterNetwork(A), face(B, 1), face(B, 2)
-    node.opened(first, (), 0.0)
-    node.opened(second, (), 0.0)
-    assert node.closed(first, 0.0) == []
+    node.add_neighbour(first, (), 0.0)
+    node.add_neighbour(second, (), 0.0)
+    assert node.remove_neighbour(first, 0.0) == []
     assert node.face(B) is second
 
 
@@ -170,7 +170,7 @@ def test_unreachable_node_is_removed_and_its_psid_freed() -> None:
     assert node.psid(D) == 2
     node.recompute_trees(1.1 + FORGET_AFTER_SECONDS)
     assert node.psid(D) is None
-    (_, introduced) = said(node.receive(left, oam(LinkState(psid=2, sn=6, links=(0,))), 20.0))[-1]
+    (_, introduced) = sent(node.receive(left, oam(LinkState(psid=2, sn=6, links=(0,))), 20.0))[-1]
     assert introduced == [named(3, D)]
 
 
@@ -190,7 +190,7 @@ def test_own_version_is_raised_above_one_from_before_a_restart() -> None:
     node = RouterNetwork(A)
     left, _ = beside(node, B, 1), beside(node, C, 2)
     assert node.receive(left, oam(LinkState(psid=1, sn=3, links=())), 0.0) == []
-    assert said(node.receive(left, oam(LinkState(psid=1, sn=70, links=())), 0.0)) == [
+    assert sent(node.receive(left, oam(LinkState(psid=1, sn=70, links=())), 0.0)) == [
         (C, [LinkState(psid=0, sn=71, links=(1, 2))])
     ]
 
@@ -199,16 +199,16 @@ def test_forged_own_version_near_the_maximum_is_ignored() -> None:
     node = RouterNetwork(A)
     to_b = beside(node, B)
     assert node.receive(to_b, oam(own(A, (1 << 64) - 1, psid=1)), 0.0) == []
-    assert said(node.opened(face(C, 2), (), 0.0))
-    assert said(node.receive(to_b, oam(own(A, (1 << 63) - 1, psid=1)), 0.0))[0][1][0].sn == 1 << 63
+    assert sent(node.add_neighbour(face(C, 2), (), 0.0))
+    assert sent(node.receive(to_b, oam(own(A, (1 << 63) - 1, psid=1)), 0.0))[0][1][0].sn == 1 << 63
 
 
 def test_weights_are_announced_and_applied() -> None:
     node = RouterNetwork(A, {B: 7})
     left, right = face(B, 1), face(C, 2)
-    ((_, entries),) = said(node.opened(left, (), 0.0))
+    ((_, entries),) = sent(node.add_neighbour(left, (), 0.0))
     assert entries[0].weights == (7,)
-    told = said(node.opened(right, (), 0.0))
+    told = sent(node.add_neighbour(right, (), 0.0))
     assert told[1] == (B, [LinkState(psid=0, sn=3, links=(1, 2), weights=(7, 0)), named(2, C)])
     state = LinkState(psid=0, sn=2, zid=B, whatami=1, links=(1,), weights=(500,))
     node.receive(left, oam(state, named(1, A)), 0.0)
@@ -216,7 +216,7 @@ def test_weights_are_announced_and_applied() -> None:
     assert node.distance(B) == pytest.approx(500, rel=0.01)
 
 
-def test_what_is_not_the_state_of_a_router_is_ignored() -> None:
+def test_messages_without_router_link_states_are_ignored() -> None:
     node = RouterNetwork(A)
     left = beside(node, B)
     assert node.receive(left, NetworkOam(id=7, zbuf=b""), 0.0) == []
@@ -225,16 +225,16 @@ def test_what_is_not_the_state_of_a_router_is_ignored() -> None:
     assert node.receive(left, oam(LinkState(psid=8, sn=5)), 0.0) == []
 
 
-def test_no_more_nodes_are_known_than_allowed() -> None:
+def test_number_of_network_nodes_is_limited() -> None:
     refusals = Refusals()
     node = RouterNetwork(A, admission=Admission(RouterLimits(network_nodes=2), refusals))
     left = beside(node, B)
     assert node.receive(left, oam(own(C, 5, 0, psid=3), LinkState(psid=0, sn=2, links=(1, 3))), 0.0) == []
-    assert node.opened(face(D, 3), (), 0.0) == []
+    assert node.add_neighbour(face(D, 3), (), 0.0) == []
     assert refusals.counts == {Limit.NETWORK_NODES: 2}
 
 
-def test_no_more_links_are_known_than_allowed() -> None:
+def test_number_of_network_links_is_limited() -> None:
     refusals = Refusals()
     node = RouterNetwork(A, admission=Admission(RouterLimits(node_links=2, network_links=4), refusals))
     left = beside(node, B)
@@ -248,7 +248,7 @@ def test_no_more_links_are_known_than_allowed() -> None:
     assert refusals.counts == {Limit.NETWORK_LINKS: 2}
 
 
-def invented(count: int, links: int) -> list[LinkState]:
+def forged_states(count: int, links: int) -> list[LinkState]:
     """Routers behind B (number 0), which all know those next to them in a ring, numbered from 2 on."""
     zids = [ZenohId((number + 1000) << 64 | 1) for number in range(count)]
     names = [named(number + 2, zid) for number, zid in enumerate(zids)]
@@ -261,21 +261,21 @@ def invented(count: int, links: int) -> list[LinkState]:
 
 
 @pytest.mark.slow
-def test_invented_routers_that_all_know_each_other_cost_little() -> None:
+def test_forged_full_mesh_of_routers_takes_few_steps() -> None:
     refusals = Refusals()
     node = RouterNetwork(A, admission=Admission(RouterLimits(), refusals))
     left = beside(node, B)
-    message = oam(*invented(700, 698))
+    message = oam(*forged_states(700, 698))
     assert steps(lambda: node.receive(left, message, 0.0), "/zenspark/router/") < 200_000  # reading it is linear
     assert steps(lambda: node.recompute_trees(1.0)) < 200_000
     assert refusals.counts == {Limit.NETWORK_LINKS: 700}
 
 
 @pytest.mark.slow
-def test_a_change_of_one_link_costs_as_much_as_looking_at_each_link_a_few_times() -> None:
+def test_change_of_one_link_takes_steps_linear_in_the_number_of_links() -> None:
     node = RouterNetwork(A)
     left = beside(node, B)
-    node.receive(left, oam(*invented(700, 12)), 0.0)
+    node.receive(left, oam(*forged_states(700, 12)), 0.0)
     node.recompute_trees(1.0)
     assert len(node.nodes) == 702
     links = node._link_count
@@ -293,10 +293,10 @@ def test_a_change_of_one_link_costs_as_much_as_looking_at_each_link_a_few_times(
 
 
 @pytest.mark.slow
-def test_drawing_takes_a_small_part_of_the_time() -> None:
+def test_tree_computations_are_delayed_in_proportion_to_their_cost() -> None:
     node = RouterNetwork(A)
     left = beside(node, B)
-    node.receive(left, oam(*invented(700, 12)), 0.0)
+    node.receive(left, oam(*forged_states(700, 12)), 0.0)
     assert node.trees_due_at == TREES_DELAY_SECONDS  # the first drawing was due before there was so much to draw
     node.recompute_trees(5.0)
     node.receive(left, oam(LinkState(psid=2, sn=2, links=(0,))), 5.0)
@@ -309,14 +309,14 @@ def test_drawing_takes_a_small_part_of_the_time() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_parents_and_children_are_those_of_the_trees(seed: int) -> None:
-    """The few trees that are drawn tell the same as one for each root would."""
+    """The few trees that are computed have the same routes as one for each root would."""
     chance = random.Random(seed)
     zids = [ZenohId(chance.getrandbits(127) | 1) for _ in range(12)]
     pairs = [pair for pair in combinations(range(12), 2) if chance.random() < 0.3]
     links = {at: [b if a == at else a for a, b in pairs if at in (a, b)] for at in range(12)}
     node = RouterNetwork(zids[0])
     for number, other in enumerate(links[0]):
-        node.opened(face(zids[other], number + 1), (), 0.0)
+        node.add_neighbour(face(zids[other], number + 1), (), 0.0)
     for teller in list(node._neighbours):
         for at in range(12):
             weights = tuple(1 + (at + other) % 3 for other in links[at])
@@ -332,7 +332,7 @@ def test_parents_and_children_are_those_of_the_trees(seed: int) -> None:
 
 
 def test_network_can_be_inspected() -> None:
-    """A line A - B - C, seen from A: who is there, how far the links count, where messages go next."""
+    """A line A - B - C, seen from A: nodes, distances, next hops."""
     node = RouterNetwork(A, {B: 7})
     there = beside(node, B)
     node.receive(there, oam(own(B, 3, 1, 2), named(1, A), named(2, C), own(C, 2, 0, psid=2)), 0.0)
@@ -361,7 +361,7 @@ def relay_state(*entries: LinkState) -> NetworkOam:
 def test_relays_exchange_states_under_an_id_of_their_own() -> None:
     """On the same link they gossip under the other, in other numbers."""
     node, there = RouterNetwork(A), relay(B)
-    ((_, message),) = node.opened(there, (), 0.0)
+    ((_, message),) = node.add_neighbour(there, (), 0.0)
     assert isinstance(message, NetworkOam)
     assert message.id == RELAY_STATE_OAM_ID
     assert node.receive(there, oam(own(B, 2, 1), named(1, A)), 0.0) == []
@@ -376,27 +376,27 @@ def test_states_a_relay_receives_directly_are_not_flooded_to_it() -> None:
     """Only the number is: messages of that node may come through us later."""
     node, one, other = RouterNetwork(A), relay(B, 1), relay(C, 2)
     for there, beyond in ((one, C), (other, B)):
-        node.opened(there, (), 0.0)
+        node.add_neighbour(there, (), 0.0)
         node.receive(there, relay_state(own(there.zid, 2, 1, 2), named(1, A), named(2, beyond)), 0.0)
-    assert said(node.receive(one, relay_state(own(B, 3, 1, 2)), 0.0)) == []
-    assert said(node.receive(one, relay_state(own(B, 4, 1)), 0.0)) != [], "they are not linked any more"
-    assert said(node.receive(one, relay_state(own(B, 5, 1, 3), named(3, D)), 0.0)) != []
+    assert sent(node.receive(one, relay_state(own(B, 3, 1, 2)), 0.0)) == []
+    assert sent(node.receive(one, relay_state(own(B, 4, 1)), 0.0)) != [], "they are not linked any more"
+    assert sent(node.receive(one, relay_state(own(B, 5, 1, 3), named(3, D)), 0.0)) != []
 
 
-def test_a_peer_that_a_router_serves_is_elsewhere_for_all_others() -> None:
-    """It says nothing of its links, so it is no part of any tree."""
+def test_peer_served_by_a_router_is_reached_via_network_but_in_no_tree() -> None:
+    """It announces no links, so it is no part of any tree."""
     router, there = RouterNetwork(B), relay(A)
-    router.opened(there, (), 0.0)
-    ((_, (state, name)),) = said(router.set_served_peer(C, True, face(C), 0.0))
+    router.add_neighbour(there, (), 0.0)
+    ((_, (state, name)),) = sent(router.set_served_peer(C, True, face(C), 0.0))
     assert (state.psid, len(state.links)) == (0, 2)
     assert name.zid == C
     node, back = RouterNetwork(A), relay(B)
-    node.opened(back, (), 0.0)
+    node.add_neighbour(back, (), 0.0)
     node.receive(back, relay_state(own(B, 9, 1, 2), named(1, A), named(2, C)), 0.0)
     node.recompute_trees(1.0)
     assert node.reached_via_network == {A, B, C}
     assert not node.is_reachable(C)
-    ((_, (state,)),) = said(router.set_served_peer(C, False, face(C), 2.0))
+    ((_, (state,)),) = sent(router.set_served_peer(C, False, face(C), 2.0))
     assert state.links == (1,)
     assert router.set_served_peer(C, False, face(C), 2.0) == []
     node.receive(back, relay_state(own(B, 10, 1)), 2.0)
@@ -405,7 +405,7 @@ def test_a_peer_that_a_router_serves_is_elsewhere_for_all_others() -> None:
 
 
 @pytest.mark.parametrize("served", [True, False])
-def test_trees_change_a_moment_after_a_served_peer(served: bool) -> None:
+def test_trees_are_recomputed_after_a_delay_when_a_served_peer_changes(served: bool) -> None:
     router = RouterNetwork(A)
     if not served:
         router.set_served_peer(C, True, face(C), 0.0)
@@ -420,10 +420,10 @@ def test_served_peer_over_the_node_limit_is_not_announced() -> None:
     assert router.set_served_peer(C, True, face(C), 0.0) == []
 
 
-def test_a_new_relay_is_drawn_when_its_state_arrives() -> None:
+def test_trees_are_recomputed_at_once_for_the_first_state_of_a_relay() -> None:
     """It may publish at once; links that come and go between known nodes can wait."""
     node, there = RouterNetwork(A), relay(B)
-    node.opened(there, (), 1.0)
+    node.add_neighbour(there, (), 1.0)
     assert node.trees_due_at == 1.0 + TREES_DELAY_SECONDS
     node.receive(there, relay_state(own(B, 2, 1), named(1, A)), 1.05)
     assert node.trees_due_at == 1.05
@@ -435,10 +435,10 @@ def test_a_new_relay_is_drawn_when_its_state_arrives() -> None:
     assert node.trees_due_at == 2.01
 
 
-def test_trees_are_drawn_at_once_for_a_relay_only_once() -> None:
-    """However often it says that it has links: until it is forgotten."""
+def test_trees_are_recomputed_at_once_for_a_relay_only_once() -> None:
+    """However often it announces links: until it is removed."""
     node, there = RouterNetwork(A), relay(B)
-    node.opened(there, (), 0.0)
+    node.add_neighbour(there, (), 0.0)
     node.receive(there, relay_state(own(B, 2, 2), named(2, D)), 1.0)
     assert node.trees_due_at == 0.1
     node.recompute_trees(1.0)
@@ -452,9 +452,9 @@ def test_trees_are_drawn_at_once_for_a_relay_only_once() -> None:
     "limits",
     [RouterLimits(network_nodes=2), RouterLimits(node_links=1), RouterLimits(network_links=1)],
 )
-def test_relays_are_added_while_there_is_room(limits: RouterLimits) -> None:
+def test_network_has_capacity_until_a_limit_is_reached(limits: RouterLimits) -> None:
     node, there = RouterNetwork(A, admission=Admission(limits, Refusals())), relay(B)
     assert node.has_capacity
-    node.opened(there, (), 0.0)
+    node.add_neighbour(there, (), 0.0)
     node.receive(there, relay_state(own(B, 2, 1), named(1, A)), 0.0)
     assert not node.has_capacity

@@ -1,4 +1,4 @@
-"""Peering: what peers say of their links, as captured from eclipse-zenoh 1.10.2."""
+"""Peer links: the link states of peers, as captured from eclipse-zenoh 1.10.2."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_message_without_link_states_has_no_links() -> None:
     assert peers.receive(FACE, NetworkOam(id=NetworkOam.LINK_STATE, zbuf=b"\xff")) is None
 
 
-def test_only_so_many_numbers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_psids_per_peer_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peer_links, "MAX_PSIDS_PER_PEER", 1)
     own = LinkState(psid=0, sn=2, zid=ONE, whatami=2, links=(1,))
     assert PeerLinks().receive(FACE, make_oam(own, LinkState(psid=1, sn=0, zid=ROUTER, whatami=1))) == frozenset()

@@ -1,4 +1,4 @@
-"""Declarations of routers: told down the trees, whatever happens to the trees meanwhile."""
+"""Declarations of routers: sent down the trees, whatever happens to the trees meanwhile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.router.linkstate.test_network import face, named, oam, own
 from zenspark.router.face import DeclarationKind, Face, Outgoing
-from zenspark.router.limits import Admission, Refusals, RouterLimits
+from zenspark.router.limits import Admission, Limit, Refusals, RouterLimits
 from zenspark.router.linkstate.network import RouterNetwork
 from zenspark.router.linkstate.sourced_declarations import UNCONFIRMED_TTL_SECONDS, SourcedDeclarations, SourceRouter
 from zenspark.wire.messages import Declare, LinkState
@@ -17,14 +17,15 @@ NONE, COMPLETE = QueryableInfo.NONE, QueryableInfo(True)
 SUBSCRIBER, QUERYABLE = DeclarationKind.SUBSCRIBER, DeclarationKind.QUERYABLE
 
 
-class Here:
-    """The router A between B and C, behind both of which is D: a ring, cut where `near` does not say."""
+class RouterInRing:
+    """The router A between B and C, behind both of which is D: a ring, cut where `near` has no link."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: RouterLimits | None = None) -> None:
         self.network = RouterNetwork(A, {B: 10, C: 10})
         self.out: Outgoing = []
         self.held: dict[tuple[ZenohId, DeclarationKind, str], QueryableInfo] = {}
-        self.sources = SourcedDeclarations(self.network, self.out, self.change, Admission(RouterLimits(), Refusals()))
+        self.admission = Admission(limits or RouterLimits(), Refusals())
+        self.sources = SourcedDeclarations(self.network, self.out, self.change, self.admission)
         self.b, self.c = face(B, 1), face(C, 2)
         self.sns = 2
         for there in (self.b, self.c):
@@ -38,12 +39,12 @@ class Here:
             self.held[source.zid, kind, key] = info
 
     def open(self, there: Face, now: float = 0.0) -> None:
-        self.sources.opened(there)
-        self.network.opened(there, (), now)
+        self.sources.add_neighbour(there)
+        self.network.add_neighbour(there, (), now)
         self.network.receive(there, oam(own(there.zid, self.sns, 1), named(1, A), named(2, D)), now)
 
     def near(self, *routers: ZenohId, now: float = 0.0) -> None:
-        """D has links to these, and everybody knows."""
+        """D has links to these routers, and its neighbours announce that."""
         self.sns += 1
         for there in (self.b, self.c):
             if self.network.face(there.zid) is there:
@@ -60,7 +61,7 @@ class Here:
         self.sources.apply_tree_change(moved, now)
 
     def announced(self) -> list[tuple[ZenohId, int, str]]:
-        """To whom, of whom (by our number), what."""
+        """The receiver, the source (by our psid), and the declaration."""
         found = []
         for there, message in self.out:
             assert isinstance(message, Declare)
@@ -71,139 +72,147 @@ class Here:
 
 
 @pytest.fixture
-def here() -> Here:
-    return Here()
+def ring() -> RouterInRing:
+    return RouterInRing()
 
 
-def test_own_declarations_go_to_all_children_without_node_id(here: Here) -> None:
-    here.sources.declare_own(SUBSCRIBER, "a", NONE)
-    here.sources.declare_own(SUBSCRIBER, "a", NONE)
-    assert here.announced() == [(B, 0, "D_SUBSCRIBER"), (C, 0, "D_SUBSCRIBER")]
-    here.sources.declare_own(SUBSCRIBER, "a", None)
-    here.sources.declare_own(SUBSCRIBER, "a", None)
-    assert here.announced() == [(B, 0, "U_SUBSCRIBER"), (C, 0, "U_SUBSCRIBER")]
-    assert here.held == {}
+def test_own_declarations_go_to_all_children_without_node_id(ring: RouterInRing) -> None:
+    ring.sources.declare_local(SUBSCRIBER, "a", NONE)
+    ring.sources.declare_local(SUBSCRIBER, "a", NONE)
+    assert ring.announced() == [(B, 0, "D_SUBSCRIBER"), (C, 0, "D_SUBSCRIBER")]
+    ring.sources.declare_local(SUBSCRIBER, "a", None)
+    ring.sources.declare_local(SUBSCRIBER, "a", None)
+    assert ring.announced() == [(B, 0, "U_SUBSCRIBER"), (C, 0, "U_SUBSCRIBER")]
+    assert ring.held == {}
 
 
-def test_declarations_of_others_go_down_their_tree(here: Here) -> None:
-    number = here.network.psid(D)
-    here.sources.declare(here.b, D, QUERYABLE, "a", NONE, 0.0)
-    assert here.announced() == [(C, number, "D_QUERYABLE")]
-    here.sources.declare(here.b, D, QUERYABLE, "a", COMPLETE, 0.0)
-    assert here.held == {(D, QUERYABLE, "a"): COMPLETE}
-    assert here.announced() == [(C, number, "D_QUERYABLE")]
-    here.sources.undeclare(here.b, D, QUERYABLE, "a", 0.0)
-    here.sources.undeclare(here.b, D, QUERYABLE, "a", 0.0)
-    assert here.held == {}
-    assert here.announced() == [(C, number, "U_QUERYABLE")]
+def test_declarations_of_others_go_down_their_tree(ring: RouterInRing) -> None:
+    number = ring.network.psid(D)
+    ring.sources.declare(ring.b, D, QUERYABLE, "a", NONE, 0.0)
+    assert ring.announced() == [(C, number, "D_QUERYABLE")]
+    ring.sources.declare(ring.b, D, QUERYABLE, "a", COMPLETE, 0.0)
+    assert ring.held == {(D, QUERYABLE, "a"): COMPLETE}
+    assert ring.announced() == [(C, number, "D_QUERYABLE")]
+    ring.sources.undeclare(ring.b, D, QUERYABLE, "a", 0.0)
+    ring.sources.undeclare(ring.b, D, QUERYABLE, "a", 0.0)
+    assert ring.held == {}
+    assert ring.announced() == [(C, number, "U_QUERYABLE")]
 
 
-def test_declarations_with_this_router_as_source_are_ignored(here: Here) -> None:
-    here.sources.declare(here.b, A, SUBSCRIBER, "a", NONE, 0.0)
-    here.sources.undeclare(here.b, A, SUBSCRIBER, "a", 0.0)
-    here.sources.undeclare(here.b, ZenohId(99), SUBSCRIBER, "a", 0.0)
-    assert (here.held, here.announced()) == ({}, [])
+def test_declarations_with_this_router_as_source_are_ignored(ring: RouterInRing) -> None:
+    ring.sources.declare(ring.b, A, SUBSCRIBER, "a", NONE, 0.0)
+    ring.sources.undeclare(ring.b, A, SUBSCRIBER, "a", 0.0)
+    ring.sources.undeclare(ring.b, ZenohId(99), SUBSCRIBER, "a", 0.0)
+    assert (ring.held, ring.announced()) == ({}, [])
 
 
-def test_new_child_gets_all_declarations(here: Here) -> None:
-    here.sources.declare(here.b, D, SUBSCRIBER, "a", NONE, 0.0)
-    here.sources.declare_own(SUBSCRIBER, "b", NONE)
-    here.announced()
-    here.sources.closed(here.c, 1.0)
-    here.network.closed(here.c, 1.0)
-    here.c = face(C, 3)
-    here.open(here.c, 1.0)
-    here.sns += 1
-    here.network.receive(here.c, oam(LinkState(psid=0, sn=here.sns, links=(1,))), 1.0)
-    here.recompute_trees(1.1)
-    assert sorted(here.announced()) == sorted([(C, 0, "D_SUBSCRIBER"), (C, here.network.psid(D), "D_SUBSCRIBER")])
+def test_new_child_gets_all_declarations(ring: RouterInRing) -> None:
+    ring.sources.declare(ring.b, D, SUBSCRIBER, "a", NONE, 0.0)
+    ring.sources.declare_local(SUBSCRIBER, "b", NONE)
+    ring.announced()
+    ring.sources.remove_neighbour(ring.c, 1.0)
+    ring.network.remove_neighbour(ring.c, 1.0)
+    ring.c = face(C, 3)
+    ring.open(ring.c, 1.0)
+    ring.sns += 1
+    ring.network.receive(ring.c, oam(LinkState(psid=0, sn=ring.sns, links=(1,))), 1.0)
+    ring.recompute_trees(1.1)
+    assert sorted(ring.announced()) == sorted([(C, 0, "D_SUBSCRIBER"), (C, ring.network.psid(D), "D_SUBSCRIBER")])
 
 
-def test_declarations_of_the_new_parent_count_after_a_tree_change(here: Here) -> None:
+def test_declarations_of_the_new_parent_count_after_a_tree_change(ring: RouterInRing) -> None:
     for key in ("gone", "kept"):
-        here.sources.declare(here.b, D, SUBSCRIBER, key, NONE, 0.0)
-    here.near(C, now=1.0)
-    assert here.network.parent(D) is here.c
-    here.sources.declare(here.c, D, SUBSCRIBER, "kept", NONE, 1.0)
-    assert len(here.held) == 2
-    assert here.sources.next_timeout() == 1.0 + UNCONFIRMED_TTL_SECONDS
-    here.sources.handle_timeout(1.0 + UNCONFIRMED_TTL_SECONDS)
-    assert set(here.held) == {(D, SUBSCRIBER, "kept")}
-    assert here.sources.next_timeout() is None
+        ring.sources.declare(ring.b, D, SUBSCRIBER, key, NONE, 0.0)
+    ring.near(C, now=1.0)
+    assert ring.network.parent(D) is ring.c
+    ring.sources.declare(ring.c, D, SUBSCRIBER, "kept", NONE, 1.0)
+    assert len(ring.held) == 2
+    assert ring.sources.next_timeout() == 1.0 + UNCONFIRMED_TTL_SECONDS
+    ring.sources.handle_timeout(1.0 + UNCONFIRMED_TTL_SECONDS)
+    assert set(ring.held) == {(D, SUBSCRIBER, "kept")}
+    assert ring.sources.next_timeout() is None
 
 
-def test_unconfirmed_declaration_expires_after_its_ttl(here: Here) -> None:
-    here.sources.declare(here.c, D, SUBSCRIBER, "a", NONE, 0.0)
-    here.sources.declare(here.c, D, SUBSCRIBER, "b", NONE, 0.0)
-    here.sources.declare(here.b, D, SUBSCRIBER, "b", NONE, 0.0)
-    here.sources.handle_timeout(UNCONFIRMED_TTL_SECONDS)
-    assert set(here.held) == {(D, SUBSCRIBER, "b")}
-    here.near(C, now=5.0)
-    assert set(here.held) == {(D, SUBSCRIBER, "a"), (D, SUBSCRIBER, "b")}
-    here.sources.handle_timeout(5.0 + UNCONFIRMED_TTL_SECONDS)
-    assert len(here.held) == 2
+def test_unconfirmed_declaration_expires_after_its_ttl(ring: RouterInRing) -> None:
+    ring.sources.declare(ring.c, D, SUBSCRIBER, "a", NONE, 0.0)
+    ring.sources.declare(ring.c, D, SUBSCRIBER, "b", NONE, 0.0)
+    ring.sources.declare(ring.b, D, SUBSCRIBER, "b", NONE, 0.0)
+    ring.sources.handle_timeout(UNCONFIRMED_TTL_SECONDS)
+    assert set(ring.held) == {(D, SUBSCRIBER, "b")}
+    ring.near(C, now=5.0)
+    assert set(ring.held) == {(D, SUBSCRIBER, "a"), (D, SUBSCRIBER, "b")}
+    ring.sources.handle_timeout(5.0 + UNCONFIRMED_TTL_SECONDS)
+    assert len(ring.held) == 2
 
 
-def test_unconfirmed_declaration_that_is_repeated_gets_a_new_ttl(here: Here) -> None:
-    here.sources.declare(here.c, D, SUBSCRIBER, "a", NONE, 0.0)
-    here.sources.declare(here.c, D, SUBSCRIBER, "a", NONE, 1.0)
-    here.sources.handle_timeout(UNCONFIRMED_TTL_SECONDS)
-    assert set(here.held) == {(D, SUBSCRIBER, "a")}
-    here.sources.handle_timeout(1.0 + UNCONFIRMED_TTL_SECONDS)
-    assert here.held == {}
+def test_unconfirmed_declaration_that_is_repeated_gets_a_new_ttl(ring: RouterInRing) -> None:
+    ring.sources.declare(ring.c, D, SUBSCRIBER, "a", NONE, 0.0)
+    ring.sources.declare(ring.c, D, SUBSCRIBER, "a", NONE, 1.0)
+    ring.sources.handle_timeout(UNCONFIRMED_TTL_SECONDS)
+    assert set(ring.held) == {(D, SUBSCRIBER, "a")}
+    ring.sources.handle_timeout(1.0 + UNCONFIRMED_TTL_SECONDS)
+    assert ring.held == {}
 
 
-def test_declaration_of_the_parent_overrides_others(here: Here) -> None:
-    here.sources.declare(here.b, D, QUERYABLE, "a", COMPLETE, 0.0)
-    here.sources.declare(here.c, D, QUERYABLE, "a", NONE, 0.0)
-    assert here.held == {(D, QUERYABLE, "a"): COMPLETE}
-    here.sources.undeclare(here.c, D, QUERYABLE, "a", 0.0)
-    assert here.held == {(D, QUERYABLE, "a"): COMPLETE}
-    here.sources.declare(here.c, D, QUERYABLE, "a", NONE, 0.0)
-    here.sources.undeclare(here.b, D, QUERYABLE, "a", 0.0)
-    assert here.held == {}
+def test_declaration_of_the_parent_overrides_others(ring: RouterInRing) -> None:
+    ring.sources.declare(ring.b, D, QUERYABLE, "a", COMPLETE, 0.0)
+    ring.sources.declare(ring.c, D, QUERYABLE, "a", NONE, 0.0)
+    assert ring.held == {(D, QUERYABLE, "a"): COMPLETE}
+    ring.sources.undeclare(ring.c, D, QUERYABLE, "a", 0.0)
+    assert ring.held == {(D, QUERYABLE, "a"): COMPLETE}
+    ring.sources.declare(ring.c, D, QUERYABLE, "a", NONE, 0.0)
+    ring.sources.undeclare(ring.b, D, QUERYABLE, "a", 0.0)
+    assert ring.held == {}
 
 
-def test_undeclare_by_parent_clears_leftovers_when_trees_are_stable(here: Here) -> None:
-    for there in (here.b, here.c):
-        here.sources.declare(there, D, SUBSCRIBER, "a", NONE, 0.0)
-    here.sources.undeclare(here.b, D, SUBSCRIBER, "a", UNCONFIRMED_TTL_SECONDS)
-    here.near(C, now=2 * UNCONFIRMED_TTL_SECONDS)
-    assert here.held == {}
+def test_undeclare_by_parent_clears_leftovers_when_trees_are_stable(ring: RouterInRing) -> None:
+    for there in (ring.b, ring.c):
+        ring.sources.declare(there, D, SUBSCRIBER, "a", NONE, 0.0)
+    ring.sources.undeclare(ring.b, D, SUBSCRIBER, "a", UNCONFIRMED_TTL_SECONDS)
+    ring.near(C, now=2 * UNCONFIRMED_TTL_SECONDS)
+    assert ring.held == {}
 
 
-def test_declarations_of_a_lost_neighbour_need_confirmation(here: Here) -> None:
-    here.sources.declare(here.b, D, SUBSCRIBER, "a", NONE, 0.0)
-    here.sources.closed(here.b, 1.0)
-    here.network.closed(here.b, 1.0)
-    assert set(here.held) == {(D, SUBSCRIBER, "a")}
-    here.near(C, now=1.1)
-    here.sources.declare(here.c, D, SUBSCRIBER, "a", NONE, 1.2)
-    here.sources.handle_timeout(1.0 + 2 * UNCONFIRMED_TTL_SECONDS)
-    assert set(here.held) == {(D, SUBSCRIBER, "a")}
+def test_declarations_of_a_lost_neighbour_need_confirmation(ring: RouterInRing) -> None:
+    ring.sources.declare(ring.b, D, SUBSCRIBER, "a", NONE, 0.0)
+    ring.sources.remove_neighbour(ring.b, 1.0)
+    ring.network.remove_neighbour(ring.b, 1.0)
+    assert set(ring.held) == {(D, SUBSCRIBER, "a")}
+    ring.near(C, now=1.1)
+    ring.sources.declare(ring.c, D, SUBSCRIBER, "a", NONE, 1.2)
+    ring.sources.handle_timeout(1.0 + 2 * UNCONFIRMED_TTL_SECONDS)
+    assert set(ring.held) == {(D, SUBSCRIBER, "a")}
 
 
-def test_declarations_of_an_unreachable_source_count_again_when_it_returns(here: Here) -> None:
-    here.sources.declare(here.b, D, SUBSCRIBER, "a", NONE, 0.0)
-    here.announced()
-    here.near(now=1.0)
-    assert here.held == {}
-    here.sources.declare(here.b, D, SUBSCRIBER, "b", NONE, 1.0)
-    assert here.held == {}
-    here.near(B, now=2.0)
-    assert set(here.held) == {(D, SUBSCRIBER, "a"), (D, SUBSCRIBER, "b")}
-    here.near(now=3.0)
-    here.sources.handle_timeout(3.0 + UNCONFIRMED_TTL_SECONDS)
-    here.near(B, now=3.0 + UNCONFIRMED_TTL_SECONDS)
-    assert here.held == {}
-    here.sources.closed(here.b, 9.0)
+def test_declarations_of_an_unreachable_source_count_again_when_it_returns(ring: RouterInRing) -> None:
+    ring.sources.declare(ring.b, D, SUBSCRIBER, "a", NONE, 0.0)
+    ring.announced()
+    ring.near(now=1.0)
+    assert ring.held == {}
+    ring.sources.declare(ring.b, D, SUBSCRIBER, "b", NONE, 1.0)
+    assert ring.held == {}
+    ring.near(B, now=2.0)
+    assert set(ring.held) == {(D, SUBSCRIBER, "a"), (D, SUBSCRIBER, "b")}
+    ring.near(now=3.0)
+    ring.sources.handle_timeout(3.0 + UNCONFIRMED_TTL_SECONDS)
+    ring.near(B, now=3.0 + UNCONFIRMED_TTL_SECONDS)
+    assert ring.held == {}
+    ring.sources.remove_neighbour(ring.b, 9.0)
 
 
-def test_source_never_reachable_is_removed(here: Here) -> None:
-    here.near(now=1.0)
-    here.sources.declare(here.b, D, SUBSCRIBER, "a", NONE, 1.0)
-    here.near(now=1.0)
-    here.sources.handle_timeout(1.0 + UNCONFIRMED_TTL_SECONDS)
-    assert here.sources.next_timeout() is None
-    here.near(B, now=9.0)
-    assert here.held == {}
+def test_source_never_reachable_is_removed(ring: RouterInRing) -> None:
+    ring.near(now=1.0)
+    ring.sources.declare(ring.b, D, SUBSCRIBER, "a", NONE, 1.0)
+    ring.near(now=1.0)
+    ring.sources.handle_timeout(1.0 + UNCONFIRMED_TTL_SECONDS)
+    assert ring.sources.next_timeout() is None
+    ring.near(B, now=9.0)
+    assert ring.held == {}
+
+
+def test_declaration_beyond_the_limit_of_a_neighbouring_router_is_refused() -> None:
+    ring = RouterInRing(RouterLimits(network_declarations=1))
+    for key in ("a", "a", "b"):
+        ring.sources.declare(ring.b, D, SUBSCRIBER, key, NONE, 0.0)
+    assert list(ring.held) == [(D, SUBSCRIBER, "a")]
+    assert ring.admission.refusals.counts[Limit.DECLARATIONS] == 1

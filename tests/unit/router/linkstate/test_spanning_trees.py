@@ -49,7 +49,7 @@ def test_the_hash_is_siphash_1_3() -> None:
     assert siphash13(bytes(8)) != siphash13(bytes(16))
 
 
-def test_an_edge_needs_both_its_ends() -> None:
+def test_edge_is_confirmed_only_if_both_ends_announce_it() -> None:
     a, b, c = zids(3)
     one_sided: dict[ZenohId, Links] = {a: {b: 0, a: 0, c: 0}, b: {a: 0}, c: {}}
     found = confirmed_edges(one_sided)

@@ -25,7 +25,7 @@ from zenspark.wire.messages import (
 from zenspark.wire.values import Congestion, Priority, QoS, QueryTarget, WhatAmI, WireExpr, ZenohId
 
 
-def spoken(node: Node) -> list[str]:
+def message_types(node: Node) -> list[str]:
     return [type(message).__name__ for message in node.heard]
 
 
@@ -42,7 +42,7 @@ def line() -> tuple[Network, Node, Node, Node]:
     return net, left, middle, right
 
 
-def test_a_query_goes_along_the_line_and_ends_once(line: tuple[Network, Node, Node, Node]) -> None:
+def test_query_through_a_line_of_routers_gets_one_final(line: tuple[Network, Node, Node, Node]) -> None:
     net, left, _, right = line
     net.queryable(right, "q/**")
     net.get(left, "q/a", 9, QueryTarget.ALL)
@@ -52,9 +52,9 @@ def test_a_query_goes_along_the_line_and_ends_once(line: tuple[Network, Node, No
     left.heard.clear()
     net.say(right, response(request.request_id, "q/a"))
     net.say(right, ResponseFinal(request_id=request.request_id))
-    assert spoken(left) == ["Response", "ResponseFinal"]
+    assert message_types(left) == ["Response", "ResponseFinal"]
     net.say(right, ResponseFinal(request_id=request.request_id))
-    assert spoken(left) == ["Response", "ResponseFinal"]
+    assert message_types(left) == ["Response", "ResponseFinal"]
 
 
 @pytest.mark.parametrize("key", ["q//x", "", "q#", "/q"])
@@ -68,12 +68,12 @@ def test_a_reply_on_an_invalid_key_is_dropped_and_not_counted(line: tuple[Networ
     left.heard.clear()
     for name in (key, "q/a", "q/b"):
         net.say(right, response(asked.request_id, name))
-    assert spoken(left) == ["Response", "Response", "ResponseFinal"]
+    assert message_types(left) == ["Response", "Response", "ResponseFinal"]
     keys = [message.wire_expr.suffix for message in left.heard if isinstance(message, Response)]
     assert keys == ["q/a", "q/b"]
 
 
-def test_an_error_needs_no_key(line: tuple[Network, Node, Node, Node]) -> None:
+def test_error_reply_without_a_key_is_forwarded(line: tuple[Network, Node, Node, Node]) -> None:
     net, left, _, right = line
     net.queryable(right, "q/**")
     net.get(left, "q/a", 9, QueryTarget.ALL)
@@ -81,7 +81,7 @@ def test_an_error_needs_no_key(line: tuple[Network, Node, Node, Node]) -> None:
     assert isinstance(asked, Request)
     left.heard.clear()
     net.say(right, Response(request_id=asked.request_id, wire_expr=WireExpr(), body=Err(payload=b"Timeout")))
-    assert spoken(left) == ["Response"]
+    assert message_types(left) == ["Response"]
 
 
 def test_responses_keep_their_qos_and_the_final_overtakes_none(line: tuple[Network, Node, Node, Node]) -> None:
@@ -137,10 +137,10 @@ def test_a_queryable_that_is_lost_ends_the_query(line: tuple[Network, Node, Node
     net.get(left, "q", 3)
     left.heard.clear()
     net.part(middle, right)
-    assert spoken(left) == ["ResponseFinal"]
+    assert message_types(left) == ["ResponseFinal"]
 
 
-def test_the_nearest_router_is_best(line: tuple[Network, Node, Node, Node]) -> None:
+def test_best_matching_targets_the_nearest_router(line: tuple[Network, Node, Node, Node]) -> None:
     net, left, middle, right = line
     for node in (middle, right):
         client = net.client()
@@ -151,7 +151,7 @@ def test_the_nearest_router_is_best(line: tuple[Network, Node, Node, Node]) -> N
 
 
 @pytest.mark.parametrize(("said", "seconds"), [(None, 10.0), (2_000, 2.0), (2**63, MAX_QUERY_SECONDS)])
-def test_a_neighbour_gets_no_more_time_than_the_limit(said: int | None, seconds: float) -> None:
+def test_query_timeout_of_a_neighbour_is_limited(said: int | None, seconds: float) -> None:
     request = Request(request_id=1, wire_expr=WireExpr(0, "q"), timeout_ms=said, body=Query())
     assert query_timeout_seconds(request, 10.0, MAX_QUERY_SECONDS) == seconds
 
@@ -169,7 +169,7 @@ def test_request_without_timeout_gets_the_default() -> None:
 
 
 def test_errors_of_a_router_have_the_key_of_the_query() -> None:
-    """RE-19: in the place of a queryable that is silent, that has no request id left, or that may not be asked."""
+    """RE-19: in the place of a queryable that is silent, that has no request id left, or that may not be queried."""
     policy = RouterPolicy(limits=RouterLimits(queries=2))
     router = Router(ZenohId(1), WhatAmI.ROUTER, policy)
     asker = router.add_face(ZenohId(2), WhatAmI.CLIENT, 0.0)[0]

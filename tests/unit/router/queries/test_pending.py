@@ -6,11 +6,11 @@ from zenspark.router.face import Face, Region
 from zenspark.router.queries.pending import PendingQueries, PendingQuery
 from zenspark.wire.values import QoS, WhatAmI, ZenohId
 
-ASKER, ONE, TWO = (Face(number, ZenohId(number), WhatAmI.CLIENT, Region.CLIENT) for number in (1, 2, 3))
+ORIGIN, ONE, TWO = (Face(number, ZenohId(number), WhatAmI.CLIENT, Region.CLIENT) for number in (1, 2, 3))
 
 
 def pending(deadline: float = 1.0) -> PendingQuery:
-    return PendingQuery(ASKER, 7, QoS.REQUEST, QoS.REQUEST, deadline, 0, "q", {(ONE, 1), (TWO, 1)})
+    return PendingQuery(ORIGIN, 7, QoS.REQUEST, QoS.REQUEST, deadline, 0, "q", {(ONE, 1), (TWO, 1)})
 
 
 def test_query_ends_with_its_last_branch() -> None:
@@ -26,25 +26,25 @@ def test_query_ends_with_its_last_branch() -> None:
 def test_queries_are_found_by_origin_and_target() -> None:
     queries, request = PendingQueries(), pending()
     queries.add(request)
-    assert queries.by_origin(ASKER) == [request]
+    assert queries.by_origin(ORIGIN) == [request]
     assert queries.by_origin(ONE) == []
     assert queries.by_target(ONE) == [1]
     queries.drop(request)
-    assert queries.by_origin(ASKER) == []
+    assert queries.by_origin(ORIGIN) == []
     assert queries.by_target(ONE) == []
-    queries.remove_face(ASKER)
+    queries.remove_face(ORIGIN)
     queries.remove_face(ONE)
     assert queries.find(ONE, 1) is None
 
 
-def test_deadlines() -> None:
+def test_queries_expire_at_their_deadline() -> None:
     queries, early, late = PendingQueries(), pending(1.0), pending(2.0)
     late.branches = {(ONE, 2)}
     assert queries.next_deadline() is None
     queries.add(late)
     queries.add(early)
     assert queries.next_deadline() == 1.0
-    assert queries.expired(0.9) == []
-    assert queries.expired(1.0) == [early]
+    assert queries.pop_expired(0.9) == []
+    assert queries.pop_expired(1.0) == [early]
     queries.drop(late)
-    assert queries.expired(9.0) == []
+    assert queries.pop_expired(9.0) == []

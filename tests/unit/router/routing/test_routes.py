@@ -1,4 +1,4 @@
-"""Who may reach whom."""
+"""Which regions reach which."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def face(number: int, region: Region) -> Face:
 @pytest.mark.parametrize("source", Region)
 @pytest.mark.parametrize("target", Region)
 def test_reachability_is_symmetric(source: Region, target: Region) -> None:
-    """A group is heard by its members, so whoever reaches the group is reached by them."""
+    """Members receive what is sent to their group, so a region that reaches the group is reached by its members."""
     heard = {Region.GROUP: Region.MEMBER, Region.MEMBER: Region.GROUP}
     assert (target in REACHABLE_REGIONS[source]) == (
         heard.get(source, source) in REACHABLE_REGIONS[heard.get(target, target)]
@@ -37,7 +37,7 @@ def test_group_does_not_get_messages_of_its_own_members() -> None:
     assert not ReachabilityPolicy()(face(3, Region.MEMBER), group)
 
 
-def test_nothing_goes_back_where_it_came_from() -> None:
+def test_message_is_not_sent_back_to_its_source() -> None:
     client = face(1, Region.CLIENT)
     assert not ReachabilityPolicy()(client, client)
     assert ReachabilityPolicy()(client, face(2, Region.CLIENT))
@@ -57,7 +57,7 @@ def without_network() -> tuple[dict[DeclarationKind, DeclarationTable], Routes]:
     return tables, Routes(tables, ReachabilityPolicy(), None, lambda *_: False, ADMISSION)
 
 
-def test_a_broker_carries_between_peers_that_have_no_link() -> None:
+def test_broker_forwards_between_peers_that_have_no_link() -> None:
     one, other = face(1, Region.SOUTH_PEER), face(2, Region.SOUTH_PEER)
     reach = ReachabilityPolicy()
     assert reach.set_peer_links(one.zid, []) == frozenset()
@@ -84,7 +84,7 @@ def test_broker_does_not_forward_between_peers_that_announce_no_links() -> None:
     assert not reach(one, other)
 
 
-def test_a_router_of_a_mesh_carries_nothing_between_peers() -> None:
+def test_router_that_is_no_broker_does_not_forward_between_peers() -> None:
     one, other = face(1, Region.SOUTH_PEER), face(2, Region.SOUTH_PEER)
     reach = ReachabilityPolicy(is_broker=False)
     reach.set_peer_links(one.zid, [])
@@ -93,10 +93,10 @@ def test_a_router_of_a_mesh_carries_nothing_between_peers() -> None:
     assert ReachabilityPolicy(is_broker=False)(one, face(3, Region.CLIENT))
 
 
-def test_a_route_is_kept_until_something_on_its_way_changes() -> None:
+def test_route_is_cached_until_subscribers_of_its_key_change() -> None:
     tables, routes = without_network()
     source, target = face(1, Region.LOCAL), face(2, Region.CLIENT)
-    for _ in range(2):  # what is looked up once is not worth remembering
+    for _ in range(2):  # a route that is looked up once is not cached
         assert routes.push_targets(source, "a") == routes.push_targets(source, "b") == ()
     tables[DeclarationKind.SUBSCRIBER].add("a", target, 1, QueryableInfo.NONE)
     assert routes.push_targets(source, "a") == ()
@@ -125,7 +125,7 @@ def test_face_with_pending_declarations_gets_everything() -> None:
     assert routes.push_targets(source, "a") == ()
 
 
-def test_the_nearest_complete_queryable_is_best() -> None:
+def test_best_matching_targets_the_nearest_complete_queryable() -> None:
     tables, routes = without_network()
     source, near, far = (face(number, Region.CLIENT) for number in (1, 2, 3))
     tables[DeclarationKind.QUERYABLE].add("q", far, 1, QueryableInfo(True, 2))
@@ -133,7 +133,7 @@ def test_the_nearest_complete_queryable_is_best() -> None:
     assert routes.request_targets(source, "q", QueryTarget.BEST_MATCHING) == (near,)
 
 
-def test_no_more_keys_are_remembered_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_routes_are_correct_beyond_the_cache_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zenspark.router.routing.routes.MAX_ROUTES", 2)
     tables, routes = without_network()
     source, target = face(1, Region.LOCAL), face(2, Region.CLIENT)

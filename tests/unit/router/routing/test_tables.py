@@ -1,4 +1,4 @@
-"""Who declared what, by key."""
+"""Declarations of neighbours, by key."""
 
 from __future__ import annotations
 

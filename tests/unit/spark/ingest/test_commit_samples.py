@@ -36,7 +36,7 @@ from zenspark.spark.ingest.commit_samples import (
 from zenspark.spark.lake import Lake
 
 
-def test_spans_of_several_parts_are_one() -> None:
+def test_offset_spans_are_merged() -> None:
     assert OffsetSpan(5, 10, 5) | OffsetSpan(0, 5, 5) | OffsetSpan(12, 13, 1) == OffsetSpan(0, 13, 11)
 
 
@@ -48,7 +48,7 @@ def test_a_part_is_written_as_it_is_in_the_journal(tmp_path: Path) -> None:
     assert pq.ParquetFile(tmp_path / file.path).read().equals(pa.Table.from_pylist(rows, schema=JOURNAL_SCHEMA))
 
 
-def test_an_error_of_a_task_is_its_result(tmp_path: Path) -> None:
+def test_task_error_is_returned_as_task_failure(tmp_path: Path) -> None:
     part = Slice("j", "robot", "samples", 0, 1, 0)
 
     def fail(error: Exception) -> TaskFailure:
@@ -68,7 +68,7 @@ def test_an_error_of_a_task_is_its_result(tmp_path: Path) -> None:
     assert run_task(lambda _: SliceResult([], []), part) == SliceResult([], [])
 
 
-def test_rows_that_another_recorder_has_brought_in_are_left_out(tmp_path: Path) -> None:
+def test_duplicate_rows_of_another_recorder_are_not_written(tmp_path: Path) -> None:
     (part,) = Journal(journal(tmp_path / "j", 10)).slices(0, 10, 1)
     ((file,), _) = write_slice(StoragePath.at(tmp_path), "label", {"robot": np.array([0, 3])}, part)
     assert pq.ParquetFile(tmp_path / file.path).read()["offset"].to_pylist() == [1, 2, 4, 5, 6, 7, 8, 9]

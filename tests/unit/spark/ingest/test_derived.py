@@ -103,22 +103,22 @@ def test_backlog_is_refreshed_in_steps_that_survive_a_failure(lake: Lake, spark:
     assert_published(lake, rows)
 
 
-def aside(start: int, end: int) -> str:
+def quarantine_app_id(start: int, end: int) -> str:
     """The mark of rows in quarantine."""
     said: dict[str, object] = {"path": "", "segment": 0, "reason": "", "version": "", "time": "", "has_bytes": False}
     return QuarantinedBlock(recorder="r", start=start, end=end, **said).app_id  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
-def test_rows_that_leave_quarantine_count_once_and_the_others_too(lake: Lake, spark: SparkSession) -> None:
+def test_rows_retried_from_quarantine_are_counted_once(lake: Lake, spark: SparkSession) -> None:
     rows = numbered([{"key": f"k/{at}"} for at in range(20)], 0, "r")
-    put_in(lake, rows[:5] + rows[8:12], {aside(5, 8): QUARANTINED})
+    put_in(lake, rows[:5] + rows[8:12], {quarantine_app_id(5, 8): QUARANTINED})
     lake.refresh(spark)
     lake.publish(spark)
     assert_published(lake, rows[:5] + rows[8:12])
-    put_in(lake, rows[12:15] + rows[18:], {aside(15, 18): QUARANTINED})
-    put_in(lake, rows[5:8], {aside(5, 8): RETRIED}, reached=False)
-    put_in(lake, rows[15:18], {aside(15, 18): RETRIED}, reached=False)  # before the others were taken in
+    put_in(lake, rows[12:15] + rows[18:], {quarantine_app_id(15, 18): QUARANTINED})
+    put_in(lake, rows[5:8], {quarantine_app_id(5, 8): RETRIED}, reached=False)
+    put_in(lake, rows[15:18], {quarantine_app_id(15, 18): RETRIED}, reached=False)  # before the others were taken in
     lake.table("samples").to_deltalake().optimize.compact()
     batches, _ = lake.newest()
     assert sorted(key for batch in batches for key in batch["key"].to_pylist()) == sorted(row["key"] for row in rows)
@@ -131,7 +131,7 @@ def test_rows_that_leave_quarantine_count_once_and_the_others_too(lake: Lake, sp
 
 
 @pytest.mark.slow
-def test_rows_that_another_tool_put_together_count_once(lake: Lake, spark: SparkSession) -> None:
+def test_rows_compacted_by_another_tool_are_counted_once(lake: Lake, spark: SparkSession) -> None:
     put_in(lake, numbered([{}] * 10, 0, "r") + numbered([{}] * 10, 0, "s"))
     refresh(lake, spark)
     put_in(lake, numbered([{}] * 10, 10, "r"))
@@ -156,7 +156,7 @@ def test_rows_that_another_tool_inserted_are_ignored(lake: Lake, spark: SparkSes
 
 
 @pytest.mark.slow
-def test_a_column_that_another_tool_added_does_no_harm(lake: Lake, spark: SparkSession) -> None:
+def test_refresh_accepts_a_column_added_by_another_tool(lake: Lake, spark: SparkSession) -> None:
     put_in(lake, numbered([{}] * 10, 0, "r"))
     lake.refresh(spark)
     lake.publish(spark)
@@ -198,7 +198,7 @@ def test_unpublished_files_are_not_merged(lake: Lake, spark: SparkSession) -> No
 
 
 @pytest.mark.slow
-def test_a_rebuild_has_what_is_in_samples_now(lake: Lake, spark: SparkSession) -> None:
+def test_rebuild_uses_only_rows_still_in_samples(lake: Lake, spark: SparkSession) -> None:
     rows = numbered([{"key": "a"}, {"key": "b"}], 0, "r")
     put_in(lake, rows[:1])
     lake.refresh(spark)
@@ -216,7 +216,7 @@ def test_a_rebuild_has_what_is_in_samples_now(lake: Lake, spark: SparkSession) -
 
 
 @pytest.mark.slow
-def test_deletes_are_forgotten_a_day_later_by_a_merge_of_everything(lake: Lake, spark: SparkSession) -> None:
+def test_full_merge_drops_tombstones_older_than_their_ttl(lake: Lake, spark: SparkSession) -> None:
     assert TOMBSTONE_TTL.days == 1
 
     def delete(key: str, at: int) -> Row:
@@ -256,7 +256,7 @@ def test_newest_candidates_are_readable_without_spark(lake: Lake, spark: SparkSe
     assert offsets == {"r": 3}
 
 
-def test_the_driver_takes_in_few_rows_itself() -> None:
+def test_few_rows_are_refreshed_by_the_driver() -> None:
     assert _fits_driver([[DataFile("f", 1 << 40, MAX_DRIVER_ROWS, {})]])
     assert not _fits_driver([[DataFile("f", 1, MAX_DRIVER_ROWS, {})], [DataFile("g", 1, 1, {})]])
     assert not _fits_driver([[DataFile("f", 1 << 40, 0, {})]])  # without a count of its rows

@@ -37,7 +37,7 @@ def places(files: list[object]) -> set[tuple[object, object]]:
     return {(file.partition["day"], file.partition["prefix"]) for file in files}  # type: ignore[attr-defined]
 
 
-def test_rows_are_looked_for_in_their_partition_and_where_wildcards_are(lake: Lake) -> None:
+def test_files_are_searched_in_partitions_of_keys_and_of_wildcards(lake: Lake) -> None:
     samples = lake.table("samples")
     assert places([*_files_in_partitions(samples, {DAY}, {"x"})]) == {(DAY, "x"), (DAY, "*")}
     assert places([*_files_in_partitions(samples, {DAY, NEXT}, {"x"})]) == {(DAY, "x"), (DAY, "*"), (NEXT, "x")}
@@ -54,7 +54,7 @@ def test_a_key_belongs_to_its_prefix_and_to_those_with_wildcards() -> None:
     assert _is_in_partition("x/1", {None})
 
 
-def test_rows_are_named_by_recorder_and_offset(lake: Lake) -> None:
+def test_row_identity_is_recorder_and_offset(lake: Lake) -> None:
     samples = lake.table("samples")
     numbers = iter([pa.record_batch({"id": pa.array(range(len(samples.files)))})])
     batches = _read_identities(samples.location, [file.path for file in samples.files], numbers)

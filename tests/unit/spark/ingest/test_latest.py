@@ -4,7 +4,7 @@ from zenspark.lake.derived.resolve import AGGREGATIONS
 from zenspark.spark.ingest.latest import SIGN_BIT, Latest
 
 
-def test_with_the_sign_turned_round_signed_numbers_are_ordered_as_unsigned_ones() -> None:
+def test_flipped_sign_bit_orders_signed_numbers_as_unsigned() -> None:
     unsigned = [0, 1, 2**63 - 1, 2**63, 2**64 - 1]
     signed = [number - 2**64 if number >= 2**63 else number for number in unsigned]
     turned = [number ^ SIGN_BIT for number in signed]

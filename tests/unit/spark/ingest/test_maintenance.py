@@ -54,11 +54,11 @@ DAY = timedelta(days=1)
         (MIN_TIER_BYTES * TIER_FACTOR + 1, 2),
     ],
 )
-def test_a_tier_holds_files_of_about_the_same_size(size: int, expected: int) -> None:
+def test_size_tier_grows_by_the_tier_factor(size: int, expected: int) -> None:
     assert size_tier(size) == expected
 
 
-def test_enough_files_of_one_tier_are_put_together_in_order() -> None:
+def test_enough_files_of_one_tier_are_compacted_in_order() -> None:
     small = [file(f"s{number:02}", 10) for number in reversed(range(MIN_FILES_TO_COMPACT))]
     (found,) = compaction_groups([*small, file("more", MIN_TIER_BYTES * 2), file("large", COMPACTED_FILE_BYTES)], False)
     assert [each.path for each in found] == [f"s{number:02}" for number in range(MIN_FILES_TO_COMPACT)]
@@ -66,14 +66,14 @@ def test_enough_files_of_one_tier_are_put_together_in_order() -> None:
 
 
 @pytest.mark.parametrize("size", [9, 10, 20, 40, 63])
-def test_files_of_any_size_become_large_ones_on_their_own_day(size: int) -> None:
+def test_files_of_any_size_are_compacted_up_to_the_target_size(size: int) -> None:
     files = [file(f"f{number:03}", size * MIB) for number in range(100)]
     groups = compaction_groups(files, False)
     assert sum(len(group) for group in groups) >= 90
     assert all(sum(each.size for each in group) <= COMPACTED_FILE_BYTES for group in groups)
 
 
-def test_many_small_groups_are_for_one_task_and_large_ones_each_for_their_own() -> None:
+def test_small_groups_share_a_task_and_large_groups_have_their_own() -> None:
     small = [[file(f"s{number}", 10), file(f"t{number}", 10)] for number in range(600)]
     large = [[file(f"l{number}", COMPACTED_FILE_BYTES // 2), file(f"m{number}", 10)] for number in range(3)]
     assert [len(share) for share in pack_tasks(small)] == [256, 256, 88]
@@ -81,7 +81,7 @@ def test_many_small_groups_are_for_one_task_and_large_ones_each_for_their_own() 
     assert pack_tasks([]) == []
 
 
-def test_when_a_day_is_over_everything_small_in_it_is_put_together() -> None:
+def test_small_files_of_a_finished_day_are_compacted() -> None:
     (found,) = compaction_groups([file("a", 10), file("b", MIN_TIER_BYTES * 2)], True)
     assert [each.path for each in found] == ["a", "b"]
     assert compaction_groups([file("alone", 10)], True) == []
@@ -103,18 +103,18 @@ def test_a_row_is_rewritten_once_per_tier() -> None:
     assert len(live) < 200
 
 
-def test_partitions_that_have_not_changed_are_not_looked_at_again(tmp_path: Path) -> None:
+def test_unchanged_partitions_are_skipped_until_the_day_is_over(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     for _ in range(2):
         table.commit(Transaction(add=written(table, "x", [{"key": "a"}])))
     compaction = Compaction()
     assert compaction.groups(table, TODAY) == []
     assert len(compaction._seen) == 1
-    assert compaction.groups(table.refresh(), TODAY) == []
+    assert compaction.groups(table.update(), TODAY) == []
     assert len(compaction.groups(table, TODAY + DAY)[0]) == 2
 
 
-def test_files_put_together_are_in_the_order_of_keys_and_keep_the_columns_of_others(tmp_path: Path) -> None:
+def test_compacted_file_is_sorted_by_key_and_keeps_all_rows(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     one = written(table, "a", [{"key": "b", "offset": 1}, {"key": "a", "offset": 2}])
     two = written(table, "b", [{"key": "b", "offset": 3}, {"key": "a", "offset": 4}])
@@ -174,7 +174,7 @@ def test_days_expire_by_age_and_the_oldest_by_size() -> None:
     assert split_expired(files, Retention(age=DAY, max_bytes=10), NOW) == (files[:2], [])
 
 
-def test_bytes_are_kept_file_by_file_the_newest_of_a_day_longest() -> None:
+def test_retention_by_bytes_expires_oldest_files_of_a_day_first() -> None:
     times = [datetime(2026, 11, 16, hour, tzinfo=UTC) for hour in (3, 1, 2)]
     files = [file(f"at{at.hour}", 10, received_at=at) for at in times]
     whole, partly = split_expired(files, Retention(max_bytes=15), NOW)
@@ -182,7 +182,7 @@ def test_bytes_are_kept_file_by_file_the_newest_of_a_day_longest() -> None:
 
 
 @pytest.mark.slow
-def test_poses_are_kept_for_ever_and_images_for_a_week(tmp_path: Path) -> None:
+def test_retention_rules_by_key_override_the_default_age(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     keys = ["fleet/a/pose", "fleet/a/camera", "fleet/b/log", "fleet/b/camera"]
     rows: list[dict[str, object]] = [{"key": key, "recorder": "r", "offset": number} for number, key in enumerate(keys)]
@@ -210,19 +210,19 @@ def test_rows_that_are_not_refreshed_do_not_expire(tmp_path: Path) -> None:
     assert table.files == []
 
 
-def test_rows_of_several_recorders_that_another_tool_put_together_expire(tmp_path: Path) -> None:
-    """Their statistics do not say how far each recorder is; they stayed for ever."""
+def test_files_of_several_recorders_compacted_by_another_tool_expire(tmp_path: Path) -> None:
+    """Their statistics do not have the offset of each recorder; they stayed for ever."""
     table = samples_at(tmp_path / "t")
     for recorder, offset in (("a", 3), ("b", 100)):
         row = {"key": "k", "recorder": recorder, "offset": offset}
         table.commit(Transaction(add=written(table, recorder, [row], "2026-01-01")))
     table.to_deltalake().optimize.compact()
-    assert len(table.refresh().files) == 1
+    assert len(table.update().files) == 1
     assert expire(None, table, [{"a": 4, "b": 100}], Retention(age=DAY), NOW) == 0
     assert expire(None, table, [{"a": 4, "b": 101}], Retention(age=DAY), NOW) == 1
     assert table.files == []
 
 
-def test_nothing_to_expire_looks_at_nothing() -> None:
+def test_retention_without_limits_is_empty() -> None:
     assert Retention(rules=(RetentionRule("**", None),)).is_empty
     assert not Retention(max_bytes=1).is_empty

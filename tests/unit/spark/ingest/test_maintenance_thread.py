@@ -59,6 +59,7 @@ class Tables:
         self.publishing = 0.0
         """Reported duration of a write of the public tables."""
         self.location: Any = self
+        self.address = "lake"
         self.place: str | None = None
         """What is wrong with the place."""
         self.unrefreshed = 0
@@ -125,7 +126,7 @@ def test_failed_round_is_retried_and_finish_refreshes() -> None:
     assert lake.calls == ["observe", "refresh", "publish"] or found.problem == "refresh: latest: not now"
 
 
-def test_the_last_to_end_takes_over_from_one_that_ends_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finish_takes_over_maintenance_when_the_other_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two pipelines that ended one after the other, none refreshed the tables with the last rows of the second."""
     monkeypatch.setattr(maintenance_thread, "HANDOVER_POLL_SECONDS", 0.0)
     lake = Tables()
@@ -159,7 +160,7 @@ def test_error_is_reported_in_one_line() -> None:
     assert (found.runs[0].result, found.runs[0].is_failed) == ("derived tables refreshed, 1 rows published", False)
 
 
-def test_the_next_round_is_known_between_two_rounds_and_not_while_one_runs() -> None:
+def test_next_run_is_reported_between_runs_and_not_while_running() -> None:
     lake = Tables()
     found = maintenance(lake, Context(), MaintenanceConfig(refresh_interval=1000.0, compact_interval=0.001))
     found.start()
@@ -179,12 +180,12 @@ def test_the_next_round_is_known_between_two_rounds_and_not_while_one_runs() -> 
         running.append(task.last_run.next)
         return "done"
 
-    task = PeriodicSparkTask(Context(), "refresh", 0.0, work)  # type: ignore[arg-type]
+    task = PeriodicSparkTask(Context(), "lake", "refresh", 0.0, work)  # type: ignore[arg-type]
     task.run_once()
     assert (running, task.last_run.result) == ([None], "done")
 
 
-def test_publications_take_a_small_part_of_the_time_and_the_last_is_never_left_out() -> None:
+def test_slow_publishing_is_rate_limited_and_finish_always_publishes() -> None:
     lake = Tables()
     lake.calls.append("refresh")  # so that none fails
     lake.publishing = 1000.0
@@ -239,7 +240,7 @@ def test_running_jobs_are_cancelled_on_stop_without_a_problem(monkeypatch: pytes
         assert cancelled.wait(30)
         raise LakeError("latest", "cancelled")
 
-    task = PeriodicSparkTask(spark, "refresh", 0.0, work)  # type: ignore[arg-type]
+    task = PeriodicSparkTask(spark, "lake", "refresh", 0.0, work)  # type: ignore[arg-type]
     task.start()
     assert began.wait(30)
     task.stop()

@@ -23,7 +23,7 @@ def test_files_are_shared_among_tasks_by_their_rows() -> None:
     assert split_into_tasks([]) == []
 
 
-def test_digests_are_written_in_order_and_by_part(tmp_path: Path) -> None:
+def test_partial_aggregates_are_written_by_part_with_key_ranges(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     put_in(lake, numbered([{"key": key, "kind": "PUT"} for key in ("k/c", "k/*", "k/a", "k/b")], 0, "r"))
     samples, target = lake.table("samples"), StoragePath.at(tmp_path / "state")

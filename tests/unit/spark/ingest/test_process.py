@@ -248,7 +248,7 @@ def test_process_waits_for_the_lease_and_after_losing_it(running: Running, caplo
     assert running.plan.abandoned == 1
 
 
-def test_a_query_that_fails_is_an_answer(running: Running, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_sql_query_is_reported_with_its_error(running: Running, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "zenspark")
     running.send(RunSql(5, "select 1"))
     answer = running.report()
@@ -280,7 +280,7 @@ def test_spark_that_does_not_start_is_reported(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.slow
-def test_reports_have_standard_output_for_themselves() -> None:
+def test_only_reports_are_written_to_standard_output() -> None:
     """Everything that is printed goes to standard error, also by processes that are started."""
     code = """
 import os, sys

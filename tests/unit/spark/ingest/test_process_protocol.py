@@ -23,7 +23,7 @@ from zenspark.spark.ingest.process_protocol import (
 
 
 @pytest.mark.parametrize("order", [RestartQuery(), Drain(), RunSql(3, "select 1")])
-def test_an_order_is_a_line_and_back(order: Command) -> None:
+def test_command_round_trips_as_one_line(order: Command) -> None:
     assert decode_command(encode_line(order)) == order
     assert encode_line(order).count(b"\n") == 1
 
@@ -40,7 +40,7 @@ def test_an_order_is_a_line_and_back(order: Command) -> None:
         SqlResult(1, b"\x00\xff"),
     ],
 )
-def test_a_report_is_a_line_and_back(report: Report) -> None:
+def test_report_round_trips_as_one_line(report: Report) -> None:
     assert decode_report(encode_line(report)) == report
     assert encode_line(report).count(b"\n") == 1
 

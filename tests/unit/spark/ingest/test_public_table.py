@@ -37,7 +37,7 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "lake")
 
 
-def named(
+def make_file(
     name: str, least: object = None, greatest: object = None, size: int = public_table.SMALL_FILE_RANGE_BYTES
 ) -> DataFile:
     return DataFile(name, size, 1, {}, {"key": least} if least else {}, {"key": greatest} if greatest else {})
@@ -51,7 +51,7 @@ def file_ranges(*files: DataFile) -> list[tuple[object, list[str]]]:
 
 
 def test_each_file_is_a_file_range_and_the_first_begins_before_everything() -> None:
-    assert file_ranges(named("2", "c", "d"), named("1", "a", "b"), named("3", "e", "e")) == [
+    assert file_ranges(make_file("2", "c", "d"), make_file("1", "a", "b"), make_file("3", "e", "e")) == [
         (None, ["1"]),
         ("c", ["2"]),
         ("e", ["3"]),
@@ -59,12 +59,12 @@ def test_each_file_is_a_file_range_and_the_first_begins_before_everything() -> N
 
 
 def test_files_that_overlap_are_one_file_range() -> None:
-    files = [named("1", "a", "m"), named("2", "b", "c"), named("3", "m", "n"), named("4", "o", "p")]
+    files = [make_file("1", "a", "m"), make_file("2", "b", "c"), make_file("3", "m", "n"), make_file("4", "o", "p")]
     assert file_ranges(*files) == [(None, ["1", "2", "3"]), ("o", ["4"])]
 
 
 def test_a_file_without_statistics_can_have_any_row() -> None:
-    assert file_ranges(named("1", "a", "b"), named("2"), named("3", "c", "d")) == [(None, ["1", "2", "3"])]
+    assert file_ranges(make_file("1", "a", "b"), make_file("2"), make_file("3", "c", "d")) == [(None, ["1", "2", "3"])]
 
 
 def test_a_table_without_files_is_one_file_range() -> None:
@@ -73,7 +73,7 @@ def test_a_table_without_files_is_one_file_range() -> None:
 
 def runs(touched: set[int], sizes: list[int]) -> list[tuple[KeyRange, list[str]]]:
     found = [
-        FileRange(None if at == 0 else f"k{at}", [named(str(at), size=size * public_table.SMALL_FILE_RANGE_BYTES)])
+        FileRange(None if at == 0 else f"k{at}", [make_file(str(at), size=size * public_table.SMALL_FILE_RANGE_BYTES)])
         for at, size in enumerate(sizes)
     ]
     return [(run.range, [file.path for file in run.files]) for run in merge_adjacent(found, touched)]
@@ -104,7 +104,7 @@ def paths(lake: Lake, name: str = "latest") -> set[str]:
     return {file.path for file in lake.table(name).files}
 
 
-def bring(lake: Lake, spark: SparkSession, rows: list[Row]) -> int:
+def ingest_and_publish(lake: Lake, spark: SparkSession, rows: list[Row]) -> int:
     """Ingests rows, refreshes and publishes; how many rows were written."""
     put_in(lake, rows)
     lake.refresh(spark)
@@ -118,35 +118,35 @@ def test_only_files_whose_keys_changed_are_written_anew(lake: Lake, spark: Spark
         patch.object(public_table, "SMALL_FILE_RANGE_BYTES", 0),
     ):
         rows = numbered([put(f"k/{number:03}", 1) for number in range(100)], 0, "r")
-        bring(lake, spark, rows)
+        ingest_and_publish(lake, spark, rows)
         before = paths(lake)
         assert len(before) > 5
         rows += numbered([put("k/050", 2), put("k/0505", 2)], 100, "r")
-        bring(lake, spark, rows[100:])
+        ingest_and_publish(lake, spark, rows[100:])
         assert len(before - paths(lake)) == 1
         assert_published(lake, rows)
-        bring(lake, spark, numbered([put("k/05$*", 3)], 102, "r"))
+        ingest_and_publish(lake, spark, numbered([put("k/05$*", 3)], 102, "r"))
         assert 1 <= len(before - paths(lake)) < 5
         assert_published(lake, [*rows, *numbered([put("k/05$*", 3)], 102, "r")])
 
 
 @pytest.mark.slow
-def test_minutes_that_are_over_stay_in_their_files(lake: Lake, spark: SparkSession) -> None:
+def test_finished_minutes_of_traffic_are_not_rewritten(lake: Lake, spark: SparkSession) -> None:
     with (
         patch.object(key_ranges, "SORTED_FILE_MEMORY_BYTES", 2000),
         patch.object(public_table, "SMALL_FILE_RANGE_BYTES", 0),
     ):
         rows = numbered([put("a", 1, received_at=number * 60_000_000) for number in range(100)], 0, "r")
-        bring(lake, spark, rows)
+        ingest_and_publish(lake, spark, rows)
         before = paths(lake, "traffic")
-        bring(lake, spark, numbered([put("a", 1, received_at=99 * 60_000_000)], 100, "r"))
+        ingest_and_publish(lake, spark, numbered([put("a", 1, received_at=99 * 60_000_000)], 100, "r"))
         assert len(before - paths(lake, "traffic")) == 1
 
 
 @pytest.mark.slow
-def test_one_key_is_found_by_statistics(lake: Lake, spark: SparkSession) -> None:
+def test_files_of_latest_have_disjoint_key_ranges(lake: Lake, spark: SparkSession) -> None:
     with patch.object(key_ranges, "SORTED_FILE_MEMORY_BYTES", 2000):
-        bring(lake, spark, numbered([put(f"k/{number:03}", 1) for number in range(100)], 0, "r"))
+        ingest_and_publish(lake, spark, numbered([put(f"k/{number:03}", 1) for number in range(100)], 0, "r"))
     limits = sorted((file.min_values["key"], file.max_values["key"]) for file in lake.table("latest").files)
     assert len(limits) > 5
     assert all(greatest < least for (_, greatest), (least, _) in pairwise(limits))
@@ -154,7 +154,7 @@ def test_one_key_is_found_by_statistics(lake: Lake, spark: SparkSession) -> None
 
 @pytest.mark.slow
 def test_nothing_is_committed_when_nothing_changed(lake: Lake, spark: SparkSession) -> None:
-    assert bring(lake, spark, numbered([put("a", 1)], 0, "r")) > 0
+    assert ingest_and_publish(lake, spark, numbered([put("a", 1)], 0, "r")) > 0
     versions = [lake.table(name).version for name in PUBLIC]
     lake.refresh(spark)
     assert lake.publish(spark).rows == 0
@@ -171,7 +171,7 @@ def test_nothing_is_published_of_a_lake_without_samples(lake: Lake, spark: Spark
 
 @pytest.mark.slow
 def test_marks_have_the_end_offsets(lake: Lake, spark: SparkSession) -> None:
-    bring(lake, spark, numbered([put("a", 1)], 0, "r"))
+    ingest_and_publish(lake, spark, numbered([put("a", 1)], 0, "r"))
     put_in(lake, numbered([put("b", 1)], 1, "r"))
     lake.refresh(spark)
     assert lake.snapshot("latest").offsets == {"r": 1}
@@ -183,12 +183,12 @@ def test_marks_have_the_end_offsets(lake: Lake, spark: SparkSession) -> None:
 def test_other_tool_reads_and_optimizes_the_table(lake: Lake, spark: SparkSession) -> None:
     with patch.object(key_ranges, "SORTED_FILE_MEMORY_BYTES", 2000):
         rows = numbered([put(f"k/{number:03}", 1) for number in range(100)], 0, "r")
-        bring(lake, spark, rows)
+        ingest_and_publish(lake, spark, rows)
         for name in PUBLIC:
             lake.table(name).to_deltalake().optimize.z_order([PUBLIC[name].names[0]])
         lake.table("latest").to_deltalake().vacuum(0, dry_run=False, enforce_retention_duration=False)
         rows += numbered([put("k/050", 2), put("l", 2)], 100, "r")
-        bring(lake, spark, rows[100:])
+        ingest_and_publish(lake, spark, rows[100:])
     assert_published(lake, rows)
     assert pl.read_delta(lake.table("latest").location.address).height == 101
 
@@ -196,7 +196,7 @@ def test_other_tool_reads_and_optimizes_the_table(lake: Lake, spark: SparkSessio
 @pytest.mark.slow
 def test_a_public_table_that_was_removed_is_made_again(lake: Lake, spark: SparkSession) -> None:
     rows = numbered([put(f"k/{number}", 1) for number in range(10)], 0, "r")
-    bring(lake, spark, rows)
+    ingest_and_publish(lake, spark, rows)
     lake.location.remove("latest")
     again = Lake(lake.location.address)
     again.publish(spark)
@@ -204,9 +204,9 @@ def test_a_public_table_that_was_removed_is_made_again(lake: Lake, spark: SparkS
 
 
 @pytest.mark.slow
-def test_a_state_that_is_being_made_anew_is_not_published(lake: Lake, spark: SparkSession) -> None:
+def test_state_under_rebuild_is_not_published(lake: Lake, spark: SparkSession) -> None:
     rows = numbered([put(f"k/{number}", 1) for number in range(10)], 0, "r")
-    bring(lake, spark, rows)
+    ingest_and_publish(lake, spark, rows)
     lake.derived("latest")._start_rebuild()
     lake.publish(spark)
     assert_published(lake, rows)
@@ -216,13 +216,13 @@ def test_a_state_that_is_being_made_anew_is_not_published(lake: Lake, spark: Spa
 
 
 @pytest.mark.slow
-def test_after_a_rebuild_keys_that_are_gone_are_in_no_file(lake: Lake, spark: SparkSession) -> None:
+def test_rebuild_removes_keys_no_longer_in_samples(lake: Lake, spark: SparkSession) -> None:
     with (
         patch.object(key_ranges, "SORTED_FILE_MEMORY_BYTES", 2000),
         patch.object(public_table, "SMALL_FILE_RANGE_BYTES", 0),
     ):
         rows = numbered([put(f"k/{number:03}", 1) for number in range(100)], 0, "r")
-        bring(lake, spark, rows)
+        ingest_and_publish(lake, spark, rows)
         samples = lake.table("samples")
         samples.commit(Transaction(remove=samples.files))
         put_in(lake, later := numbered([put("k/000", 2)], 100, "r"))
@@ -232,15 +232,15 @@ def test_after_a_rebuild_keys_that_are_gone_are_in_no_file(lake: Lake, spark: Sp
 
 
 @pytest.mark.slow
-def test_times_of_the_log_can_be_compared_with_those_of_rows(lake: Lake, spark: SparkSession) -> None:
-    bring(lake, spark, numbered([put("a", 1, received_at=90_000_000)], 0, "r"))
+def test_minute_statistics_from_the_log_are_utc_datetimes(lake: Lake, spark: SparkSession) -> None:
+    ingest_and_publish(lake, spark, numbered([put("a", 1, received_at=90_000_000)], 0, "r"))
     (file,) = Lake(lake.location.address).table("traffic").files
     assert file.min_values["minute"] == datetime(1970, 1, 1, 0, 1, tzinfo=UTC)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(4, 12))])
-def test_it_equals_a_model_whatever_happens_before(lake: Lake, spark: SparkSession, seed: int) -> None:
+def test_public_tables_equal_a_model_after_random_operations(lake: Lake, spark: SparkSession, seed: int) -> None:
     samples, dice = RandomSamples(seed), random.Random(-seed)
     with (
         patch.object(key_ranges, "SORTED_FILE_MEMORY_BYTES", dice.choice([1500, 4000, 32 << 20])),

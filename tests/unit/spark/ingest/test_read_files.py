@@ -30,7 +30,7 @@ def test_columns_have_the_types_that_spark_gives_them() -> None:
     assert all(field.nullable for field in spark_schema(JOURNAL_SCHEMA))
 
 
-def test_each_day_is_a_branch_but_the_oldest_are_one() -> None:
+def test_files_are_grouped_by_day_and_oldest_days_are_one_group() -> None:
     days = [datetime.date(2026, 1, 1) + datetime.timedelta(days=number) for number in range(40)]
     files = [file(f"{day}/{name}", day=str(day)) for day in reversed(days) for name in "ab"]
     found = group_by_first_partition(SAMPLES, files)
@@ -40,7 +40,7 @@ def test_each_day_is_a_branch_but_the_oldest_are_one() -> None:
     assert group_by_first_partition(NETWORK_TABLE_SPECS["sessions"], files) == [(None, files)]
 
 
-def test_tasks_have_about_as_much_to_read_each() -> None:
+def test_files_are_split_into_tasks_of_similar_size() -> None:
     files = [file(name, size=10) for name in "abcdef"]
     assert [len(share) for share in split_by_size(files, 2)] == [4, 2]
     assert [len(share) for share in split_by_size(files, 100)] == [1] * 6
@@ -60,7 +60,7 @@ def test_a_task_gives_the_rows_of_its_files_with_their_partitions(tmp_path: Path
     assert found.select(["key", "offset", "day", "prefix"]).to_pylist() == told
 
 
-def test_files_are_written_down_as_spark_writes_down_its_own(tmp_path: Path) -> None:
+def test_file_log_has_the_format_of_spark_metadata(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "my lake")
     files = written(table, "one", [{"key": "a:b/1"}])
     write_file_log(tmp_path, table.location, files)

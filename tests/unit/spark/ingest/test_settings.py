@@ -7,7 +7,7 @@ from zenspark.lake.maintenance_config import MaintenanceConfig
 from zenspark.spark.ingest.settings import IngestSettings, IngestTask
 
 
-def test_a_task_goes_to_another_process_as_json() -> None:
+def test_ingest_task_round_trips_as_json() -> None:
     settings = IngestSettings(
         conf={"spark.driver.memory": "2g"}, maintenance=MaintenanceConfig(retain={"fleet": None, "a/**": 60.0})
     )

@@ -65,7 +65,7 @@ def test_second_ingest_query_of_a_journal_waits(tmp_path: Path, monkeypatch: pyt
     assert reasons[0].endswith("; waiting")
 
 
-def test_a_journal_is_read_from_where_the_lake_ends(tmp_path: Path) -> None:
+def test_start_offsets_are_the_committed_offsets_of_the_lake(tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 100)
     query = IngestQuery(NO_SPARK, [path], Lake(tmp_path / "lake"))
     query._counts.offsets = {"robot": 40}
@@ -75,16 +75,18 @@ def test_a_journal_is_read_from_where_the_lake_ends(tmp_path: Path) -> None:
         query._start_offsets()
 
 
-def test_committed_batch_is_committed_to_the_journal(tmp_path: Path) -> None:
+def test_committed_batch_is_committed_to_the_journal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = journal(tmp_path / "j", 100)
     query = IngestQuery(NO_SPARK, [path], Lake(tmp_path / "lake"))
-    query._add_result(BatchResult(0, 50, 10, None, {"robot": 60}, quarantined=7, lost=3), 0.5)
+    query._add_result(BatchResult(0, 50, 10, None, {"robot": 60}, quarantined=7, lost={"robot": 3}), 0.5)
     assert Journal(path).committed(query._reader) == 60
     counts = query._counts
     assert (counts.rows, counts.quarantined, counts.lost, counts.offsets) == (50, 7, 3, {"robot": 60})
+    lost = "3 rows of recorder robot lost: its journal trimmed them before ingestion; let it retain more"
+    assert caplog.messages == [f"{tmp_path / 'lake'}: {lost}"]
 
 
-def test_the_trigger_is_given_in_seconds_or_in_sparks_words(tmp_path: Path) -> None:
+def test_trigger_is_given_in_seconds_or_as_spark_interval(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     assert IngestQuery(NO_SPARK, ["j"], lake, trigger=0.25)._trigger == "250 milliseconds"
     assert IngestQuery(NO_SPARK, ["j"], lake, trigger="1 minute")._trigger == "1 minute"

@@ -16,12 +16,12 @@ import pytest
 from tests.waiting import until
 from zenspark.errors import LakeError
 from zenspark.spark.ingest import supervisor as supervisor_module
+from zenspark.spark.ingest.rotating_log import RotatingLog
 from zenspark.spark.ingest.settings import IngestTask
-from zenspark.spark.ingest.supervision import IngestState
 from zenspark.spark.ingest.supervisor import IngestStatus, IngestSupervisor
-from zenspark.spark.pipeline.rotating_log import RotatingLog
+from zenspark.spark.ingest.supervisor_state import IngestState
 
-PATIENCE = 60.0
+TIMEOUT_SECONDS = 60.0
 
 CHILD = """
 import json, sys
@@ -41,6 +41,9 @@ def ingest():
         print('Exception in thread "main" org.apache.spark.SparkException: no such master', file=sys.stderr, flush=True)
         send(type="failed", cause="Java did not start")
         sys.exit(1)
+    if "lease" in words:
+        send(type="waiting", reason="process 7 ingests recorder robot")
+        return
     if "start" in words:
         send(type="failed", cause="the disk is full")
         return
@@ -135,6 +138,18 @@ def test_a_process_that_is_killed_is_started_again(supervisor: IngestSupervisor)
     assert again.cause is None  # a batch was committed
 
 
+def test_a_wait_for_a_lease_is_not_logged_as_a_failure(
+    plan: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan.write_text("lease")
+    task = IngestTask(lake="lake", journals=(str(plan),), instance="x")
+    supervisor = IngestSupervisor(task, RotatingLog(tmp_path / "ingest.log"), [sys.executable, "-c", CHILD])
+    supervisor.start()
+    in_state(supervisor, IngestState.WAITING)
+    supervisor.stop()
+    assert caplog.messages == ["lake: ingestion waits: process 7 ingests recorder robot"]
+
+
 @pytest.mark.slow
 def test_a_failure_is_tried_again_in_the_same_process(supervisor: IngestSupervisor, plan: Path) -> None:
     first = in_state(supervisor, IngestState.INGESTING)
@@ -165,7 +180,7 @@ def test_drain_ingests_everything_and_ends(supervisor: IngestSupervisor) -> None
 
 
 @pytest.mark.slow
-def test_draining_gives_up_in_time(supervisor: IngestSupervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drain_times_out(supervisor: IngestSupervisor, monkeypatch: pytest.MonkeyPatch) -> None:
     stop_process(supervisor, monkeypatch)
     assert not supervisor.drain(0.2)
 
@@ -179,7 +194,7 @@ def test_sql_query_returns_its_result_or_error(supervisor: IngestSupervisor) -> 
 
 
 @pytest.mark.slow
-def test_a_query_is_not_waited_for_for_ever(supervisor: IngestSupervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sql_query_times_out(supervisor: IngestSupervisor, monkeypatch: pytest.MonkeyPatch) -> None:
     stop_process(supervisor, monkeypatch)
     with pytest.raises(LakeError, match="no result within"):
         supervisor.run_sql("select 1", timeout=0.2)
@@ -198,10 +213,10 @@ def test_waiting_for_spark_takes_no_lock(tmp_path: Path, monkeypatch: pytest.Mon
     task = IngestTask(lake="lake", journals=("journal",), instance="x")
     slow = IngestSupervisor(task, RotatingLog(tmp_path / "ingest.log"))
     slow.start()
-    assert is_starting.wait(PATIENCE)
+    assert is_starting.wait(TIMEOUT_SECONDS)
     assert not slow.wait_for_attempt(0.05)
     is_done.set()
-    assert slow.wait_for_attempt(PATIENCE)
+    assert slow.wait_for_attempt(TIMEOUT_SECONDS)
     slow.stop()
 
 
@@ -211,7 +226,7 @@ def test_second_start_changes_nothing(supervisor: IngestSupervisor) -> None:
     assert supervisor.status().pid == pid
 
 
-def test_a_process_that_cannot_be_started_is_a_failure_and_no_error(tmp_path: Path) -> None:
+def test_failed_spawn_is_reported_in_the_status(tmp_path: Path) -> None:
     task = IngestTask(lake="lake", journals=(), instance="x")
     supervisor = IngestSupervisor(task, RotatingLog(tmp_path / "log"), [str(tmp_path / "nothing")])
     supervisor.start()

@@ -1,4 +1,4 @@
-"""A lake that commit c2c7e20 wrote, with batches, folds and two recorders: read as it is, upgraded, and written to."""
+"""A lake that commit c2c7e20 wrote, with batches, refreshes and two recorders: read as it is, upgraded, written to."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from zenspark.spark.pipeline.backlog import Backlog, measure_backlog
 NOW = EPOCH / 1e6 + 10
 
 
-def test_rows_behind_an_offset_are_counted_and_as_old_as_the_oldest_block(tmp_path: Path) -> None:
+def test_backlog_counts_rows_after_offset_and_age_of_their_oldest_block(tmp_path: Path) -> None:
     one, other = Journal(journal(tmp_path / "a", 300)), Journal(journal(tmp_path / "b", 200, name="b"))
     found = measure_backlog([(one, 150), (other, 200)], NOW)
     assert found.rows == 150
@@ -27,11 +27,11 @@ def test_a_clock_that_was_set_back_makes_no_negative_age(tmp_path: Path) -> None
     assert measure_backlog([(Journal(journal(tmp_path / "a", 10)), 0)], EPOCH / 1e6 - 3600) == Backlog(10, 0.0)
 
 
-def test_a_journal_that_is_not_there_yet_has_nothing(tmp_path: Path) -> None:
+def test_missing_journal_has_no_backlog(tmp_path: Path) -> None:
     assert measure_backlog([(Journal(tmp_path / "none"), 0)], NOW) == Backlog()
 
 
-def test_when_a_row_was_received_is_that_of_its_block(tmp_path: Path) -> None:
+def test_received_at_is_the_reception_time_of_the_block(tmp_path: Path) -> None:
     found = Journal(journal(tmp_path / "a", 300))
     assert (found.received_at(0), found.received_at(299)) == (EPOCH, EPOCH + 200_000)
     with pytest.raises(OffsetOutOfRange):

@@ -14,11 +14,11 @@ import pytest
 import zenspark
 from tests.interop.reference import eventually, ours, unused
 from tests.unit.spark.pipeline.test_status import ingest_status
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.journal import Journal
 from zenspark.lake.reader_name import reader_name
-from zenspark.spark.ingest.supervision import IngestState
 from zenspark.spark.ingest.supervisor import IngestStatus
+from zenspark.spark.ingest.supervisor_state import IngestState
 from zenspark.spark.pipeline.job import Job, JobEnded
 from zenspark.storage.settings import StorageSettings
 
@@ -27,18 +27,18 @@ class FakeSupervisor:
     """An ingest supervisor with a given status."""
 
     def __init__(self, status: IngestStatus, drains: bool = True) -> None:
-        self.told = status
+        self.reported = status
         self.drains = drains
         self.drained = self.stopped = 0
 
     def status(self) -> IngestStatus:
-        return self.told
+        return self.reported
 
     def drain(self, timeout: float) -> bool:
         self.drained += 1
         if self.drains:
-            self.told = msgspec.structs.replace(
-                self.told, committed_offsets=dict.fromkeys(self.told.committed_offsets, 100)
+            self.reported = msgspec.structs.replace(
+                self.reported, committed_offsets=dict.fromkeys(self.reported.committed_offsets, 100)
             )
         return self.drains
 
@@ -87,7 +87,7 @@ def test_job_records_replies_and_drains(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_publishers_that_connect_before_it_records_lose_nothing(tmp_path: Path) -> None:
+def test_client_connecting_before_recording_starts_loses_no_publications(tmp_path: Path) -> None:
     endpoint = unused()
     settings = [StorageSettings(name="a", key_exprs=("**",), journal=tmp_path / "j")]
     with (
@@ -98,12 +98,12 @@ def test_publishers_that_connect_before_it_records_lose_nothing(tmp_path: Path) 
         wait([early], 0.5)  # long enough to connect, if the job accepted it
         publishing = threads.submit(publish_ten, early)
         job.record()
-        publishing.result(PATIENCE)
+        publishing.result(TIMEOUT_SECONDS)
         assert eventually(lambda: Journal(tmp_path / "j").latest() == 10)
 
 
 def publish_ten(opening: Future[zenspark.Session]) -> None:
-    with opening.result(PATIENCE) as session:
+    with opening.result(TIMEOUT_SECONDS) as session:
         for number in range(10):
             session.put(f"a/{number}", str(number))
 
@@ -119,7 +119,7 @@ def test_journal_keeps_rows_not_ingested(job: Job, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_waiting_and_lag_are_current_whatever_ingestion_does(job: Job, tmp_path: Path) -> None:
+def test_status_backlog_follows_committed_offsets_and_lag_grows(job: Job, tmp_path: Path) -> None:
     name = recorded(job, 100)
     lake = str(tmp_path / "lake")
     job.supervisors = {lake: FakeSupervisor(ingest_status(lake=lake, state=IngestState.STARTING, committed_offsets={}))}  # type: ignore[dict-item]
@@ -186,6 +186,6 @@ def test_the_status_is_in_the_admin_space(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_neither_pyspark_nor_java_is_loaded_where_it_records() -> None:
+def test_importing_up_command_loads_neither_pyspark_nor_py4j() -> None:
     code = "import sys, zenspark.cli.up; sys.exit('pyspark' in sys.modules or 'py4j' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

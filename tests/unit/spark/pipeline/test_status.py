@@ -5,8 +5,8 @@ import json
 import msgspec
 import pytest
 
-from zenspark.spark.ingest.supervision import IngestState
 from zenspark.spark.ingest.supervisor import IngestStatus
+from zenspark.spark.ingest.supervisor_state import IngestState
 from zenspark.spark.pipeline.backlog import Backlog
 from zenspark.spark.pipeline.status import JobStatus, Losses, RateMeter, format_metrics, to_document
 
@@ -34,7 +34,7 @@ def ingest_status(**given: object) -> IngestStatus:
     return msgspec.structs.replace(usual, **given)
 
 
-def test_a_rate_is_that_of_the_last_seconds_and_falls_to_nothing_in_silence() -> None:
+def test_rate_is_averaged_over_the_window_and_0_after_a_window_without_rows() -> None:
     meter = RateMeter(5.0)
     assert meter.rate() == 0.0
     for second in range(20):
@@ -45,7 +45,7 @@ def test_a_rate_is_that_of_the_last_seconds_and_falls_to_nothing_in_silence() ->
     assert meter.rate() == 0.0
 
 
-def test_a_rate_over_fewer_seconds_is_that_of_these() -> None:
+def test_rate_before_the_window_is_full_is_averaged_over_elapsed_seconds() -> None:
     meter = RateMeter(5.0)
     meter.add(0.0, 0)
     meter.add(0.5, 100)
@@ -87,7 +87,7 @@ def test_losses_are_added_up() -> None:
     assert Losses({"interrupted": 3, "sequence_gap": 2}, 5, 1).total == 11
 
 
-def test_the_document_is_json_and_has_all_of_it() -> None:
+def test_status_document_is_json_with_backlog_problem_and_ingestions() -> None:
     status = JobStatus(recorded=5, waiting=Backlog(3, 1.5), ingestions=(ingest_status(),))
     found = json.loads(json.dumps(to_document(status)))
     assert (found["recorded"], found["waiting"], found["problem"]) == (5, {"rows": 3, "seconds": 1.5}, None)

@@ -15,7 +15,7 @@ from zenspark.types.query import Query
 from zenspark.types.sample import Sample
 
 
-def test_since_when(tmp_path: Path) -> None:
+def test_missing_time_range_starts_after_the_newest_timestamp(tmp_path: Path) -> None:
     empty, full = Journal(journal(tmp_path / "a", 0)), Journal(journal(tmp_path / "b", 250))
     assert newest_timestamp(empty) is None
     assert missing_time_range(empty, "true") == "[..]"

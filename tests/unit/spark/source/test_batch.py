@@ -33,13 +33,13 @@ def test_rows_have_the_announced_columns(tmp_path: Path) -> None:
         assert batch.schema.equals(schema_of(given))
 
 
-def test_no_rows(tmp_path: Path) -> None:
+def test_empty_journal_has_no_partitions(tmp_path: Path) -> None:
     reader = JournalReader(options(journal(tmp_path / "j", 0)))
     assert reader.partitions() == []
     assert list(reader.read(InputPartition(None))) == []
 
 
-def test_ranges(tmp_path: Path) -> None:
+def test_offset_options_limit_rows_and_unknown_offset_raises(tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 100)
     given = options(path, startingOffsets='{"robot": 10}', endingOffsets='{"robot": 13}')
     assert offsets(JournalReader(given)) == [10, 11, 12]
@@ -53,7 +53,7 @@ def filtering(path: str, *filters: Filter) -> tuple[FilteringJournalReader, list
     return reader, list(reader.pushFilters(list(filters)))
 
 
-def test_filters_that_are_applied_are_not_handed_back(tmp_path: Path) -> None:
+def test_pushed_filters_are_applied_and_others_returned_to_spark(tmp_path: Path) -> None:
     other = StringEndsWith(("key",), "pose")
     reader, rest = filtering(journal(tmp_path / "j", 100), EqualTo(("key",), "fleet/r3/pose"), other)
     assert rest == [other]

@@ -15,81 +15,87 @@ from zenspark.spark.source.journal_set import JournalSet
 
 
 @pytest.fixture
-def two(tmp_path: Path) -> JournalSet:
+def two_journals(tmp_path: Path) -> JournalSet:
     paths = (journal(tmp_path / "b", 300, block=50), journal(tmp_path / "a", 100, name="other", block=50))
     return JournalSet(paths)
 
 
-def test_they_are_known_by_recorder_in_a_fixed_order(two: JournalSet) -> None:
-    assert list(two.by_recorder) == ["other", "robot"]
-    assert two.latest() == {"other": 100, "robot": 300}
-    assert pickle.loads(pickle.dumps(two)).earliest() == {"other": 0, "robot": 0}
-    assert two.schema.names[-2:] == ["recorder", "offset"]
+def test_journal_set_is_ordered_by_recorder_and_picklable(two_journals: JournalSet) -> None:
+    assert list(two_journals.by_recorder) == ["other", "robot"]
+    assert two_journals.latest() == {"other": 100, "robot": 300}
+    assert pickle.loads(pickle.dumps(two_journals)).earliest() == {"other": 0, "robot": 0}
+    assert two_journals.schema.names[-2:] == ["recorder", "offset"]
 
 
-def test_places(two: JournalSet) -> None:
-    assert two.resolve_offsets(Offsets(LATEST)) == {"other": 100, "robot": 300}
-    assert two.resolve_offsets(Offsets(EARLIEST, {"robot": 7, "other": LATEST})) == {"other": 100, "robot": 7}
-    assert two.resolve_offsets(Offsets(EARLIEST), Time(1_700_000_000_150_000)) == {"other": 100, "robot": 150}
+def test_offsets_and_times_are_resolved_by_recorder(two_journals: JournalSet) -> None:
+    assert two_journals.resolve_offsets(Offsets(LATEST)) == {"other": 100, "robot": 300}
+    assert two_journals.resolve_offsets(Offsets(EARLIEST, {"robot": 7, "other": LATEST})) == {"other": 100, "robot": 7}
+    assert two_journals.resolve_offsets(Offsets(EARLIEST), Time(1_700_000_000_150_000)) == {"other": 100, "robot": 150}
     with pytest.raises(UsageError, match="offsets name the recorder 'nobody', whose journal is not read"):
-        two.resolve_offsets(Offsets(EARLIEST, {"nobody": 1}))
+        two_journals.resolve_offsets(Offsets(EARLIEST, {"nobody": 1}))
 
 
-def test_journals_that_cannot_be_read_together(tmp_path: Path) -> None:
+def test_journals_of_same_recorder_or_different_rows_are_rejected(tmp_path: Path) -> None:
     first = journal(tmp_path / "a", 1)
     with pytest.raises(UsageError, match="have the same recorder, 'robot'"):
         _ = JournalSet((first, journal(tmp_path / "b", 1))).by_recorder
-    JournalWriter(tmp_path / "c", rows="sessions").close()
+    JournalWriter(tmp_path / "c", row_type="sessions").close()
     with pytest.raises(UsageError, match="journals of different rows cannot be read together"):
         _ = JournalSet((first, str(tmp_path / "c"))).by_recorder
 
 
-def test_lost_rows_are_an_error_or_a_warning(two: JournalSet, caplog: pytest.LogCaptureFixture) -> None:
-    assert two.available_offsets({"robot": 300, "other": 0}, fail=True) == {"robot": 300, "other": 0}
+def test_lost_rows_are_an_error_or_a_warning(two_journals: JournalSet, caplog: pytest.LogCaptureFixture) -> None:
+    assert two_journals.available_offsets({"robot": 300, "other": 0}, fail=True) == {"robot": 300, "other": 0}
     for start in ({"robot": 301}, {"gone": 1}):
-        with pytest.raises(UsageError, match="with failOnDataLoss=false the query goes on without these rows"):
-            two.available_offsets(start, fail=True)
+        with pytest.raises(UsageError, match="with failOnDataLoss=false the query continues without these rows"):
+            two_journals.available_offsets(start, fail=True)
     with caplog.at_level(logging.WARNING):
-        assert two.available_offsets({"robot": 301, "gone": 1}, fail=False) == {"robot": 300}
+        assert two_journals.available_offsets({"robot": 301, "gone": 1}, fail=False) == {"robot": 300}
     assert len(caplog.records) == 2
 
 
-def test_few_rows_are_one_task_for_each_journal(two: JournalSet) -> None:
-    parts = two.slices({"other": 0, "robot": 100}, {"other": 100, "robot": 300}, None)
+def test_few_rows_are_one_task_for_each_journal(two_journals: JournalSet) -> None:
+    parts = two_journals.slices({"other": 0, "robot": 100}, {"other": 100, "robot": 300}, None)
     assert [(part.recorder, part.start, part.end) for part in parts] == [("other", 0, 100), ("robot", 100, 300)]
-    assert two.slices({"other": 100, "robot": 300}, {"other": 100, "robot": 300}, None) == []
+    assert two_journals.slices({"other": 100, "robot": 300}, {"other": 100, "robot": 300}, None) == []
 
 
-def test_as_many_tasks_as_asked_for_or_as_the_rows_need(two: JournalSet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_count_is_min_partitions_or_follows_rows_bytes_and_cores(
+    two_journals: JournalSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     start, end = {"robot": 0}, {"robot": 300}
-    assert len(two.slices(start, end, 4)) == 4
+    assert len(two_journals.slices(start, end, 4)) == 4
     monkeypatch.setattr(module, "MIN_TASK_ROWS", 100)
     monkeypatch.setattr(module, "available_cores", lambda: 2)
-    assert len(two.slices(start, end, None)) == 2
+    assert len(two_journals.slices(start, end, None)) == 2
     monkeypatch.setattr(module, "MIN_TASK_ROWS", 1000)
-    assert len(two.slices(start, end, None)) == 1
+    assert len(two_journals.slices(start, end, None)) == 1
     monkeypatch.setattr(module, "MIN_TASK_BYTES", 1000)
-    assert len(two.slices(start, end, None)) == 2
+    assert len(two_journals.slices(start, end, None)) == 2
     assert module.available_cores() == 2
 
 
-def test_a_cluster_gets_as_many_tasks_as_it_runs_at_once(two: JournalSet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_count_is_limited_by_cluster_parallelism_not_local_cores(
+    two_journals: JournalSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     start, end = {"robot": 0}, {"robot": 300}
     monkeypatch.setattr(module, "MIN_TASK_ROWS", 50)
     monkeypatch.setattr(module, "available_cores", lambda: 2)
-    assert len(two.slices(start, end, None, parallelism=100)) > 3
-    assert len(two.slices(start, end, None, parallelism=3)) == 3
+    assert len(two_journals.slices(start, end, None, parallelism=100)) > 3
+    assert len(two_journals.slices(start, end, None, parallelism=3)) == 3
 
 
 @pytest.mark.parametrize(("limit", "tasks"), [("MAX_TASK_ROWS", 3), ("MAX_TASK_BYTES", 3)])
-def test_no_task_gets_too_much(two: JournalSet, monkeypatch: pytest.MonkeyPatch, limit: str, tasks: int) -> None:
+def test_tasks_are_bounded_by_max_rows_and_max_bytes(
+    two_journals: JournalSet, monkeypatch: pytest.MonkeyPatch, limit: str, tasks: int
+) -> None:
     start, end = {"robot": 0}, {"robot": 300}
-    most = {"MAX_TASK_ROWS": 100, "MAX_TASK_BYTES": -(-two.by_recorder["robot"].size(0, 300) // 3)}[limit]
+    most = {"MAX_TASK_ROWS": 100, "MAX_TASK_BYTES": -(-two_journals.by_recorder["robot"].size(0, 300) // 3)}[limit]
     monkeypatch.setattr(module, limit, most)
-    assert len(two.slices(start, end, None, parallelism=1)) == tasks
+    assert len(two_journals.slices(start, end, None, parallelism=1)) == tasks
 
 
-def test_a_range_of_so_many_bytes_ends_with_a_block(tmp_path: Path) -> None:
+def test_limit_bytes_ends_at_a_block_or_at_the_given_end(tmp_path: Path) -> None:
     path = journal(tmp_path / "a", 300, block=50, policy=Policy(segment_bytes=1))
     journals = JournalSet((path,))
     most = journals.by_recorder["robot"].size(0, 150)
@@ -103,12 +109,15 @@ def test_a_range_of_so_many_bytes_ends_with_a_block(tmp_path: Path) -> None:
     assert journals.limit_bytes(end, end, 1) == end
 
 
-def test_bytes_are_divided_among_journals_and_none_are_wasted(two: JournalSet) -> None:
+def test_limit_bytes_is_divided_among_journals(two_journals: JournalSet) -> None:
     start, end = {"other": 0, "robot": 0}, {"other": 100, "robot": 300}
-    sizes = {name: each.size(0, end[name]) for name, each in two.by_recorder.items()}
-    half = two.by_recorder["robot"].size(0, 150)
-    assert two.limit_bytes(start, end, sizes["other"] + half) == {"other": 100, "robot": 150}
-    assert two.limit_bytes(start, end, sum(sizes.values())) == end
-    assert two.limit_bytes(start, end, 2 * two.by_recorder["other"].size(0, 50)) == {"other": 50, "robot": 50}
-    assert two.limit_bytes(start, end, 1) == {"other": 50, "robot": 50}
-    assert two.limit_bytes({"other": 100, "robot": 0}, end, half) == {"other": 100, "robot": 150}
+    sizes = {name: each.size(0, end[name]) for name, each in two_journals.by_recorder.items()}
+    half = two_journals.by_recorder["robot"].size(0, 150)
+    assert two_journals.limit_bytes(start, end, sizes["other"] + half) == {"other": 100, "robot": 150}
+    assert two_journals.limit_bytes(start, end, sum(sizes.values())) == end
+    assert two_journals.limit_bytes(start, end, 2 * two_journals.by_recorder["other"].size(0, 50)) == {
+        "other": 50,
+        "robot": 50,
+    }
+    assert two_journals.limit_bytes(start, end, 1) == {"other": 50, "robot": 50}
+    assert two_journals.limit_bytes({"other": 100, "robot": 0}, end, half) == {"other": 100, "robot": 150}

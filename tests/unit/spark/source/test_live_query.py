@@ -73,7 +73,7 @@ def answering(key_expr: str, answer: Callable[[Query], object]) -> Iterator[str]
 
 
 def rows(endpoint: str, *selector: str, **more: str) -> list[dict[str, Any]]:
-    """What one task that asks for these has."""
+    """The rows of one task with these selectors."""
     given = BatchOptions.of({"selector": json.dumps(selector), "connect": endpoint, **more})
     return [row for batch in QueryReader(given).read(InputPartition(selector)) for row in batch.to_pylist()]
 
@@ -142,7 +142,7 @@ def test_slow_selector_does_not_delay_others() -> None:
             held.append(asked)
             return
         asked.reply(asked.key_expr, "x")
-        if str(asked.key_expr) == f"a/{MAX_QUERIES_IN_FLIGHT}":  # asked when another one has ended
+        if str(asked.key_expr) == f"a/{MAX_QUERIES_IN_FLIGHT}":  # queried when another one has ended
             held.pop().reply("a/late", "y")
 
     wanted = ["a/late", *(f"a/{number}" for number in range(MAX_QUERIES_IN_FLIGHT + 1))]

@@ -32,7 +32,7 @@ def batch(rows: int = 100) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=read_schema(SAMPLES))
 
 
-def left(*filters: Filter) -> list[int]:
+def passing_offsets(*filters: Filter) -> list[int]:
     """The numbers of the rows that pass, of those that are all applied here."""
     pushed = [push(each) for each in filters]
     rows: list[int] = (
@@ -60,8 +60,8 @@ MOMENT = datetime.fromtimestamp(EPOCH / 1e6, UTC)
         ([IsNotNull(("timestamp",)), EqualTo(("kind",), "DELETE"), LessThan(("source_sn",), 20)], [9, 19]),
     ],
 )
-def test_rows_that_pass(filters: list[Filter], rows: list[int]) -> None:
-    assert left(*filters) == rows
+def test_row_filter_keeps_matching_rows(filters: list[Filter], rows: list[int]) -> None:
+    assert passing_offsets(*filters) == rows
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_rows_that_pass(filters: list[Filter], rows: list[int]) -> None:
         Not(EqualTo(("key",), "x")),
     ],
 )
-def test_filters_that_spark_must_apply(given: Filter) -> None:
+def test_unsupported_filters_are_not_pushed_down(given: Filter) -> None:
     assert push(given) is None
 
 
@@ -84,7 +84,7 @@ def bounds(*filters: Filter) -> ScanRange:
     return ScanRange.of([each for each in map(push, filters) if isinstance(each, PushedFilter)])
 
 
-def test_bounds_of_offsets() -> None:
+def test_offset_filters_bound_the_scan_range() -> None:
     assert bounds(GreaterThan(("offset",), 5), LessThanOrEqual(("offset",), 9)) == ScanRange(start=6, end=10)
     assert bounds(GreaterThanOrEqual(("offset",), 5), LessThan(("offset",), 9), LessThan(("offset",), 8)) == ScanRange(
         5, 8
@@ -92,7 +92,7 @@ def test_bounds_of_offsets() -> None:
     assert bounds(EqualTo(("offset",), 7), IsNotNull(("offset",))) == ScanRange(7, 8)
 
 
-def test_bounds_of_times_and_recorders() -> None:
+def test_time_and_recorder_filters_bound_the_scan_range() -> None:
     later = datetime.fromtimestamp(EPOCH / 1e6 + 1, UTC)
     found = bounds(GreaterThan(("received_at",), MOMENT), GreaterThanOrEqual(("received_at",), later))
     assert found == ScanRange(since=EPOCH + 1_000_000)

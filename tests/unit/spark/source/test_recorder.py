@@ -41,14 +41,14 @@ def test_an_end_of_recording_ends_the_stream(tmp_path: Path) -> None:
         stream.latestOffset(start, stream.getDefaultReadLimit())
 
 
-def test_a_stream_that_cannot_connect_lets_go_of_the_journal(tmp_path: Path) -> None:
+def test_failed_connection_releases_the_journal_lock(tmp_path: Path) -> None:
     with pytest.raises(LinkError):
         StreamRecorder(options(tmp_path / "j", connect=unused()))
     JournalWriter(tmp_path / "j").close()
 
 
 @pytest.mark.slow
-def test_the_writer_waits_for_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_writer_waits_for_the_lock_of_the_previous_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = JournalWriter(tmp_path / "j")
     threading.Timer(0.2, before.close).start()
     open_writer(str(tmp_path / "j")).close()

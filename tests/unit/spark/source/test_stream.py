@@ -49,7 +49,7 @@ def test_the_same_offsets_are_the_same_rows(tmp_path: Path) -> None:
     assert all(batch.schema.equals(schema_of(reader(path).options)) for batch in batches)
 
 
-def test_limits(tmp_path: Path) -> None:
+def test_read_limits_bound_the_rows_of_a_batch(tmp_path: Path) -> None:
     stream = reader(journal(tmp_path / "j", 100), maxOffsetsPerTrigger="30")
     assert stream.getDefaultReadLimit() == ReadMaxRows(30)
     assert reader(tmp_path / "j").getDefaultReadLimit() == ALL
@@ -60,7 +60,7 @@ def test_limits(tmp_path: Path) -> None:
     assert stream.latestOffset(start, ReadMinRows(100)) == {"robot": 100}
 
 
-def test_limits_in_bytes(tmp_path: Path) -> None:
+def test_max_bytes_per_trigger_bounds_the_batch(tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 500)
     start, most = {"robot": 0}, Journal(path).size(0, 200)
     stream = reader(path, maxBytesPerTrigger=str(most))
@@ -73,7 +73,7 @@ def test_limits_in_bytes(tmp_path: Path) -> None:
     assert both.latestOffset(start, ALL) == {"robot": 500}
 
 
-def test_a_limit_is_shared_in_proportion() -> None:
+def test_limit_rows_is_shared_among_recorders_in_proportion() -> None:
     start, end = {"a": 0, "b": 10, "c": 5}, {"a": 300, "b": 110, "c": 5}
     assert limit_rows(start, end, 400) == end
     assert limit_rows(start, end, 40) == {"a": 30, "b": 20, "c": 5}
@@ -81,7 +81,7 @@ def test_a_limit_is_shared_in_proportion() -> None:
     assert sum(limit_rows(start, end, 39).values()) == 15 + 39
 
 
-def test_available_now_stops_at_what_was_there(tmp_path: Path) -> None:
+def test_available_now_stops_at_offsets_of_its_start(tmp_path: Path) -> None:
     stream = reader(journal(tmp_path / "j", 100))
     stream.prepareForTriggerAvailableNow()
     journal(tmp_path / "j", 50)
@@ -90,17 +90,17 @@ def test_available_now_stops_at_what_was_there(tmp_path: Path) -> None:
     assert stream.latestOffset({"robot": 120}, ALL) == {"robot": 120}
 
 
-def test_a_query_is_attached_from_its_first_moment(tmp_path: Path) -> None:
+def test_initial_offset_attaches_the_reader_to_the_journal(tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 100)
     stream = reader(path, startingOffsets='{"robot": 40}')
     start = stream.initialOffset()
-    assert stream.initialOffset() == start  # Spark asks more than once
+    assert stream.initialOffset() == start  # Spark calls it more than once
     assert Journal(path).readers() == {stream.reader_of(start): 40}
     stream.commit(start | {"robot": 70, "gone": 3})
     assert Journal(path).readers() == {stream.reader_of(start): 70}
 
 
-def test_the_same_checkpoint_is_the_same_reader_whatever_the_options(tmp_path: Path) -> None:
+def test_reader_of_a_checkpoint_is_independent_of_options(tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 100)
     start = reader(path).initialOffset()
     tuned = reader(path, maxOffsetsPerTrigger="30", minPartitions="3", startingOffsets="latest")
@@ -109,7 +109,7 @@ def test_the_same_checkpoint_is_the_same_reader_whatever_the_options(tmp_path: P
     assert list(Journal(path).readers().values()) == [30]
 
 
-def test_two_queries_alike_are_two_readers(tmp_path: Path) -> None:
+def test_queries_with_equal_options_are_separate_readers(tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 100)
     first, second = reader(path), reader(path)
     start = first.initialOffset()
@@ -126,13 +126,13 @@ def test_query_with_option_reader_forgets_its_random_name(tmp_path: Path) -> Non
     assert READER_ENTRY not in reader(path, reader="me").initialOffset()
 
 
-def test_a_checkpoint_without_a_drawn_name_has_one_that_tuning_does_not_change(tmp_path: Path) -> None:
+def test_checkpoint_without_reader_entry_has_a_name_independent_of_limits(tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 10)
     assert reader(path).reader_of({"robot": 0}) == reader(path, maxOffsetsPerTrigger="1").reader_of({"robot": 5})
     assert reader(path).reader_of({"robot": 0}) != reader(tmp_path / "other").reader_of({"robot": 0})
 
 
-def test_the_last_batch_of_a_query_that_ends_by_itself_is_noted(tmp_path: Path) -> None:
+def test_last_batch_of_available_now_is_committed_to_the_journal(tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 100)
     stream = reader(path)
     start = stream.initialOffset()
@@ -146,35 +146,35 @@ def test_the_last_batch_of_a_query_that_ends_by_itself_is_noted(tmp_path: Path) 
     assert list(Journal(path).readers().values()) == [100]
 
 
-def test_a_recorder_that_joined_begins_at_its_beginning(tmp_path: Path) -> None:
+def test_added_recorder_is_read_from_its_first_offset(tmp_path: Path) -> None:
     first, second = journal(tmp_path / "a", 10), journal(tmp_path / "b", 20, name="other")
     stream = reader(f'["{first}", "{second}"]')
     assert stream.latestOffset({"robot": 10}, ALL) == {"other": 20, "robot": 10}
     assert rows(stream, {"robot": 10}, {"other": 20, "robot": 10}) == list(range(20))
 
 
-def test_losses(tmp_path: Path) -> None:
+def test_missing_offsets_raise_unless_fail_on_data_loss_is_false(tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 10)
     with pytest.raises(UsageError, match="offset 50 is not there"):
         reader(path).latestOffset({"robot": 50}, ALL)
     assert reader(path, failOnDataLoss="false").latestOffset({"robot": 50, "gone": 1}, ALL) == {"robot": 10}
 
 
-def test_the_schema_of_a_journal_that_will_be_recorded_is_known_before(tmp_path: Path) -> None:
+def test_schema_is_available_before_the_journal_is_recorded(tmp_path: Path) -> None:
     given = {"journal": str(tmp_path / "new"), "subscribe": "a", "connect": "tcp/127.0.0.1:1"}
     assert schema_of(StreamOptions.of(given)).equals(read_schema(SAMPLES))
     with pytest.raises(NoJournal):
         schema_of(StreamOptions.of({"journal": str(tmp_path / "new")}))
 
 
-def test_stopping_a_reader_that_never_recorded(tmp_path: Path) -> None:
+def test_stop_without_recording_does_not_raise(tmp_path: Path) -> None:
     stream = reader(journal(tmp_path / "j", 1))
     stream.stop()
     assert stream.recording is None
     stream.stop()
 
 
-def test_parts_as_rows_are_one_task(tmp_path: Path) -> None:
+def test_slices_option_returns_slices_as_rows_of_one_task(tmp_path: Path) -> None:
     stream = reader(journal(tmp_path / "j", 500), slices="true", minPartitions="5")
     (task,) = stream.partitions({"robot": 0}, {"robot": 500})
     (batch,) = stream.read(task)

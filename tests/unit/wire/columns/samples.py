@@ -88,7 +88,7 @@ def relay(columns: PushColumns, start: int = 0, stop: int = -1) -> RowForwarder:
     )
 
 
-def passed_on(columns: PushColumns) -> list[NetworkMessage]:
+def forwarded_messages(columns: PushColumns) -> list[NetworkMessage]:
     """The messages of all rows behind another head."""
     rows, found = relay(columns), []
     while rows.lane >= 0:

@@ -23,7 +23,7 @@ from zenspark.wire.columns import (
 from zenspark.wire.messages import Del, Push
 
 
-def test_pieces_are_gathered_as_arrow_lays_them_out() -> None:
+def test_pack_lays_out_values_as_arrow_does() -> None:
     sent = [put(b"abc"), Push(wire_expr=KEY, body=Del()), put(b"", attachment=b""), put(b"x" * 20, attachment=b"att")]
     columns, _, _ = decoded(batch(frame(*sent)))
     payloads = columns.payloads().pack()
@@ -42,7 +42,7 @@ def test_pieces_are_gathered_as_arrow_lays_them_out() -> None:
     assert list(columns.source_sns()) == [0] * 4
 
 
-def test_no_rows_make_no_pieces() -> None:
+def test_pack_of_no_rows_has_one_offset() -> None:
     columns = PushColumns(1)
     assert len(columns) == 0
     for column in (columns.payloads(), columns.attachments(), columns.suffixes()):
@@ -51,7 +51,7 @@ def test_no_rows_make_no_pieces() -> None:
 
 
 @pytest.mark.parametrize("sizes", [range(40), [100, 7, 8, 9, 16, 17, 0, 3, 4, 5]])
-def test_pieces_of_any_size_are_copied(sizes: Iterable[int]) -> None:
+def test_pack_copies_values_of_any_size(sizes: Iterable[int]) -> None:
     pieces = [bytes([size & 0xFF]) * size for size in sizes]
     offsets = array("i", [0])
     for piece in pieces:
@@ -62,7 +62,7 @@ def test_pieces_of_any_size_are_copied(sizes: Iterable[int]) -> None:
     assert BinaryColumn.from_offsets(data, offsets).pack().data == data
 
 
-def test_pieces_are_copied_behind_others_where_there_is_room() -> None:
+def test_append_to_copies_values_if_there_is_space() -> None:
     column = BinaryColumn(b"abcdef", array("I", [4, 0]), array("I", [6, 3]))
     assert column.measure() == 5
     offsets, data = array("i", [2, 0, 0, 7]), memoryview(bytearray(8))
@@ -73,7 +73,7 @@ def test_pieces_are_copied_behind_others_where_there_is_room() -> None:
     assert bytes(data) == b"\0\0efabc\0"
 
 
-def test_absent_pieces_are_not_copied_behind_others() -> None:
+def test_append_to_rejects_absent_and_invalid_values() -> None:
     offsets, data = array("i", [0, 0, 0]), memoryview(bytearray(8))
     assert BinaryColumn(b"abc", array("I", [0, ABSENT]), array("I", [3, ABSENT])).append_to(offsets, data) == -1
     assert bytes(data) == bytes(8)
@@ -83,7 +83,7 @@ def test_absent_pieces_are_not_copied_behind_others() -> None:
             use()
 
 
-def test_validity_counts_bits_from_where_it_is_told() -> None:
+def test_validity_bits_start_at_first_bit() -> None:
     offsets = array("i", [0, 1, 2, 3])
     column = BinaryColumn.from_offsets(b"abc", offsets, validity=bytes([0b01010000, 1]), first_bit=6)
     assert [column.value(row) for row in range(3)] == [b"a", None, b"c"]
@@ -92,7 +92,7 @@ def test_validity_counts_bits_from_where_it_is_told() -> None:
         BinaryColumn.from_offsets(b"abc", offsets, validity=bytes(2), first_bit=14)
 
 
-def test_spans_stay_inside_their_buffer() -> None:
+def test_values_outside_of_the_buffer_are_rejected() -> None:
     column = BinaryColumn(b"abc", array("I", [0, 2, 3, ABSENT, 1]), array("I", [3, 1, 4, 0, 1]))
     assert column.value(0) == b"abc"
     assert column.value(3) is None
@@ -109,7 +109,7 @@ def test_spans_stay_inside_their_buffer() -> None:
         BinaryColumn(b"", array("I", [0]), array("I", [0, 0]))
 
 
-def test_a_gathered_column_ends_at_2_gib() -> None:
+def test_packed_column_of_2_gib_is_a_usage_error() -> None:
     size = 1 << 26
     column = BinaryColumn(bytes(size), array("I", [0] * 32), array("I", [size] * 32))
     with pytest.raises(UsageError, match=r"row 31 .* is 2 GiB behind the first"):

@@ -16,8 +16,8 @@ from tests.unit.wire.columns.samples import (
     ROUTER,
     batch,
     decoded,
+    forwarded_messages,
     frame,
-    passed_on,
     pushes,
     put,
     stamped,
@@ -78,7 +78,7 @@ def test_rows_with_clock_number_and_attachment_of_their_own_share_a_template() -
         put(timestamp=Timestamp(1, ROUTER), attachment=b"1"),
     ],
 )
-def test_whatever_else_differs_makes_another_template(other: Push) -> None:
+def test_other_differences_make_another_template(other: Push) -> None:
     first = put(timestamp=Timestamp(1, ROUTER), source_info=SourceInfo(ROUTER, 1, 3), attachment=b"1")
     columns, _, _ = decoded(batch(frame(first, other, first)))
     assert pushes(columns) == [first, other, first]
@@ -114,7 +114,7 @@ def test_empty_batches_are_passed_over() -> None:
     assert decoder.pos == len(decoder.data)
 
 
-def test_an_unfinished_batch_is_left() -> None:
+def test_incomplete_batch_is_not_decoded() -> None:
     first, second = batch(frame(put())), batch(frame(put(b"x"), put(b"y")))
     for cut in range(len(second)):
         columns, decoder, reason = decoded(first + second[:cut])
@@ -163,7 +163,7 @@ def test_a_batch_may_come_without_a_length_inside_a_larger_buffer() -> None:
 
 
 @pytest.mark.parametrize("reliable", [True, False])
-def test_a_message_may_come_alone_with_the_lane_it_is_told(reliable: bool) -> None:
+def test_single_message_is_decoded_with_the_given_lane(reliable: bool) -> None:
     decoder, columns = (
         BatchDecoder(encode(put()), Framing.MESSAGE, reliable=reliable, priority=Priority.REAL_TIME),
         PushColumns(2),
@@ -174,7 +174,7 @@ def test_a_message_may_come_alone_with_the_lane_it_is_told(reliable: bool) -> No
     assert columns.frame_count == 0
 
 
-def test_the_piece_in_a_fragment_stays_where_it_is() -> None:
+def test_fragment_payload_is_not_copied() -> None:
     piece = Fragment(more=True, reliable=True, sn=3, first=True, payload=b"part")
     data = bytearray(batch(piece))
     decoder = BatchDecoder(data)
@@ -186,7 +186,7 @@ def test_the_piece_in_a_fragment_stays_where_it_is() -> None:
     assert message.payload == b"park"
 
 
-def test_what_else_is_in_a_message_is_copied() -> None:
+def test_attachment_of_a_decoded_message_is_copied() -> None:
     data = bytearray(
         batch(frame(Push(wire_expr=KEY, exts=(Extension(0x2F, 7),), body=Put(payload=b"", attachment=b"a"))))
     )
@@ -204,7 +204,7 @@ def test_a_bare_frame_header_in_a_low_latency_batch_is_for_the_codec() -> None:
     assert decoder.message() == frame(put())
 
 
-def test_other_messages_keep_their_place() -> None:
+def test_other_messages_are_decoded_in_order() -> None:
     other = ResponseFinal(request_id=9)
     data = batch(frame(put(b"1"), other, put(b"2"), sn=3), KeepAlive(), frame(put(b"3"), sn=4))
     columns, decoder, reason = decoded(data)
@@ -231,7 +231,7 @@ def test_a_message_with_an_unknown_mandatory_extension_can_be_read_past() -> Non
     assert pushes(columns) == [put(b"2")]
 
 
-def test_a_frame_that_goes_on_after_clear_says_so() -> None:
+def test_frame_continued_after_clear_is_marked() -> None:
     columns, decoder, _ = decoded(batch(frame(put(b"1"), ResponseFinal(request_id=9), put(b"2"), sn=3)))
     decoder.message()
     columns.clear()
@@ -252,7 +252,7 @@ def test_a_frame_that_goes_on_after_clear_says_so() -> None:
         Push(wire_expr=KEY, body=Del(exts=(Extension(0x43, b"x"),))),
     ],
 )
-def test_what_has_no_column_is_for_the_codec(push: Push) -> None:
+def test_push_with_fields_without_a_column_is_left_to_the_codec(push: Push) -> None:
     columns, decoder, reason = decoded(batch(frame(put(), push, put())))
     assert reason is StopReason.MESSAGE
     assert decoder.message() == push
@@ -282,7 +282,7 @@ def test_full_columns_are_drained_and_filled_again() -> None:
     assert got == sent * 2
 
 
-def test_templates_and_frames_can_be_full_too() -> None:
+def test_decoder_stops_at_full_templates_and_frames() -> None:
     data = batch(frame(put(), put(), put(key=WireExpr(1)), put()), frame(put(), sn=8), frame(sn=9))
     columns, decoder, reason = decoded(data, PushColumns(8, templates=1, frames=2))
     assert (reason, len(columns)) == (StopReason.FULL, 2)
@@ -299,7 +299,7 @@ def test_templates_and_frames_can_be_full_too() -> None:
     assert list(columns.frame_sn) == [9]
 
 
-def test_a_malformed_message_is_not_taken_for_want_of_room() -> None:
+def test_malformed_message_after_full_templates_is_a_decode_error() -> None:
     content = encode(frame(put())) + encode(put(key=WireExpr(1)))[:-1]
     columns, decoder, reason = decoded(len(content).to_bytes(2, "little") + content, PushColumns(8, templates=1))
     assert reason is StopReason.FULL
@@ -309,7 +309,7 @@ def test_a_malformed_message_is_not_taken_for_want_of_room() -> None:
         decoder.message()
 
 
-def test_a_message_for_the_codec_is_not_taken_for_want_of_room_after_templates_were_full() -> None:
+def test_message_for_the_codec_is_not_reported_as_full_after_full_templates() -> None:
     columns, _, reason = decoded(batch(frame(put(), put(key=WireExpr(1)))), PushColumns(8, templates=1))
     assert reason is StopReason.FULL
     columns.clear()
@@ -319,7 +319,7 @@ def test_a_message_for_the_codec_is_not_taken_for_want_of_room_after_templates_w
     assert decoder.message() == strange
 
 
-def test_old_guesses_at_templates_do_no_harm() -> None:
+def test_template_guesses_of_earlier_batches_do_not_change_rows() -> None:
     columns = PushColumns(8)
     for text in ("aa", "bb", "aa"):
         columns.clear()
@@ -390,7 +390,7 @@ def test_there_is_no_message_between_batches() -> None:
         ("2507 5d0281 60 00", "PUT: expected an extension encoding of 0 to 2 at byte 7, found 3 in extension 0x0"),
     ],
 )
-def test_malformed_bytes_are_refused_in_the_words_of_the_codec(hexes: str, problem: str) -> None:
+def test_malformed_bytes_raise_the_decode_error_of_the_codec(hexes: str, problem: str) -> None:
     content = bytes.fromhex(hexes)
     good = batch(frame(put()))
     data = len(content).to_bytes(2, "little") + content
@@ -463,7 +463,7 @@ def test_a_message_cut_off_anywhere_after_one_like_it_is_refused(push: Push) -> 
         ("5d0242", Push(wire_expr=WireExpr(2), body=Del())),
     ],
 )
-def test_unusual_spellings_mean_the_same(hexes: str, push: Push) -> None:
+def test_non_canonical_encodings_decode_to_the_same_message(hexes: str, push: Push) -> None:
     content = bytes.fromhex("2507" + hexes * 2)
     columns, decoder, reason = decoded(len(content).to_bytes(2, "little") + content)
     by_codec: list[Message] = []
@@ -472,14 +472,16 @@ def test_unusual_spellings_mean_the_same(hexes: str, push: Push) -> None:
         reason = decoder.decode(columns)
     assert reason is StopReason.END
     assert [*by_codec, *pushes(columns)] == [push, push]
-    assert passed_on(columns) == [replace(one, wire_expr=ALIAS, node_id=0, qos=QoS.DECLARE) for one in pushes(columns)]
+    assert forwarded_messages(columns) == [
+        replace(one, wire_expr=ALIAS, node_id=0, qos=QoS.DECLARE) for one in pushes(columns)
+    ]
 
 
 @pytest.mark.parametrize(
     "text",
     ["c3a9", "e0a080", "ed9fbf", "ee8080", "f0908080", "f48fbfbf", "61" * 9 + "c3a9", "c3a9" * 8 + "61"],
 )
-def test_utf_8_is_taken(text: str) -> None:
+def test_valid_utf_8_suffix_is_decoded(text: str) -> None:
     key = bytes.fromhex(text).decode()
     columns, _, reason = decoded(batch(frame(put(key=WireExpr(0, key)))))
     assert reason is StopReason.END
@@ -490,7 +492,7 @@ def test_utf_8_is_taken(text: str) -> None:
     "text",
     ["80", "c1bf", "c3", "e09fbf", "eda080", "e282", "f08fbfbf", "f4908080", "f5808080", "e2e282", "61" * 9 + "ff"],
 )
-def test_what_is_not_utf_8_is_for_the_codec_to_refuse(text: str) -> None:
+def test_invalid_utf_8_suffix_is_a_decode_error_of_the_codec(text: str) -> None:
     raw = bytes.fromhex(text)
     content = bytes([0x25, 7, 0x7D, 0, len(raw)]) + raw + bytes([1, 0])
     _, decoder, reason = decoded(len(content).to_bytes(2, "little") + content)
@@ -528,7 +530,7 @@ def test_a_decoder_stays_inside_its_buffer(pos: int, end: int) -> None:
         BatchDecoder(b"abc", pos=pos, end=end)
 
 
-def test_a_buffer_ends_before_4_gib(tmp_path: Path) -> None:
+def test_buffer_of_4_gib_is_a_usage_error(tmp_path: Path) -> None:
     with (tmp_path / "hole").open("w+b") as file:
         file.truncate(1 << 32)
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:

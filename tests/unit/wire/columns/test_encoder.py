@@ -41,8 +41,8 @@ from zenspark.wire.values import (
 )
 
 
-def test_nothing_is_written_as_a_message_alone() -> None:
-    with pytest.raises(UsageError, match="alone"):
+def test_encoder_with_message_framing_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="writes batches, not"):
         BatchEncoder(Framing.MESSAGE)
 
 
@@ -135,7 +135,7 @@ def test_plain_values_are_the_same_for_all_rows(key: WireExpr, qos: QoS | bytes)
     assert written(rows) == batch(frame(push, sn=0))
 
 
-def test_a_row_in_parts_is_its_head_and_its_payload_where_it_lies() -> None:
+def test_head_and_payload_returns_the_payload_without_a_copy() -> None:
     payloads = bytearray(b"onetwo")
     rows = OutgoingRows(
         3,
@@ -155,7 +155,7 @@ def test_a_row_in_parts_is_its_head_and_its_payload_where_it_lies() -> None:
         rows.head_and_payload(3)
 
 
-def test_a_row_in_parts_that_only_the_object_codec_can_write() -> None:
+def test_head_and_payload_of_a_row_for_the_codec_is_the_whole_message() -> None:
     rows = OutgoingRows(2, WireExpr(1), spans_of([b"x", None]), source_zid=BinaryColumn.constant(b"\7\0"))
     assert rows.head_and_payload(0) == (encode(rows.push(0)), None)
     with pytest.raises(UsageError, match="row 1 is a PUT without a payload"):
@@ -168,7 +168,7 @@ def test_deletions_need_no_payload() -> None:
     assert written(rows) == batch(frame(*sent, sn=0))
 
 
-def test_frames_tell_their_lane() -> None:
+def test_frames_have_the_lane_of_the_encoder() -> None:
     encoder = BatchEncoder(reliable=False, priority=Priority.CONTROL, sn=300)
     expected = batch(frame(put(b""), sn=300, reliable=False, priority=Priority.CONTROL))
     assert written(OutgoingRows(1, KEY, BinaryColumn.constant(b"")), encoder) == expected
@@ -263,7 +263,7 @@ PAYLOAD = BinaryColumn.constant(b"x")
         ),
     ],
 )
-def test_a_row_that_is_not_valid_is_refused_by_name(rows: OutgoingRows, problem: str) -> None:
+def test_invalid_row_is_left_to_the_codec_which_raises(rows: OutgoingRows, problem: str) -> None:
     encoder = BatchEncoder()
     out = bytearray(1 << 17)
     assert encoder.encode(rows, out) is StopReason.MESSAGE
@@ -294,8 +294,8 @@ def test_columns_must_be_as_long_as_the_rows() -> None:
             OutgoingRows(1, KEY, PAYLOAD).push(row)
 
 
-def test_an_encoder_needs_room_for_a_batch() -> None:
-    with pytest.raises(UsageError, match="no room for a batch of 102"):
+def test_buffer_smaller_than_a_batch_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="too few for a batch of 102"):
         BatchEncoder(limit=100).encode(OutgoingRows(0, KEY), bytearray(101))
     for limit in (15, 65_536):
         with pytest.raises(UsageError, match="a batch can have 16 to 65535 bytes"):
@@ -303,7 +303,7 @@ def test_an_encoder_needs_room_for_a_batch() -> None:
     assert BatchEncoder(Framing.BARE, limit=65_536).limit == 65_536
 
 
-def test_an_encoder_writes_only_where_it_may() -> None:
+def test_encoding_into_a_read_only_buffer_raises() -> None:
     with pytest.raises((BufferError, TypeError, ValueError)):
         BatchEncoder(limit=16).encode(OutgoingRows(1, KEY, PAYLOAD), memoryview(bytes(100)))
     assert written(OutgoingRows(0, KEY)) == b""

@@ -12,8 +12,8 @@ from tests.unit.wire.columns.samples import (
     ROUTER,
     batch,
     decoded,
+    forwarded_messages,
     frame,
-    passed_on,
     pushes,
     put,
     relay,
@@ -50,10 +50,10 @@ from zenspark.wire.values import (
         Push(wire_expr=KEY, qos=QoS.REQUEST, node_id=3, body=Del(timestamp=Timestamp(5, CLOCK), attachment=b"a")),
     ],
 )
-def test_a_row_goes_on_behind_another_head(push: Push) -> None:
+def test_row_is_forwarded_with_another_header(push: Push) -> None:
     columns, *_ = decoded(batch(frame(put(b"before"), push, push)))
     expected = replace(push, wire_expr=ALIAS, node_id=0, qos=QoS.DECLARE)
-    assert passed_on(columns)[1:] == [expected, expected]
+    assert forwarded_messages(columns)[1:] == [expected, expected]
     out = bytearray(b"#" * 1000)
     rows = relay(columns, 1)
     assert rows.size == len(encode(expected))
@@ -62,20 +62,20 @@ def test_a_row_goes_on_behind_another_head(push: Push) -> None:
     assert out == b"###" + 2 * encode(expected) + b"#" * (997 - 2 * len(encode(expected)))
 
 
-def test_timestamps_are_added_where_they_were_noted() -> None:
+def test_assigned_timestamps_are_added_to_forwarded_rows() -> None:
     messages = (put(b"a"), stamped(7), put(b"b"), Push(wire_expr=KEY, body=Del()), put(b"c", WireExpr(0, "other")))
     columns, *_ = decoded(batch(frame(*messages)))
     wanted = bytes(columns.template_at(index).wire_expr == KEY for index in range(columns.template_count))
     assert columns.timestamp_summary(0, 5, wanted) == (7, 2)
     assert columns.timestamp_summary(2, 5, wanted) == (0, 1)
     columns.assign_timestamps(0, 5, wanted, 1 << 63)
-    stamps = [push.body.timestamp for push in passed_on(columns) if isinstance(push, Push)]
+    stamps = [push.body.timestamp for push in forwarded_messages(columns) if isinstance(push, Push)]
     own = ZenohId(0x0605)
     assert stamps == [Timestamp(1 << 63, own), Timestamp(7, ROUTER), Timestamp((1 << 63) + 1, own), None, None]
     assert pushes(columns) == list(messages)
 
 
-def test_rows_of_one_lane_are_written_together_as_far_as_there_is_room() -> None:
+def test_rows_of_one_lane_are_written_together_up_to_the_given_size() -> None:
     keys = ["a", "a", "skipped", "a", "b", "a"]
     columns, *_ = decoded(batch(frame(*(put(key.encode(), WireExpr(0, key)) for key in keys))))
     lanes = bytes({"a": 13, "b": 5, "skipped": NO_LANE}[columns.template_at(at).wire_expr.suffix] for at in range(3))
@@ -102,7 +102,7 @@ def test_rows_without_a_lane_are_passed_over() -> None:
     assert (rows.lane, rows.size) == (-1, 0)
 
 
-def test_what_is_passed_on_is_checked_first() -> None:
+def test_invalid_arguments_of_a_forwarder_are_rejected() -> None:
     columns, *_ = decoded(batch(frame(put(), put())))
     for start, stop in ((-1, 1), (2, 1), (0, 3)):
         with pytest.raises(IndexError):
@@ -116,7 +116,7 @@ def test_what_is_passed_on_is_checked_first() -> None:
     rows = relay(columns)
     size = rows.measure(1000)
     for out, at in ((bytearray(size - 1), 0), (bytearray(size), 1), (bytearray(size), -1)):
-        with pytest.raises(UsageError, match="no room"):
+        with pytest.raises(UsageError, match="too few for the measured rows"):
             rows.write(out, at)
     columns.clear()
     with pytest.raises(UsageError, match="cleared"):

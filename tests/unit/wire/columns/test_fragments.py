@@ -29,7 +29,7 @@ from zenspark.wire.values import (
 )
 
 
-def pieces(
+def fragments_of(
     message: bytes, sn: int = 0, cut: tuple[int, ...] = (5,), *, reliable: bool = True, **fields: object
 ) -> list[Fragment]:
     """A message cut at some places."""
@@ -59,13 +59,13 @@ def at_fragment(
 @pytest.mark.parametrize("priority", [Priority.DATA, Priority.REAL_TIME])
 @pytest.mark.parametrize("reliable", [True, False])
 @pytest.mark.parametrize("marked", [True, False])
-def test_fragments_are_joined_where_they_lie(priority: Priority, reliable: bool, marked: bool) -> None:
+def test_fragments_are_joined_in_place(priority: Priority, reliable: bool, marked: bool) -> None:
     messages = [put(b"x" * 30), put(b"y" * 300, attachment=b"a"), put(b"", key=WireExpr(0, "other"))]
     cuts = [(5,), (1, 2, 3, 250), ()]
     cut = [
         piece
         for number, (one, places) in enumerate(zip(messages, cuts, strict=True))
-        for piece in pieces(encode(one), (126, 0, 5)[number], places, priority=priority, reliable=reliable)
+        for piece in fragments_of(encode(one), (126, 0, 5)[number], places, priority=priority, reliable=reliable)
     ]
     decoder, columns = at_fragment(*cut, frame(put())), PushColumns(8)
     assert fragment_lane(decoder) == priority | 8 * reliable
@@ -83,14 +83,14 @@ def test_fragments_are_joined_where_they_lie(priority: Priority, reliable: bool,
 
 def test_later_fragments_of_more_than_255_bytes_are_joined() -> None:
     message = put(bytes(range(250)) * 4)
-    decoder, columns = at_fragment(*pieces(encode(message), cut=(300, 600))), PushColumns(1)
+    decoder, columns = at_fragment(*fragments_of(encode(message), cut=(300, 600))), PushColumns(1)
     assert join_fragments(decoder, columns, 0, 0x7F, True, 2000) is not None
     assert pushes(columns) == [message]
 
 
 @pytest.mark.parametrize("last", [encode(ResponseFinal(request_id=3)), encode(put()) * 2, encode(put()) + b"\0", b""])
 def test_a_joined_message_that_is_no_row_is_handed_over_behind_the_rows(last: bytes) -> None:
-    cut = [*pieces(encode(put())), *pieces(last, 2, (1,) if last else ()), *pieces(encode(put()), 4)]
+    cut = [*fragments_of(encode(put())), *fragments_of(last, 2, (1,) if last else ()), *fragments_of(encode(put()), 4)]
     decoder, columns = at_fragment(*cut), PushColumns(8)
     whole = join_fragments(decoder, columns, 0, 0x7F, True, 1000)
     assert whole is not None
@@ -100,8 +100,11 @@ def test_a_joined_message_that_is_no_row_is_handed_over_behind_the_rows(last: by
     assert pushes(columns) == [put()]
 
 
-def test_as_many_messages_are_joined_as_there_is_room_for() -> None:
-    decoder, columns = at_fragment(*[piece for sn in (0, 2, 4) for piece in pieces(encode(put()), sn)]), PushColumns(2)
+def test_messages_are_joined_until_the_columns_are_full() -> None:
+    decoder, columns = (
+        at_fragment(*[piece for sn in (0, 2, 4) for piece in fragments_of(encode(put()), sn)]),
+        PushColumns(2),
+    )
     for sn, rows in ((0, 2), (4, 1)):
         assert join_fragments(decoder, columns, sn, 0x7F, True, 1000) is not None
         assert pushes(columns) == [put()] * rows
@@ -110,9 +113,9 @@ def test_as_many_messages_are_joined_as_there_is_room_for() -> None:
 
 
 @pytest.mark.parametrize("missing", [1, 12, 14, 16, 17])
-def test_the_rest_of_a_message_is_awaited(missing: int) -> None:
-    begun = pieces(encode(put()), 2)
-    decoder, columns = at_fragment(*pieces(encode(put())), *begun, missing=missing), PushColumns(8)
+def test_incomplete_fragments_need_more_data(missing: int) -> None:
+    begun = fragments_of(encode(put()), 2)
+    decoder, columns = at_fragment(*fragments_of(encode(put())), *begun, missing=missing), PushColumns(8)
     assert join_fragments(decoder, columns, 0, 0x7F, True, 1000) is not None
     assert not decoder.needs_more_data
     place = decoder.pos
@@ -125,10 +128,10 @@ def test_the_rest_of_a_message_is_awaited(missing: int) -> None:
 
 
 @pytest.mark.parametrize(("size", "is_partial_buffer"), [(360_000, True), (120_000, False)])
-def test_the_rest_of_a_large_message_is_not_awaited_nor_that_which_does_not_come(
+def test_incomplete_fragments_of_a_large_message_or_whole_buffer_need_no_more_data(
     size: int, is_partial_buffer: bool
 ) -> None:
-    cut = pieces(bytes(size), cut=tuple(range(60_000, size, 60_000)))
+    cut = fragments_of(bytes(size), cut=tuple(range(60_000, size, 60_000)))
     decoder = at_fragment(*cut[:-1], is_partial_buffer=is_partial_buffer)
     assert join_fragments(decoder, PushColumns(1), 0, 0x7F, True, 1 << 20) is None
     assert not decoder.needs_more_data
@@ -141,19 +144,19 @@ RAW = encode(put())
 @pytest.mark.parametrize(
     "cut",
     [
-        pieces(RAW, 1),
-        [pieces(RAW)[0], pieces(RAW, 1)[1]],
-        [pieces(RAW)[0], frame(put()), pieces(RAW)[1]],
-        [pieces(RAW)[0], pieces(RAW, reliable=False)[1]],
-        [pieces(RAW)[0], pieces(RAW)[0]],
-        [replace(pieces(RAW)[0], first=False), pieces(RAW)[1]],
-        [pieces(RAW)[0], replace(pieces(RAW)[1], drop=True)],
-        [pieces(RAW)[0], replace(pieces(RAW)[1], payload=bytes(2000))],
-        [pieces(RAW)[0], replace(pieces(RAW)[1], payload=bytes(996))],
+        fragments_of(RAW, 1),
+        [fragments_of(RAW)[0], fragments_of(RAW, 1)[1]],
+        [fragments_of(RAW)[0], frame(put()), fragments_of(RAW)[1]],
+        [fragments_of(RAW)[0], fragments_of(RAW, reliable=False)[1]],
+        [fragments_of(RAW)[0], fragments_of(RAW)[0]],
+        [replace(fragments_of(RAW)[0], first=False), fragments_of(RAW)[1]],
+        [fragments_of(RAW)[0], replace(fragments_of(RAW)[1], drop=True)],
+        [fragments_of(RAW)[0], replace(fragments_of(RAW)[1], payload=bytes(2000))],
+        [fragments_of(RAW)[0], replace(fragments_of(RAW)[1], payload=bytes(996))],
     ],
     ids=["number", "gap", "frame", "lane", "first", "unmarked", "dropped", "oversized", "limit"],
 )
-def test_fragments_in_which_anything_differs_are_left(cut: list[Message]) -> None:
+def test_fragments_that_do_not_belong_together_are_not_joined(cut: list[Message]) -> None:
     decoder = at_fragment(*cut, limit=1500)
     place = decoder.pos
     assert join_fragments(decoder, PushColumns(1), 0, 0x7F, True, 1000) is None
@@ -162,8 +165,8 @@ def test_fragments_in_which_anything_differs_are_left(cut: list[Message]) -> Non
     assert decoder.pos > place
 
 
-def test_a_batch_that_is_too_large_ends_what_is_joined() -> None:
-    decoder = at_fragment(*pieces(RAW), frame(put(bytes(2000))), limit=1500)
+def test_oversized_batch_ends_the_joining_of_fragments() -> None:
+    decoder = at_fragment(*fragments_of(RAW), frame(put(bytes(2000))), limit=1500)
     assert join_fragments(decoder, PushColumns(1), 0, 0x7F, True, 1000) is not None
     assert decoder.decode(PushColumns(1)) is StopReason.OVERSIZED
 
@@ -187,7 +190,7 @@ def test_other_messages_are_no_fragments_to_join(content: bytes) -> None:
 
 
 def test_fragments_are_joined_only_on_a_stream_that_can_be_written_to() -> None:
-    data = b"".join(batch(one) for one in pieces(RAW))
+    data = b"".join(batch(one) for one in fragments_of(RAW))
     decoder = BatchDecoder(data)
     decoder.decode(PushColumns(1))
     assert fragment_lane(decoder) >= 0

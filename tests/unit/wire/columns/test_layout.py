@@ -33,7 +33,7 @@ def test_stop_reasons_have_the_numbers_that_loops_return() -> None:
 @pytest.mark.parametrize("priority", Priority)
 @pytest.mark.parametrize("reliable", [True, False])
 @pytest.mark.parametrize("express", [True, False])
-def test_a_lane_has_all_it_was_made_of(priority: Priority, reliable: bool, express: bool) -> None:
+def test_lane_contains_priority_reliability_and_express(priority: Priority, reliable: bool, express: bool) -> None:
     lane = lane_of(priority, reliable, express)
     assert (lane & LANE_PRIORITY, bool(lane & LANE_RELIABLE), bool(lane & LANE_EXPRESS)) == (
         priority,
@@ -43,6 +43,6 @@ def test_a_lane_has_all_it_was_made_of(priority: Priority, reliable: bool, expre
     assert lane != layout.NO_LANE
 
 
-def test_a_record_is_its_words() -> None:
+def test_record_at_returns_the_words_of_a_record() -> None:
     table = list(range(3 * layout.RECORD_WORDS))
     assert layout.record_at(table, 1) == table[layout.RECORD_WORDS : 2 * layout.RECORD_WORDS]

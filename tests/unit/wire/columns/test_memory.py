@@ -8,6 +8,6 @@ from zenspark.errors import UsageError
 from zenspark.wire.columns.memory import check_idle
 
 
-def test_what_one_thread_works_on_is_not_for_another() -> None:
+def test_memory_in_use_by_another_thread_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="another thread"):
         check_idle(True)

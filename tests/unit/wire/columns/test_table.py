@@ -72,7 +72,7 @@ def test_a_row_is_the_message_that_was_sent(push: Push) -> None:
     assert decoder.pos == decoder.batch_end == len(decoder.data)
 
 
-def test_a_template_tells_what_its_rows_share() -> None:
+def test_template_has_the_fields_that_its_rows_share() -> None:
     message = replace(FULL_PUT, qos=QoS.REQUEST, node_id=3)
     columns, _, _ = decoded(batch(frame(message, put(), reliable=False, priority=Priority.BACKGROUND)))
     assert list(columns.template_index) == [0, 1]
@@ -116,7 +116,7 @@ def test_columns_belong_to_one_buffer_at_a_time() -> None:
     assert len(columns) == 2
 
 
-def test_memory_in_use_stays_in_place() -> None:
+def test_buffer_of_decoded_columns_cannot_be_resized() -> None:
     data = bytearray(batch(frame(put(source_info=SourceInfo(ROUTER, 1, 5)))))
     columns = PushColumns(1)
     BatchDecoder(data).decode(columns)
@@ -129,7 +129,7 @@ def test_memory_in_use_stays_in_place() -> None:
     data.clear()
 
 
-def test_rows_and_templates_are_counted_from_zero() -> None:
+def test_row_or_template_index_out_of_range_raises_index_error() -> None:
     columns, _, _ = decoded(batch(frame(put())))
     for number in (-1, 1):
         with pytest.raises(IndexError):
@@ -139,8 +139,8 @@ def test_rows_and_templates_are_counted_from_zero() -> None:
 
 
 @pytest.mark.parametrize("sizes", [(0, 1, 1), (1, -1, 1), (1, 1, -1)])
-def test_columns_need_room(sizes: tuple[int, int, int]) -> None:
-    with pytest.raises(UsageError, match="no room"):
+def test_columns_without_capacity_are_a_usage_error(sizes: tuple[int, int, int]) -> None:
+    with pytest.raises(UsageError, match="at least 1"):
         PushColumns(*sizes)
 
 
@@ -174,6 +174,6 @@ def test_a_template_is_recognised_in_another_buffer(push: Push) -> None:
         (put(attachment=b"a"), put()),
     ],
 )
-def test_templates_that_differ_are_told_apart(one: Push, other: Push) -> None:
+def test_different_templates_have_different_keys(one: Push, other: Push) -> None:
     columns, _, _ = decoded(batch(frame(one, other)))
     assert columns.template_key(0) != columns.template_key(1)

@@ -22,11 +22,11 @@ def sessions() -> Iterator[tuple[Session, Session]]:
 
 @pytest.fixture
 def lossy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Advanced subscribers do not see samples that say `lost`, unless they ask for them."""
+    """Advanced subscribers do not see samples with the payload `lost`, unless they request them."""
     on_sample = SampleRecovery.on_sample
 
-    def hear(self: SampleRecovery, sample: Sample) -> None:
+    def drop_lost_samples(self: SampleRecovery, sample: Sample) -> None:
         if sample.payload.to_bytes() != b"lost":
             on_sample(self, sample)
 
-    monkeypatch.setattr(SampleRecovery, "on_sample", hear)
+    monkeypatch.setattr(SampleRecovery, "on_sample", drop_lost_samples)

@@ -1,11 +1,11 @@
-"""An advanced publisher and subscriber of one key, and what tests ask of them."""
+"""An advanced publisher and subscriber of one key, and what tests read of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from tests.waiting import PATIENCE
+from tests.waiting import TIMEOUT_SECONDS
 from zenspark.api.ext.advanced.config import (
     CacheConfig,
     HistoryConfig,
@@ -40,12 +40,12 @@ def has_subscriber(publisher: AdvancedPublisher) -> Callable[[], object]:
 
 
 def is_cache_reachable(session: Session) -> bool:
-    """Whether somebody's cache is known there."""
+    """Whether the cache of a publisher replies to this session."""
     return bool(list(session.get("a/b/@adv/**", accept_replies=ReplyKeyExpr.ANY)))
 
 
 def payloads(subscriber: AdvancedSubscriber[Any], count: int) -> list[str]:
-    return [subscriber.recv(PATIENCE).payload.to_string() for _ in range(count)]
+    return [subscriber.recv(TIMEOUT_SECONDS).payload.to_string() for _ in range(count)]
 
 
 def is_closed(handler: Any) -> bool:  # noqa: ANN401 - some channel

@@ -6,21 +6,21 @@ from zenspark.api.ext.advanced.heartbeat import Heartbeat, SequenceCounter
 
 
 def test_heartbeat_is_not_sent_before_the_first_sample_nor_repeated_if_sporadic() -> None:
-    class Spoken:
+    class RecordingPublisher:
         def __init__(self) -> None:
-            self.said: list[bytes] = []
+            self.sent: list[bytes] = []
 
         def put(self, payload: bytes) -> None:
-            self.said.append(payload)
+            self.sent.append(payload)
 
     for only_changes, expected in ((True, 2), (False, 3)):
-        spoken, counter = Spoken(), SequenceCounter()
-        heart = Heartbeat(spoken, counter, only_changes)  # type: ignore[arg-type]
+        publisher, counter = RecordingPublisher(), SequenceCounter()
+        heart = Heartbeat(publisher, counter, only_changes)  # type: ignore[arg-type]
         heart.beat()
         counter.take()
         heart.beat()
         heart.beat()
         counter.take()
         heart.beat()
-        assert len(spoken.said) == expected
-        assert spoken.said[-1] == b"\1\0\0\0"
+        assert len(publisher.sent) == expected
+        assert publisher.sent[-1] == b"\1\0\0\0"

@@ -14,7 +14,7 @@ from tests.unit.api.ext.advanced.entities import (
     publisher_on,
     subscriber_on,
 )
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.ext.advanced.config import (
     CacheConfig,
     HistoryConfig,
@@ -90,7 +90,7 @@ def test_samples_of_a_publisher_have_consecutive_sequence_numbers(sessions: tupl
         for publisher in publishers:
             publisher.put(b"value")
             publisher.delete()
-    samples = [found.recv(PATIENCE) for _ in range(12)]
+    samples = [found.recv(TIMEOUT_SECONDS) for _ in range(12)]
     for publisher in publishers:
         mine = [sample.source_info for sample in samples if some(sample.source_info).source_id == publisher.id]
         first = some(mine[0]).source_sn

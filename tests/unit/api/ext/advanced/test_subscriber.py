@@ -20,7 +20,7 @@ from tests.unit.api.ext.advanced.entities import (
     subscriber_on,
 )
 from tests.unit.api.sessions import connected, listening
-from tests.waiting import PATIENCE, until
+from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.ext.advanced.config import (
     HistoryConfig,
     MissDetectionConfig,
@@ -123,7 +123,7 @@ def test_unrecoverable_samples_are_reported_as_missed(
     for payload in ("first", "lost", "lost", "next"):
         publisher.put(payload)
     assert payloads(subscriber, 2) == ["first", "next"]
-    miss = listener.recv(PATIENCE)
+    miss = listener.recv(TIMEOUT_SECONDS)
     assert (miss.source, miss.nb) == (publisher.id, 2)
     listener.undeclare()
     with pytest.raises(ZError):
@@ -135,9 +135,9 @@ def test_publishers_and_subscribers_are_detected(sessions: tuple[Session, Sessio
     subscriber = subscriber_on(one, subscriber_detection=True)
     found = subscriber.detect_publishers(history=True)
     with publisher_on(other, publisher_detection=True) as publisher:
-        sample = found.recv(PATIENCE)
+        sample = found.recv(TIMEOUT_SECONDS)
         assert str(sample.key_expr) == f"a/b/@adv/pub/{publisher.id.zid}/{publisher.id.eid}/_"
-    assert found.recv(PATIENCE).kind is SampleKind.DELETE
+    assert found.recv(TIMEOUT_SECONDS).kind is SampleKind.DELETE
     (alive,) = until(lambda: list(other.liveliness().get("a/*/@adv/sub/**")))
     assert str(some(alive.ok).key_expr) == f"a/*/@adv/sub/{subscriber.id.zid}/{subscriber.id.eid}/_"
 
@@ -168,7 +168,7 @@ def test_unreferenced_subscriber_ends_with_a_channel_and_stays_with_a_callback(
     del held
     gc.collect()
     publisher.put("x")
-    assert heard.wait(PATIENCE)
+    assert heard.wait(TIMEOUT_SECONDS)
     assert until(lambda: is_closed(handler))
 
 
@@ -194,5 +194,5 @@ def test_closed_blocking_sink_releases_a_blocked_push() -> None:
     pusher = threading.Thread(target=push)
     pusher.start()
     outlet.close()
-    pusher.join(PATIENCE)
+    pusher.join(TIMEOUT_SECONDS)
     assert not pusher.is_alive()

@@ -7,8 +7,8 @@ import gc
 import pytest
 
 from zenspark.router.face import Face, Region
-from zenspark.router.routing import template_cache
-from zenspark.router.routing.template_cache import FaceTemplateCache
+from zenspark.router.forwarding import template_cache
+from zenspark.router.forwarding.template_cache import FaceTemplateCache
 from zenspark.wire.values import WhatAmI, ZenohId
 
 
@@ -34,7 +34,7 @@ def test_number_of_cached_templates_is_bounded(monkeypatch: pytest.MonkeyPatch) 
     assert len(known.for_face(one, 1)) <= 4
 
 
-def test_long_keys_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_is_cleared_when_its_key_bytes_exceed_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(template_cache, "MAX_CACHED_KEY_BYTES", 10)
     known: FaceTemplateCache[bool] = FaceTemplateCache()
     one = face()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from zenspark.spark.pipeline.rotating_log import TAIL_BYTES, RotatingLog
+from zenspark.spark.ingest.rotating_log import TAIL_BYTES, RotatingLog
 
 
 def test_log_keeps_the_last_output_within_its_size(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_unwritable_output_is_dropped(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_end_is_kept_in_memory(tmp_path: Path) -> None:
+def test_log_tail_is_kept_in_memory(tmp_path: Path) -> None:
     log = RotatingLog(tmp_path / "log")
     for number in range(10_000):
         log.write(b"%d\n" % number)
@@ -44,7 +44,7 @@ def test_the_end_is_kept_in_memory(tmp_path: Path) -> None:
     assert len(log.tail) == TAIL_BYTES
 
 
-def test_a_log_is_not_for_every_user(tmp_path: Path) -> None:
+def test_log_is_not_accessible_to_other_users(tmp_path: Path) -> None:
     log = RotatingLog(tmp_path / "_logs" / "ingest.log")
     log.write(b"x")
     assert log.path.stat().st_mode & 0o007 == 0

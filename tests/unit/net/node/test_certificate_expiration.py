@@ -15,7 +15,7 @@ from tests.waiting import until
 from zenspark.api.open import open as open_session
 from zenspark.api.session import Session
 from zenspark.errors import CloseReason
-from zenspark.net.links.certificate_expiration import MAX_CHECK_SECONDS, ExpirationTimers
+from zenspark.net.node.certificate_expiration import MAX_CHECK_SECONDS, ExpirationTimers
 
 LIFETIME = 8.0
 """Seconds that a certificate lives: enough for a handshake on a busy machine."""
@@ -36,10 +36,10 @@ class Driver:
 
     def __init__(self, expires_at: float | None) -> None:
         self.link = SimpleNamespace(expires_at=expires_at, auth_identifier="ann", dst="tls/127.0.0.1:1")
-        self.neighbour = "a1 (tls/127.0.0.1:1)"
+        self.neighbour = "client a1 (tls/127.0.0.1:1)"
         self.closed: list[CloseReason] = []
 
-    def close(self, reason: CloseReason, _: str) -> None:
+    def end_session(self, reason: CloseReason, _: str) -> None:
         self.closed.append(reason)
 
 
@@ -57,7 +57,7 @@ class World:
         return self.timers[-1]
 
 
-def test_a_link_is_closed_at_its_time(caplog: pytest.LogCaptureFixture) -> None:
+def test_link_is_closed_when_its_certificate_expires(caplog: pytest.LogCaptureFixture) -> None:
     world, driver = World(), Driver(1_010.0)
     world.expirations.watch(driver)
     assert [timer.delay for timer in world.timers] == [10.0]
@@ -65,7 +65,7 @@ def test_a_link_is_closed_at_its_time(caplog: pytest.LogCaptureFixture) -> None:
     world.timers[0].work()
     assert driver.closed == [CloseReason.EXPIRED]
     assert caplog.messages == [
-        "closing session with a1 (tls/127.0.0.1:1): its certificate has expired (common name ann); renew it"
+        "closing session with client a1 (tls/127.0.0.1:1): its certificate has expired (common name ann); renew it"
     ]
     assert len(world.timers) == 1
 
@@ -76,7 +76,7 @@ def test_a_link_that_does_not_expire_has_no_timer() -> None:
     assert world.timers == []
 
 
-def test_the_wall_clock_is_read_again_before_long() -> None:
+def test_wall_clock_is_rechecked_after_max_check_seconds() -> None:
     """A clock that is set forward is noticed; one that is set back gives no more time than it shows."""
     world, driver = World(), Driver(1_000_000.0)
     world.expirations.watch(driver)

@@ -1,8 +1,8 @@
 import pytest
 
 from zenspark.errors import UsageError
+from zenspark.net.backoff import Backoff, RetryPolicy
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.node.backoff import Backoff, RetryPolicy
 
 
 def waits(policy: RetryPolicy, count: int) -> list[float | None]:
@@ -29,32 +29,32 @@ def test_no_retry_when_the_timeout_is_0() -> None:
     assert waits(RetryPolicy(timeout_ms=0), 1) == [None]
 
 
-def test_gives_up_when_no_attempt_would_begin_in_time() -> None:
+def test_no_retry_when_the_next_attempt_would_exceed_the_timeout() -> None:
     assert waits(RetryPolicy(timeout_ms=5000), 4) == [1.0, 2.0, None, None]
 
 
-def test_time_spent_in_an_attempt_counts() -> None:
+def test_duration_of_an_attempt_counts_towards_the_timeout() -> None:
     backoff = Backoff(RetryPolicy(timeout_ms=5000), 0.0)
     assert backoff.next_attempt(4.5) is None
 
 
-def test_success_starts_afresh() -> None:
+def test_success_resets_the_backoff() -> None:
     backoff = Backoff(RetryPolicy(timeout_ms=5000), 0.0)
     assert backoff.next_attempt(0.0) == 1.0
     assert backoff.next_attempt(1.0) == 3.0
     assert backoff.attempts == 2
-    backoff.succeeded(50.0)
+    backoff.reset(50.0)
     assert backoff.attempts == 0
     assert backoff.next_attempt(51.0) == 52.0
 
 
-def test_weeks_of_failures_change_nothing() -> None:
+def test_wait_after_a_million_attempts_is_period_max() -> None:
     backoff = Backoff(RetryPolicy(), 0.0)
     backoff.attempts = 1_000_000
     assert backoff.next_attempt(7.0) == 11.0
 
 
-def test_an_endpoint_has_its_own_patience() -> None:
+def test_retry_options_of_an_endpoint_override_the_policy() -> None:
     policy = RetryPolicy(timeout_ms=9).of(
         Endpoint.parse("tcp/a:1#retry_period_init_ms=20;retry_period_max_ms=90;retry_period_increase_factor=3")
     )

@@ -10,9 +10,9 @@ import pytest
 
 from zenspark.clock import HybridClock, ntp64_from_ns
 from zenspark.router.face import Face, Region
+from zenspark.router.forwarding.plans import ForwardingPlan, ForwardingPlanner, plans_by_neighbour
 from zenspark.router.linkstate.network import TREES_DELAY_SECONDS
 from zenspark.router.router import Router, RouterPolicy
-from zenspark.router.routing.forwarding import ForwardingPlan, ForwardingPlanner, plans_by_neighbour
 from zenspark.router.timestamping import TimestampPolicy
 from zenspark.wire.codec import decode_network, encode, encode_link_states
 from zenspark.wire.columns import LANE_EXPRESS, NO_LANE, BatchDecoder, PushColumns, RowForwarder, StopReason
@@ -46,7 +46,7 @@ def columns_of(*pushes: Push, reliable: bool = True) -> PushColumns:
     return columns
 
 
-class Place:
+class RouterWithClients:
     """A router with two clients, of which one subscribes."""
 
     def __init__(self, stamps: bool = False) -> None:
@@ -78,27 +78,27 @@ class Place:
         return course
 
 
-def said(course: ForwardingPlan) -> dict[int, Push]:
-    """By neighbour, the message without its body that is said there: with a deletion in its place."""
+def forwarded(course: ForwardingPlan) -> dict[int, Push]:
+    """By neighbour, the message that is sent to it, with a deletion in place of its body."""
     found: dict[int, Any] = {way.target.zid.value: decode_network(way.head + b"\x02") for way in course.next_hops}
     return found
 
 
 def test_next_hop_header_uses_the_key_ids_of_the_subscriber() -> None:
-    place = Place()
-    assert said(place.course(push()))[2].wire_expr == WireExpr(0, "a/b")
+    place = RouterWithClients()
+    assert forwarded(place.course(push()))[2].wire_expr == WireExpr(0, "a/b")
     place.name(place.target, 7, "a")
-    assert said(place.course(push()))[2].wire_expr == WireExpr(7, "/b", Mapping.RECEIVER)
+    assert forwarded(place.course(push()))[2].wire_expr == WireExpr(7, "/b", Mapping.RECEIVER)
 
 
 def test_plan_is_cached_per_template() -> None:
-    place = Place()
+    place = RouterWithClients()
     assert place.course(push()) is place.course(push())
 
 
 def test_new_key_reuses_the_decoded_prefix_template() -> None:
     """What differs in anything but the key is still told apart."""
-    place = Place()
+    place = RouterWithClients()
     place.subscribe(place.local, "a/2")
     place.name(place.source, 3, "a/")
     blocking = QoS(congestion=Congestion.BLOCK)
@@ -106,7 +106,7 @@ def test_new_key_reuses_the_decoded_prefix_template() -> None:
         for number in range(3):
             for expr in (WireExpr(0, f"a/{number}"), WireExpr(3, f"{number}", Mapping.SENDER)):
                 course = place.course(push(expr, qos=qos))
-                assert said(course)[2].wire_expr == WireExpr(0, f"a/{number}")
+                assert forwarded(course)[2].wire_expr == WireExpr(0, f"a/{number}")
                 assert course.local_key == ("a/2" if number == 2 else None)
                 assert course.congestion is qos.congestion
     cached = place.forwarding._cache.for_face(place.source, place.source.key_mapping_version)
@@ -114,17 +114,17 @@ def test_new_key_reuses_the_decoded_prefix_template() -> None:
 
 
 def test_plan_is_recomputed_after_new_subscriber_or_key_mapping() -> None:
-    place = Place()
+    place = RouterWithClients()
     number = push(WireExpr(3, "", Mapping.SENDER))
     assert place.course(number).next_hops == ()
     place.name(place.source, 3, "a/b")
-    assert said(place.course(number)).keys() == {2}
+    assert forwarded(place.course(number)).keys() == {2}
     place.subscribe(place.client(4), "a/b")
-    assert said(place.course(number)).keys() == {2, 4}
+    assert forwarded(place.course(number)).keys() == {2, 4}
 
 
 def test_the_lane_is_that_of_the_message_and_its_frame() -> None:
-    place = Place()
+    place = RouterWithClients()
     urgent = QoS(Priority.REAL_TIME, Congestion.DROP, express=True)
     found = place.forwarding.plans(place.source, columns_of(push(qos=urgent), reliable=False), 0, 1)
     assert found is not None
@@ -134,7 +134,7 @@ def test_the_lane_is_that_of_the_message_and_its_frame() -> None:
     course = place.course(push(qos=QoS(Priority.DATA, Congestion.BLOCK)))
     assert course.lane == Priority.DATA | 0x08
     assert course.congestion is Congestion.BLOCK
-    assert said(course)[2].qos == QoS(Priority.DATA, Congestion.BLOCK)
+    assert forwarded(course)[2].qos == QoS(Priority.DATA, Congestion.BLOCK)
 
 
 def test_no_plan_if_an_interceptor_inspects_every_message() -> None:
@@ -142,7 +142,7 @@ def test_no_plan_if_an_interceptor_inspects_every_message() -> None:
         def intercept(self, message: Any, reliable: bool, now: float) -> Any:  # noqa: ANN401
             return message
 
-    place = Place()
+    place = RouterWithClients()
     place.target.egress = Guard()
     assert place.plans(push()) is None
     assert place.plans(push("b")) == [place.course(push("b"))]
@@ -152,24 +152,24 @@ def test_no_plan_if_an_interceptor_inspects_every_message() -> None:
 
 
 def test_no_plan_for_a_duplicate_group_member() -> None:
-    place = Place()
+    place = RouterWithClients()
     member = place.router.add_member(place.router.add_group(), ZenohId(5), WhatAmI.PEER)
-    assert said(place.course(push(), face=member)).keys() == {2}
+    assert forwarded(place.course(push(), face=member)).keys() == {2}
     place.client(5)
     assert place.plans(push(), face=member) is None
 
 
-def test_the_session_of_this_node_gets_columns_too() -> None:
-    place = Place()
+def test_plan_is_local_if_the_local_session_subscribes() -> None:
+    place = RouterWithClients()
     assert not place.course(push()).is_local
     place.subscribe(place.local, "a/*")
     course = place.course(push())
     assert course.is_local
-    assert said(course).keys() == {2}
+    assert forwarded(course).keys() == {2}
 
 
 def test_rows_for_the_local_session_only_get_timestamps() -> None:
-    place = Place(stamps=True)
+    place = RouterWithClients(stamps=True)
     place.subscribe(place.local, "only/here")
     columns = columns_of(push("only/here"))
     assert place.forwarding.plans(place.source, columns, 0, 1) is not None
@@ -178,7 +178,7 @@ def test_rows_for_the_local_session_only_get_timestamps() -> None:
 
 @pytest.mark.parametrize("ahead", [0, HOUR])
 def test_rows_get_timestamps_unless_one_is_too_far_in_the_future(ahead: int) -> None:
-    place = Place(stamps=True)
+    place = RouterWithClients(stamps=True)
     columns = columns_of(push(), push("b"), push(stamp=Timestamp(ntp64_from_ns(NOW + ahead), ZenohId(5))))
     courses = place.forwarding.plans(place.source, columns, 0, 3)
     if ahead:
@@ -189,8 +189,8 @@ def test_rows_get_timestamps_unless_one_is_too_far_in_the_future(ahead: int) -> 
         assert unwanted == 0
 
 
-class Beside(Place):
-    """Between two other routers, of which one has told of a third behind it."""
+class RouterBetweenRouters(RouterWithClients):
+    """Between two other routers, of which one has announced a third behind it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -202,7 +202,7 @@ class Beside(Place):
         self.subscribe(self.right, "a/**")
 
     def links(self, face: Face, number: int, sn: int, *behind: int) -> None:
-        """A router says what it has links to: us, its number 1, and others from 2 on."""
+        """A router announces its links: to us, its psid 1, and to others from 2 on."""
         known = range(2, 2 + len(behind))
         states = [
             LinkState(psid=0, sn=sn, zid=ZenohId(number), whatami=1, links=(1, *known)),
@@ -216,32 +216,32 @@ class Beside(Place):
 
 
 def test_rows_between_routers_follow_the_tree_of_their_entry_router() -> None:
-    place = Beside()
+    place = RouterBetweenRouters()
     network = place.router.network
     assert network is not None
-    ways = said(place.course(push(node_id=2), face=place.left))
+    ways = forwarded(place.course(push(node_id=2), face=place.left))
     assert ways.keys() == {2, 0x30}
     assert ways[0x30].node_id == network.psid(ZenohId(0x21))
     assert ways[2].node_id == 0
     assert place.left.region is Region.ROUTER
-    assert said(place.course(push(), face=place.left))[0x30].node_id == network.psid(ZenohId(0x20))
+    assert forwarded(place.course(push(), face=place.left))[0x30].node_id == network.psid(ZenohId(0x20))
     assert place.plans(push(node_id=9), face=place.left) is None
 
 
 def test_reassigned_psid_of_a_router_invalidates_the_plan() -> None:
-    place = Beside()
+    place = RouterBetweenRouters()
     network = place.router.network
     assert network is not None
-    before = said(place.course(push(node_id=2), face=place.left))[0x30].node_id
+    before = forwarded(place.course(push(node_id=2), face=place.left))[0x30].node_id
     version = place.router.routes.version
     place.links(place.left, 0x20, 3, 0x20, 0x21)  # what was 2 is now 3
     assert place.router.routes.version == version
-    assert said(place.course(push(node_id=3), face=place.left))[0x30].node_id == before
-    assert said(place.course(push(node_id=2), face=place.left))[0x30].node_id == network.psid(ZenohId(0x20))
+    assert forwarded(place.course(push(node_id=3), face=place.left))[0x30].node_id == before
+    assert forwarded(place.course(push(node_id=2), face=place.left))[0x30].node_id == network.psid(ZenohId(0x20))
 
 
 def test_plans_are_split_by_peer_and_template() -> None:
-    place = Place()
+    place = RouterWithClients()
     place.subscribe(place.client(4), "b")
     messages = (push(), push("b"), push("c"), push(qos=QoS(Priority.DATA, Congestion.BLOCK)))
     courses = place.plans(*messages)
@@ -257,16 +257,16 @@ def test_plans_are_split_by_peer_and_template() -> None:
         assert decode_network(relay.message()) == messages[0 if first == 13 else 1]
 
 
-def test_plans_of_a_neighbour_name_the_templates_of_which_one_message_may_wait() -> None:
+def test_neighbour_plan_lists_the_templates_with_block_first() -> None:
     congestions = (Congestion.DROP, Congestion.BLOCK_FIRST, Congestion.BLOCK)
-    courses = Place().plans(*(push(qos=QoS(Priority.DATA, congestion)) for congestion in congestions))
+    courses = RouterWithClients().plans(*(push(qos=QoS(Priority.DATA, congestion)) for congestion in congestions))
     assert courses is not None
     ((_, share),) = plans_by_neighbour(courses)
     assert share.block_first == {1}
 
 
 def test_plans_of_faces_that_left_keep_no_face_alive() -> None:
-    place = Place()
+    place = RouterWithClients()
     place.subscribe(place.source, "a/**")
     for face in (place.source, place.target):  # each has a plan with the other as next hop
         place.forwarding.plans(face, columns_of(push()), 0, 1)
