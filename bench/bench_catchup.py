@@ -5,8 +5,8 @@
     python bench/bench_catchup.py --json new.json
 
 A good answer: batches of at most 2,000,000 rows, memory that does not depend on the number of rows, and, though the
-ingest process is killed when half of the rows are ingested, at most one batch that is done again. The rate is that of
-the whole run from the start of the command to the last row, with that interruption and the refreshes of the tables.
+ingest process is killed when half of the rows are ingested, at most one batch that is ingested again. The rate is that
+of the whole run from the start of the command to the last row, with that interruption and the refreshes of the tables.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ MIB = 1 << 20
 BLOCK_ROWS = 100_000
 PAYLOAD_BYTES = 8
 DISTINCT_BLOCKS = 16
-"""The rows of so many blocks differ; after that they come again."""
-LOOK_SECONDS = 0.2
+"""Blocks with different rows; they are appended in turn."""
+POLL_SECONDS = 0.2
 INGEST_MODULE = "zenspark.spark.ingest.process"
 
 
 class Run:
-    """A command that catches up, watched from outside."""
+    """The `zenspark up` that catches up, in a process that is watched from outside."""
 
     def __init__(self, journal: Path, lake: Path, rows: int) -> None:
         self.rows = rows
         self.lake = Lake(lake)
         self.batches: list[int] = []
-        """The rows of each, in their order."""
+        """Rows of each batch, in commit order."""
         self.memory = {"recorder": 0.0, "ingest": 0.0, "java": 0.0, "worker": 0.0}
         """The greatest resident memory of each kind of process, in MiB."""
         self.rows_at_kill = 0
@@ -56,16 +56,16 @@ class Run:
             self.process = psutil.Popen([*command, *where], stdout=output, stderr=subprocess.STDOUT)
 
     def watch(self) -> float:
-        """Wait until all rows are ingested, and kill the ingest process once on the way; how many seconds it took."""
+        """Wait until all rows are ingested, and kill the ingest process once. Returns the seconds that it took."""
         began, before = time.perf_counter(), 0
         while before < self.rows:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
             assert self.process.is_running(), "the command has ended"
             ingested = sum(self.lake.ingested().values())
             if ingested > before:
                 self.batches.append(ingested - before)
                 before = ingested
-            self._look_at_memory()
+            self._sample_memory()
             if not self.rows_at_kill and ingested >= self.rows // 2:
                 self._kill(ingested)
         return time.perf_counter() - began
@@ -75,13 +75,13 @@ class Run:
         self.rows_at_kill = ingested
         self.rows_kept = sum(self.lake.ingested().values())
 
-    def _look_at_memory(self) -> None:
+    def _sample_memory(self) -> None:
         for process in [self.process, *self.process.children(recursive=True)]:
             try:
-                role, found = self._role(process), process.memory_info().rss / MIB
+                role, resident = self._role(process), process.memory_info().rss / MIB
             except psutil.NoSuchProcess:
                 continue
-            self.memory[role] = max(self.memory[role], found)
+            self.memory[role] = max(self.memory[role], resident)
 
     def _role(self, process: psutil.Process) -> str:
         if process.pid == self.process.pid:
@@ -92,13 +92,13 @@ class Run:
         return "java" if words and Path(words[0]).name == "java" else "worker"
 
     def stop(self) -> None:
-        """End it as Ctrl-C does."""
+        """Stop the command as Ctrl-C does."""
         self.process.send_signal(signal.SIGINT)
         assert self.process.wait(300) == 0
 
 
 def fill(path: Path, rows: int) -> None:
-    """Write a journal."""
+    """Write a journal of so many rows."""
     blocks = [samples(number * BLOCK_ROWS, BLOCK_ROWS, PAYLOAD_BYTES) for number in range(DISTINCT_BLOCKS)]
     with JournalWriter(path, recorder="bench") as writer:
         for number in range(rows // BLOCK_ROWS):
@@ -106,8 +106,8 @@ def fill(path: Path, rows: int) -> None:
             writer.flush()
 
 
-def measured(rows: int) -> Iterator[Result]:
-    """What one run gives."""
+def measure(rows: int) -> Iterator[Result]:
+    """Run the command once, and yield its results."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("ZENSPARK_BENCH_DIR")) as path:
         journal, lake = Path(path, "journal"), Path(path, "lake")
         fill(journal, rows)
@@ -125,8 +125,8 @@ def measured(rows: int) -> Iterator[Result]:
     yield Result.of("a batch", [float(count) for count in run.batches], "rows")
     yield _figure("the largest batch", max(run.batches), "rows")
     yield _figure("ingested when killed, and kept", run.rows_kept / run.rows_at_kill, "x")
-    for role, found in run.memory.items():
-        yield _figure(f"RSS of {role}, greatest", found, "MiB")
+    for role, resident in run.memory.items():
+        yield _figure(f"RSS of {role}, greatest", resident, "MiB")
 
 
 def _figure(name: str, value: float, unit: str) -> Result:
@@ -137,7 +137,7 @@ def main() -> None:
     command = parser(__doc__)
     command.add_argument("--rows", type=int, default=10_000_000, help="rows of the journal (default: 10000000)")
     options = command.parse_args()
-    report("catchup", measured(options.rows // BLOCK_ROWS * BLOCK_ROWS), options.json)
+    report("catchup", measure(options.rows // BLOCK_ROWS * BLOCK_ROWS), options.json)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ result is the median over all turns with the middle half as its spread, in nanos
 messages counts as one call. The last results are ratios: how many times longer the interpreted build takes.
 
 A good answer: compiled, 2 µs for small messages and 5 µs for one with everything in it; no more for 1 KiB of payload
-than for 8 bytes, because payloads are copied once and not looked at; for the frame of 100 less than 100 times a PUSH;
+than for 8 bytes, because payloads are copied once and not read; for the frame of 100 less than 100 times a PUSH;
 interpreted 2 to 8 times longer. What must be faster makes no object of each message: that is `wire/columns`.
 """
 
@@ -55,7 +55,7 @@ from zenspark.wire.values import (
 TURNS = 4
 SAMPLES = 5
 SAMPLE_NS = 8_000_000
-"""How long one sample takes: much longer than the clock's grain, much shorter than a turn of the scheduler."""
+"""Duration of one sample: much longer than the clock's resolution, much shorter than a time slice of the scheduler."""
 
 ZID = ZenohId(0xF0112233445566778899AABBCCDDEEFF)
 KEY = WireExpr(0, "demo/robot/7/pose")
@@ -93,7 +93,7 @@ MESSAGES: dict[str, Message] = {
 
 
 def calls() -> Iterator[tuple[str, Callable[[], object]]]:
-    """What is measured, by name."""
+    """Yield the measured calls by name."""
     for name, message in MESSAGES.items():
         wire = encode(message)
         decode = decode_transport if isinstance(message, TransportMessage) else decode_network
@@ -103,7 +103,7 @@ def calls() -> Iterator[tuple[str, Callable[[], object]]]:
 
 
 def sample(call: Callable[[], object], count: int) -> int:
-    """How many nanoseconds so many calls take."""
+    """Return the nanoseconds that so many calls take."""
     rounds = range(count)
     start = perf_counter_ns()
     for _ in rounds:
@@ -112,30 +112,31 @@ def sample(call: Callable[[], object], count: int) -> int:
 
 
 def measure() -> dict[str, list[float]]:
-    """Samples of the build that runs here: nanoseconds for one call, less what calling nothing takes."""
-    nothing = min(sample(lambda: None, 10_000) for _ in range(SAMPLES)) / 10_000
-    found = {}
+    """Sample the build of this process: nanoseconds for one call, less those of an empty call."""
+    empty = min(sample(lambda: None, 10_000) for _ in range(SAMPLES)) / 10_000
+    samples = {}
     for name, call in calls():
         count = 1
         while (taken := sample(call, count)) < SAMPLE_NS // 4:  # also warms up
             count *= 2
         count = max(1, count * SAMPLE_NS // taken)
-        found[name] = [max(1.0, sample(call, count) / count - nothing) for _ in range(SAMPLES)]
-    return found
+        samples[name] = [max(1.0, sample(call, count) / count - empty) for _ in range(SAMPLES)]
+    return samples
 
 
-def measured_apart(build: str) -> dict[str, list[float]]:
-    """The same from a process that runs one build."""
+def measure_build(build: str) -> dict[str, list[float]]:
+    """Sample one build in a process of its own."""
     environment = os.environ | {"ZENSPARK_PURE": "1" if build == "interpreted" else "0"}
     command = [sys.executable, __file__, "--samples"]
     run = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    found: dict[str, list[float]] = json.loads(run.stdout)
-    return found
+    samples: dict[str, list[float]] = json.loads(run.stdout)
+    return samples
 
 
-def found() -> list[Result]:
+def make_results() -> list[Result]:
+    """Measure both builds in turns, or the interpreted one if it is the only one."""
     builds = ["compiled", "interpreted"] if zenspark.build_kind() == "compiled" else ["interpreted"]
-    turns = [{build: measured_apart(build) for build in builds} for _ in range(TURNS)]
+    turns = [{build: measure_build(build) for build in builds} for _ in range(TURNS)]
     results = [
         Result.of(f"{name}, {build}", [taken for turn in turns for taken in turn[build][name]], "ns")
         for build in builds
@@ -147,7 +148,7 @@ def found() -> list[Result]:
 
 
 def ratios(turns: list[dict[str, dict[str, list[float]]]], name: str) -> list[float]:
-    """How many times longer the interpreted build takes, turn by turn."""
+    """Return how many times longer the interpreted build takes, turn by turn."""
     return [statistics.median(turn["interpreted"][name]) / statistics.median(turn["compiled"][name]) for turn in turns]
 
 
@@ -158,7 +159,7 @@ def main() -> None:
     if options.samples:
         print(json.dumps(measure()))
         return
-    report("codec", found(), options.json)
+    report("codec", make_results(), options.json)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ million where they are mixed, and at least 50 times as many as the object codec 
 same order. "of memcpy" is the time it takes just to copy the same bytes over the time it takes to decode them. With
 ZENSPARK_PURE=1 it runs interpreted, and shows the gain of compilation.
 
-The traffic: "uniform" has one key number, "suffix" one key spelled out; "stamped" is what comes out of a router; "ros"
+The traffic: "uniform" has one key number, "suffix" one key spelled out; "stamped" is what a router forwards; "ros"
 is that with an attachment that counts, as rmw_zenoh sends it; "topics" has 300 keys in random order, each with its own
 encoding, stamps, attachments; in "mixed" all of these, and sizes up to 200 bytes, differ from message to message.
 Measurements take turns, so a busy machine disturbs all of them alike.
@@ -43,12 +43,12 @@ from zenspark.wire.values import Congestion, Encoding, QoS, SourceInfo, Timestam
 
 COMPILED = zenspark.build_kind() == "compiled"
 MESSAGES = 8_192 if COMPILED else 1_000
-"""As many as a connection decodes at once."""
+"""Messages of a measurement: as many as a connection decodes at once."""
 OBJECTS = 1_000
 """Number of messages read by the object codec."""
 TURNS = 41
 TURN_SECONDS = 0.004
-"""A measurement is repeated within its turn until it has taken so long."""
+"""Duration of a turn: a measurement is repeated until it is over."""
 LIMIT = 49_150
 SEED = 7
 CLOCK = ZenohId(0xA0A1A2A3A4A5A6A7A8A9AAABACADAEAF)
@@ -84,7 +84,7 @@ def ros(number: int) -> Push:
 
 
 class Fleet:
-    """Robots with many topics; `mixed` ones change their ways with every message."""
+    """Robots with many topics; with `mixed`, a message has nothing in common with the one before."""
 
     def __init__(self, mixed: bool) -> None:
         self.dice = random.Random(SEED)
@@ -132,7 +132,7 @@ TRAFFIC: dict[str, Callable[[int], Push]] = {
 
 @dataclass(frozen=True)
 class Traffic:
-    """The same messages as objects, as a stream of batches, and as columns to be written."""
+    """The same messages as objects, as a stream of batches, and as columns to be encoded."""
 
     pushes: list[Push]
 
@@ -159,34 +159,34 @@ class Traffic:
         one_kind = len(keys) == 1
         return OutgoingRows(
             len(bodies),
-            keys.pop() if one_kind else spans([push.wire_expr.suffix.encode() for push in self.pushes]),
-            spans([body.payload for body in bodies]),
+            keys.pop() if one_kind else binary_column([push.wire_expr.suffix.encode() for push in self.pushes]),
+            binary_column([body.payload for body in bodies]),
             qos=QoS.DEFAULT if one_kind else bytes(push.qos.to_wire() for push in self.pushes),
             timestamp=array("Q", [stamp.ntp64 if stamp else 0 for stamp in stamps]) if any(stamps) else None,
             timestamp_id=BinaryColumn.constant(CLOCK.to_bytes()) if any(stamps) else None,
-            encoding=column([encoded(body.encoding) for body in bodies]),
-            attachment=column([body.attachment for body in bodies]),
-            source_zid=column([CLOCK.to_bytes() if source else None for source in sources]),
+            encoding=optional_column([encode_encoding(body.encoding) for body in bodies]),
+            attachment=optional_column([body.attachment for body in bodies]),
+            source_zid=optional_column([CLOCK.to_bytes() if source else None for source in sources]),
             source_eid=7,
             source_sn=array("I", [source.sn if source else 0 for source in sources]),
         )
 
 
-def column(pieces: list[bytes | None]) -> BinaryColumn | None:
-    return spans(pieces) if any(pieces) else None
+def optional_column(values: list[bytes | None]) -> BinaryColumn | None:
+    return binary_column(values) if any(values) else None
 
 
-def spans(pieces: list[bytes | None]) -> BinaryColumn:
+def binary_column(values: list[bytes | None]) -> BinaryColumn:
     data = bytearray()
     starts, stops = array("I"), array("I")
-    for piece in pieces:
-        starts.append(ABSENT if piece is None else len(data))
-        data += piece or b""
+    for value in values:
+        starts.append(ABSENT if value is None else len(data))
+        data += value or b""
         stops.append(len(data))
     return BinaryColumn(data, starts, stops)
 
 
-def encoded(encoding: Encoding) -> bytes | None:
+def encode_encoding(encoding: Encoding) -> bytes | None:
     out = Writer()
     encoding.write(out)
     return None if encoding == Encoding.BYTES else bytes(out.data)
@@ -196,7 +196,7 @@ def encoded(encoding: Encoding) -> bytes | None:
 
 
 class Measurement:
-    """What is done to one kind of traffic in every turn; each method does it once, to all messages."""
+    """The operations that are measured with one kind of traffic; each method runs one of them once, on all messages."""
 
     def __init__(self, make: Callable[[int], Push]) -> None:
         self.traffic = Traffic([make(number) for number in range(MESSAGES)])
@@ -226,12 +226,12 @@ class Measurement:
     def copy(self) -> None:
         bytearray(self.traffic.stream)
 
-    def gather(self) -> None:
+    def pack(self) -> None:
         self.columns.payloads().pack()
 
 
 def seconds_each(work: Callable[[], None]) -> float:
-    """How long one call takes, from as many as fill a turn."""
+    """Return the mean duration of a call, from as many calls as fill a turn."""
     count = 0
     start = time.perf_counter()
     stop = start + TURN_SECONDS
@@ -246,14 +246,14 @@ def measure() -> Iterator[Result]:
     taken: dict[tuple[str, str], list[float]] = {}
     for _ in range(TURNS):
         for name, one in measurements.items():
-            for work in (one.decode, one.read_objects, one.copy, one.gather, one.encode, one.write_objects):
+            for work in (one.decode, one.read_objects, one.copy, one.pack, one.encode, one.write_objects):
                 taken.setdefault((name, work.__name__), []).append(seconds_each(work))
     for name, one in measurements.items():
         yield from results(name, {work: taken[name, work] for _, work in taken}, len(one.traffic.stream))
 
 
 def results(name: str, taken: dict[str, list[float]], size: int) -> Iterator[Result]:
-    """What the turns of one kind of traffic come to."""
+    """Yield the results of all turns of one kind of traffic."""
 
     def ratio(count: int, work: str, other_count: int, other: str) -> list[float]:
         pairs = zip(taken[work], taken[other], strict=True)
@@ -266,7 +266,7 @@ def results(name: str, taken: dict[str, list[float]], size: int) -> Iterator[Res
     yield Result.of(f"decode {name}, by objects", rate(OBJECTS, "read_objects"), "M msg/s")
     yield Result.of(f"decode {name}, columns / objects", ratio(MESSAGES, "decode", OBJECTS, "read_objects"), "x")
     yield Result.of(f"decode {name}, of memcpy", ratio(size, "decode", size, "copy"), "x")
-    yield Result.of(f"gather payloads {name}", rate(MESSAGES, "gather"), "M msg/s")
+    yield Result.of(f"gather payloads {name}", rate(MESSAGES, "pack"), "M msg/s")
     yield Result.of(f"encode {name}", rate(MESSAGES, "encode"), "M msg/s")
     yield Result.of(f"encode {name}, columns / objects", ratio(MESSAGES, "encode", OBJECTS, "write_objects"), "x")
 

@@ -7,9 +7,9 @@
 A good answer: "of 100 files" at most 1.5 for a batch and a refresh with 100,000 files. What a `_time` query costs with
 as many is in bench_history.py.
 
-The files are entries of the log of `samples` only: nothing on these ways may read files that are not new, so they need
-not exist. A batch of a thousand rows is ingested and refreshed into the derived tables, by turns; what counts
-is the processor time of the driver, and the time it takes. Both come from Spark jobs for the greater part.
+The files are entries of the log of `samples` only: neither a batch nor a refresh may read files that are not new, so
+they need not exist. A batch of a thousand rows is ingested and refreshed into the derived tables, by turns; what counts
+is the processor time of the driver, and the elapsed time. Spark jobs account for most of both.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ WARM_UP = 3
 TASKS = 2
 
 
-def filled(path: Path, files: int) -> Lake:
-    """A lake whose log has so many files of another recorder, all of them taken in by the derived tables."""
+def make_lake(path: Path, files: int) -> Lake:
+    """Make a lake whose log has so many files of another recorder, all of them included in the derived tables."""
     lake = Lake(path)
     lake.create()
     table = lake.table("samples")
@@ -74,7 +74,7 @@ class Turns:
 
     def __init__(self, spark: SparkSession, path: Path, files: int) -> None:
         self.spark = spark
-        self.lake = filled(path / "lake", files)
+        self.lake = make_lake(path / "lake", files)
         self.journal = path / "journal"
         self.target = SamplesWriter(self.lake.location, self.lake.table("samples"))
         self.cpu: dict[str, list[float]] = {"batch": [], "refresh": []}
@@ -85,12 +85,12 @@ class Turns:
             writer.append(samples(number * BATCH_ROWS, BATCH_ROWS, 8))
         parts = Journal(self.journal).slices(number * BATCH_ROWS, (number + 1) * BATCH_ROWS, TASKS)
         given = self.spark.createDataFrame(pa.Table.from_pylist([asdict(part) for part in parts], schema=SLICES))
-        with self._measured("batch"):
+        with self._clock("batch"):
             self.target.commit_batch(given, number)
-        with self._measured("refresh"):
+        with self._clock("refresh"):
             self.lake.refresh(self.spark)
 
-    def _measured(self, name: str) -> _Clock:
+    def _clock(self, name: str) -> _Clock:
         return _Clock(self.cpu[name], self.wall[name])
 
 
@@ -106,22 +106,24 @@ class _Clock:
         self._wall.append((time.perf_counter() - self._began[1]) * 1e3)
 
 
-def measured(spark: SparkSession, counts: list[int]) -> Iterator[Result]:
-    """What each number of files costs, taking turns."""
+def measure(spark: SparkSession, counts: list[int]) -> Iterator[Result]:
+    """Measure lakes with each number of files, in turns."""
     with tempfile.TemporaryDirectory() as root:
         all_turns = {files: Turns(spark, Path(root) / str(files), files) for files in counts}
         for number in range(TURNS + WARM_UP):
             for turns in all_turns.values():
                 turns.turn(number)
-    for what in ("batch", "refresh"):
+    for operation in ("batch", "refresh"):
         for kind in ("cpu", "wall"):
-            first = getattr(all_turns[counts[0]], kind)[what][WARM_UP:]
+            first = getattr(all_turns[counts[0]], kind)[operation][WARM_UP:]
             for files, turns in all_turns.items():
-                found = getattr(turns, kind)[what][WARM_UP:]
-                yield Result.of(f"{what}, {files} files, {kind}", found, "ms")
+                times = getattr(turns, kind)[operation][WARM_UP:]
+                yield Result.of(f"{operation}, {files} files, {kind}", times, "ms")
                 if files != counts[0]:
-                    ratio = statistics.median(found) / statistics.median(first)
-                    yield Result(f"{what}, {files} files, {kind}, of {counts[0]} files", ratio, "x", (ratio, ratio))
+                    ratio = statistics.median(times) / statistics.median(first)
+                    yield Result(
+                        f"{operation}, {files} files, {kind}, of {counts[0]} files", ratio, "x", (ratio, ratio)
+                    )
 
 
 def main() -> None:
@@ -129,7 +131,7 @@ def main() -> None:
     command.add_argument("--files", default=FILES, help="numbers of files, with commas between")
     options = command.parse_args()
     spark = spark_session(f"local[{TASKS}]", "bench files")
-    report("files", measured(spark, [int(each) for each in options.files.split(",")]), options.json)
+    report("files", measure(spark, [int(each) for each in options.files.split(",")]), options.json)
     spark.stop()
 
 

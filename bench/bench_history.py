@@ -10,13 +10,13 @@ the history of a battery among images reads at most ten times its own payloads (
 a query takes at most 1.5 times as long as with 100 ("of 100 files").
 
 *hour*: 1,000 keys over 30 days, payloads of 8 bytes; files as an ingestion writes them ("arrival") and as compaction
-leaves them ("compacted"). Both sides know the files of the table and give the rows back as Arrow; they take turns, and
-what counts is processor time. "first" is the same for a process that has seen none of the files before.
-*battery*: 50 robots with 20 topics each, one of them images; one robot's battery, all of it. Bytes are those asked for
-of the file system, footers and indexes among them.
+leaves them ("compacted"). Both sides are given the files of the table and return the rows as Arrow; they take turns,
+and what counts is processor time. "first" is a query of a process that has read none of the files before.
+*battery*: 50 robots with 20 topics each, one of them images; the whole history of one robot's battery. Bytes are those
+read from the file system, footers and indexes included.
 *limit*: the newest 5 samples of a key of the last 48 hours, in the files of *hour*.
-*files*: a log with so many files in as many partitions, of which a query needs four; every query comes after a commit
-that adds a file elsewhere, as an ingestion does.
+*files*: a log with so many files in as many partitions, of which a query needs four; every query follows a commit that
+adds a file to another partition, as an ingestion does.
 """
 
 from __future__ import annotations
@@ -57,25 +57,25 @@ KEY = KEYS[7]
 BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
 BEGAN_US = int(BEGAN.timestamp()) * 1_000_000
 DAY_US, HOUR_US = 86_400_000_000, 3_600_000_000
-PIECE_ROWS = 1 << 22
-"""Rows that are made, and sorted, at once."""
-SECONDS = 130
-"""How long the fleet with images is recorded,"""
-RATE = 5000
-"""with so many samples a second."""
+WRITE_ROWS = 1 << 22
+"""Rows that are made, sorted and written at once."""
+FLEET_SECONDS = 130
+"""Duration of the recording of the fleet with images."""
+FLEET_RATE = 5000
+"""Samples per second of the fleet with images."""
 TOPICS = ["battery", "camera", "pose", "odom", *(f"topic{number}" for number in range(16))]
 ROBOT_KEYS = [f"fleet/robot{robot:02}/{topic}" for robot in range(50) for topic in TOPICS]
 BATTERY = "fleet/robot07/battery"
 COUNTS = (100, 10_000, 100_000)
-NEEDED = 4
-"""Files that a query needs, however many there are."""
+NEEDED_FILES = 4
+"""Files that a query reads, whatever the number of files in the log."""
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
 def rows_of(numbers: Any, times: Any, keys: pa.Array, payloads: pa.Array) -> pa.Table:  # noqa: ANN401 - arrays of numpy
-    """Rows as ingested: timestamped a little before they were received, texts as dictionaries."""
+    """Make rows as they are ingested: timestamped a little before they were received, texts as dictionaries."""
     count = len(numbers)
     jitter = np.random.default_rng(int(numbers[0])).integers(100, 900, count)
     stamps = times - jitter
@@ -101,7 +101,7 @@ def rows_of(numbers: Any, times: Any, keys: pa.Array, payloads: pa.Array) -> pa.
 
 
 def noise(sizes: Any, seed: int) -> pa.Array:  # noqa: ANN401 - an array of numpy
-    """Payloads of these sizes that do not compress."""
+    """Make payloads of these sizes that do not compress."""
     ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     content = np.random.default_rng(seed).bytes(int(ends[-1]))
     return pa.Array.from_buffers(pa.binary(), len(sizes), [None, pa.py_buffer(ends), pa.py_buffer(content)])
@@ -112,10 +112,10 @@ def day_of(number: int) -> str:
 
 
 def write_day(table: LakeTable, day: int, count: int, sizes: RowGroupSizes) -> list[DataFile]:
-    """The rows of one day, every key as often as any other."""
+    """Write the rows of one day, the same number for every key."""
     files = DataFileWriter(table.location, SAMPLES, "bench", sizes)
-    for start in range(0, count, PIECE_ROWS):
-        numbers = np.arange(day * count + start, day * count + min(start + PIECE_ROWS, count))
+    for start in range(0, count, WRITE_ROWS):
+        numbers = np.arange(day * count + start, day * count + min(start + WRITE_ROWS, count))
         codes = pa.array((numbers % len(KEYS)).astype(np.int32))
         keys = pa.DictionaryArray.from_arrays(codes, pa.array(KEYS))
         times = BEGAN_US + numbers * (DAY_US // count)
@@ -125,8 +125,8 @@ def write_day(table: LakeTable, day: int, count: int, sizes: RowGroupSizes) -> l
     return files.close()
 
 
-def made(path: Path, count: int, sizes: RowGroupSizes) -> Lake:
-    """A lake of so many rows."""
+def make_lake(path: Path, count: int, sizes: RowGroupSizes) -> Lake:
+    """Make a lake of so many rows."""
     lake = Lake(path)
     table = lake.table("samples")
     for day in range(DAYS):
@@ -134,18 +134,18 @@ def made(path: Path, count: int, sizes: RowGroupSizes) -> Lake:
     return lake
 
 
-# --- to measure -------------------------------------------------------------------------------------------------------
+# --- measurements -----------------------------------------------------------------------------------------------------
 
 
 def cpu(work: Callable[[], Any]) -> float:
-    """Milliseconds of processor time."""
+    """Return the processor time of some work in milliseconds."""
     began = time.process_time()
     work()
     return (time.process_time() - began) * 1000
 
 
-class Counted:
-    """A folder that counts the bytes that are read of its files."""
+class CountingPath:
+    """A storage path that counts the bytes that are read from its files."""
 
     def __init__(self, folder: StoragePath) -> None:
         self._folder = folder
@@ -153,54 +153,54 @@ class Counted:
         self.bytes = 0
 
     def open(self, path: str) -> RandomAccessFile:
-        return CountedFile(self, self._folder.open(path))
+        return CountingFile(self, self._folder.open(path))
 
 
-class CountedFile:
-    """One of its files."""
+class CountingFile:
+    """A file whose path counts the bytes that are read."""
 
-    def __init__(self, folder: Counted, file: RandomAccessFile) -> None:
-        self._folder = folder
+    def __init__(self, path: CountingPath, file: RandomAccessFile) -> None:
+        self._path = path
         self._file = file
 
     def read_at(self, nbytes: int, offset: int) -> bytes:
-        self._folder.bytes += nbytes
+        self._path.bytes += nbytes
         return self._file.read_at(nbytes, offset)
 
     def close(self) -> None:
         self._file.close()
 
 
-def wanted_of(asked: HistoryQuery) -> ScanRequest:
-    return HistorySearch(KeyScope(["**"]), asked, 0).request
+def scan_request_of(query: HistoryQuery) -> ScanRequest:
+    return HistorySearch(KeyScope(["**"]), query, 0).request
 
 
-def asked_hour(day: int = 3) -> HistoryQuery:
+def hour_query(day: int = 3) -> HistoryQuery:
     start = (BEGAN_US + day * DAY_US + 5 * HOUR_US) / 1e6
     return HistoryQuery(KEY, TimeRange(start, start + 3600))
 
 
-def duck(files: list[str], asked: HistoryQuery) -> Callable[[], int]:
-    """Read the same rows with DuckDB, assuming that all have timestamps."""
+def duckdb_query(files: list[str], query: HistoryQuery) -> Callable[[], int]:
+    """Make a function that reads the rows of a query with DuckDB, assuming that all have timestamps."""
     connection = duckdb.connect()
-    columns = ", ".join(f'"{name}"' for name in wanted_of(asked).columns)
-    times = [f"make_timestamptz({int(bound * 1e6)})" for bound in (asked.times.start, asked.times.end)]
+    columns = ", ".join(f'"{name}"' for name in scan_request_of(query).columns)
+    times = [f"make_timestamptz({int(bound * 1e6)})" for bound in (query.times.start, query.times.end)]
     sql = f"""select {columns} from read_parquet({files!r}, hive_partitioning = false)
-              where key = '{asked.key_expr}' and "timestamp" between {times[0]} and {times[1]}"""
+              where key = '{query.key_expr}' and "timestamp" between {times[0]} and {times[1]}"""
     return lambda: int(connection.sql(sql).to_arrow_table().num_rows)
 
 
 def hour(path: Path, count: int, turns: int) -> Iterator[Result]:
-    """A key's hour beside DuckDB."""
+    """Query an hour of a key, beside DuckDB."""
     for name, sizes in (("arrival", ARRIVAL_ORDER_SIZES), ("compacted", KEY_ORDER_SIZES)):
-        lake = made(path / name, count, sizes)
+        lake = make_lake(path / name, count, sizes)
         table = lake.table("samples")
-        asked = asked_hour()
-        theirs = duck([f"{table.location.address}/{file.path}" for file in table.files], asked)
-        scanner, wanted = Scanner(table.location), wanted_of(asked)
+        query = hour_query()
+        theirs = duckdb_query([f"{table.location.address}/{file.path}" for file in table.files], query)
+        scanner, request = Scanner(table.location), scan_request_of(query)
 
-        def ours(scanner: Scanner = scanner, table: LakeTable = table, wanted: ScanRequest = wanted) -> int:
-            return sum(batch.num_rows for batch in scanner.rows(table.files, wanted))
+        def ours(scanner: Scanner = scanner, table: LakeTable = table, request: ScanRequest = request) -> int:
+            return sum(batch.num_rows for batch in scanner.rows(table.files, request))
 
         first = [cpu(lambda: ours(Scanner(table.location))) for _ in range(3)]  # noqa: B023 - called at once
         assert ours() == theirs() > 0
@@ -209,64 +209,64 @@ def hour(path: Path, count: int, turns: int) -> Iterator[Result]:
         yield Result.of(f"hour, {name}", [own for own, _ in times], "ms")
         yield Result.of(f"hour, {name}: of duckdb", [own / other for own, other in times], "x")
         history = History(KeyScope(["**"]), StorageInputs(lake, []))
-        answered = [cpu(lambda: list(history.samples(asked))) for _ in range(turns)]  # noqa: B023 - called at once
-        yield Result.of(f"hour, {name}: answered", answered, "ms")
+        samples = [cpu(lambda: list(history.samples(query))) for _ in range(turns)]  # noqa: B023 - called at once
+        yield Result.of(f"hour, {name}: answered", samples, "ms")
         yield from limit(lake, name, turns)
 
 
 def limit(lake: Lake, name: str, turns: int) -> Iterator[Result]:
-    """The newest samples of the last 48 hours."""
+    """Query the newest samples of the last 48 hours."""
     start = (BEGAN_US + (DAYS - 2) * DAY_US) / 1e6
-    asked = HistoryQuery(KEY, TimeRange(start), 5)
+    query = HistoryQuery(KEY, TimeRange(start), 5)
     table = lake.table("samples")
-    folder = Counted(table.location)
-    found = Scanner(folder).newest(table.files, wanted_of(asked), NewestTimes(5, is_single_key=True))
-    assert sum(batch.num_rows for batch in found) == 5
+    location = CountingPath(table.location)
+    newest = Scanner(location).newest(table.files, scan_request_of(query), NewestTimes(5, is_single_key=True))
+    assert sum(batch.num_rows for batch in newest) == 5
     history = History(KeyScope(["**"]), StorageInputs(lake, []))
-    yield Result.of(f"limit, {name}", [cpu(lambda: list(history.samples(asked))) for _ in range(turns)], "ms")
-    yield Result.of(f"limit, {name}: read", [folder.bytes / 1000], "kB")
+    yield Result.of(f"limit, {name}", [cpu(lambda: list(history.samples(query))) for _ in range(turns)], "ms")
+    yield Result.of(f"limit, {name}: read", [location.bytes / 1000], "kB")
 
 
 def fleet(second: int) -> pa.Table:
-    """A second of a fleet with images."""
+    """Make the samples of one second of a fleet with images."""
     draw = np.random.default_rng(second)
-    codes = draw.integers(0, len(ROBOT_KEYS), RATE).astype(np.int32)
-    sizes = draw.integers(40, 90, RATE)
+    codes = draw.integers(0, len(ROBOT_KEYS), FLEET_RATE).astype(np.int32)
+    sizes = draw.integers(40, 90, FLEET_RATE)
     is_image = codes % len(TOPICS) == TOPICS.index("camera")
     sizes[is_image] = np.exp(draw.uniform(np.log(1000), np.log(50_000), int(is_image.sum())))
-    numbers = np.arange(second * RATE, (second + 1) * RATE)
+    numbers = np.arange(second * FLEET_RATE, (second + 1) * FLEET_RATE)
     keys = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(ROBOT_KEYS))
-    return rows_of(numbers, BEGAN_US + numbers * (1_000_000 // RATE), keys, noise(sizes, second))
+    return rows_of(numbers, BEGAN_US + numbers * (1_000_000 // FLEET_RATE), keys, noise(sizes, second))
 
 
 def battery(path: Path, turns: int) -> Iterator[Result]:
-    """The history of a small key among images, in a file as compaction leaves it."""
+    """Query the history of a small key among images, in a file as compaction leaves it."""
     folder = StoragePath.at(path)
-    seconds = [fleet(second) for second in range(SECONDS)]
+    seconds = [fleet(second) for second in range(FLEET_SECONDS)]
     rows = pa.concat_tables(seconds).unify_dictionaries().combine_chunks()
     files = DataFileWriter(folder, SAMPLES, "bench", KEY_ORDER_SIZES)
     files.write(rows, {"day": day_of(0), "prefix": "fleet"}, key_order(rows["key"].chunk(0)))
     written = files.close()
-    wanted = wanted_of(HistoryQuery(BATTERY, TimeRange()))
-    counted = Counted(folder)
-    scanner = Scanner(counted)
+    request = scan_request_of(HistoryQuery(BATTERY, TimeRange()))
+    location = CountingPath(folder)
+    scanner = Scanner(location)
     read, own = [], 0
     batches: list[pa.RecordBatch] = []
     for _ in range(2):
-        counted.bytes = 0
-        batches = list(scanner.rows(written, wanted))
+        location.bytes = 0
+        batches = list(scanner.rows(written, request))
         own = sum(len(payload) for batch in batches for payload in batch.column("payload").to_pylist())
-        read.append(counted.bytes)
+        read.append(location.bytes)
     yield Result.of("battery: samples", [float(sum(batch.num_rows for batch in batches))], "rows")
     yield Result.of("battery: own payloads", [own / 1000], "kB")
     yield Result.of("battery: all that is recorded", [sum(file.size for file in written) / 1e6], "MB")
     yield Result.of("battery: first, of its bytes", [read[0] / own], "x")
     yield Result.of("battery: then, of its bytes", [read[1] / own], "x")
-    yield Result.of("battery", [cpu(lambda: list(scanner.rows(written, wanted))) for _ in range(turns)], "ms")
+    yield Result.of("battery", [cpu(lambda: list(scanner.rows(written, request))) for _ in range(turns)], "ms")
 
 
-def logged(number: int) -> DataFile:
-    """A file that is only in the log."""
+def make_log_entry(number: int) -> DataFile:
+    """Make the log entry of a file that does not exist."""
     partition = {"day": day_of(number % DAYS), "prefix": f"p{number // DAYS:05}"}
     times = {name: BEGAN + timedelta(days=number % DAYS) for name in ("timestamp", "received_at")}
     least = {"key": f"{partition['prefix']}/a", **times}
@@ -275,32 +275,36 @@ def logged(number: int) -> DataFile:
 
 
 class ManyFiles:
-    """A lake with so many files, and a writer that adds to it as another process would."""
+    """A lake with so many files, to which files are added as by another process."""
 
     def __init__(self, path: Path, count: int) -> None:
         self._samples = Lake(path).table("samples")
-        needed = [file for day in range(NEEDED) for file in write_day(self._samples, day, 100_000, KEY_ORDER_SIZES)]
-        self._samples.commit(Transaction(add=[*needed, *(logged(number) for number in range(count - NEEDED))]))
+        needed = [
+            file for day in range(NEEDED_FILES) for file in write_day(self._samples, day, 100_000, KEY_ORDER_SIZES)
+        ]
+        self._samples.commit(
+            Transaction(add=[*needed, *(make_log_entry(number) for number in range(count - NEEDED_FILES))])
+        )
         self._count = count
         self._history = History(KeyScope(["**"]), StorageInputs(Lake(path), []))
-        assert self.ask() > 0
+        assert self.query() > 0
 
-    def ask(self) -> int:
-        return len(list(self._history.samples(asked_hour(1))))
+    def query(self) -> int:
+        return len(list(self._history.samples(hour_query(1))))
 
     def ingest(self) -> None:
-        self._samples.commit(Transaction(add=[logged(self._count)]))
+        self._samples.commit(Transaction(add=[make_log_entry(self._count)]))
         self._count += 1
 
 
 def many_files(path: Path, turns: int) -> Iterator[Result]:
-    """The same query with ever more files in the log."""
+    """Run the same query with ever more files in the log."""
     lakes = {count: ManyFiles(path / str(count), count) for count in COUNTS}
     times: dict[int, list[float]] = {count: [] for count in COUNTS}
     for _ in range(4 * turns):
         for count, lake in lakes.items():
             lake.ingest()
-            times[count].append(cpu(lake.ask))
+            times[count].append(cpu(lake.query))
     for count, own in times.items():
         yield Result.of(f"files: {count}", own, "ms")
     ratios = [own / other for own, other in zip(times[COUNTS[-1]], times[COUNTS[0]], strict=True)]

@@ -1,4 +1,4 @@
-"""What do pages and event streams cost a router that passes publications on?
+"""What do pages and event streams cost a router that forwards publications?
 
     python bench/bench_http.py --json new.json      --only unpaced runs some of it
 
@@ -6,8 +6,8 @@ A good answer: a ratio of at least 0.9 in both lines with a rate, and no client 
 
 A publisher and a subscriber, both clients, and between them a router that serves HTTP. In every second turn 50 clients
 read the events of a key that changes once in a while, and five pages watch all keys, the overview and the network over
-their WebSockets. "paced": 100,000 messages/s on 100 keys; "unpaced": as fast as it goes. "cpu" is the processor time of
-the router, in seconds per million messages.
+their WebSockets. "paced": 100,000 messages/s on 100 keys; "unpaced": as fast as possible. "cpu" is the processor time
+of the router, in seconds per million messages.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from bench.bench_forward import role_receive
-from bench.bench_session import KEY, Measured, Process, cpu, free_port, opened, tell, wait_for_word
+from bench.bench_session import KEY, Measured, Process, cpu, free_port, open_session, send_report, wait_for_line
 from bench.compare import Result
 from bench.running import OURS, Line, run
 from zenspark.web.server import HttpServer
@@ -37,10 +37,11 @@ from zenspark.web.settings import HttpSettings
 
 TURNS = 5
 STREAMS, PAGES = 50, 5
-PACE = 100_000
+PACED_RATE = 100_000
+"""Messages per second in paced turns."""
 COUNTS = {"paced": 500_000, "unpaced": 2_000_000}
-PATIENCE = 300.0
-"""Seconds after which a process is ended: five pages of another process need theirs on a machine with much to do."""
+TIMEOUT_SECONDS = 300.0
+"""Until a process is killed: longer than in other benchmarks, for five pages are slow on a busy machine."""
 KEYS, BATCH_ROWS, SIZE = 100, 1000, 64
 ALL_KEYS = f"{KEY}/**"
 
@@ -48,21 +49,21 @@ Package = Any
 
 
 def role_router(package: Package, locator: str, size: int, count: int) -> None:
-    """Forward and serve HTTP; print the processor time and the dropped clients for every input line."""
+    """Forward and serve HTTP; report the processor time and the dropped clients for every input line."""
     with (
-        opened(package, "router", [locator], []) as session,
+        open_session(package, "router", [locator], []) as session,
         HttpServer(session, HttpSettings(address=("127.0.0.1", size))) as server,
     ):
-        tell(ready=True)
+        send_report(ready=True)
         for _ in sys.stdin:
-            tell(cpu=cpu(), dropped=sum(server._context.counts.dropped.values()))
+            send_report(cpu=cpu(), dropped=sum(server._context.counts.dropped.values()))
 
 
 def role_publish(package: Package, locator: str, size: int, count: int) -> None:
-    """Publish so many on some keys, `size` a second, or as fast as it goes if that is 0."""
+    """Publish `count` messages on some keys, `size` per second, or as fast as possible if that is 0."""
     keys = pa.array([f"{KEY}/{row % KEYS}" for row in range(BATCH_ROWS)])
     batch = pa.record_batch({"key": keys, "payload": pa.array([bytes(SIZE)] * BATCH_ROWS)})
-    with opened(package, "client", [], [locator]) as session:
+    with open_session(package, "client", [], [locator]) as session:
         slow = session.declare_publisher("slow/a")
         began = time.perf_counter()
         for number in range(count // BATCH_ROWS):
@@ -71,12 +72,12 @@ def role_publish(package: Package, locator: str, size: int, count: int) -> None:
                 slow.put('{"number": 1}')
             if size:
                 time.sleep(max(0.0, began + (number + 1) * BATCH_ROWS / size - time.perf_counter()))
-        tell(done=True)
-        wait_for_word()
+        send_report(done=True)
+        wait_for_line()
 
 
 def role_receive_all(package: Package, locator: str, size: int, count: int) -> None:
-    """Receive until all was sent."""
+    """Receive messages of all keys."""
     role_receive(package, locator, size, count, ALL_KEYS)
 
 
@@ -85,8 +86,8 @@ def role_watch(package: Package, locator: str, size: int, count: int) -> None:
     for _ in range(PAGES):
         threading.Thread(target=watch_page, args=(size,), daemon=True).start()
     threading.Thread(target=read_streams, args=(size,), daemon=True).start()
-    tell(ready=True)
-    wait_for_word()
+    send_report(ready=True)
+    wait_for_line()
 
 
 def watch_page(port: int) -> None:
@@ -113,14 +114,14 @@ ROLES = {
 }
 
 
-def play(pace: str, *, watched: bool) -> Measured:
-    """One turn: what arrived, and what it cost the router."""
+def run_turn(pace: str, *, watched: bool) -> Measured:
+    """Measure the received messages and the processor time of the router."""
     count, port, locator = COUNTS[pace], free_port(), f"tcp/127.0.0.1:{free_port()}"
     processes: list[Process] = []
 
     def start(role: str, size: int) -> Process:
-        processes.append(Process(OURS, role, locator, size, count, module="bench.bench_http", patience=PATIENCE))
-        processes[-1].hear()
+        processes.append(Process(OURS, role, locator, size, count, module="bench.bench_http", timeout=TIMEOUT_SECONDS))
+        processes[-1].receive()
         return processes[-1]
 
     try:
@@ -128,10 +129,10 @@ def play(pace: str, *, watched: bool) -> Measured:
         if watched:
             start("watch", port)
         receiver = start("receive_all", 0)
-        before = router.ask()["cpu"]
-        start("publish", PACE if pace == "paced" else 0)
-        arrived = receiver.ask()
-        after = router.ask()
+        before = router.request()["cpu"]
+        start("publish", PACED_RATE if pace == "paced" else 0)
+        arrived = receiver.request()
+        after = router.request()
         return {**arrived, "cpu": (after["cpu"] - before) / count * 1e6, "dropped": after["dropped"]}
     finally:
         for process in reversed(processes):
@@ -139,8 +140,8 @@ def play(pace: str, *, watched: bool) -> Measured:
 
 
 def results(pace: str, turns: int) -> Iterator[Result]:
-    """Compare turns with clients of HTTP and without."""
-    pairs = [(play(pace, watched=True), play(pace, watched=False)) for _ in range(turns)]
+    """Compare turns with HTTP clients and without."""
+    pairs = [(run_turn(pace, watched=True), run_turn(pace, watched=False)) for _ in range(turns)]
     for figure, unit in (("rate", "/s"), ("cpu", "s/M")):
         yield Result.of(
             f"{pace}: {figure}, watched / alone", [one[figure] / other[figure] for one, other in pairs], "x"
@@ -156,9 +157,9 @@ def lines(turns: int) -> Iterator[Line]:
         yield pace, partial(results, pace, turns)
 
 
-def be(role: str, package: str, locator: str, size: int, count: int) -> None:
+def run_role(role: str, package: str, locator: str, size: int, count: int) -> None:
     ROLES[role](importlib.import_module(package), locator, size, count)
 
 
 if __name__ == "__main__":
-    run("http", __doc__, lines, TURNS, be)
+    run("http", __doc__, lines, TURNS, run_role)

@@ -5,10 +5,11 @@
     python bench/compare.py old.json new.json                   two branches, each run with --json
 
 A good answer: at least 5 million 8-byte samples a second on one core appended as a session receives them; a recorder
-takes what comes at 0.9 of the rate of a subscriber to record batches that forgets them; reading is faster than writing.
+takes what it receives at 0.9 of the rate of a subscriber to record batches that discards them; reading is faster than
+writing.
 
-"append" has samples in memory as they come from the network ("pieces"), or as record batches, and counts until the
-journal is closed, with the default policy (fsync once a second). "cpu" is processor time in seconds per million
+"append" has samples in memory as chunks, as a session receives them ("pieces"), or as record batches, and counts until
+the journal is closed, with the default policy (fsync once a second). "cpu" is processor time in seconds per million
 samples: what one core can do where the disk is fast enough. "read" reads the same journal from the page cache, into
 record batches of the declared schema. "small blocks" is slow traffic: a block per flush of one row, all else as above;
 "bytes" is what the segments take per row. "live" has a publisher in a process of its own, on loopback TCP; the recorder
@@ -36,47 +37,48 @@ from bench.bench_session import (
     Process,
     cpu,
     free_port,
-    opened,
-    tell,
-    wait_for_word,
+    open_session,
+    send_report,
+    wait_for_line,
 )
 from bench.compare import Result
 from bench.running import OURS, Line, run
 from zenspark.arrow.decode import RowChunk, SharedValues, concat_chunks
 from zenspark.journal import Journal, JournalWriter, Recorder
 
-BYTES = 400_000_000
-"""About how much is appended in a turn,"""
-ROWS = 20_000_000
-"""and how many rows at most."""
-AT_ONCE = 65_536
+MAX_BYTES = 400_000_000
+"""Payload bytes that are appended in a turn, approximately and at most."""
+MAX_ROWS = 20_000_000
+"""Rows that are appended in a turn at most."""
+MAX_BLOCK_ROWS = 65_536
 READ_BYTES = 16_384
-"""What one read of the network brings at least, as a piece."""
+"""Bytes of one read from the network at least: its rows are one chunk."""
 SMALL_BLOCKS = 10_000
-"""How many blocks of one row are written and read in a turn."""
-LIVE = {size: count * 2 for size, count in IN_BATCHES.items()}
-LOOK_AGAIN = 0.002
+"""Blocks of one row that are written and read in a turn."""
+LIVE_ROWS = {size: count * 2 for size, count in IN_BATCHES.items()}
+"""Rows that are recorded or received in a turn, by payload size."""
+POLL_SECONDS = 0.002
 
 
 # --- appending and reading -------------------------------------------------------------------------------------------
 
 
-def pieces_of(size: int, keys: int = 1) -> list[RowChunk]:
-    """As many as make a block, as they come from the network."""
+def chunks_of(size: int, keys: int = 1) -> list[RowChunk]:
+    """Make the chunks of a block, as a session receives them."""
     rows = max(1, READ_BYTES * 4 // (size + 8))
-    count = max(1, min(AT_ONCE, (1 << 24) // size) // rows)
-    commons = tuple(
+    count = max(1, min(MAX_BLOCK_ROWS, (1 << 24) // size) // rows)
+    shared = tuple(
         SharedValues(f"fleet/{key}/state", "PUT", "zenoh/bytes", None, None, None, "DATA", "BLOCK", False, True, "feed")
         for key in range(keys)
     )
     index = None if keys == 1 else pa.array([row % keys for row in range(rows)], pa.uint32())
     payload = pa.array([bytes([row & 0xFF]) * size for row in range(rows)], pa.binary())
     now = time.time_ns() // 1000
-    return [RowChunk(commons, index, payload, None, None, None, now + place, rows * size) for place in range(count)]
+    return [RowChunk(shared, index, payload, None, None, None, now + number, rows * size) for number in range(count)]
 
 
-def appended(path: Path, append: Callable[[JournalWriter], int], rows: int, size: int) -> Measured:
-    """Append again and again until there are so many rows."""
+def measure_append(path: Path, append: Callable[[JournalWriter], int], rows: int, size: int) -> Measured:
+    """Append repeatedly until the journal has so many rows."""
     used, began = cpu(), time.perf_counter()
     with JournalWriter(path) as writer:
         while writer.end < rows:
@@ -86,7 +88,7 @@ def appended(path: Path, append: Callable[[JournalWriter], int], rows: int, size
     return {"rate": done / seconds, "cpu": spent / done * 1e6, "MB/s": done * size / seconds / 1e6}
 
 
-def read(path: Path, size: int) -> Measured:
+def measure_read(path: Path, size: int) -> Measured:
     used, began = cpu(), time.perf_counter()
     journal = Journal(path)
     rows = sum(batch.num_rows for batch in journal.read(0, journal.latest()))
@@ -94,46 +96,46 @@ def read(path: Path, size: int) -> Measured:
     return {"rate": rows / seconds, "cpu": spent / rows * 1e6, "MB/s": rows * size / seconds / 1e6}
 
 
-def stored(size: int, keys: int, turns: int) -> Iterator[Result]:
-    """Both ways of appending, and reading what was appended."""
-    pieces = pieces_of(size, keys)
-    batch = concat_chunks(pieces)
-    rows = min(ROWS, BYTES // size)
-    ways = {
-        "append pieces": lambda writer: writer.append_chunks(pieces),
+def append_and_read(size: int, keys: int, turns: int) -> Iterator[Result]:
+    """Append chunks and record batches, and read the rows that were appended."""
+    chunks = chunks_of(size, keys)
+    batch = concat_chunks(chunks)
+    rows = min(MAX_ROWS, MAX_BYTES // size)
+    appends = {
+        "append pieces": lambda writer: writer.append_chunks(chunks),
         "append batches": lambda writer: writer.append(batch),
     }
-    found: dict[str, list[Measured]] = {name: [] for name in (*ways, "read")}
+    found: dict[str, list[Measured]] = {name: [] for name in (*appends, "read")}
     for _ in range(turns):
         with tempfile.TemporaryDirectory() as root:
-            for name, append in ways.items():
+            for name, append in appends.items():
                 path = Path(root, name)
-                found[name].append(appended(path, append, rows, size))
+                found[name].append(measure_append(path, append, rows, size))
                 if name == "append pieces":
-                    found["read"].append(read(path, size))
+                    found["read"].append(measure_read(path, size))
                 shutil.rmtree(path)
-    what = f"{size} B" if keys == 1 else f"{size} B, {keys} keys"
+    rows_kind = f"{size} B" if keys == 1 else f"{size} B, {keys} keys"
     for name, measured in found.items():
-        yield from results(f"{name} {what}", measured)
+        yield from results(f"{name} {rows_kind}", measured)
 
 
 def small_blocks(size: int, turns: int) -> Iterator[Result]:
-    """Blocks of one row, as slow traffic is recorded: appending, reading, and their bytes."""
-    pieces = [chunk.split(1)[0] for chunk in pieces_of(size, 1)[:1]]
+    """Append and read blocks of one row, as slow traffic is recorded, and measure their bytes."""
+    chunks = [chunk.split(1)[0] for chunk in chunks_of(size, 1)[:1]]
     found: dict[str, list[Measured]] = {"append": [], "read": []}
-    taken = []
+    block_bytes = []
     for _ in range(turns):
         with tempfile.TemporaryDirectory() as root:
-            found["append"].append(appended(Path(root), partial(append_and_flush, pieces), SMALL_BLOCKS, size))
-            found["read"].append(read(Path(root), size))
-            taken.append(sum(file.stat().st_size for file in Path(root).glob("*.segment")) / SMALL_BLOCKS)
+            found["append"].append(measure_append(Path(root), partial(append_and_flush, chunks), SMALL_BLOCKS, size))
+            found["read"].append(measure_read(Path(root), size))
+            block_bytes.append(sum(file.stat().st_size for file in Path(root).glob("*.segment")) / SMALL_BLOCKS)
     for name, measured in found.items():
         yield from results(f"{name} {size} B, small blocks", measured)
-    yield Result.of(f"small blocks {size} B: bytes", taken, "B")
+    yield Result.of(f"small blocks {size} B: bytes", block_bytes, "B")
 
 
-def append_and_flush(pieces: list[RowChunk], writer: JournalWriter) -> int:
-    offset = writer.append_chunks(pieces)
+def append_and_flush(chunks: list[RowChunk], writer: JournalWriter) -> int:
+    offset = writer.append_chunks(chunks)
     writer.flush()
     return offset
 
@@ -147,10 +149,10 @@ def results(name: str, measured: list[Measured]) -> Iterator[Result]:
 
 
 def role_plain(locator: str, size: int, count: int) -> None:
-    """Receive record batches, and forget them."""
-    with opened(zenspark, "peer", [locator], []) as session:
+    """Receive record batches, and discard them."""
+    with open_session(zenspark, "peer", [locator], []) as session:
         subscriber = session.declare_subscriber(KEY, zenspark.ArrowBatches())
-        tell(ready=True)
+        send_report(ready=True)
         seen, began, used = 0, 0.0, 0.0
         for batch in subscriber:
             if not began:
@@ -160,49 +162,49 @@ def role_plain(locator: str, size: int, count: int) -> None:
             if seen >= count:
                 break
         seconds = time.perf_counter() - began
-        tell(rate=seen / seconds, cpu=(cpu() - used) / seen * 1e6)
-        wait_for_word()
+        send_report(rate=seen / seconds, cpu=(cpu() - used) / seen * 1e6)
+        wait_for_line()
 
 
 def role_record(locator: str, size: int, count: int) -> None:
     """Record into a journal."""
     with (
         tempfile.TemporaryDirectory() as root,
-        opened(zenspark, "peer", [locator], []) as session,
+        open_session(zenspark, "peer", [locator], []) as session,
         JournalWriter(Path(root, "j")) as writer,
     ):
         recorder = Recorder(session, [KEY], writer, observe=False).start()
-        tell(ready=True)
+        send_report(ready=True)
         while not writer.acknowledged:
-            time.sleep(LOOK_AGAIN)
+            time.sleep(POLL_SECONDS)
         first, began, used = writer.acknowledged, time.perf_counter(), cpu()
         while writer.acknowledged < count + first:
-            time.sleep(LOOK_AGAIN)
+            time.sleep(POLL_SECONDS)
         seconds, seen = time.perf_counter() - began, writer.acknowledged - first
-        tell(rate=seen / seconds, cpu=(cpu() - used) / seen * 1e6)
-        wait_for_word()
+        send_report(rate=seen / seconds, cpu=(cpu() - used) / seen * 1e6)
+        wait_for_line()
         recorder.stop()
 
 
 ROLES = {"plain": role_plain, "record": role_record}
 
 
-def play(role: str, size: int) -> Measured:
-    """One role, fed by a publisher in another process."""
+def run_turn(role: str, size: int) -> Measured:
+    """Run one role, with a publisher in another process. Returns the report of the role."""
     locator = f"tcp/127.0.0.1:{free_port()}"
-    listener = Process(OURS, role, locator, size, LIVE[size], module="bench.bench_journal")
-    listener.hear()
-    feed = Process(OURS, "feed", locator, size, LIVE[size])
+    receiver = Process(OURS, role, locator, size, LIVE_ROWS[size], module="bench.bench_journal")
+    receiver.receive()
+    publisher = Process(OURS, "feed", locator, size, LIVE_ROWS[size])
     try:
-        heard = listener.hear()
-        return {**heard, "MB/s": heard["rate"] * size / 1e6}
+        measured = receiver.receive()
+        return {**measured, "MB/s": measured["rate"] * size / 1e6}
     finally:
-        feed.end()
-        listener.end()
+        publisher.end()
+        receiver.end()
 
 
 def live(size: int, turns: int) -> Iterator[Result]:
-    pairs = [(play("record", size), play("plain", size)) for _ in range(turns)]
+    pairs = [(run_turn("record", size), run_turn("plain", size)) for _ in range(turns)]
     yield Result.of(
         f"live {size} B: rate, recorded / received", [one["rate"] / other["rate"] for one, other in pairs], "x"
     )
@@ -210,21 +212,21 @@ def live(size: int, turns: int) -> Iterator[Result]:
     yield from results(f"live {size} B, received", [other for _, other in pairs])
 
 
-# --- the whole --------------------------------------------------------------------------------------------------------
+# --- all lines --------------------------------------------------------------------------------------------------------
 
 
 def lines(turns: int) -> Iterator[Line]:
     for size in SIZES:
-        yield f"append read {size} B", partial(stored, size, 1, turns)
-    yield "append read 8 B, 300 keys", partial(stored, 8, 300, turns)
+        yield f"append read {size} B", partial(append_and_read, size, 1, turns)
+    yield "append read 8 B, 300 keys", partial(append_and_read, 8, 300, turns)
     yield "append read 8 B, small blocks", partial(small_blocks, 8, turns)
     for size in SIZES:
         yield f"live {size} B", partial(live, size, turns)
 
 
-def be(role: str, _: str, locator: str, size: int, count: int) -> None:
+def run_role(role: str, _: str, locator: str, size: int, count: int) -> None:
     ROLES[role](locator, size, count)
 
 
 if __name__ == "__main__":
-    run("journal", __doc__, lines, TURNS, be)
+    run("journal", __doc__, lines, TURNS, run_role)

@@ -9,10 +9,10 @@ the lookup of a key among 10^6 expressions takes at most 3 times as long as amon
 interpreted, and shows the gain of compilation.
 
 The stored expressions are those of a fleet: `fleet/<robot>/<sensor>/<field>`, three in a hundred with wildcards, put in
-in random order, so that neighbours in the tree are no neighbours in memory. Lookups come in random order, too, each
-with a new string as it would arrive from the network: "key" asks for all that intersect one key, "including" and
-"included" for what their names say of `fleet/<robot>/*/<field>` and `fleet/<robot>/<sensor>/**`, the latter with some
-ten answers. Measurements take turns, so a busy machine disturbs all of them alike.
+in random order, so that neighbours in the tree are no neighbours in memory. Lookups are in random order, too, each with
+a new string as it would arrive from the network: "key" finds all that intersect one key, "including" all that include
+`fleet/<robot>/*/<field>`, "included" all that `fleet/<robot>/<sensor>/**` includes, about ten. Measurements take turns,
+so a busy machine disturbs all of them alike.
 """
 
 import gc
@@ -93,7 +93,7 @@ def ns_each(timer: Timer) -> float:
 
 @dataclass(frozen=True)
 class Fleet:
-    """So many robots that about `size` expressions describe what they publish and who listens."""
+    """So many robots that their publications and subscriptions have about `size` key expressions."""
 
     size: int
 
@@ -102,7 +102,7 @@ class Fleet:
         return [f"fleet/robot{number:05}" for number in range(self.size // (len(SENSORS) * len(FIELDS)) + 1)]
 
     def expressions(self, dice: random.Random) -> list[str]:
-        """Exactly `size` expressions, in random order."""
+        """Make exactly `size` expressions, in random order."""
         keys = map("/".join, itertools.product(self.robots, SENSORS, FIELDS))
         chosen = dict.fromkeys(itertools.islice(keys, self.size - self.size * 3 // 100))
         chosen.update(dict.fromkeys(FLEET_WIDE))
@@ -124,8 +124,8 @@ def measure_lookups() -> Iterator[Result]:
         turns: dict[int, list[float]] = {size: [] for size in SIZES}
         for _ in range(LOOKUP_TURNS):
             for fleet, tree in trees.items():
-                asked = [fleet.fill(pattern, dice) for _ in range(LOOKUPS_PER_TURN)]
-                turns[fleet.size].append(ns_per_lookup(tree, find, asked))
+                keys = [fleet.fill(pattern, dice) for _ in range(LOOKUPS_PER_TURN)]
+                turns[fleet.size].append(ns_per_lookup(tree, find, keys))
         yield from (Result.of(f"look up {name}, {size:,}", turns[size], "ns") for size in SIZES)
         ratios = [most / least for least, most in zip(turns[SIZES[0]], turns[SIZES[-1]], strict=True)]
         yield Result.of(f"look up {name}, {SIZES[-1]:,} / {SIZES[0]:,}", ratios, "x")
@@ -138,11 +138,11 @@ def ns_per_insertion(tree: KeyTree[int], expressions: list[str]) -> float:
     return (time.perf_counter_ns() - start) / len(expressions)
 
 
-def ns_per_lookup(tree: KeyTree[int], find: Find, asked: list[str]) -> float:
+def ns_per_lookup(tree: KeyTree[int], find: Find, keys: list[str]) -> float:
     start = time.perf_counter_ns()
-    for text in asked:
-        find(tree, text)
-    return (time.perf_counter_ns() - start) / len(asked)
+    for key in keys:
+        find(tree, key)
+    return (time.perf_counter_ns() - start) / len(keys)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """How fast does a router take declarations and find routes, and does that stay so when a million keys are declared?
 
-What does it remember them in?
+How much memory do they take?
 
     make bench                                                  this and all others, compiled
     python bench/bench_route.py --json new.json                 this one alone
@@ -8,10 +8,10 @@ What does it remember them in?
 
 A good answer: the time for a declaration, and for the first lookup of a route ("uncached"), grows by less than 3 times
 from 10^3 to 10^6 declared keys; one that was made before ("cached") costs the same whatever else is declared. Memory is
-what the process has grown by: a declaration includes the key, what the router beside was told, and the indices.
+what the process has grown by: a declaration includes the key, its announcement to the other router, and the indices.
 
-The router has 500 clients with ten interests each and one router beside it, to which every declaration goes on. Keys
-come in random order, as from a network.
+The router has 500 clients with ten interests each and one neighbouring router, to which every declaration is announced.
+Keys are in random order, as from a network.
 """
 
 import gc
@@ -38,33 +38,33 @@ SAMPLE = 100
 """Declarations and lookups in a turn."""
 
 
-class Busy:
-    """A router with clients, and a way to have them declare more."""
+class BusyRouter:
+    """A router with clients that declare subscribers."""
 
     def __init__(self) -> None:
         self.dice = random.Random(7)
         self.router = Router(ZenohId(1), WhatAmI.ROUTER)
         self.local = self.router.add_local()
-        beside, _ = self.router.add_face(ZenohId(2), WhatAmI.ROUTER, 0.0)
+        neighbour, _ = self.router.add_face(ZenohId(2), WhatAmI.ROUTER, 0.0)
         states = [
             LinkState(psid=0, sn=2, zid=ZenohId(2), whatami=1, links=(1,)),
             LinkState(psid=1, sn=0, zid=ZenohId(1), whatami=1),
         ]
-        self.router.receive(beside, NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states(states)), 0.0)
+        self.router.receive(neighbour, NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states(states)), 0.0)
         self.router.handle_timeout(1.0)
         self.faces = [self.router.add_face(ZenohId(10 + at), WhatAmI.CLIENT, 1.0)[0] for at in range(FACES)]
         for at, face in enumerate(self.faces):
             for number in range(INTERESTS):
-                self.router.receive(face, asking(number, f"fleet/robot{at:03}/{number}/**"), 1.0)
+                self.router.receive(face, make_interest(number, f"fleet/robot{at:03}/{number}/**"), 1.0)
         self.keys: list[str] = []
 
     def declare(self, count: int) -> None:
-        """More keys, each of some client."""
+        """Declare subscribers of more keys, by the clients in turn."""
         for _ in range(count):
             number = len(self.keys)
             key = f"fleet/robot{self.dice.randrange(FACES):03}/{self.dice.randrange(20)}/{number}"
             self.keys.append(key)
-            self.router.receive(self.faces[number % FACES], declaring(number, key), 1.0)
+            self.router.receive(self.faces[number % FACES], make_declare(number, key), 1.0)
 
     def look_up(self, keys: list[str]) -> None:
         face: Face = self.local
@@ -72,34 +72,34 @@ class Busy:
             self.router.routes.push_targets(face, key)
 
 
-def asking(number: int, key: str) -> Interest:
+def make_interest(number: int, key: str) -> Interest:
     return Interest(id=number, mode=InterestMode.CURRENT_FUTURE, subscribers=True, wire_expr=WireExpr(0, key))
 
 
-def declaring(number: int, key: str) -> Declare:
+def make_declare(number: int, key: str) -> Declare:
     return Declare(body=DeclareSubscriber(id=number, wire_expr=WireExpr(0, key)))
 
 
 def us_each(work: Callable[[], object]) -> float:
-    start = time.process_time()  # others on this machine are not what is measured
+    start = time.process_time()  # other processes of this machine must not count
     work()
     return (time.process_time() - start) / SAMPLE * 1e6
 
 
 def memory() -> int:
-    """How many bytes of this process are in memory."""
+    """Return the resident memory of this process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def growth(name: str, least: list[float], most: list[float]) -> Result:
-    """How much more the same takes with the most keys than with the least."""
+    """Compare the times with the most keys and with the least."""
     return Result.of(
         f"{name}, most to least keys", [b / a for a, b in zip(sorted(least), sorted(most), strict=True)], "x"
     )
 
 
 def measure(sizes: list[int]) -> Iterator[Result]:
-    busy = Busy()
+    busy = BusyRouter()
     taken: dict[str, list[list[float]]] = {name: [] for name in ("declaration", "uncached lookup", "cached lookup")}
     empty = memory()
     for size in sizes:
@@ -112,7 +112,7 @@ def measure(sizes: list[int]) -> Iterator[Result]:
             keys = busy.dice.sample(busy.keys, SAMPLE)
             busy.router.routes.clear()
             first.append(us_each(lambda: busy.look_up(keys)))  # noqa: B023
-            busy.look_up(keys)  # the second time they are remembered
+            busy.look_up(keys)  # the second lookup of a key caches its route
             again.append(us_each(lambda: busy.look_up(keys)))  # noqa: B023
         for name, times in zip(taken, (declared, first, again), strict=True):
             taken[name].append(times)

@@ -1,18 +1,18 @@
-"""How fast do sessions publish, receive, echo and ask, beside eclipse-zenoh's own Python package in the same run?
+"""How fast do sessions publish, receive, echo and query, beside eclipse-zenoh's own Python package in the same run?
 
     make bench                                                  this and all others, compiled
     python bench/bench_session.py --json new.json               this one alone; --only put,ping runs some of it
     python bench/bench_session.py --beside OTHER/src              beside another tree of zenspark, compiled there
 
-A good answer: a ratio of at least 1 in every line (how much more of it zenspark does in a second), at most 0.8 for the
-median latency (how long it takes), at least 10 for `put_batch` and for receiving into Arrow at 8 bytes.
+A good answer: a ratio of at least 1 in every line (zenspark's rate over the other one's), at most 0.8 for the median
+latency, at least 10 for `put_batch` and for receiving into Arrow at 8 bytes.
 
 Each measurement has two processes on loopback TCP, shared memory off, and the two packages take turns, so a busy
-machine disturbs both alike. Whoever publishes is measured with the same receiver (zenspark, into Arrow); whoever
-receives, with the same sender (zenspark's `put_batch`), which is faster than any of them. A latency is half of the way
-there and back, as both packages' `ping` examples count it. "distinct keys": each publication is on a key that none
-before it had, as where there are ids or numbers in keys. "cpu" is the processor time of the measured process in seconds
-per million messages: it tells what is left of a machine with little to spare.
+machine disturbs both alike. A publisher is measured with the same receiver (zenspark, into Arrow); a receiver, with the
+same publisher (zenspark's `put_batch`), which is faster than any of the receivers. A latency is half of a round trip,
+as both packages' `ping` examples count it. "distinct keys": each publication is on a key that none before it had, as
+where there are ids or numbers in keys. "cpu" is the processor time of the measured process in seconds per million
+messages.
 """
 
 from __future__ import annotations
@@ -37,23 +37,24 @@ TURNS = 7
 KEY = "bench/session"
 KEYS = KEY + "/keys/**"
 SIZES = {8: 1_000_000, 1024: 300_000, 65536: 30_000}
-"""Payload sizes, and how many messages of them one by one a turn has;"""
+"""Messages of a turn that are published or received one by one, by payload size in bytes."""
 IN_BATCHES = {8: 10_000_000, 1024: 1_000_000, 65536: 30_000}
-"""and how many in batches: so that either takes long enough to be measured."""
+"""Messages of a turn in record batches, by payload size: more, or a turn would be too short to be measured."""
 DISTINCT_KEYS = 200_000
 PINGS = 4_000
 GETS = 3_000
 ROWS = 16_384
-PATIENCE = 60.0
+TIMEOUT_SECONDS = 60.0
+"""Until a process of a turn is killed, or a wait for a match fails: a benchmark must not hang."""
 
 Package = Any
 Measured = dict[str, float]
 
 
-# --- the processes --------------------------------------------------------------------------------------------------
+# --- roles, each in a child process ---------------------------------------------------------------------------------
 
 
-def opened(package: Package, mode: str, listen: list[str], connect: list[str]) -> Any:  # noqa: ANN401
+def open_session(package: Package, mode: str, listen: list[str], connect: list[str]) -> Any:  # noqa: ANN401
     config = package.Config()
     settings = {
         "mode": mode,
@@ -74,56 +75,57 @@ def cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def tell(**what: object) -> None:
-    """Say something to the process that started this one."""
-    print(json.dumps(what), flush=True)
+def send_report(**fields: object) -> None:
+    """Send a report to the parent process, as a line of JSON."""
+    print(json.dumps(fields), flush=True)
 
 
-def wait_for_word() -> None:
-    """Wait for a line from that process."""
+def wait_for_line() -> None:
+    """Wait for a line from the parent process, or the end of standard input."""
     sys.stdin.readline()
 
 
-def wait_matched(publisher: Any) -> None:  # noqa: ANN401
-    deadline = time.monotonic() + PATIENCE
+def wait_for_match(publisher: Any) -> None:  # noqa: ANN401
+    """Wait until a publisher or querier matches a subscriber or queryable."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not publisher.matching_status.matching:
         if time.monotonic() > deadline:
-            raise TimeoutError("nobody subscribed")
+            raise TimeoutError("no subscriber or queryable matches")
         time.sleep(0.01)
 
 
-def measured(count: int, work: Callable[[], object]) -> None:
-    """Tell how long some work took, and what it cost."""
+def measure_work(count: int, work: Callable[[], object]) -> None:
+    """Report the rate of some work, and its processor time in seconds per million."""
     used, began = cpu(), time.perf_counter()
     work()
     seconds = time.perf_counter() - began
-    tell(rate=count / seconds, cpu=(cpu() - used) / count * 1e6)
+    send_report(rate=count / seconds, cpu=(cpu() - used) / count * 1e6)
 
 
-def publisher_of(package: Package, session: Any, key: str = KEY) -> Any:  # noqa: ANN401
+def declare_publisher(package: Package, session: Any, key: str = KEY) -> Any:  # noqa: ANN401
     publisher = session.declare_publisher(key, congestion_control=package.CongestionControl.BLOCK)
-    wait_matched(publisher)
+    wait_for_match(publisher)
     return publisher
 
 
 def role_put(package: Package, locator: str, size: int, count: int) -> None:
-    """Publish one by one, as fast as it goes."""
-    with opened(package, "peer", [], [locator]) as session:
-        publisher, payload = publisher_of(package, session), bytes(size)
+    """Publish one by one, as fast as possible."""
+    with open_session(package, "peer", [], [locator]) as session:
+        publisher, payload = declare_publisher(package, session), bytes(size)
 
         def work() -> None:
             for _ in range(count):
                 publisher.put(payload)
 
-        work()  # once to get going
-        measured(count, work)
-        wait_for_word()
+        work()  # warms up
+        measure_work(count, work)
+        wait_for_line()
 
 
 def role_put_batch(package: Package, locator: str, size: int, count: int) -> None:
-    """Publish record batches, as fast as it goes."""
-    with opened(package, "peer", [], [locator]) as session:
-        publisher, batch = publisher_of(package, session), batch_of(size, count)
+    """Publish record batches, as fast as possible."""
+    with open_session(package, "peer", [], [locator]) as session:
+        publisher, batch = declare_publisher(package, session), batch_of(size, count)
         turns = max(1, count // batch.num_rows)
 
         def work() -> None:
@@ -131,8 +133,8 @@ def role_put_batch(package: Package, locator: str, size: int, count: int) -> Non
                 publisher.put_batch(batch)
 
         work()
-        measured(turns * batch.num_rows, work)
-        wait_for_word()
+        measure_work(turns * batch.num_rows, work)
+        wait_for_line()
 
 
 def batch_of(size: int, count: int) -> Any:  # noqa: ANN401
@@ -143,27 +145,27 @@ def batch_of(size: int, count: int) -> Any:  # noqa: ANN401
 
 
 def role_sink(package: Package, locator: str, size: int, count: int) -> None:
-    """Receive everything into Arrow, and forget it."""
-    with opened(package, "peer", [locator], []) as session:
+    """Receive everything into Arrow, and discard it."""
+    with open_session(package, "peer", [locator], []) as session:
         subscriber = session.declare_subscriber(KEY, package.ArrowBatches())
-        threading.Thread(target=forget_all, args=(subscriber,), daemon=True).start()
-        tell(ready=True)
-        wait_for_word()
+        threading.Thread(target=discard_all, args=(subscriber,), daemon=True).start()
+        send_report(ready=True)
+        wait_for_line()
 
 
-def forget_all(subscriber: Any) -> None:  # noqa: ANN401
+def discard_all(subscriber: Any) -> None:  # noqa: ANN401
     for _ in subscriber:
         pass
 
 
 def role_feed(package: Package, locator: str, size: int, count: int) -> None:
     """Publish record batches until stopped."""
-    with opened(package, "peer", [], [locator]) as session:
-        publisher, batch = publisher_of(package, session), batch_of(size, count)
+    with open_session(package, "peer", [], [locator]) as session:
+        publisher, batch = declare_publisher(package, session), batch_of(size, count)
         over = threading.Event()
 
         def listen() -> None:
-            wait_for_word()
+            wait_for_line()
             over.set()
 
         threading.Thread(target=listen, daemon=True).start()
@@ -173,15 +175,15 @@ def role_feed(package: Package, locator: str, size: int, count: int) -> None:
 
 def role_feed_keys(package: Package, locator: str, size: int, count: int) -> None:
     """Publish once on each of many keys, from record batches."""
-    with opened(package, "peer", [], [locator]) as session:
-        publisher_of(package, session, KEYS)
+    with open_session(package, "peer", [], [locator]) as session:
+        declare_publisher(package, session, KEYS)
         for batch in batches_of_keys(size, DISTINCT_KEYS):
             session.put_batch(batch, congestion_control=package.CongestionControl.BLOCK)
-        wait_for_word()
+        wait_for_line()
 
 
 def batches_of_keys(size: int, count: int) -> Iterator[Any]:
-    """Rows that have each a key of its own, all of them below KEY."""
+    """Yield rows with distinct keys, all of them below KEY."""
     import pyarrow as pa
 
     for start in range(0, count, ROWS):
@@ -190,7 +192,7 @@ def batches_of_keys(size: int, count: int) -> Iterator[Any]:
 
 
 class Counter:
-    """Measures from the first message on until there were enough."""
+    """Measures from the first message until `count` messages were received."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -199,7 +201,7 @@ class Counter:
         self.over = threading.Event()
 
     def add(self, number: int) -> bool:
-        """Count messages; whether it goes on."""
+        """Count messages, and report when there are enough. Returns whether more are needed."""
         if not self.seen:
             self.began, self.used = time.perf_counter(), cpu()
             number = 0
@@ -207,13 +209,13 @@ class Counter:
         self.seen += number
         if self.seen >= self.count and not self.over.is_set():
             seconds = time.perf_counter() - self.began
-            tell(rate=self.seen / seconds, cpu=(cpu() - self.used) / self.seen * 1e6)
+            send_report(rate=self.seen / seconds, cpu=(cpu() - self.used) / self.seen * 1e6)
             self.over.set()
         return not self.over.is_set()
 
 
 def role_callback(package: Package, locator: str, size: int, count: int, key: str = KEY) -> None:
-    """Receive with a callback that looks at every payload."""
+    """Receive with a callback that reads the size of every payload."""
     counter = Counter(count)
     steps = 0
 
@@ -224,63 +226,63 @@ def role_callback(package: Package, locator: str, size: int, count: int, key: st
         if steps % 100 == 1:
             counter.add(100)
 
-    with opened(package, "peer", [locator], []) as session:
+    with open_session(package, "peer", [locator], []) as session:
         _kept = session.declare_subscriber(key, on_sample)
-        tell(ready=True)
-        counter.over.wait(PATIENCE)
-        wait_for_word()
+        send_report(ready=True)
+        counter.over.wait(TIMEOUT_SECONDS)
+        wait_for_line()
 
 
 def role_callback_keys(package: Package, locator: str, size: int, count: int) -> None:
-    """The same on many keys."""
+    """Receive on many keys with a callback."""
     role_callback(package, locator, size, count, KEYS)
 
 
 def role_channel(package: Package, locator: str, size: int, count: int) -> None:
-    """Receive from a channel, looking at every payload."""
+    """Receive from a channel, and read the size of every payload."""
     counter = Counter(count)
-    with opened(package, "peer", [locator], []) as session:
+    with open_session(package, "peer", [locator], []) as session:
         subscriber = session.declare_subscriber(KEY, package.handlers.FifoChannel(256))
-        tell(ready=True)
+        send_report(ready=True)
         for steps, sample in enumerate(subscriber):
             len(sample.payload)
             if steps % 100 == 0 and not counter.add(100):
                 break
-        wait_for_word()
+        wait_for_line()
 
 
 def role_arrow(package: Package, locator: str, size: int, count: int, key: str = KEY) -> None:
     """Receive record batches."""
     counter = Counter(count)
-    with opened(package, "peer", [locator], []) as session:
+    with open_session(package, "peer", [locator], []) as session:
         subscriber = session.declare_subscriber(key, package.ArrowBatches())
-        tell(ready=True)
+        send_report(ready=True)
         for batch in subscriber:
             if not counter.add(batch.num_rows):
                 break
-        wait_for_word()
+        wait_for_line()
 
 
 def role_arrow_keys(package: Package, locator: str, size: int, count: int) -> None:
-    """The same of many keys."""
+    """Receive record batches of many keys."""
     role_arrow(package, locator, size, count, KEYS)
 
 
 def role_pong(package: Package, locator: str, size: int, count: int) -> None:
-    """Send back whatever comes, from the callback."""
-    with opened(package, "peer", [locator], []) as session:
+    """Send every payload back, from the callback."""
+    with open_session(package, "peer", [locator], []) as session:
         publisher = session.declare_publisher(KEY + "/pong", express=True)
         _kept = session.declare_subscriber(KEY + "/ping", lambda sample: publisher.put(sample.payload))
-        tell(ready=True)
-        wait_for_word()
+        send_report(ready=True)
+        wait_for_line()
 
 
 def role_ping(package: Package, locator: str, size: int, count: int) -> None:
-    """Send, wait for the echo, and again."""
-    with opened(package, "peer", [], [locator]) as session:
+    """Send, wait for the echo, and repeat; report the latency in microseconds."""
+    with open_session(package, "peer", [], [locator]) as session:
         publisher = session.declare_publisher(KEY + "/ping", express=True)
         echoes = session.declare_subscriber(KEY + "/pong")
-        wait_matched(publisher)
+        wait_for_match(publisher)
         payload, times = bytes(size), []
         for _ in range(count + count // 10):
             began = time.perf_counter()
@@ -288,44 +290,44 @@ def role_ping(package: Package, locator: str, size: int, count: int) -> None:
             echoes.recv()
             times.append((time.perf_counter() - began) / 2e-6)
         ranked = sorted(times[count // 10 :])
-        tell(p50=statistics.median(ranked), p99=ranked[len(ranked) * 99 // 100])
-        wait_for_word()
+        send_report(p50=statistics.median(ranked), p99=ranked[len(ranked) * 99 // 100])
+        wait_for_line()
 
 
 def role_queryable(package: Package, locator: str, size: int, count: int) -> None:
-    """Answer queries, from the callback."""
-    with opened(package, "peer", [locator], []) as session:
+    """Reply to queries, from the callback."""
+    with open_session(package, "peer", [locator], []) as session:
         payload = bytes(size)
         _kept = session.declare_queryable(KEY, lambda query: query.reply(KEY, payload))
-        tell(ready=True)
-        wait_for_word()
+        send_report(ready=True)
+        wait_for_line()
 
 
 def role_get(package: Package, locator: str, size: int, count: int) -> None:
-    """Ask, read the answers, and again."""
-    with opened(package, "peer", [], [locator]) as session:
+    """Query, read the replies, and repeat."""
+    with open_session(package, "peer", [], [locator]) as session:
         querier = session.declare_querier(KEY)
-        wait_matched(querier)
+        wait_for_match(querier)
 
         def work() -> None:
             for _ in range(count):
                 for reply in querier.get():
                     if reply.ok is None:
-                        raise RuntimeError("a query was not answered")
+                        raise RuntimeError("a query got an error reply")
 
         work()
-        measured(count, work)
-        wait_for_word()
+        measure_work(count, work)
+        wait_for_line()
 
 
 ROLES = {name[5:]: role for name, role in list(globals().items()) if name.startswith("role_")}
 
 
-# --- the one that starts them ---------------------------------------------------------------------------------------
+# --- the parent process ---------------------------------------------------------------------------------------------
 
 
 class Process:
-    """One role, played by one package; it is in `module`, and has an end after `patience` seconds.
+    """A child process that runs one role of `module` with one package; it is killed after `timeout` seconds.
 
     The package `zenspark@SRC` is the zenspark in the directory SRC.
     """
@@ -336,7 +338,7 @@ class Process:
         role: str,
         *arguments: object,
         module: str = "bench.bench_session",
-        patience: float = PATIENCE,
+        timeout: float = TIMEOUT_SECONDS,
     ) -> None:
         name, _, source = package.partition("@")
         command = [sys.executable, "-m", module, "--role", role, name, *map(str, arguments)]
@@ -345,29 +347,31 @@ class Process:
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
-        self._timer = threading.Timer(patience, self._process.kill)
+        self._timer = threading.Timer(timeout, self._process.kill)
         self._timer.start()
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    def ask(self) -> Measured:
-        """Say a word, and hear what it answers."""
+    def request(self) -> Measured:
+        """Send a line, and return the report that the process sends then."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
-        return self.hear()
+        return self.receive()
 
-    def hear(self) -> Measured:
+    def receive(self) -> Measured:
+        """Wait for the next report of the process."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"it ended without a result: {self._process.args!r}")
-        heard: Measured = json.loads(line)
-        return heard
+            raise RuntimeError(f"the process ended without a report: {self._process.args!r}")
+        report: Measured = json.loads(line)
+        return report
 
     def end(self) -> None:
+        """Send a last line, and wait for the process to end; kill it after 10 s."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write("\n")
@@ -386,32 +390,32 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def play(listener: tuple[str, str], caller: tuple[str, str], size: int, count: int, measure: str) -> Measured:
+def run_turn(listener: tuple[str, str], dialer: tuple[str, str], size: int, count: int, measure: str) -> Measured:
     """Run two roles in two processes. Returns the report of the measured one."""
     locator = f"tcp/127.0.0.1:{free_port()}"
-    one = Process(*listener, locator, size, count)
-    one.hear()
-    other = Process(*caller, locator, size, count)
-    first, second = (one, other) if measure == "listener" else (other, one)
+    listening = Process(*listener, locator, size, count)
+    listening.receive()
+    dialing = Process(*dialer, locator, size, count)
+    first, second = (listening, dialing) if measure == "listener" else (dialing, listening)
     try:
-        return first.hear()
+        return first.receive()
     finally:
-        first.end()  # or the other may wait for it
+        first.end()  # before the second, which may wait for it
         second.end()
 
 
 class Side(NamedTuple):
-    """What is measured beside zenspark: a package, and a name for it."""
+    """A package that is measured beside zenspark, and its name in results."""
 
     package: str = THEIRS
     label: str = "zenoh"
 
     def role(self, role: str) -> str:
-        """The role that it plays for one of ours: eclipse-zenoh has nothing for Arrow."""
+        """Return the role to compare with one of zenspark's: eclipse-zenoh has none for Arrow."""
         return NO_ARROW.get(role, role) if self.package == THEIRS else role
 
     def counts(self, role: str) -> dict[int, int]:
-        """Messages by size for a role of ours."""
+        """Return the messages of a turn by payload size, for a role of zenspark."""
         return IN_BATCHES if self.role(role) in ("put_batch", "arrow") else SIZES
 
 
@@ -420,52 +424,52 @@ US, ECLIPSE = Side(OURS, "zenspark"), Side()
 Comparison = tuple[str, Callable[[Side], Measured]]
 
 
-def sending(role: str, size: int) -> Comparison:
+def compare_sending(role: str, size: int) -> Comparison:
     def turn(side: Side) -> Measured:
-        return play((OURS, "sink"), (side.package, side.role(role)), size, side.counts(role)[size], "caller")
+        return run_turn((OURS, "sink"), (side.package, side.role(role)), size, side.counts(role)[size], "dialer")
 
     return f"{role} {size} B", turn
 
 
-def receiving(role: str, size: int) -> Comparison:
+def compare_receiving(role: str, size: int) -> Comparison:
     def turn(side: Side) -> Measured:
-        return play((side.package, side.role(role)), (OURS, "feed"), size, side.counts(role)[size], "listener")
+        return run_turn((side.package, side.role(role)), (OURS, "feed"), size, side.counts(role)[size], "listener")
 
     return f"receive into {role} {size} B", turn
 
 
-def receiving_keys(role: str) -> Comparison:
-    """Counts a tenth less than are sent: the last of them may come late."""
+def compare_receiving_keys(role: str) -> Comparison:
+    """Compare receiving on distinct keys; a tenth less than is sent is counted: the last messages may come late."""
 
     def turn(side: Side) -> Measured:
-        measured = side.package, side.role(f"{role}_keys")
-        return play(measured, (OURS, "feed_keys"), 8, DISTINCT_KEYS * 9 // 10, "listener")
+        receiver = side.package, side.role(f"{role}_keys")
+        return run_turn(receiver, (OURS, "feed_keys"), 8, DISTINCT_KEYS * 9 // 10, "listener")
 
     return f"receive distinct keys into {role} 8 B", turn
 
 
-def between(name: str, listener: str, caller: str, size: int, count: int) -> Comparison:
+def compare_pair(name: str, listener: str, dialer: str, size: int, count: int) -> Comparison:
     def turn(side: Side) -> Measured:
-        return play((side.package, listener), (side.package, caller), size, count, "caller")
+        return run_turn((side.package, listener), (side.package, dialer), size, count, "dialer")
 
     return name, turn
 
 
 def comparisons() -> Iterator[Comparison]:
     for size in SIZES:
-        yield sending("put", size)
-        yield sending("put_batch", size)
+        yield compare_sending("put", size)
+        yield compare_sending("put_batch", size)
     for size in SIZES:
         for role in ("callback", "channel", "arrow"):
-            yield receiving(role, size)
+            yield compare_receiving(role, size)
     for role in ("callback", "arrow"):
-        yield receiving_keys(role)
-    yield between("ping 8 B", "pong", "ping", 8, PINGS)
-    yield between("get 8 B", "queryable", "get", 8, GETS)
+        yield compare_receiving_keys(role)
+    yield compare_pair("ping 8 B", "pong", "ping", 8, PINGS)
+    yield compare_pair("get 8 B", "queryable", "get", 8, GETS)
 
 
 def results(line: Comparison, turns: int, side: Side = ECLIPSE) -> Iterator[Result]:
-    """Ratios of the turns of one line, and what was measured."""
+    """Yield the ratios of the turns of one line, and the measured values of either side."""
     name, turn = line
     pairs = [(turn(US), turn(side)) for _ in range(turns)]
     for figure in pairs[0][0]:
@@ -482,14 +486,14 @@ def lines(turns: int) -> Iterator[Line]:
 
 
 def lines_beside(turns: int, package: str) -> Iterator[Line]:
-    """The same beside another zenspark."""
+    """Yield the lines that compare with another build of zenspark."""
     for line in comparisons():
         yield line[0], partial(results, line, turns, Side(package, "other"))
 
 
-def be(role: str, package: str, locator: str, size: int, count: int) -> None:
+def run_role(role: str, package: str, locator: str, size: int, count: int) -> None:
     ROLES[role](importlib.import_module(package), locator, size, count)
 
 
 if __name__ == "__main__":
-    run("session", __doc__, lines, TURNS, be, lines_beside)
+    run("session", __doc__, lines, TURNS, run_role, lines_beside)

@@ -2,7 +2,7 @@
 
     make bench                                              this and all others
     python bench/bench_spark.py --json new.json             this one alone; --only source,match runs some of it
-    python bench/bench_spark.py --rows 100000 --keys 10000  smaller, for a look
+    python bench/bench_spark.py --rows 100000 --keys 10000  smaller, a quick run
     python bench/compare.py old.json new.json               two branches, each run with --json
 
 A good answer: journal to Parquet at least half as fast as Parquet to Parquet, which the same Spark does without Python;
@@ -10,8 +10,8 @@ A good answer: journal to Parquet at least half as fast as Parquet to Parquet, w
 
 Sources: the same rows as a journal and as Parquet, read whole into Spark's `noop` sink and into Parquet, by turns, so a
 busy machine disturbs both alike; a ratio is of one turn, and its value the median of turns. The cross join is one with
-the same Arrow function, over a sample of the keys, `CROSS` of them, and all expressions: what it would take for all
-keys is that time scaled, and said so.
+the same Arrow function, over a sample of the keys, `CROSS` of them, and all expressions: its time is scaled to all keys
+("scaled").
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from zenspark.spark.key_join import match_keys
 
 TURNS = 3
 SIZES = {8: 1, 1024: 8, 65536: 256}
-"""Payload sizes, and by how much fewer rows of them there are."""
+"""Payload sizes, and the divisor of the number of rows of each."""
 BLOCK = 65_536
 BLOCK_BYTES = 1 << 24
 CROSS = 500
-KEYS_OF = 1_000
-"""How many keys there are for the rows."""
+ROW_KEYS = 1_000
+"""Number of keys of the rows."""
 
 
 def batch(first: int, rows: int, size: int) -> pa.RecordBatch:
-    """Rows as a recorder writes them: keys that repeat, stamps that do not."""
+    """Make rows as a recorder writes them: keys repeat, timestamps do not."""
     numbers = pa.array(range(first, first + rows), pa.int64())
     columns = {
-        "key": pa.array([f"fleet/r{number % KEYS_OF}/pose" for number in range(first, first + rows)]),
+        "key": pa.array([f"fleet/r{number % ROW_KEYS}/pose" for number in range(first, first + rows)]),
         "kind": pa.repeat("PUT", rows),
         "payload": pa.repeat(pa.scalar(b"x" * size, pa.binary()), rows),
         "encoding": pa.repeat("application/cdr", rows),
@@ -60,8 +60,8 @@ def batch(first: int, rows: int, size: int) -> pa.RecordBatch:
         "reliable": pa.repeat(True, rows),
         "received_at": numbers.cast(pa.timestamp("us", "UTC")),
     }
-    found = [columns.get(field.name, pa.nulls(rows, field.type)) for field in SCHEMA]
-    return pa.RecordBatch.from_arrays(found, schema=SCHEMA)
+    arrays = [columns.get(field.name, pa.nulls(rows, field.type)) for field in SCHEMA]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
 def record(path: Path, rows: int, size: int) -> None:
@@ -82,8 +82,8 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def sources(spark: SparkSession, rows: int, place: Path) -> Iterator[Result]:
-    for size, less in SIZES.items():
-        yield from source(spark, max(rows // less, 1), size, place)
+    for size, divisor in SIZES.items():
+        yield from source(spark, max(rows // divisor, 1), size, place)
 
 
 def source(spark: SparkSession, rows: int, size: int, place: Path) -> Iterator[Result]:
@@ -118,7 +118,7 @@ def keys_of(spark: SparkSession, count: int) -> DataFrame:
 
 
 def expressions_of(spark: SparkSession, count: int, kind: str) -> DataFrame:
-    """Expressions with many prefixes, or all with the same: a join by prefix alone would compare all pairs then."""
+    """Make expressions with many prefixes, or all with one: a join by prefix alone would compare all pairs then."""
     by_kind = {
         "many prefixes": "concat('fleet/r', id % 1000, '/s', id div 1000, '/*')",
         "one prefix": "concat('fleet/*/s', id % 1000, '/', if(id < 1000, 'v', concat('w', id)))",
@@ -149,19 +149,19 @@ def joins(spark: SparkSession, keys: int, expressions: int) -> Iterator[Result]:
 
 def main() -> None:
     command = parser(__doc__)
-    command.add_argument("--only", default="source,match", help="what to run, of source and match")
-    command.add_argument("--rows", type=int, default=4_000_000, help="of 8 bytes; fewer of larger ones")
+    command.add_argument("--only", default="source,match", help="parts to run, of source and match")
+    command.add_argument("--rows", type=int, default=4_000_000, help="rows of 8 bytes; fewer of larger ones")
     command.add_argument("--keys", type=int, default=1_000_000)
     command.add_argument("--expressions", type=int, default=10_000)
-    given = command.parse_args()
+    options = command.parse_args()
     spark = spark_session("local[2]", "bench")
     try:
         with tempfile.TemporaryDirectory() as place:
             runs = {
-                "source": lambda: sources(spark, given.rows, Path(place, "source")),
-                "match": lambda: joins(spark, given.keys, given.expressions),
+                "source": lambda: sources(spark, options.rows, Path(place, "source")),
+                "match": lambda: joins(spark, options.keys, options.expressions),
             }
-            report("spark", (result for name in given.only.split(",") for result in runs[name]()), given.json)
+            report("spark", (result for name in options.only.split(",") for result in runs[name]()), options.json)
     finally:
         spark.stop()
 

@@ -1,15 +1,15 @@
-"""How long does a question take as a whole process, embedded and on Spark, and how fast is a large table?
+"""How long does a query take as a whole process, embedded and on Spark, and how fast is a large table?
 
     make bench                                    this and all others
     python bench/bench_sql.py --json new.json     this one alone; --only process,scan runs some of it
-    python bench/bench_sql.py --turns 1           a look
+    python bench/bench_sql.py --turns 1           a quick run
 
 A good answer: on a small lake `zenspark sql` is at least ten times as fast as with `--engine spark`, and well under a
 second; what it takes beyond starting Python is little more than DataFusion in the `deltalake` package takes, which
-has no functions in Python and cannot read the derived tables up to the moment.
+has no functions in Python and cannot read the rows of derived tables that are not refreshed yet.
 
-Process: the same question about the same lake, each time a new process, by turns; processor time is of the process
-and its children. Scan: questions in one process about a table of `--rows` rows, with both libraries.
+Process: the same query about the same lake, each time a new process, by turns; processor time is of the process
+and its children. Scan: queries in one process about a table of `--rows` rows, with both libraries.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SMALL_ROWS = 10_000
 FILE_ROWS = 250_000
 PAYLOAD_BYTES = 100
 SCAN_TURNS = 5
-QUESTIONS = {
+QUERIES = {
     "samples": "select key, count(*) as n from samples group by key order by n desc, key limit 5",
     "latest": "select key, received_at from latest order by key limit 5",
 }
@@ -59,7 +59,7 @@ print(QueryBuilder().register("samples", DeltaTable(sys.argv[1] + "/samples")).e
 
 
 def make_lake(path: Path, rows: int) -> Lake:
-    """A lake with so many samples in files as ingestion writes them."""
+    """Make a lake with so many samples, in files as ingestion writes them."""
     lake = Lake(path)
     lake.create()
     table = lake.table("samples")
@@ -83,8 +83,8 @@ def make_rows(first: int, count: int) -> pa.Table:
 
 def measure_processes(place: Path, turns: int) -> Iterator[Result]:
     lake = str(make_lake(place / "small", SMALL_ROWS).location.address)
-    for table, question in QUESTIONS.items():
-        command = [sys.executable, "-m", "zenspark", "sql", question, "--lake", lake, "--format", "csv"]
+    for table, query in QUERIES.items():
+        command = [sys.executable, "-m", "zenspark", "sql", query, "--lake", lake, "--format", "csv"]
         embedded, spark, cpu = [], [], []
         for _ in range(turns):
             took, processor = run_process(command)
@@ -97,13 +97,13 @@ def measure_processes(place: Path, turns: int) -> Iterator[Result]:
         yield Result.of(f"{table}: Spark to embedded", [b / a for a, b in zip(embedded, spark, strict=True)], "times")
     start = [run_process([sys.executable, "-c", "pass"]) for _ in range(turns)]
     yield Result.of("Python alone, whole process", [took for took, _ in start], "s")
-    other = [run_process([sys.executable, "-c", DATAFUSION, lake, QUESTIONS["samples"]]) for _ in range(turns)]
+    other = [run_process([sys.executable, "-c", DATAFUSION, lake, QUERIES["samples"]]) for _ in range(turns)]
     yield Result.of("samples: DataFusion in deltalake, process", [took for took, _ in other], "s")
     yield Result.of("samples: DataFusion, processor time", [processor for _, processor in other], "s")
 
 
 def run_process(command: list[str]) -> tuple[float, float]:
-    """Elapsed and processor time of a process, in seconds."""
+    """Run a process. Returns its elapsed and its processor time in seconds."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     took, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -116,18 +116,18 @@ def run_process(command: list[str]) -> tuple[float, float]:
 def measure_scans(place: Path, rows: int) -> Iterator[Result]:
     lake = make_lake(place / "large", rows)
     engine = Engine(lake)
-    for name, question in SCANS.items():
+    for name, query in SCANS.items():
         ours, theirs = [], []
         for _ in range(SCAN_TURNS):
-            ours.append(seconds(partial(engine.query, question)))
-            theirs.append(seconds(partial(ask_datafusion, lake, question)))
+            ours.append(seconds(partial(engine.query, query)))
+            theirs.append(seconds(partial(query_datafusion, lake, query)))
         yield Result.of(f"{name}: embedded", ours, "s")
         yield Result.of(f"{name}: DataFusion", theirs, "s")
 
 
-def ask_datafusion(lake: Lake, question: str) -> object:
+def query_datafusion(lake: Lake, query: str) -> object:
     table = lake.table("samples").to_deltalake()
-    return QueryBuilder().register("samples", table).execute(question).read_all()
+    return QueryBuilder().register("samples", table).execute(query).read_all()
 
 
 def seconds(work: Callable[[], object]) -> float:

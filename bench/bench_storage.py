@@ -1,4 +1,4 @@
-"""How fast does a storage answer for the newest values of a million keys, beside a plain queryable in the same run?
+"""How fast does a storage reply with the newest values of a million keys, beside a plain queryable in the same run?
 
     make bench                                                  this and all others, compiled
     python bench/bench_storage.py --json new.json               this one alone; --keys 100000 with fewer keys
@@ -8,9 +8,9 @@ A good answer: the median latency of a get for one key is at most twice that of 
 million keys take some hundred bytes each.
 
 The node with both is one process, the querier another, on loopback TCP. The plain queryable replies with one value
-on whatever key it is asked for; both are asked by the same session, for the same keys at random, by turns, so a busy
-machine disturbs both alike. `take in` is how many rows a second the newest values are kept up with: for rows of a
-million different keys, and of a hundred.
+on the key of the query; both are queried by the same session, with the same random keys, by turns, so a busy machine
+disturbs both alike. `take in` is how many rows a second are applied to the latest values: rows of a million different
+keys, and of a hundred.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def key(number: int, first: str = "fleet") -> str:
 
 
 def batch(first: int, keys: list[str]) -> pa.RecordBatch:
-    """Rows as a journal gives them: 8-byte payloads, stamped one after the other."""
+    """Make rows as a journal has them: 8-byte payloads, ascending timestamps."""
     rows = len(keys)
     numbers = np.arange(first, first + rows)
     columns = {
@@ -76,46 +76,46 @@ def batches(first: int, keys: list[str]) -> Iterator[pa.RecordBatch]:
         yield batch(first + start, keys[start : start + ROWS])
 
 
-def taken_in(newest: LatestValueStore, rows: list[pa.RecordBatch]) -> float:
-    """Rows a second."""
+def measure_apply(latest: LatestValueStore, rows: list[pa.RecordBatch]) -> float:
+    """Apply rows to the latest values. Returns the rows per second."""
     scope, began = KeyScope(["**"]), time.perf_counter()
     for each in rows:
-        newest.apply(*scope.select_rows(each))
+        latest.apply(*scope.select_rows(each))
     return float(sum(each.num_rows for each in rows) / (time.perf_counter() - began))
 
 
-# --- the node that answers --------------------------------------------------------------------------------------------
+# --- the node that replies --------------------------------------------------------------------------------------------
 
 
 def serve(count: int) -> None:
-    """Fill a storage, print the result, and reply to queries until standard input ends."""
+    """Fill a storage, print a report, and reply to queries until standard input ends."""
     from zenspark.storage import Storage
 
     keys = [key(number) for number in range(count)]
     first = list(batches(0, keys))
     memory = psutil.Process().memory_info().rss
-    with opened("router", listen=["tcp/127.0.0.1:0"]) as session:
+    with open_session("router", listen=["tcp/127.0.0.1:0"]) as session:
         storage = Storage(session, "fleet/**")
-        told: dict[str, Any] = {"first": taken_in(storage.latest, first)}
-        told["memory"] = (psutil.Process().memory_info().rss - memory) / count
-        told["different"] = taken_in(storage.latest, list(batches(count, keys)))
+        filling: dict[str, Any] = {"first": measure_apply(storage.latest, first)}
+        filling["memory"] = (psutil.Process().memory_info().rss - memory) / count
+        filling["different"] = measure_apply(storage.latest, list(batches(count, keys)))
         few = [key(number % 100) for number in range(count)]
-        told["few"] = taken_in(storage.latest, list(batches(2 * count, few)))
+        filling["few"] = measure_apply(storage.latest, list(batches(2 * count, few)))
         with storage:
             value = b"12345678"
 
-            def answer(query: zenspark.Query) -> None:
+            def reply(query: zenspark.Query) -> None:
                 with query:
                     query.reply(query.key_expr, value)
 
-            queryable = session.declare_queryable("plain/**", answer)
-            told["endpoint"] = session.info.locators()[0]
-            print(json.dumps(told), flush=True)
+            queryable = session.declare_queryable("plain/**", reply)
+            filling["endpoint"] = session.info.locators()[0]
+            print(json.dumps(filling), flush=True)
             sys.stdin.read()
             queryable.undeclare()
 
 
-def opened(mode: str, listen: list[str] | None = None, connect: list[str] | None = None) -> zenspark.Session:
+def open_session(mode: str, listen: list[str] | None = None, connect: list[str] | None = None) -> zenspark.Session:
     config = zenspark.Config()
     settings = {"mode": mode, "listen/endpoints": listen or [], "connect/endpoints": connect or []}
     for name, value in (settings | {"scouting/multicast/enabled": False}).items():
@@ -127,23 +127,24 @@ def opened(mode: str, listen: list[str] | None = None, connect: list[str] | None
 
 
 def latencies(session: zenspark.Session, selectors: list[str], replies: int = 1) -> list[float]:
-    """Microseconds of each get, one after the other."""
-    found = []
+    """Run one get after the other. Returns the microseconds of each."""
+    times = []
     for selector in selectors:
         began = time.perf_counter()
         count = sum(1 for _ in session.get(selector))
-        found.append((time.perf_counter() - began) * 1e6)
+        times.append((time.perf_counter() - began) * 1e6)
         assert count == replies, (selector, count)
-    return found
+    return times
 
 
-def ask(endpoint: str, count: int) -> list[Result]:
+def measure_queries(endpoint: str, count: int) -> list[Result]:
+    """Query the storage and the plain queryable in turns."""
     pick = random.Random(0)
     ours: list[float] = []
     plain: list[float] = []
     rates: list[float] = []
     wild: list[float] = []
-    with opened("client", connect=[endpoint]) as session:
+    with open_session("client", connect=[endpoint]) as session:
         latencies(session, ["plain/first"] * GETS)
         for _ in range(TURNS):
             numbers = [pick.randrange(count) for _ in range(GETS)]
@@ -168,15 +169,15 @@ def measure(count: int) -> list[Result]:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            told = json.loads(process.stdout.readline())
-            results = ask(told["endpoint"], count)
+            filling = json.loads(process.stdout.readline())
+            results = measure_queries(filling["endpoint"], count)
         finally:
             process.communicate()
     single = {
-        "take in: first rows of keys": (told["first"], "rows/s"),
-        "take in: rows of different keys": (told["different"], "rows/s"),
-        "take in: rows of 100 keys": (told["few"], "rows/s"),
-        "memory": (told["memory"], "B/key"),
+        "take in: first rows of keys": (filling["first"], "rows/s"),
+        "take in: rows of different keys": (filling["different"], "rows/s"),
+        "take in: rows of 100 keys": (filling["few"], "rows/s"),
+        "memory": (filling["memory"], "B/key"),
     }
     return results + [Result(name, value, unit, (value, value)) for name, (value, unit) in single.items()]
 

@@ -1,6 +1,6 @@
 """Compares two runs of the benchmarks: `python bench/compare.py old new`, each a result file or a directory.
 
-Every benchmark writes one file of this shape; the value is the median, the spread the range it is trusted in:
+Every benchmark writes one file of this shape; the value is the median, the spread the quartiles around it:
 
     {"bench": "codec",
      "results": [{"name": "decode push", "value": 1.2e6, "unit": "msg/s", "spread": [1.1e6, 1.3e6]}]}
@@ -26,7 +26,7 @@ class Result(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, name: str, turns: list[float], unit: str) -> "Result":
-        """The median of what was measured turn by turn, and the quartiles around it."""
+        """Return the median of the values of all turns, and the quartiles around it."""
         lower, median, upper = statistics.quantiles(turns, n=4) if len(turns) > 1 else turns * 3
         return cls(name, median, unit, (lower, upper))
 
@@ -38,25 +38,25 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What one benchmark measured in one run."""
+    """The results of one benchmark in one run."""
 
     bench: str
     results: list[Result]
 
     def write(self, file: Path) -> None:
-        """Keeps it for a later comparison."""
+        """Write it to a file, for a later comparison."""
         file.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
 
 
 def load(path: Path) -> dict[str, Result]:
-    """Reads a result file, or all of a directory, into results by benchmark and name."""
+    """Read a result file, or all files of a directory, into results by benchmark and name."""
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     reports = [msgspec.json.decode(file.read_bytes(), type=Report) for file in files]
     return {f"{report.bench}: {result.name}": result for report in reports for result in report.results}
 
 
 def compare(old: dict[str, Result], new: dict[str, Result]) -> list[str]:
-    """Makes one line per result of either side, ratios first."""
+    """Make one line per result of either side, ratios first."""
     both = [name for name in old if name in new]
     width = max(map(len, old | new), default=0)
     lines = [line(name.ljust(width), old[name], new[name]) for name in both]
@@ -69,8 +69,8 @@ def line(name: str, old: Result, new: Result) -> str:
     if old.unit != new.unit:
         return f"{name}  not comparable: {old.unit} and {new.unit}"
     ratio = f"{new.value / old.value:8.2f}x" if old.value else "        -"
-    doubt = "~" if old.overlaps(new) else " "
-    return f"{name}  {ratio} {doubt}  {old.value:12,.4g} -> {new.value:12,.4g} {new.unit}"
+    mark = "~" if old.overlaps(new) else " "
+    return f"{name}  {ratio} {mark}  {old.value:12,.4g} -> {new.value:12,.4g} {new.unit}"
 
 
 def main(arguments: list[str]) -> int:

@@ -13,26 +13,26 @@ OURS, THEIRS = "zenspark", "zenoh"
 """Packages: ours, and eclipse-zenoh's; `zenspark@SRC` is the zenspark in another directory."""
 
 Line: TypeAlias = tuple[str, Callable[[], Iterator[Result]]]
-"""A name to choose it by, and what measures it."""
-Be: TypeAlias = Callable[[str, str, str, int, int], None]
-"""Plays a role in a process of its own: its name, a package, a locator, a size, a count."""
+"""A name that `--only` selects by, and the function that measures it."""
+RunRole: TypeAlias = Callable[[str, str, str, int, int], None]
+"""Runs a role in a process of its own: name of the role, package, locator, size, count."""
 
 
 def parser(about: str | None) -> argparse.ArgumentParser:
     """Make the parser of a benchmark, described by the first line of its docstring."""
-    made = argparse.ArgumentParser(description=(about or "").partition("\n")[0])
-    made.add_argument("--json", type=Path, help="write the results there, for bench/compare.py")
-    return made
+    command = argparse.ArgumentParser(description=(about or "").partition("\n")[0])
+    command.add_argument("--json", type=Path, help="write the results there, for bench/compare.py")
+    return command
 
 
 def report(bench: str, results: Iterable[Result], file: Path | None) -> None:
-    """Prints results as they come, and keeps them if there is a file for them."""
-    found = []
+    """Print results as they come, and write them to the file, if there is one."""
+    printed = []
     for result in results:
         print(result, flush=True)
-        found.append(result)
+        printed.append(result)
     if file is not None:
-        Report(bench, found).write(file)
+        Report(bench, printed).write(file)
 
 
 def run(
@@ -40,7 +40,7 @@ def run(
     about: str | None,
     lines: Callable[[int], Iterable[Line]],
     turns: int,
-    be: Be,
+    run_role: RunRole,
     lines_beside: Callable[[int, str], Iterable[Line]] | None = None,
 ) -> None:
     """Measure the selected lines in turns, or run the role that this process was started for.
@@ -56,11 +56,11 @@ def run(
     options = command.parse_args()
     if options.role:
         role, package, locator, size, count = options.role
-        be(role, package, locator, int(size), int(count))
+        run_role(role, package, locator, int(size), int(count))
         return
-    wanted = options.only.split(",")
+    selected_words = options.only.split(",")
     all_lines = lines(options.turns)
     if lines_beside is not None and options.beside:
         all_lines = lines_beside(options.turns, f"{OURS}@{options.beside}")
-    chosen = (measure for name, measure in all_lines if any(word in name for word in wanted))
-    report(bench, (result for measure in chosen for result in measure()), options.json)
+    selected = (measure for name, measure in all_lines if any(word in name for word in selected_words))
+    report(bench, (result for measure in selected for result in measure()), options.json)

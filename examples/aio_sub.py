@@ -1,4 +1,4 @@
-"""Show everything that is written under the keys that match, in an event loop."""
+"""Subscribe to a key expression in an event loop, and print the samples."""
 
 import argparse
 import asyncio

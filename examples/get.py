@@ -1,4 +1,4 @@
-"""Ask for the values under the keys that match, and show the replies."""
+"""Query the values of a key expression, and print the replies."""
 
 import argparse
 import contextlib

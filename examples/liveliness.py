@@ -11,9 +11,9 @@ import zenspark as zenoh
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-k", "--key", default="group1/zenspark", help="key of the token, or keys to look at")
-    parser.add_argument("--get", action="store_true", help="show the tokens there are")
-    parser.add_argument("--sub", action="store_true", help="show tokens as they appear and disappear")
+    parser.add_argument("-k", "--key", default="group1/zenspark", help="key of the token, or keys to query or watch")
+    parser.add_argument("--get", action="store_true", help="print the tokens there are")
+    parser.add_argument("--sub", action="store_true", help="print tokens as they appear and disappear")
     parser.add_argument("--history", action="store_true", help="like --sub, and first the tokens there are")
     parser.add_argument("-o", "--timeout", type=float, help="seconds --get waits at most, or a token lives")
     parser.add_argument("-n", "--iter", type=int, help="with --sub: end after so many changes")

@@ -1,4 +1,4 @@
-"""Write a numbered value under a key, again and again."""
+"""Publish a numbered value on a key, again and again."""
 
 import argparse
 import contextlib
@@ -10,13 +10,13 @@ import zenspark as zenoh
 
 
 def show(status: zenoh.MatchingStatus) -> None:
-    print(f">> [Publisher] {'Somebody listens' if status.matching else 'Nobody listens'}")
+    print(f">> [Publisher] {'Subscribers match' if status.matching else 'No subscriber matches'}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-k", "--key", default="demo/example/zenspark-pub", help="key to write")
-    parser.add_argument("-p", "--payload", default="Pub from Python!", help="value to write")
+    parser.add_argument("-k", "--key", default="demo/example/zenspark-pub", help="key to publish on")
+    parser.add_argument("-p", "--payload", default="Pub from Python!", help="value to publish")
     parser.add_argument("-n", "--iter", type=int, help="end after so many values")
     parser.add_argument("--interval", type=float, default=1.0, help="seconds between two values")
     parser.add_argument("--add-matching-listener", action="store_true", help="print when subscribers match")

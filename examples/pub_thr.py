@@ -14,7 +14,7 @@ def main() -> None:
     parser.add_argument("payload_size", type=int, nargs="?", default=8, help="bytes of a message")
     parser.add_argument("-p", "--priority", default="DATA", help="one of zenoh.Priority, from REAL_TIME to BACKGROUND")
     parser.add_argument("--express", action="store_true", help="let no message wait for others to share a packet")
-    parser.add_argument("-t", "--print", action="store_true", help="show the rate")
+    parser.add_argument("-t", "--print", action="store_true", help="print the rate")
     parser.add_argument("-n", "--number", type=int, default=100_000, help="messages in each measurement")
     parser.add_argument("--iter", type=int, help="end after so many measurements")
     parser.add_argument("-m", "--mode", choices=["peer", "client", "router"], help="role of this node")

@@ -1,4 +1,4 @@
-"""Keep only the latest samples, and look at them from time to time."""
+"""Subscribe with a channel that keeps only the latest samples, and read it at intervals."""
 
 import argparse
 import contextlib
@@ -13,8 +13,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-k", "--key", default="demo/example/**", help="keys to receive")
     parser.add_argument("--size", type=int, default=3, help="samples to keep")
-    parser.add_argument("--interval", type=float, default=5.0, help="seconds between two looks")
-    parser.add_argument("-n", "--iter", type=int, help="end after so many looks")
+    parser.add_argument("--interval", type=float, default=5.0, help="seconds between two reads")
+    parser.add_argument("-n", "--iter", type=int, help="end after so many reads")
     parser.add_argument("-m", "--mode", choices=["peer", "client", "router"], help="role of this node")
     parser.add_argument("-e", "--connect", metavar="ENDPOINT", action="append", help="connect here (repeatable)")
     parser.add_argument("-l", "--listen", metavar="ENDPOINT", action="append", help="listen here (repeatable)")

@@ -1,4 +1,4 @@
-"""Write one value under a key."""
+"""Publish one value on a key."""
 
 import argparse
 import contextlib
@@ -9,8 +9,8 @@ import zenspark as zenoh
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-k", "--key", default="demo/example/zenspark-put", help="key to write")
-    parser.add_argument("-p", "--payload", default="Put from Python!", help="value to write")
+    parser.add_argument("-k", "--key", default="demo/example/zenspark-put", help="key to publish on")
+    parser.add_argument("-p", "--payload", default="Put from Python!", help="value to publish")
     parser.add_argument("-m", "--mode", choices=["peer", "client", "router"], help="role of this node")
     parser.add_argument("-e", "--connect", metavar="ENDPOINT", action="append", help="connect here (repeatable)")
     parser.add_argument("-l", "--listen", metavar="ENDPOINT", action="append", help="listen here (repeatable)")

@@ -1,4 +1,4 @@
-"""Answer every query on a key with one value."""
+"""Reply to every query on a key with one value."""
 
 import argparse
 import contextlib
@@ -10,8 +10,8 @@ import zenspark as zenoh
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-k", "--key", default="demo/example/zenspark-queryable", help="key to answer for")
-    parser.add_argument("-p", "--payload", default="Queryable from Python!", help="value to answer with")
+    parser.add_argument("-k", "--key", default="demo/example/zenspark-queryable", help="key of the queryable")
+    parser.add_argument("-p", "--payload", default="Queryable from Python!", help="value to reply with")
     parser.add_argument("--complete", action="store_true", help="declare the queryable complete")
     parser.add_argument("-n", "--iter", type=int, help="end after so many queries")
     parser.add_argument("-m", "--mode", choices=["peer", "client", "router"], help="role of this node")

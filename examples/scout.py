@@ -1,4 +1,4 @@
-"""Look for nodes in the neighbourhood, without opening a session."""
+"""Scout for nodes on the local network, without opening a session."""
 
 import argparse
 import contextlib
@@ -10,8 +10,8 @@ import zenspark as zenoh
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-w", "--what", default="router|peer", help="roles to look for")
-    parser.add_argument("-o", "--timeout", type=float, default=1.0, help="seconds to look")
+    parser.add_argument("-w", "--what", default="router|peer", help="roles to scout for")
+    parser.add_argument("-o", "--timeout", type=float, default=1.0, help="seconds to wait for HELLO messages")
     parser.add_argument("-m", "--mode", choices=["peer", "client", "router"], help="role of this node")
     parser.add_argument("-e", "--connect", metavar="ENDPOINT", action="append", help="connect here (repeatable)")
     parser.add_argument("-l", "--listen", metavar="ENDPOINT", action="append", help="listen here (repeatable)")

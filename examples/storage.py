@@ -1,4 +1,4 @@
-"""Remember the last value of every key that matches, and answer queries with them."""
+"""Store the last value of every key that matches, and reply to queries with the stored values."""
 
 import argparse
 import contextlib
@@ -10,7 +10,7 @@ import zenspark as zenoh
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-k", "--key", default="demo/example/**", help="keys to remember")
+    parser.add_argument("-k", "--key", default="demo/example/**", help="keys to store")
     parser.add_argument("--complete", action="store_true", help="declare the queryable complete")
     parser.add_argument("-n", "--iter", type=int, help="end after so many queries")
     parser.add_argument("-m", "--mode", choices=["peer", "client", "router"], help="role of this node")

@@ -1,4 +1,4 @@
-"""Show everything that is written under the keys that match."""
+"""Subscribe to a key expression, and print the samples."""
 
 import argparse
 import contextlib

@@ -1,7 +1,7 @@
-"""Messages drawn from the bytes of an input: valid ones of every kind, from so few keys and ids that they meet.
+"""Messages drawn from the bytes of an input: valid ones of every kind, from so few keys and ids that they match.
 
-A target that starts from messages instead of bytes spends no input on what the decoder refuses. The hostile suite
-draws from it as well, with random bytes.
+A target that draws messages spends no input on bytes that the decoder refuses. The hostile suite draws messages as
+well, from random bytes.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ SUFFIXES = [*KEYS, *KEYS, "/b", "/*", "/**", "", *BROKEN_KEYS]
 EDGES = [0, 1, 2, 3, 4, 5, 127, 128, 0xFFFF, 1 << 16, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32]
 EDGES += [1 << 53, (1 << 63) - 1, 1 << 63, (1 << 64) - 1]
 RAW_BYTES = 48
-"""The longest message that is decoded from the input itself."""
+"""Longest message that is decoded from the bytes of the input."""
 
 
 class Draws:
-    """Choices by the bytes of an input, one after the other; when they are used up, always the first."""
+    """Choices by the bytes of an input, one after the other; when they are used up, always the first choice."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -76,7 +76,7 @@ class Draws:
         return 0 if self._at > len(self._data) else self._data[self._at - 1]
 
     def take(self, size: int) -> bytes:
-        """The next bytes, fewer at the end."""
+        """Return the next bytes, fewer at the end."""
         self._at += size
         return self._data[self._at - size : self._at]
 
@@ -87,7 +87,7 @@ class Draws:
         return choices[self.byte() % len(choices)]
 
     def number(self, bits: int) -> int:
-        """Mostly a small number, sometimes one where its encoding or a limit changes."""
+        """Draw a number, mostly a small one, sometimes one where its encoding or a limit changes."""
         drawn = self.byte()
         return (drawn % 8 if drawn < 192 else EDGES[drawn % len(EDGES)]) & ((1 << bits) - 1)
 
@@ -96,19 +96,19 @@ class Draws:
 
 
 def zenoh_id(draws: Draws) -> ZenohId:
-    """One of a few nodes; the first are those that targets give to nodes of their own."""
+    """Draw one of a few ids; the first are those of the nodes that the targets make."""
     drawn = draws.byte()
     return ZenohId(drawn % 16 + 1 if drawn < 240 else (1 << 128) - 1 - drawn % 4)
 
 
 def wire_expr(draws: Draws) -> WireExpr:
-    """A key in full or by number, known, unknown or broken."""
+    """Draw a key in full or by its id, declared, undeclared or invalid."""
     scope = draws.choice([0, 0, 0, 1, 2, 3, 0xFFFF])
     return WireExpr(scope, draws.choice(SUFFIXES), draws.choice(list(Mapping)))
 
 
 def declaration(draws: Draws) -> AnyDeclaration:
-    """A declaration or the end of one."""
+    """Draw a declaration or an undeclaration."""
     number = draws.number(32)
     expr = wire_expr(draws)
     ended = expr if draws.flag() else None
@@ -127,7 +127,7 @@ def declaration(draws: Draws) -> AnyDeclaration:
 
 
 def link_state(draws: Draws) -> LinkState:
-    """What a node tells of itself or of another node."""
+    """Draw the link state of a node."""
     links = tuple(draws.number(64) for _ in range(draws.byte() % 6))
     return LinkState(
         psid=draws.number(64),
@@ -145,8 +145,8 @@ def link_state(draws: Draws) -> LinkState:
 
 
 def declare(draws: Draws) -> NetworkMessage:
-    answers = draws.number(32) if draws.byte() % 4 == 1 else None
-    return Declare(interest_id=answers, node_id=draws.number(16), body=declaration(draws))
+    interest_id = draws.number(32) if draws.byte() % 4 == 1 else None
+    return Declare(interest_id=interest_id, node_id=draws.number(16), body=declaration(draws))
 
 
 def interest(draws: Draws) -> NetworkMessage:
@@ -216,7 +216,7 @@ MESSAGES: list[Callable[[Draws], NetworkMessage]] = [
 
 
 def network_message(draws: Draws) -> NetworkMessage | None:
-    """A message of any kind, or what the next bytes decode to; None if they do not."""
+    """Draw a message of any kind, or decode one from the next bytes; None if they do not decode."""
     drawn = draws.byte()
     if drawn < 224:
         return MESSAGES[drawn % len(MESSAGES)](draws)

@@ -1,4 +1,4 @@
-"""Any text is a configuration or a ConfigError that says where; a configuration reads the same after it was written.
+"""Any text is a configuration or a ConfigError with expected and found; a written configuration reads the same.
 
 The first byte chooses how the text is given: a JSON5 or YAML file, JSON5 text, or one key and its value on two lines.
 How to run: see harness.py.
@@ -15,15 +15,15 @@ from fuzz.harness import run
 from zenspark.config.config import Config
 from zenspark.config.schema import ConfigError
 
-WAYS = ["json5", "yaml", "text", "key"]
+FORMATS = ["json5", "yaml", "text", "key"]
 
 
-def parsed(way: str, data: bytes) -> Config:
-    """The configuration that is given one way or another."""
-    if way in ("json5", "yaml"):
-        return from_file(data, way)
+def parse(format_: str, data: bytes) -> Config:
+    """Parse a configuration in one of the formats."""
+    if format_ in ("json5", "yaml"):
+        return from_file(data, format_)
     text = data.decode("utf-8", "replace")
-    if way == "text":
+    if format_ == "text":
         return Config.from_json5(text)
     key, _, value = text.partition("\n")
     config = Config()
@@ -46,9 +46,9 @@ def check_refusal(error: ConfigError) -> None:
 
 def check(data: bytes) -> None:
     logging.getLogger("zenspark").setLevel(logging.ERROR)  # keys that are not used are named in a warning
-    way = WAYS[data[0] % len(WAYS) if data else 0]
+    format_ = FORMATS[data[0] % len(FORMATS) if data else 0]
     try:
-        config = parsed(way, data[1:])
+        config = parse(format_, data[1:])
         config.settings()
     except ConfigError as error:
         check_refusal(error)

@@ -1,7 +1,7 @@
-"""Whatever a peer sends, a connection answers with events and never with an exception, the same however it is cut.
+"""Any bytes of a peer make a connection yield events and never raise, the same events however the stream is cut.
 
-The first byte chooses what was agreed and how far the handshake has come, the second where the stream is cut. How to
-run: see harness.py.
+The first byte chooses the capabilities and the state of the handshake, the second where the stream is cut. How to run:
+see harness.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zenspark.wire.columns import PushRun
 from zenspark.wire.declare import Message
 from zenspark.wire.values import WhatAmI, ZenohId
 
-OFFERS = [
+CAPABILITIES = [
     Capabilities(),
     Capabilities(qos=False),
     Capabilities(resolution=0),
@@ -28,36 +28,37 @@ OFFERS = [
 ]
 
 
-def prepared(choice: int) -> Connection:
-    """A connection that has just been made, on either side, or one with an open session."""
-    offer = OFFERS[choice % len(OFFERS)]
-    alice = Connection(Initiator(Identity(ZenohId(0xA1), WhatAmI.CLIENT), offer), 0.0)
-    bob = Connection(Acceptor(Identity(ZenohId(0xB0B), WhatAmI.ROUTER), offer, b"key", 7), 0.0)
-    progress = choice // len(OFFERS) % 3
+def make_connection(choice: int) -> Connection:
+    """Make a new connection, of either side, or one with an open session."""
+    capabilities = CAPABILITIES[choice % len(CAPABILITIES)]
+    alice = Connection(Initiator(Identity(ZenohId(0xA1), WhatAmI.CLIENT), capabilities), 0.0)
+    bob = Connection(Acceptor(Identity(ZenohId(0xB0B), WhatAmI.ROUTER), capabilities, b"key", 7), 0.0)
+    progress = choice // len(CAPABILITIES) % 3
     if progress == 0:
         return bob
-    said = alice.start()
+    events = alice.start()
     if progress == 1:
         return alice
-    listener, speaker = bob, alice
-    while listener.state is not ConnectionState.OPEN or speaker.state is not ConnectionState.OPEN:
-        batch = b"".join(event.batch for event in said if isinstance(event, Send))
-        said = [event for event in fed(listener, batch, len(batch)) if not isinstance(event, Message)]
-        listener, speaker = speaker, listener
+    receiver, sender = bob, alice
+    while receiver.state is not ConnectionState.OPEN or sender.state is not ConnectionState.OPEN:
+        batch = b"".join(event.batch for event in events if isinstance(event, Send))
+        events = [event for event in receive_stream(receiver, batch, len(batch)) if not isinstance(event, Message)]
+        receiver, sender = sender, receiver
     return alice
 
 
-def fed(connection: Connection, data: bytes, cut: int) -> Iterator[Event | Message]:
-    """What a stream that arrives in pieces of this size means, publications as messages; whoever asks is let in."""
+def receive_stream(connection: Connection, data: bytes, cut: int) -> Iterator[Event | Message]:
+    """Receive a stream in reads of `cut` bytes. Yields events, publications as messages; every session is accepted."""
     while data:
-        room = connection.buffer()
-        piece, data = data[: min(cut, len(room))], data[min(cut, len(room)) :]
-        room[: len(piece)] = piece
-        for event in connection.receive(len(piece), 0.0):
+        buffer = connection.buffer()
+        size = min(cut, len(buffer))
+        read, data = data[:size], data[size:]
+        buffer[: len(read)] = read
+        for event in connection.receive(len(read), 0.0):
             match event:
                 case PushRun(columns, first, stop):
                     yield from map(columns.push, range(first, stop))
-                case Closed():  # its text may tell a position in the buffer, which depends on the cut
+                case Closed():  # its text may have a position in the buffer, which depends on the cut
                     yield msgspec.structs.replace(event, text="")
                     return
                 case SessionRequested():
@@ -70,8 +71,8 @@ def fed(connection: Connection, data: bytes, cut: int) -> Iterator[Event | Messa
 def check(data: bytes) -> None:
     choice, cut = (data[0], data[1] + 1) if len(data) > 1 else (0, 1)
     stream = data[2:]
-    whole = list(fed(prepared(choice), stream, max(1, len(stream))))
-    assert list(fed(prepared(choice), stream, cut)) == whole
+    whole = list(receive_stream(make_connection(choice), stream, max(1, len(stream))))
+    assert list(receive_stream(make_connection(choice), stream, cut)) == whole
 
 
 def main() -> None:

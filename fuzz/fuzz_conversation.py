@@ -1,7 +1,7 @@
-"""Any two directions are followed to the end without an exception, and each is told the same however it is cut.
+"""Any two directions are followed to the end without an exception, and each has the same events however it is cut.
 
-The first byte says where the stream is cut, the next two how much of the rest the client sent; what remains the server
-sent. How to run: see harness.py.
+The first byte chooses where the streams are cut, the next two how many of the following bytes the client sent; the
+server sent the others. How to run: see harness.py.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from zenspark.capture.conversation import Conversation, Event, Ignored, Truncate
 from zenspark.capture.direction import CapturedMessage, InvalidBytes, LostMessage, Side
 
 
-def told(event: Event) -> tuple[object, ...]:
-    """What an event says of its own direction: keys depend on what the other side has said by then."""
+def fields_of(event: Event) -> tuple[object, ...]:
+    """Return the fields that depend on the direction of the event only: keys depend on messages of the other side."""
     match event:
         case CapturedMessage():
             return event.start, event.end, event.message, event.carrier
@@ -23,10 +23,10 @@ def told(event: Event) -> tuple[object, ...]:
 
 
 def by_side(events: list[Event]) -> dict[Side, list[tuple[object, ...]]]:
-    return {side: [told(event) for event in events if event.side is side] for side in Side}
+    return {side: [fields_of(event) for event in events if event.side is side] for side in Side}
 
 
-def in_pieces(c2s: bytes, s2c: bytes, cut: int) -> Iterator[Event]:
+def follow_in_chunks(c2s: bytes, s2c: bytes, cut: int) -> Iterator[Event]:
     conversation = Conversation()
     for start in range(0, max(len(c2s), len(s2c)), cut):
         conversation.receive_data(Side.C2S, c2s[start : start + cut])
@@ -43,7 +43,7 @@ def check(data: bytes) -> None:
     for event in whole:
         if isinstance(event, CapturedMessage | LostMessage):
             assert 0 <= event.start <= event.end <= len(c2s if event.side is Side.C2S else s2c), event
-    assert by_side(list(in_pieces(c2s, s2c, cut))) == by_side(whole)
+    assert by_side(list(follow_in_chunks(c2s, s2c, cut))) == by_side(whole)
 
 
 def main() -> None:

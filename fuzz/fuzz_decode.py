@@ -37,7 +37,7 @@ def check_refusal(error: DecodeError, size: int) -> None:
 
 def check(data: bytes) -> None:
     decode, encode = DECODERS[data[0] % len(DECODERS) if data else 0]
-    body = memoryview(array("B", list(data[1:])))  # of just that size, so that AddressSanitizer sees a byte too much
+    body = memoryview(array("B", list(data[1:])))  # exact size: AddressSanitizer detects a read behind it
     try:
         found = decode(body)
     except DecodeError as error:

@@ -1,4 +1,4 @@
-"""However a stream is cut, the same batches come out of it; any batch is decompressed or refused.
+"""A stream gives the same batches however it is cut; any batch is decompressed or refused.
 
 The first byte chooses the framing, the second where the stream is cut. How to run: see harness.py.
 """
@@ -15,7 +15,7 @@ LIMIT = 1000
 
 
 def batches(data: bytes, framing: LengthPrefix, cut: int) -> tuple[list[bytes], int, str]:
-    """The batches of a stream that arrives in pieces of this size, what is left, and why reading stopped."""
+    """Read a stream in chunks of `cut` bytes. Returns the batches, the number of bytes left, and the error, if any."""
     deframer = Deframer(framing, LIMIT)
     found = []
     try:

@@ -1,7 +1,7 @@
 """Any bytes as a segment and its index either give rows that were written or raise JournalError; a writer goes on.
 
-The first byte chooses what is changed in a journal that was written: bytes at a place, a part cut out, or a file that
-is the input itself. How to run: see harness.py.
+The first byte chooses the file of a written journal that is changed, and how: bytes are overwritten, inserted or cut
+out, or the input is the whole file. How to run: see harness.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zenspark.journal import Journal, JournalWriter, Policy
 
 FILES = ("0" * 20 + ".segment", "0" * 20 + ".index")
 ROWS = 12
-AT_ONCE = 4
+BLOCK_ROWS = 4
 
 
 def batch(start: int, stop: int) -> pa.RecordBatch:
@@ -36,32 +36,32 @@ def batch(start: int, stop: int) -> pa.RecordBatch:
 
 
 @cache
-def written() -> dict[str, bytes]:
-    """The files of a journal of a few blocks."""
+def journal_files() -> dict[str, bytes]:
+    """Write a journal of a few blocks. Returns the content of its files."""
     with tempfile.TemporaryDirectory() as path:
-        with JournalWriter(f"{path}/j", Policy(flush_rows=AT_ONCE, fsync="never"), recorder="r") as writer:
-            for start in range(0, ROWS, AT_ONCE):
-                writer.append(batch(start, start + AT_ONCE))
+        with JournalWriter(f"{path}/j", Policy(flush_rows=BLOCK_ROWS, fsync="never"), recorder="r") as writer:
+            for start in range(0, ROWS, BLOCK_ROWS):
+                writer.append(batch(start, start + BLOCK_ROWS))
         return {file.name: file.read_bytes() for file in Path(path, "j").iterdir() if file.name != "writer.lock"}
 
 
-def changed(raw: bytes, how: int, data: bytes) -> bytes:
-    """A file with something done to it."""
-    place = int.from_bytes(data[:2], "little") % (len(raw) + 1)
+def change(raw: bytes, how: int, data: bytes) -> bytes:
+    """Return the content of a file after a change."""
+    position = int.from_bytes(data[:2], "little") % (len(raw) + 1)
     rest = data[2:]
     if how == 0:
-        return raw[:place] + rest + raw[place + len(rest) :]
+        return raw[:position] + rest + raw[position + len(rest) :]
     if how == 1:
-        return raw[:place]
+        return raw[:position]
     if how == 2:
-        return raw[:place] + raw[place + len(rest) :]
+        return raw[:position] + raw[position + len(rest) :]
     if how == 3:
-        return raw[:place] + rest + raw[place:]
+        return raw[:position] + rest + raw[position:]
     return data
 
 
 def check_rows(path: Path, end: int) -> None:
-    """Every row that can be read is one that was written, in its place."""
+    """Check that every row that can be read is the one that was written at its offset."""
     journal = Journal(path)
     try:
         earliest, latest = journal.earliest(), journal.latest()
@@ -81,9 +81,9 @@ def check(data: bytes) -> None:
     how, rest = (data[0], data[1:]) if data else (1, b"")
     with tempfile.TemporaryDirectory() as root:
         path = Path(root)
-        for name, raw in written().items():
-            is_meant = name == FILES[how % 2]
-            (path / name).write_bytes(changed(raw, how // 2 % 5, rest) if is_meant else raw)
+        for name, raw in journal_files().items():
+            is_target = name == FILES[how % 2]
+            (path / name).write_bytes(change(raw, how // 2 % 5, rest) if is_target else raw)
         check_rows(path, ROWS)
         try:
             with JournalWriter(path, Policy(fsync="never")) as writer:

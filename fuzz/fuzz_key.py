@@ -11,7 +11,7 @@ from zenspark.key import KeyExpr, SetIntersectionLevel, canonise
 
 
 def canonical(text: str) -> str | None:
-    """Its canonical form, which is valid and stays as it is; a text without one is refused everywhere."""
+    """Return the canonical form, which is valid and its own canonical form; None for a text that has none."""
     try:
         found = canonise(text)
     except UsageError:

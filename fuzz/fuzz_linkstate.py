@@ -1,8 +1,8 @@
-"""Whatever neighbours tell of links, a node keeps trees that are trees, answers what can be encoded, and forgets.
+"""Any link states of neighbours leave a node with trees that are trees and messages that can be encoded.
 
-The first byte chooses the role of the node; then each step is a neighbour that comes or goes, time that passes, or link
-states from a neighbour: drawn, or the bytes themselves. Routers make a graph of them, peers know by them where other
-nodes are. How to run: see harness.py.
+The first byte chooses the role of the node; then each step is a neighbour that connects or disconnects, time that
+passes, or link states from a neighbour: drawn, or the bytes of the input. Routers make a graph of them, peers connect
+to the nodes in them. How to run: see harness.py.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from zenspark.wire.messages import NetworkOam
 from zenspark.wire.values import Locator, Roles, WhatAmI, ZenohId
 
 OWN = ZenohId(1)
-"""The node under test: one of those that neighbours talk about, and the first of them."""
+"""The node under test: the first of those that drawn link states are about."""
 MAX_FACES = 8
 MAX_STEPS = 100
-MOMENTS = [0.0, 0.1, 3.0, 11.0]
-PLACES = (Locator("tcp/127.0.0.1:7447"),)
-EVERYBODY = Roles(WhatAmI.ROUTER.bit | WhatAmI.PEER.bit | WhatAmI.CLIENT.bit)
+DELAYS_SECONDS = [0.0, 0.1, 3.0, 11.0]
+LOCATORS = (Locator("tcp/127.0.0.1:7447"),)
+ALL_ROLES = Roles(WhatAmI.ROUTER.bit | WhatAmI.PEER.bit | WhatAmI.CLIENT.bit)
 
 
 class Node:
@@ -31,7 +31,7 @@ class Node:
 
     def __init__(self, whatami: WhatAmI, multihop: bool) -> None:
         self.router = Router(OWN, whatami)
-        self.gossip = GossipProtocol(OWN, whatami, EVERYBODY, multihop)
+        self.gossip = GossipProtocol(OWN, whatami, ALL_ROLES, multihop)
         self.faces: list[Face] = []
         self.now = 0.0
 
@@ -42,30 +42,30 @@ class Node:
         elif drawn < 64:
             self.leave(draws)
         elif drawn < 96:
-            self.wait(draws.choice(MOMENTS))
+            self.wait(draws.choice(DELAYS_SECONDS))
         elif self.faces:
-            self.tell(draws)
+            self.receive_link_states(draws)
 
     def join(self, draws: Draws) -> None:
         whatami, zid = draws.choice(list(WhatAmI)), zenoh_id(draws)
         is_known = zid in {OWN, *(face.zid for face in self.faces)}
         if (self.router.whatami, whatami) in REGIONS and not is_known and len(self.faces) < MAX_FACES:
-            face, out = self.router.add_face(zid, whatami, self.now, PLACES)
+            face, out = self.router.add_face(zid, whatami, self.now, LOCATORS)
             self.faces.append(face)
-            self.check(out + self.gossip.opened(face, PLACES))
+            self.check(out + self.gossip.add_neighbour(face, LOCATORS))
 
     def leave(self, draws: Draws) -> None:
         if self.faces:
             face = draws.choice(self.faces)
             self.faces.remove(face)
-            self.check(self.gossip.closed(face) + self.router.remove_face(face, self.now))
+            self.check(self.gossip.remove_neighbour(face) + self.router.remove_face(face, self.now))
 
     def wait(self, seconds: float) -> None:
         self.now += seconds
         self.check(self.router.handle_timeout(self.now))
         self.check_trees()
 
-    def tell(self, draws: Draws) -> None:
+    def receive_link_states(self, draws: Draws) -> None:
         face = draws.choice(self.faces)
         message = link_state_oam(draws)
         if draws.byte() % 4 == 1:
@@ -92,15 +92,15 @@ class Node:
                 self.check_tree(network, zid)
 
     def check_tree(self, network: RouterNetwork, root: ZenohId) -> None:
-        """A root has no parent; no neighbour is both parent and child; every next hop is a child."""
+        """Check a tree: only the node's own has no parent, the parent is no child, every next hop is a child."""
         tree = network.tree(root)
         assert tree is not None
         assert (tree.parent is None) == (root == OWN), root
         assert tree.parent not in tree.children
         assert set(tree.next_hops.values()) == tree.children
         assert tree.next_hops.keys() <= tree.distances.keys()
-        beside = [face for face in self.faces if face.region is Region.ROUTER]
-        assert all(face in beside for face in network.children(root))
+        routers = [face for face in self.faces if face.region is Region.ROUTER]
+        assert all(face in routers for face in network.children(root))
 
 
 def check(data: bytes) -> None:
@@ -115,7 +115,7 @@ def check(data: bytes) -> None:
         if due is None:
             return
         node.wait(max(0.0, due - node.now))
-    raise AssertionError("the trees never come to rest")
+    raise AssertionError("the trees never converge")
 
 
 def main() -> None:

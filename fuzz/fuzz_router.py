@@ -1,7 +1,7 @@
-"""Any neighbours in any order leave a node of any role at work, and when they are gone nothing of them is left.
+"""Any messages of neighbours leave a node of any role working, and no state when the neighbours have disconnected.
 
-The first byte chooses the role of the node; then each step is a neighbour that comes or goes, time that passes, or a
-message from a neighbour or from the session of the node. How to run: see harness.py.
+The first byte chooses the role of the node; then each step is a neighbour that connects or disconnects, time that
+passes, or a message from a neighbour or from the local session. How to run: see harness.py.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from zenspark.wire.messages import Push, Request, Response, ResponseFinal
 from zenspark.wire.values import WhatAmI, ZenohId
 
 OWN = ZenohId(16)
-"""The node under test: one of those that neighbours talk about."""
+"""The node under test: one of those that drawn link states are about."""
 MAX_FACES = 12
 MAX_STEPS = 200
-"""In one input; more would only make it slower."""
-MOMENTS = [0.0, 0.001, 0.05, 0.1, 0.5, 3.0, 10.0, 11.0, 60.0, 4e6]
-"""How much time passes in one step, in seconds: around every delay and timeout of the router."""
+"""Steps of one input; more would only make it slower."""
+DELAYS_SECONDS = [0.0, 0.001, 0.05, 0.1, 0.5, 3.0, 10.0, 11.0, 60.0, 4e6]
+"""Time that passes in one step: around every delay and timeout of the router."""
 
 SESSION_TIMEOUT_MS = 10_000
-"""Of requests of the node's own session that say none: the session may wait without end, and neighbours may not."""
+"""Timeout of requests of the local session that have none: only those of neighbours get one from the router."""
 
 
 class Node:
-    """A router with neighbours, and what must hold of what it sends to them."""
+    """A router with neighbours, and checks of the messages that it sends to them."""
 
     def __init__(self, whatami: WhatAmI) -> None:
         self.router = Router(OWN, whatami)
@@ -52,9 +52,9 @@ class Node:
         elif drawn < 48:
             self.leave(draws)
         elif drawn < 72:
-            self.wait(draws.choice(MOMENTS))
+            self.wait(draws.choice(DELAYS_SECONDS))
         else:
-            self.speak(draws)
+            self.receive_message(draws)
 
     def join(self, draws: Draws) -> None:
         whatami, zid = draws.choice(list(WhatAmI)), zenoh_id(draws)
@@ -70,14 +70,14 @@ class Node:
 
     def remove(self, face: Face) -> None:
         out = self.router.remove_face(face, self.now)
-        self.check(out)  # some of it to the neighbour itself, which has no link any more
+        self.check(out)  # also messages to the neighbour itself, which has no link any more
         self.faces.remove(face)
 
     def wait(self, seconds: float) -> None:
         self.now += seconds
         self.check(self.router.handle_timeout(self.now))
 
-    def speak(self, draws: Draws) -> None:
+    def receive_message(self, draws: Draws) -> None:
         face = draws.choice([self.local, *self.faces])
         message = network_message(draws)
         if message is None:
@@ -87,43 +87,43 @@ class Node:
         self.requested[face] += isinstance(message, Request)
         self.check(self.router.receive(face, message, self.now), face)
 
-    def check(self, out: Outgoing, speaker: Face | None = None) -> None:
-        """What is sent goes to neighbours that are there, can be encoded, and is understood."""
+    def check(self, out: Outgoing, source: Face | None = None) -> None:
+        """Check that messages go to connected neighbours, can be encoded, and have key ids that were declared."""
         for face, message in out:
             assert face is self.local or face in self.faces, message
-            assert not isinstance(message, Push) or face is not speaker, "sent back"
+            assert not isinstance(message, Push) or face is not source, "sent back"
             assert encode(message)
             if isinstance(message, Push | Request | Response):
-                assert face.resolve_outgoing(message.wire_expr) is not None, "a number that stands for nothing"
+                assert face.resolve_outgoing(message.wire_expr) is not None, "a key id that was not declared"
             self.finished[face] += isinstance(message, ResponseFinal)
 
     def settle(self) -> None:
-        """Let all time pass that anything waits for."""
+        """Advance the time until no timeout is pending."""
         for _ in range(1000):
             due = self.router.next_timeout()
             if due is None:
                 return
             self.wait(max(0.0, due - self.now))
-        raise AssertionError("the router waits for ever")
+        raise AssertionError("timeouts never end")
 
 
 def census(root: object) -> Counter[str]:
-    """How many things of each kind are held, directly or indirectly: members of collections, and objects."""
+    """Count the objects that are referenced, directly or indirectly, by type."""
     found: Counter[str] = Counter()
     seen: set[int] = set()
-    waiting = [root]
-    while waiting:
-        held = waiting.pop()
+    pending = [root]
+    while pending:
+        held = pending.pop()
         if id(held) in seen or isinstance(held, str | int | float | bytes | FunctionType | type):
             continue
         seen.add(id(held))
         found[type(held).__name__] += 1
-        waiting += parts(held)
+        pending += parts(held)
     return found
 
 
 def parts(held: object) -> list[object]:
-    """What something holds."""
+    """Return the objects that an object references."""
     match held:
         case dict():
             return [*held.keys(), *held.values()]
@@ -137,21 +137,21 @@ def parts(held: object) -> list[object]:
 
 
 def check_nothing_is_left(node: Node) -> None:
-    """With all neighbours and its session gone, a node holds what a new one holds."""
+    """Check that a node without neighbours and local session references what a new one does."""
     for face in list(node.faces):
         node.remove(face)
     node.check(node.router.remove_face(node.local, node.now))
     node.settle()
     if node.router.network is not None:
-        meet_another_router(node)
-        for _ in range(2):  # the edges are those of the nodes that were known before
+        connect_another_router(node)
+        for _ in range(2):  # the edges are those of the nodes of the previous computation
             node.router.network.recompute_trees(node.now)
     left, expected = census(node.router), census(Router(OWN, node.router.whatami))
     assert left == expected, (left - expected, expected - left)
 
 
-def meet_another_router(node: Node) -> None:
-    """Make the graph change twice: routers that went are forgotten when it does, and not before."""
+def connect_another_router(node: Node) -> None:
+    """Make the graph change twice: disconnected routers are removed when it does, and not before."""
     for _ in range(2):
         node.settle()
         node.wait(FORGET_AFTER_SECONDS)

@@ -1,6 +1,6 @@
-"""Any text of a query is a selector or refused as one; its parameters read as they were written, whatever they ask.
+"""Any text is a selector or refused as one; its parameters read as they were written, and select or are refused.
 
-The input is a selector, as a query brings it: parameters select from the cache of an advanced publisher. How to run:
+The input is the selector of a query: its parameters select from the cache of an advanced publisher. How to run:
 see harness.py.
 """
 
@@ -28,9 +28,9 @@ BODIES: list[Put | Del] = [
 
 
 def check_parameters(parameters: Parameters) -> None:
-    """They are a dictionary with an order: what is put in is found, what is taken out is not.
+    """Check that parameters are an ordered dictionary: a name is found after it was set, and not after it was removed.
 
-    Values without a name are read, but go as soon as anything is changed.
+    Values without a name are read, but are dropped with the first change.
     """
     items = list(parameters)
     assert Parameters(str(parameters)) == parameters
@@ -61,7 +61,7 @@ def check_times(text: str) -> None:
 
 
 def check_cache(parameters: Parameters) -> None:
-    """Any parameters leave some of what there is, in its order, or are refused."""
+    """Check that any parameters select some samples of the cache, in their order, or are refused."""
     cache = PublisherCache(KeyExpr("a"), len(BODIES), lambda: NOW)
     for body in BODIES:
         cache.add(body)

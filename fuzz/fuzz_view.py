@@ -1,4 +1,4 @@
-"""Any JSON either describes a message or raises UsageError; a message that can be encoded survives being shown.
+"""Any JSON either describes a message or raises UsageError; a message that can be encoded is the same after JSON.
 
 The first byte chooses the layer, the rest is JSON. How to run: see harness.py.
 """

@@ -1,4 +1,4 @@
-"""What the fuzz targets share: atheris, set up so that it sees what zenspark does.
+"""Shared by the fuzz targets: atheris, set up to follow the branches of zenspark.
 
 A target is a module `fuzz_<name>.py` with `check(data)`, which raises if its invariant does not hold, and `main()`.
 Seeds lie in `corpus/<name>/`, few and small. `make fuzz TARGET=<name> [SECONDS=60]` runs one in a build made for it:
@@ -23,13 +23,13 @@ from importlib import import_module
 from types import FunctionType, ModuleType
 
 HOOKS = [f"trace_{kind}{size}" for kind in ("cmp", "const_cmp") for size in (1, 2, 4, 8)] + ["trace_switch"]
-"""What libFuzzer wants to know of comparisons; see coverage.c."""
+"""Hooks by which libFuzzer observes comparisons; see coverage.c."""
 REGISTRY = ["8bit_counters_init", "pcs_init"]
-"""How libFuzzer gets to know counters, where there are any."""
+"""Functions that register counters with libFuzzer."""
 
 
 def run(check: Callable[[bytes], None]) -> None:
-    """Call `check` with ever new inputs until one fails or libFuzzer's options say stop; never returns."""
+    """Call `check` with ever new inputs until one fails or a limit of libFuzzer's options is reached; never returns."""
     import atheris  # only where there are wheels of it, so that `check` can be imported everywhere
 
     for function in gc.get_objects():  # the finder that reads the sources comes before atheris' own import hook
@@ -41,13 +41,13 @@ def run(check: Callable[[bytes], None]) -> None:
     libraries = list(instrumented_modules())
     for library in libraries:
         follow(library)
-    opaque = [] if libraries else ["-keep_seed=1"]  # or seeds are dropped that reach no branch which atheris sees
+    opaque = [] if libraries else ["-keep_seed=1"]  # or seeds are dropped that reach no branch which atheris follows
     atheris.Setup([*sys.argv, *opaque], check)
     atheris.Fuzz()
 
 
 def instrumented_modules() -> Iterator[ctypes.CDLL]:
-    """The compiled modules of zenspark that were built to be followed."""
+    """Yield the compiled modules of zenspark that are instrumented."""
     for name, module in list(sys.modules.items()):
         if name.startswith("zenspark.") and is_compiled(module):
             library = ctypes.CDLL(module.__file__)
@@ -60,13 +60,13 @@ def is_compiled(module: ModuleType) -> bool:
 
 
 def counters_of(library: ctypes.CDLL) -> ctypes.Array[ctypes.c_uint8]:
-    """How often each place in a compiled module was reached."""
+    """Return the counters of a compiled module: how often each branch was reached."""
     size = ctypes.c_size_t.in_dll(library, "zenspark_coverage_size").value
     return (ctypes.c_uint8 * size).in_dll(library, "zenspark_coverage_counters")
 
 
 def follow(library: ctypes.CDLL) -> None:
-    """Hand libFuzzer the counters of a compiled module, with a table that has a place in the code for each."""
+    """Register the counters of a compiled module with libFuzzer, with a table of an address in the code for each."""
     counters, fuzzer = counters_of(library), libfuzzer()
     size, start = len(counters), ctypes.addressof(counters)
     places = (ctypes.c_size_t * (2 * size))()  # pairs of an address and flags
@@ -79,16 +79,16 @@ def follow(library: ctypes.CDLL) -> None:
 
 
 def forward(library: ctypes.CDLL, hooks: list[str]) -> None:
-    """Have a library pass on to libFuzzer what the compiler tells it."""
+    """Make a library forward the hooks that the compiler inserted to libFuzzer."""
     for hook in hooks:
         function = ctypes.cast(getattr(libfuzzer(), f"__sanitizer_cov_{hook}"), ctypes.c_void_p)
         ctypes.c_void_p.in_dll(library, f"zenspark_{hook}").value = function.value
 
 
 def libfuzzer() -> ctypes.CDLL:
-    """The part of atheris that fuzzes."""
+    """Return the library of atheris that contains libFuzzer."""
     return ctypes.CDLL(import_module("atheris.core_with_libfuzzer").__file__)
 
 
 KEPT: list[object] = []
-"""What libFuzzer holds addresses of."""
+"""Keeps alive what libFuzzer holds addresses of."""

@@ -1,4 +1,4 @@
-"""Adds to the corpus of a target what fuzzing has found: few inputs that reach what the corpus does not reach yet.
+"""Adds inputs that fuzzing has found to the corpus of a target: few, which reach what the corpus does not reach yet.
 
     python -m fuzz.minimise decode fuzz/corpus/decode build/fuzz/decode
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from _typeshed import TraceFunction
 
 MAX_INPUTS = 150
-"""Inputs kept of one target: a test runs all of them."""
+"""Inputs of one target at most: a test runs all of them."""
 MAX_BYTES = 40_000
-"""Bytes kept of one target."""
+"""Bytes of all inputs of one target at most: they are in the repository."""
 
 Reached = set[tuple[object, int]]
 """Places in the code: a module and a counter, or a function and a line."""
 
 
-def reached(check: Callable[[bytes], None], data: bytes) -> Reached:
-    """What one input reaches."""
+def measure_reach(check: Callable[[bytes], None], data: bytes) -> Reached:
+    """Run one input. Returns the places that it reaches."""
     libraries = list(instrumented_modules())
     for library in libraries:
         ctypes.memset(counters_of(library), 0, ctypes.sizeof(counters_of(library)))
@@ -54,22 +54,23 @@ def reached(check: Callable[[bytes], None], data: bytes) -> Reached:
     return found
 
 
-def chosen(check: Callable[[bytes], None], corpus: list[bytes], found: set[bytes]) -> list[bytes]:
-    """The inputs to add: one after the other the one that reaches most of what none before it does."""
+def select_inputs(check: Callable[[bytes], None], corpus: list[bytes], found: set[bytes]) -> list[bytes]:
+    """Return the inputs to add: one after the other the one that reaches most of what none before it does."""
     kept = list(corpus)
-    known: Reached = set().union(*(reached(check, data) for data in corpus))
-    reach = {data: reached(check, data) for data in sorted(found, key=lambda data: (len(data), data))}
-    before = len(known)
+    covered: Reached = set().union(*(measure_reach(check, data) for data in corpus))
+    reach = {data: measure_reach(check, data) for data in sorted(found, key=lambda data: (len(data), data))}
+    before = len(covered)
     while len(kept) < MAX_INPUTS:
-        room = MAX_BYTES - sum(map(len, kept))
-        reach = {data: places - known for data, places in reach.items() if len(data) <= room and not places <= known}
+        bytes_left = MAX_BYTES - sum(map(len, kept))
+        fitting = {data: places for data, places in reach.items() if len(data) <= bytes_left}
+        reach = {data: places - covered for data, places in fitting.items() if not places <= covered}
         if not reach:
             break
         best = max(reach, key=lambda data: len(reach[data]))  # of several the smallest, for they are in that order
         kept.append(best)
-        known |= reach[best]
+        covered |= reach[best]
     print(
-        f"{len(corpus)} inputs reached {before} places, {len(kept)} of {sum(map(len, kept))} bytes reach {len(known)}"
+        f"{len(corpus)} inputs reached {before} places, {len(kept)} of {sum(map(len, kept))} bytes reach {len(covered)}"
     )
     return kept[len(corpus) :]
 
@@ -80,7 +81,7 @@ def contents(place: Path) -> list[bytes]:
 
 def main(target: str, corpus: Path, found: Path) -> None:
     check = import_module(f"fuzz.fuzz_{target}").check
-    for data in chosen(check, contents(corpus), set(contents(found))):
+    for data in select_inputs(check, contents(corpus), set(contents(found))):
         (corpus / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
 
 

@@ -36,7 +36,7 @@ class Node(NamedTuple):
 
     binary: Path
     npm: Path
-    """npm, a script for the binary or a program."""
+    """npm: a script for the binary, or a program."""
 
     def command(self, arguments: list[str]) -> list[str]:
         """Return the command line of npm."""
@@ -93,7 +93,7 @@ def install_node() -> Node | None:
 
 
 def run_step(node: Node, step: str) -> int:
-    """Run npm for a step; returns its exit code. Its output is printed if it fails, or if it is what was asked for."""
+    """Run npm for a step. Returns its exit code; the output of `install` and `build` is printed only if they fail."""
     is_quiet = step in ("install", "build")
     environment = {**os.environ, "PATH": f"{node.binary.parent}{os.pathsep}{os.environ.get('PATH', '')}"}
     command = node.command([*STEPS[step], *(["--silent"] if step != "install" else ["--no-progress"])])

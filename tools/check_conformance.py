@@ -1,12 +1,12 @@
 """Checks the conformance rows against the tests they name, and those tests against them.
 
-Prints each problem and exits 1 if there is one. What must hold:
+Prints each problem and exits 1 if there is one. The rules:
 
 - ids are unique and ascend, with one prefix on each page;
 - every row names a test, and every test named exists;
-- a row that differs says what 1.10.2 does, in bytes or with the words "no bytes", what zenspark does, and why;
+- a row that differs has what 1.10.2 does, in bytes or with the words "no bytes", what zenspark does, and why;
 - a row shown by more than the bytes of tests/conformance has a mutation;
-- a mutation changes its file at one place, and what comes out is still Python;
+- a mutation changes its file at one place, and the changed file is still Python;
 - a test in tests/conformance begins its docstring with the ids of exactly those rows that name it.
 """
 
@@ -25,28 +25,33 @@ HEX = re.compile(r"`(?:[0-9a-f]{2})+(?: (?:[0-9a-f]{2})+)*`")
 
 
 def problems(root: Path) -> list[str]:
-    """Says what is wrong, one line each."""
+    """Return the problems, one line each."""
     pages = read_pages(root)
     rows = [row for page in pages for row in page.rows]
     return [
-        *repeated(rows),
-        *(f"{page.file}: {problem}" for page in pages for problem in misplaced(page)),
-        *(f"{page.file}: {row.id} {problem}" for page in pages for row in page.rows for problem in unfounded(row)),
-        *(f"{page.file}: {problem}" for page in pages for problem in missing_tests(page, root)),
-        *(f"{row.id} {problem}" for row in rows for problem in useless(row, root)),
-        *one_sided(rows, root),
+        *find_repeated_ids(rows),
+        *(f"{page.file}: {problem}" for page in pages for problem in find_misplaced_ids(page)),
+        *(
+            f"{page.file}: {row.id} {problem}"
+            for page in pages
+            for row in page.rows
+            for problem in find_status_problems(row)
+        ),
+        *(f"{page.file}: {problem}" for page in pages for problem in find_missing_tests(page, root)),
+        *(f"{row.id} {problem}" for row in rows for problem in find_useless_mutations(row, root)),
+        *find_one_sided_references(rows, root),
     ]
 
 
-def repeated(rows: list[Row]) -> Iterator[str]:
-    """Ids that are there more than once."""
+def find_repeated_ids(rows: list[Row]) -> Iterator[str]:
+    """Name every id that several rows have."""
     for id_, count in Counter(row.id for row in rows).items():
         if count > 1:
             yield f"{id_} is there {count} times"
 
 
-def misplaced(page: Page) -> Iterator[str]:
-    """Ids out of order, or with the prefix of another page."""
+def find_misplaced_ids(page: Page) -> Iterator[str]:
+    """Name every id out of order, or with the prefix of another page."""
     for before, row in pairwise(page.rows):
         if row.prefix != before.prefix:
             yield f"{row.id} stands among rows that begin with {before.prefix}"
@@ -54,8 +59,8 @@ def misplaced(page: Page) -> Iterator[str]:
             yield f"{row.id} comes after {before.id}"
 
 
-def unfounded(row: Row) -> Iterator[str]:
-    """What a row lacks for its status."""
+def find_status_problems(row: Row) -> Iterator[str]:
+    """Name the fields that a row lacks for its status, or has in spite of it."""
     differs = row.status == DIFFERS
     if row.status not in STATUSES:
         yield f"has the status {row.status!r} instead of {' or '.join(STATUSES)}"
@@ -70,8 +75,8 @@ def unfounded(row: Row) -> Iterator[str]:
         yield "differs but has no captured bytes"
 
 
-def missing_tests(page: Page, root: Path) -> Iterator[str]:
-    """Tests that are named and do not exist."""
+def find_missing_tests(page: Page, root: Path) -> Iterator[str]:
+    """Name every test that a row names and that does not exist."""
     known: dict[str, set[str]] = {}
     for row in page.rows:
         for test in row.tests:
@@ -85,7 +90,7 @@ def missing_tests(page: Page, root: Path) -> Iterator[str]:
 
 
 def tests_in(file: Path) -> dict[str, str]:
-    """The tests of a file by name, `Class::test` inside a class, and their docstrings."""
+    """Map the tests of a file, `Class::test` inside a class, to their docstrings."""
     if not file.exists():
         return {}
     found = {}
@@ -98,14 +103,15 @@ def tests_in(file: Path) -> dict[str, str]:
     return found
 
 
-def useless(row: Row, root: Path) -> Iterator[str]:
-    """Mutations that cannot be applied, or change nothing that runs."""
+def find_useless_mutations(row: Row, root: Path) -> Iterator[str]:
+    """Name every mutation that cannot be applied, or changes nothing that runs."""
     for mutation in row.mutations:
-        if problem := defect(mutation, root):
+        if problem := find_defect(mutation, root):
             yield f"has a mutation that {problem}"
 
 
-def defect(mutation: Mutation, root: Path) -> str | None:
+def find_defect(mutation: Mutation, root: Path) -> str | None:
+    """Return what is wrong with a mutation, or None."""
     file = root / mutation.file
     if not file.exists():
         return f"changes {mutation.file}, which does not exist"
@@ -119,26 +125,26 @@ def defect(mutation: Mutation, root: Path) -> str | None:
     return "changes nothing" if ast.dump(changed) == ast.dump(ast.parse(text)) else None
 
 
-def one_sided(rows: list[Row], root: Path) -> Iterator[str]:
-    """Conformance tests whose docstrings and the rows do not tell the same story."""
+def find_one_sided_references(rows: list[Row], root: Path) -> Iterator[str]:
+    """Name every row that a conformance test names in its docstring and that does not name the test, or vice versa."""
     for file in sorted((root / DIRECTORY).glob("test_*.py")):
         for name, docstring in tests_in(file).items():
             test = f"{DIRECTORY.as_posix()}/{file.name}::{name}"
-            told = set(ids_of(docstring, rows))
+            named = set(ids_of(docstring, rows))
             naming = {row.id for row in rows if test in row.tests}
             if not ID.match(docstring):
                 yield f"{test} does not begin its docstring with the id of a row"
-            for id_ in sorted(told - {row.id for row in rows}):
+            for id_ in sorted(named - {row.id for row in rows}):
                 yield f"{test} names {id_}, which is no row"
             for row in rows:
-                if row.id in naming - told:
+                if row.id in naming - named:
                     yield f"{test} does not name {row.id}, which names it"
-                elif row.id in told - naming:
+                elif row.id in named - naming:
                     yield f"{test} names {row.id}, which does not name it"
 
 
 def ids_of(docstring: str, rows: list[Row]) -> Iterator[str]:
-    """The row ids in a docstring; `MR-3 to MR-6` stands for the rows between as well."""
+    """Yield the row ids in a docstring; `MR-3 to MR-6` stands for the rows between as well."""
     for prefix, first, last in ID_OR_RANGE.findall(docstring):
         yield f"{prefix}-{first}"
         if last:

@@ -16,11 +16,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 GENERATED = {Path("wire/codec.py")}
 OTHERS = frozenset({"pyspark_zenoh"})
-"""Packages beside zenspark; each has a folder of its own among the unit tests."""
+"""Packages beside zenspark; the tests of each are in a folder of its own among the unit tests."""
 
 
 def orphans(sources: Path, tests: Path, apart: frozenset[str] = frozenset()) -> list[str]:
-    """Says for every file without a partner what is missing; folders of tests that are `apart` belong elsewhere."""
+    """Name every file without a partner; folders of tests that are `apart` belong to other packages."""
     partners = partners_in(sources)
     untested = [
         f"{file} has no test {tests / test}"

@@ -6,9 +6,10 @@ Prints each violation with its place and exits 1 if there is one:
 
 - a class name that two classes have, unless it is listed in `TWINS` with the packages and the reason;
 - a module named by a bare gerund (`speaking.py`), unless it is a term of the field listed in `TERMS`;
-- a string or comment with an actor that is none ("somebody", "whoever"): docstrings, logs and help texts name the
-  peer, the caller, the reader;
-- a file of more than `MAX_LINES` lines that is not generated, also among tests, tools, benchmarks and fuzz targets.
+- a string or comment of the sources with an indefinite actor (`VAGUE`): docstrings, logs and help texts name the peer,
+  the caller, the reader; of tests, tools, benchmarks, fuzz targets and examples, docstrings and comments are checked:
+  their other strings are data;
+- a file of more than `MAX_LINES` lines that is not generated, also among those folders.
 """
 
 import ast
@@ -23,8 +24,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "zenspark"
 GENERATED = frozenset({"wire/codec.py"})
-BESIDE = ("tests", "tools", "bench", "fuzz")
-"""Folders beside the sources whose files are read by the same people: only their sizes are checked."""
+BESIDE = ("tests", "tools", "bench", "fuzz", "examples")
+"""Folders beside the sources whose files are read by the same people: sizes, docstrings and comments are checked."""
 MAX_LINES = 800
 
 ASYNC_FORM = "the asyncio form of the class of the synchronous API"
@@ -122,14 +123,37 @@ def find_gerunds(sources: Path) -> Iterator[str]:
 
 
 def find_vague_actors(sources: Path) -> Iterator[str]:
-    """Name every string and comment with an actor that is none."""
+    """Name every string and comment with an indefinite actor."""
     for file in sorted(sources.rglob("*.py")):
-        with io.StringIO(file.read_text()) as text:
-            for token in tokenize.generate_tokens(text.readline):
-                if token.type in (tokenize.STRING, tokenize.COMMENT):
-                    for found in VAGUE.finditer(token.string):
-                        line = token.start[0] + token.string[: found.start()].count("\n")
-                        yield f"{file.relative_to(sources)}:{line} says {found[0]!r}: name the actor"
+        for line, words in _vague_words(file.read_text()):
+            yield f"{file.relative_to(sources)}:{line} says {words!r}: name the actor"
+
+
+def find_vague_actors_beside(root: Path) -> Iterator[str]:
+    """Name every docstring and comment with an indefinite actor in the folders beside the sources."""
+    for folder in BESIDE:
+        for file in sorted((root / folder).rglob("*.py")):
+            for line, words in _vague_words(file.read_text(), only_docstrings=True):
+                yield f"{file.relative_to(root)}:{line} says {words!r}: name the actor"
+
+
+def _vague_words(text: str, *, only_docstrings: bool = False) -> Iterator[tuple[int, str]]:
+    """Yield line and words of every indefinite actor in comments and strings, or in comments and docstrings only."""
+    docstrings = _docstring_starts(text) if only_docstrings else None
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        is_text = token.type == tokenize.STRING and (docstrings is None or token.start in docstrings)
+        if is_text or token.type == tokenize.COMMENT:
+            for found in VAGUE.finditer(token.string):
+                yield token.start[0] + token.string[: found.start()].count("\n"), found[0]
+
+
+def _docstring_starts(text: str) -> set[tuple[int, int]]:
+    """List where strings begin that are statements: docstrings, also those of constants and attributes."""
+    return {
+        (node.lineno, node.col_offset)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    }
 
 
 def find_long_files(sources: Path) -> Iterator[str]:
@@ -142,7 +166,7 @@ def find_long_files(sources: Path) -> Iterator[str]:
 
 
 def find_long_files_beside(root: Path) -> Iterator[str]:
-    """Name every file of tests, tools, benchmarks and fuzz targets that is too long to be read in one go."""
+    """Name every file in the folders beside the sources that is too long to be read in one go."""
     for folder in BESIDE:
         for violation in find_long_files(root / folder):
             yield f"{folder}/{violation}"
@@ -155,7 +179,12 @@ def find_violations(sources: Path) -> list[str]:
 
 
 def main() -> int:
-    violations = [*find_violations(SOURCES), *find_former_twins(SOURCES), *find_long_files_beside(ROOT)]
+    violations = [
+        *find_violations(SOURCES),
+        *find_former_twins(SOURCES),
+        *find_vague_actors_beside(ROOT),
+        *find_long_files_beside(ROOT),
+    ]
     for violation in violations:
         print(violation)
     return 1 if violations else 0

@@ -15,9 +15,9 @@ place of a diff. A file looks like this:
     statement = "A PUSH goes to all subscribers whose key expression intersects its own"
     status = "shown"                   # or "differs"
     tests = ["tests/unit/router/test_router.py::test_a_publication_reaches_a_subscriber_through_a_router_once"]
-    note = "only what neither the statement nor the tests say"
+    note = "only what is in neither the statement nor the tests"
 
-    [[section.row.mutation]]           # a violation of the statement, which at least one of the tests must notice
+    [[section.row.mutation]]           # a violation of the statement, which at least one of the tests must detect
     file = "src/zenspark/router/routing/tables.py"
     find = '''exactly once in that file'''
     replace = '''what violates the statement'''
@@ -49,7 +49,7 @@ class Mutation(NamedTuple):
     replace: str
 
     def applied(self, text: str) -> str:
-        """The text of the file with the change; `find` must be in it exactly once."""
+        """Return the text of the file with the change; `find` must be in it exactly once."""
         if text.count(self.find) != 1:
             raise ValueError(f"{self.file} has {text.count(self.find)} times {self.find!r}")
         return text.replace(self.find, self.replace)
@@ -99,14 +99,14 @@ class Page(NamedTuple):
 
 
 def read_pages(root: Path) -> list[Page]:
-    """Every page, in the order of the specification."""
+    """Read every page, in the order of the specification."""
     return [
         read_page(root, DIRECTORY / f"{page}.toml") for page in PAGES if (root / DIRECTORY / f"{page}.toml").exists()
     ]
 
 
 def read_page(root: Path, file: Path) -> Page:
-    """One page; a field that means nothing is a `TypeError`, an id of another form a `ValueError`."""
+    """Read one page; an unknown field raises `TypeError`, an id of another form `ValueError`."""
     document = tomllib.loads((root / file).read_text())
     sections = tuple(read_section(**section) for section in document.pop("section"))
     return Page(file, sections=sections, **document)

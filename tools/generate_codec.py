@@ -1,4 +1,4 @@
-"""Write `wire/codec.py` from the declarations; with `--check`, only say whether it is fresh."""
+"""Write `wire/codec.py` from the declarations; with `--check`, only check that it is fresh."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if TARGET.exists() and TARGET.read_text() == source:
         return 0
-    print("wire/codec.py is not what the declarations say: run `make codec`", file=sys.stderr)
+    print("wire/codec.py is not fresh: run `make codec`", file=sys.stderr)
     return 1
 
 

@@ -1,4 +1,4 @@
-"""Write the commands and exit codes in docs/cli.md from the argument parsers; with `--check`, say if it is fresh."""
+"""Write the commands and exit codes in docs/cli.md from the argument parsers; with `--check`, check it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def end(part: str) -> str:
 
 
 def generate(part: str) -> str:
-    """The text of one part."""
+    """Generate the text of one part."""
     if part == "exit codes":
         return _table(("code", "meaning"), [(f"`{code}`", text) for code, text in exit_codes.DESCRIPTIONS.items()])
     if part == "flags of nodes":
@@ -100,7 +100,7 @@ def _escape(text: str) -> str:
 
 
 def renewed(page: str) -> str:
-    """The page with the parts of today."""
+    """Return the page with fresh parts."""
     for part in PARTS:
         page = replace_part(page, begin(part), end(part), f"\n{generate(part)}\n")
     return page

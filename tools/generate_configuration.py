@@ -1,4 +1,4 @@
-"""Write the tables of keys in docs/configuration.md from the declarations; with `--check`, only say if it is fresh."""
+"""Write the tables of keys in docs/configuration.md from the declarations; with `--check`, only check them."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ USED, WARNED, REFUSED = "used", "named in a warning", "**refused**"
 
 
 def effect(field: ConfigField, used: bool) -> str:
-    """What becomes of a value of a key."""
+    """Describe what is done with a value of a key."""
     if used:
         return USED
     return REFUSED if field.key.protects else WARNED
 
 
 def default(field: ConfigField) -> str:
-    """What counts while a key is not set."""
+    """Describe the value of a key that is not set."""
     if field.key.defaults is not None:
         return ", ".join(f"{mode}: `{json.dumps(value)}`" for mode, value in field.key.defaults.items())
     return f"`{json.dumps(field.default)}`"
 
 
 def table() -> str:
-    """Every key, its default, and what becomes of a value."""
+    """Make the table of all keys: default, and what is done with a value."""
     rows = [f"| `{path}` | {default(field)} | {effect(field, used)} |" for path, field, used in leaf_keys(Settings)]
     return "\n".join(["| key | default | a value is |", "|---|---|---|", *rows]) + "\n"
 
 
 def settings_table() -> str:
-    """Every key of zenspark.toml, its default, the flag and its meaning."""
+    """Make the table of all keys of zenspark.toml: default, flag, meaning."""
     rows = []
     for path, setting in SETTINGS.items():
         flag = f"--{setting.dest.replace('_', '-')}"
@@ -50,7 +50,7 @@ def settings_table() -> str:
 
 
 def renewed(page: str) -> str:
-    """The page with the tables of today."""
+    """Return the page with fresh tables."""
     page = replace_part(page, BEGIN, END, f"\n{table()}\n")
     return replace_part(page, SETTINGS_BEGIN, SETTINGS_END, f"\n{settings_table()}\n")
 

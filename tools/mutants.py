@@ -1,4 +1,4 @@
-"""Runs tests against changed copies of the project, to see whether they notice.
+"""Runs tests against changed copies of the project, to find out whether they detect the change.
 
 A `Mutant` is a change of one source file and the tests that should fail with it. Each worker has a copy of the project
 in a temporary directory, changes one file there, runs the tests in a process group of its own, and restores the file.
@@ -29,20 +29,20 @@ RUNNER = Path(__file__).with_name("run_tests.py")
 IDLE = ("xdist", "xdist.looponfail", "randomly", "cacheprovider", "anyio", "doctest", "junitxml", "pastebin")
 OPTIONS = (
     *("-q", "--tb=no", "--no-header", "--hypothesis-seed=0"),
-    *(word for name in IDLE for word in ("-p", f"no:{name}")),  # nothing by chance, and a faster start
+    *(word for name in IDLE for word in ("-p", f"no:{name}")),  # nothing at random, and a faster start
 )
-TIMEOUT = re.compile(r"Timeout \(\d+:\d\d:\d\d(\.\d+)?\)!")  # says faulthandler
+TIMEOUT = re.compile(r"Timeout \(\d+:\d\d:\d\d(\.\d+)?\)!")  # printed by faulthandler
 NOT_COPIED = shutil.ignore_patterns(
     ".git", ".venv", "build", "dist", "node_modules", ".mypy_cache", ".ruff_cache", ".pytest_cache", "*.c"
 )
 
 
 class Outcome(StrEnum):
-    """What became of a mutant."""
+    """Outcome of the tests of a mutant."""
 
     KILLED = "killed"
     HUNG = "hung"
-    """No test had failed when the time was over: noticed as well."""
+    """No test had failed when the time was over: detected as well."""
     SURVIVED = "survived"
     BROKEN = "broken"
     """The tests could not be collected, so that nothing was tested."""
@@ -59,13 +59,13 @@ class Result(NamedTuple):
 
 
 class Mutant(NamedTuple):
-    """A change of one file, and tests that should notice, in stages: a later one runs only if all before passed."""
+    """A change of one file, and tests that should detect it, in stages: a later one runs only if all before passed."""
 
     name: str
     file: str
     change: Callable[[str], str]
     stages: tuple[tuple[str, ...], ...]
-    patience: tuple[float, ...] = ()
+    timeouts: tuple[float, ...] = ()
     """For each stage, seconds after which one test has hung; if not given, only all together have a limit."""
 
 
@@ -77,29 +77,29 @@ class Copy:
         shutil.copytree(root, directory, ignore=NOT_COPIED, symlinks=True)
 
     def run(self, mutant: Mutant, limit: float) -> Result:
-        """Runs the tests of a mutant, for `limit` seconds at most."""
+        """Run the tests of a mutant, for `limit` seconds at most."""
         file = self.directory / mutant.file
         text = file.read_text()
         try:
             rewrite(file, mutant.change(text))
-            return self.test(mutant.stages, is_compiled(file), limit, mutant.patience)
+            return self.test(mutant.stages, is_compiled(file), limit, mutant.timeouts)
         finally:
             rewrite(file, text)
 
     def test(
-        self, stages: Iterable[tuple[str, ...]], interpreted: bool, limit: float, patience: tuple[float, ...] = ()
+        self, stages: Iterable[tuple[str, ...]], interpreted: bool, limit: float, timeouts: tuple[float, ...] = ()
     ) -> Result:
-        """Runs tests, stage by stage, until one fails."""
+        """Run tests, stage by stage, until one fails."""
         result, end = Result(Outcome.SURVIVED), time.monotonic() + limit
-        for tests, seconds in zip_longest(stages, patience):
-            options = ["-x", *(ending_after(seconds) if seconds else ())]
+        for tests, seconds in zip_longest(stages, timeouts):
+            options = ["-x", *(timeout_options(seconds) if seconds else ())]
             result = judged(*self._pytest(options, tests, interpreted, end - time.monotonic()))
             if result.outcome is not Outcome.SURVIVED:
                 break
         return result
 
     def failing(self, tests: Iterable[str], interpreted: bool, limit: float) -> list[str]:
-        """Runs all of the tests; those that fail, without the parameters of their cases: all if none could be run."""
+        """Run the tests. Returns those that fail, without the parameters of their cases; all if none could be run."""
         named = list(tests)
         status, output = self.python(["-m", "pytest", *OPTIONS, *named], interpreted, limit)
         if status not in (0, 1):
@@ -109,7 +109,7 @@ class Copy:
     def _pytest(
         self, options: Iterable[str], tests: tuple[str, ...], interpreted: bool, limit: float
     ) -> tuple[int | None, str]:
-        """Runs files, directories or, in this order, single tests."""
+        """Run files, directories or single tests, these in the given order."""
         if not all("::" in test for test in tests):
             return self.python(["-m", "pytest", *OPTIONS, *options, *tests], interpreted, limit)
         names = self.directory.with_suffix(".tests")
@@ -117,7 +117,7 @@ class Copy:
         return self.python(["-P", str(RUNNER), str(names), *OPTIONS, *options], interpreted, limit)
 
     def python(self, arguments: Iterable[str], interpreted: bool, limit: float) -> tuple[int | None, str]:
-        """Runs Python in the copy; its exit status, None if it took too long, and what it said."""
+        """Run Python in the copy. Returns its exit status, None if it took too long, and its output."""
         environment = os.environ | {
             "PYTHONPATH": f"{self.directory / 'src'}{os.pathsep}{self.directory}",
             "ZENSPARK_PURE": "1" if interpreted else "0",
@@ -132,19 +132,19 @@ class Copy:
         except subprocess.TimeoutExpired:
             return None, ""
         finally:
-            with contextlib.suppress(ProcessLookupError):  # also what the tests have started
+            with contextlib.suppress(ProcessLookupError):  # also the processes that the tests have started
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
         return process.returncode, output
 
 
-def ending_after(seconds: float) -> tuple[str, ...]:
-    """Options with which pytest ends when one test has run for so many seconds, and says so."""
+def timeout_options(seconds: float) -> tuple[str, ...]:
+    """Return the options with which pytest ends, with a message, when one test has run for so many seconds."""
     return ("-o", f"faulthandler_timeout={seconds:.1f}", "-o", "faulthandler_exit_on_timeout=true")
 
 
 def judged(status: int | None, output: str) -> Result:
-    """What the exit status of pytest means, and the first test it names."""
+    """Return the outcome that an exit status of pytest means, and the first failed test in its output."""
     if status is None or (status == 1 and TIMEOUT.search(output)):
         return Result(Outcome.HUNG)
     if status == 0:
@@ -154,24 +154,24 @@ def judged(status: int | None, output: str) -> Result:
 
 
 def failed(output: str) -> list[str]:
-    """The tests that pytest says have failed."""
+    """Return the failed tests in the output of pytest."""
     return [line.split()[1] for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
 
 
 def rewrite(file: Path, text: str) -> None:
-    """Writes a source file and forgets its bytecode, whose age in seconds would not tell the two texts apart."""
+    """Write a source file and remove its bytecode, whose age in seconds would not distinguish the two texts."""
     file.write_text(text)
     for stale in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
         stale.unlink()
 
 
 def is_compiled(file: Path) -> bool:
-    """Whether an extension module made from the file would be loaded in its place."""
+    """Whether an extension module compiled from the file would be loaded instead of it."""
     return any(file.parent.glob(f"{file.stem}.*.so"))
 
 
 class Record:
-    """Outcomes so far, in a file; those of other sources do not count."""
+    """Outcomes so far, in a file; those of other sources are ignored."""
 
     def __init__(self, file: Path, digest: str) -> None:
         self.file = file
@@ -189,7 +189,7 @@ class Record:
 
 
 def digest_of(root: Path) -> str:
-    """Identifies sources and tests."""
+    """Return a digest of all sources and tests."""
     digest = hashlib.sha256()
     for file in sorted([*(root / "src").rglob("*.py"), *(root / "tests").rglob("*.py")]):
         digest.update(f"{file.relative_to(root)}\n".encode() + file.read_bytes())
@@ -197,7 +197,7 @@ def digest_of(root: Path) -> str:
 
 
 class Effort(NamedTuple):
-    """How much a run may take: seconds for one mutant, seconds for all (None: no end), processes."""
+    """Limits of a run: seconds for one mutant, seconds for all (None: no limit), processes."""
 
     limit: float = 120
     seconds: float | None = None
@@ -205,7 +205,7 @@ class Effort(NamedTuple):
 
 
 def run_all(root: Path, mutants: list[Mutant], effort: Effort) -> Iterator[tuple[Mutant, Result]]:
-    """Runs mutants in as many copies as there are jobs; none is started once the time is over."""
+    """Run mutants in as many copies as there are jobs; none is started once the time is over."""
     if not mutants:
         return
     end = time.monotonic() + (float("inf") if effort.seconds is None else effort.seconds)
@@ -231,7 +231,7 @@ def run_all(root: Path, mutants: list[Mutant], effort: Effort) -> Iterator[tuple
 
 
 def resumed(root: Path, mutants: list[Mutant], record: Record, effort: Effort) -> list[tuple[Mutant, Result]]:
-    """Results of all mutants that have one by now; prints the others as they come, and how many are left."""
+    """Run the mutants that have no result yet, and print each result. Returns all results, also earlier ones."""
     done = [(mutant, record.results[mutant.name]) for mutant in mutants if mutant.name in record.results]
     if done:
         print(f"{len(done)} of {len(mutants)} mutants have run before")

@@ -3,11 +3,11 @@
     python -m tools.mutate_random [--count N] [--seed N] [--seconds S] [--limit S] [--jobs N] [--layer LAYER ...]
                                   [--whole-layer]
 
-Lists what survived: a place whose tests would not notice a mistake, or a change that makes no difference. The same seed
+Lists the survivors: places whose tests would not detect a mistake, or changes that make no difference. The same seed
 makes the same mutants as long as the sources are the same. A mutant is tried with the tests of its layer that run the
 changed line, those of its file before others and the fastest first; where the line runs before any test, also with
 all other tests of its file and its layer.
-Exits 0: to explain survivors is for people.
+Exits 0: survivors need an explanation by a developer.
 """
 
 import argparse
@@ -27,11 +27,11 @@ from tools.mutants import Effort, Mutant, Outcome, Record, digest_of, resumed
 RECORD = Path("build/mutations/random.json")
 WHOLE_LAYER = Path("build/mutations/random_whole_layer.json")
 SOURCES = Path("src/zenspark")
-PATIENCE = 60  # seconds: with less, quick tests seem to hang where others work, too
+MIN_TIMEOUT_SECONDS = 60  # with less, quick tests seem to hang on a busy machine
 
 
 class Layer(NamedTuple):
-    """Files that are changed, and tests that should notice."""
+    """Files that are changed, and tests that should detect it."""
 
     files: tuple[str, ...]
     tests: tuple[str, ...]
@@ -99,7 +99,7 @@ LOGGING = frozenset({"debug", "info", "warning", "error", "exception", "log"})
 
 
 class Change(NamedTuple):
-    """Other text for a part of a file."""
+    """A new text for a part of a file."""
 
     line: int
     start: int
@@ -113,19 +113,19 @@ class Change(NamedTuple):
 
 
 def changes(source: str) -> list[Change]:
-    """Every change the operators can make of a source file."""
+    """List every change that the operators can make in a source file."""
     starts = [0]
     for line in source.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     found, place_at = [], places(source)
-    for node in running(ast.parse(source)):
+    for node in executed_nodes(ast.parse(source)):
         start, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset  # type: ignore[operator]
-        found += [Change(node.lineno, start, end, text, place_at[node.lineno]) for text in mutated(node)]
+        found += [Change(node.lineno, start, end, text, place_at[node.lineno]) for text in mutations_of(node)]
     return found
 
 
-def running(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
-    """Nodes whose change can change what happens: no annotation, decorator, docstring, assertion or log line."""
+def executed_nodes(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
+    """Yield nodes whose change can change behaviour: no annotation, decorator, docstring, assertion or log line."""
     if isinstance(tree, ast.expr | ast.stmt):
         yield tree
     for name, value in ast.iter_fields(tree):
@@ -133,11 +133,11 @@ def running(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST) and not is_idle(child):
-                yield from running(child)
+                yield from executed_nodes(child)
 
 
 def is_idle(node: ast.AST) -> bool:
-    """Whether a node only tells something to people or to the type checker."""
+    """Whether a node is only for readers, for logs or for the type checker."""
     match node:
         case ast.Import() | ast.ImportFrom() | ast.Assert() | ast.Expr(ast.Constant()):
             return True
@@ -150,30 +150,30 @@ def is_idle(node: ast.AST) -> bool:
     return False
 
 
-def mutated(node: ast.expr | ast.stmt) -> Iterator[str]:
-    """What may stand in place of a node."""
+def mutations_of(node: ast.expr | ast.stmt) -> Iterator[str]:
+    """Yield the texts that may replace a node."""
     match node:
         case ast.Constant(bool(value)):
             yield repr(not value)
         case ast.Constant(int(value)):
             yield repr(value + 1)
         case ast.Compare(ops=[operator, *_]):
-            yield unparsed(node, ops=[COMPARISONS[type(operator)](), *node.ops[1:]])
+            yield unparse_with(node, ops=[COMPARISONS[type(operator)](), *node.ops[1:]])
         case ast.BoolOp(op=operator):
-            yield unparsed(node, op=ast.Or() if isinstance(operator, ast.And) else ast.And())
+            yield unparse_with(node, op=ast.Or() if isinstance(operator, ast.And) else ast.And())
         case ast.UnaryOp(ast.Not(), operand):
             yield f"({ast.unparse(operand)})"
         case ast.BinOp(op=operator) if type(operator) in OPERATORS:
-            yield unparsed(node, op=OPERATORS[type(operator)]())
+            yield unparse_with(node, op=OPERATORS[type(operator)]())
         case ast.IfExp(test):
-            yield unparsed(node, test=ast.UnaryOp(ast.Not(), test))
+            yield unparse_with(node, test=ast.UnaryOp(ast.Not(), test))
         case ast.Return(ast.expr() as value) if not isinstance(value, ast.Constant):
             yield "return None"
         case ast.stmt() if isinstance(node, DELETED):
             yield "pass"
 
 
-def unparsed(node: ast.expr, **fields: object) -> str:
+def unparse_with(node: ast.expr, **fields: object) -> str:
     changed = copy.copy(node)
     for name, value in fields.items():
         setattr(changed, name, value)
@@ -186,7 +186,7 @@ def files_of(root: Path, layer: Layer) -> list[Path]:
 
 
 class Choice:
-    """Chooses the tests of mutants."""
+    """Selects the tests of mutants."""
 
     def __init__(self, root: Path, coverage: Coverage) -> None:
         self.root = root
@@ -196,10 +196,10 @@ class Choice:
         path = (SOURCES / file).as_posix()
         title = f"{path}:{change.line} {change.start}-{change.end} {change.text}"
         stages = self.stages(file, change.place, layer)
-        return Mutant(title, path, change.applied, stages, self.patience(stages))
+        return Mutant(title, path, change.applied, stages, self.timeouts(stages))
 
     def stages(self, file: Path, place: Place, layer: Layer) -> tuple[tuple[str, ...], ...]:
-        """Tests that run the place; if it runs before any test, also all others. Those of the file come first."""
+        """Return tests that run the place; if it runs before any test, also all others. Its own file comes first."""
         covering = self.coverage.of((SOURCES / file).as_posix(), place, layer.tests)
         files = files_testing(self.root / SOURCES / file, self.root / SOURCES, self.root / "tests/unit")
         own = tuple(test.relative_to(self.root).as_posix() for test in files)
@@ -212,19 +212,19 @@ class Choice:
         return tuple(stage for stage in found if stage)
 
     def with_whole_layer(self, mutant: Mutant) -> Mutant:
-        """The same mutant with all tests of its layer."""
+        """Return the same mutant with all tests of its layer."""
         file = Path(mutant.file).relative_to(SOURCES)
         stages = (next(layer.tests for layer in LAYERS.values() if file in files_of(self.root, layer)),)
-        return mutant._replace(stages=stages, patience=self.patience(stages))
+        return mutant._replace(stages=stages, timeouts=self.timeouts(stages))
 
-    def patience(self, stages: tuple[tuple[str, ...], ...]) -> tuple[float, ...]:
-        """Seconds after which a test has hung, by the slowest of each stage; it was measured while it was traced."""
-        return tuple(PATIENCE + 2 * self.coverage.slowest(stage) for stage in stages)
+    def timeouts(self, stages: tuple[tuple[str, ...], ...]) -> tuple[float, ...]:
+        """Return the seconds after which a test has hung, by the slowest test of each stage when it was traced."""
+        return tuple(MIN_TIMEOUT_SECONDS + 2 * self.coverage.slowest(stage) for stage in stages)
 
 
 def mutants(choice: Choice, layers: list[str], count: int, seed: int) -> list[Mutant]:
-    """Mutants by lot, about as many in each layer."""
-    chance = random.Random(seed)
+    """Draw mutants at random, about as many in each layer."""
+    generator = random.Random(seed)
     root = choice.root
     drawn = {
         name: [
@@ -235,7 +235,7 @@ def mutants(choice: Choice, layers: list[str], count: int, seed: int) -> list[Mu
         for name in layers
     }
     for left in drawn.values():
-        chance.shuffle(left)
+        generator.shuffle(left)
     turns = (layers[number % len(layers)] for number in range(count))
     return [choice.mutant(*drawn[name].pop(), LAYERS[name]) for name in turns if drawn[name]]
 
@@ -244,11 +244,11 @@ def options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="changes code at random and runs the tests of the layer")
     parser.add_argument("--layer", action="append", choices=[*LAYERS], help="all of them if none is named")
     parser.add_argument("--count", type=int, default=100, help="how many mutants (%(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="(%(default)s)")
-    parser.add_argument("--seconds", type=float, help="starts no mutant after so long")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random choice (%(default)s)")
+    parser.add_argument("--seconds", type=float, help="seconds after which no mutant is started")
     parser.add_argument("--limit", type=float, default=300, help="seconds for one mutant (%(default)s)")
     parser.add_argument("--jobs", type=int, default=Effort().jobs, help="processes at once (%(default)s)")
-    parser.add_argument("--whole-layer", action="store_true", help="tries survivors with all tests of their layer, too")
+    parser.add_argument("--whole-layer", action="store_true", help="try survivors with all tests of their layer, too")
     return parser.parse_args(arguments)
 
 
@@ -262,8 +262,8 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
     if chosen.whole_layer:
         whole = [choice.with_whole_layer(mutant) for mutant in left]
         again = resumed(root, whole, Record(root / WHOLE_LAYER, digest), effort)
-        noticed = {mutant.name for mutant, result in again if result.outcome is not Outcome.SURVIVED}
-        left = [mutant for mutant in left if mutant.name not in noticed]
+        detected = {mutant.name for mutant, result in again if result.outcome is not Outcome.SURVIVED}
+        left = [mutant for mutant in left if mutant.name not in detected]
     print(f"{len(left)} of {len(results)} mutants survived")
     for mutant in left:
         print(f"  {mutant.name}" if mutant.stages else f"  {mutant.name} (no test runs this line)")

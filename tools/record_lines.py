@@ -3,8 +3,8 @@
     python -P tools/record_lines.py LINES SECONDS [ARGUMENT OF PYTEST ...]
 
 `LINES` becomes a data file of coverage.py with one context for each test; what runs while tests are collected has the
-empty context. `SECONDS` becomes a JSON object: seconds by test, of those that passed or were skipped. Knows nothing of
-the project, so that it can run in any directory; what tests do in other processes is not seen.
+empty context. `SECONDS` becomes a JSON object: seconds by test, of those that passed or were skipped. Depends on
+nothing of the project, so that it can run in any directory; lines that tests run in other processes are not recorded.
 """
 
 import json
@@ -18,7 +18,7 @@ import pytest
 
 
 class Recorder:
-    """A plugin of pytest: says which test is running, and measures it."""
+    """A plugin of pytest: sets the context of the running test, and measures its duration."""
 
     def __init__(self, tracer: coverage.Coverage) -> None:
         self.tracer = tracer

@@ -1,4 +1,4 @@
-"""Write the rows into docs/conformance.md; with `--check`, only say if it is fresh."""
+"""Write the rows into docs/conformance.md; with `--check`, only check that it is fresh."""
 
 import sys
 from collections import Counter
@@ -14,7 +14,7 @@ TOTAL = "all"
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """A table as Markdown has it."""
+    """Render a table in Markdown."""
     return "\n".join([line(head), "|" + "---|" * len(head), *map(line, rows)])
 
 
@@ -23,7 +23,7 @@ def line(cells: list[str]) -> str:
 
 
 def counts(rows: list[Row]) -> list[str]:
-    """How many rows have each status, how many there are, and how many have mutations."""
+    """Count the rows of each status, all rows, and those with mutations."""
     by_status = Counter(row.status for row in rows)
     mutated = sum(bool(row.mutations) for row in rows)
     return [*(str(by_status[status]) for status in STATUSES), str(len(rows)), str(mutated)]
@@ -36,7 +36,7 @@ def count_table(pages: list[Page]) -> str:
 
 
 def evidence(row: Row) -> str:
-    """What 1.10.2 and zenspark do where they differ from the page, the tests, and the note."""
+    """Join what 1.10.2 and zenspark do where they differ from the page, the tests, and the note."""
     parts = []
     if row.status == DIFFERS:
         parts = [f"{row.place}. 1.10.2: {row.eclipse}", f"zenspark: {row.zenspark}"]
@@ -47,7 +47,7 @@ def evidence(row: Row) -> str:
 
 
 def differences(pages: list[Page]) -> str:
-    """Every row that differs, with its reason."""
+    """Render every row that differs, with its reason."""
     lines = [
         [row.id, row.statement, row.eclipse, row.zenspark, row.reason]
         for page in pages
@@ -58,7 +58,7 @@ def differences(pages: list[Page]) -> str:
 
 
 def page_text(page: Page) -> str:
-    """One page, a table for each section."""
+    """Render one page, a table for each section."""
     parts = [f"## {page.title}", page.about]
     for section in page.sections:
         lines = [[row.id, row.statement, row.status, evidence(row)] for row in section.rows]
@@ -67,12 +67,12 @@ def page_text(page: Page) -> str:
 
 
 def rendered(pages: list[Page]) -> str:
-    """Counts, the list of differences, and the pages."""
+    """Render the counts, the list of differences, and the pages."""
     return "\n\n".join([count_table(pages), differences(pages), *map(page_text, pages)])
 
 
 def renewed(text: str, pages: list[Page]) -> str:
-    """The document with the rows of today."""
+    """Return the document with fresh rows."""
     return replace_part(text, BEGIN, END, f"\n{rendered(pages)}\n\n")
 
 

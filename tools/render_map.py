@@ -1,4 +1,4 @@
-"""Writes the map of the packages into CONTRIBUTING.md, from their docstrings; with `--check`, only says if it is fresh.
+"""Writes the map of the packages into CONTRIBUTING.md, from their docstrings; with `--check`, only checks it.
 
 The order is that of the layers in the import contracts of pyproject.toml, highest first. The first paragraph of a
 package's or module's docstring is its description.
@@ -53,7 +53,7 @@ def render(root: Path) -> str:
 
 
 def renewed(text: str, root: Path) -> str:
-    """Return the document with the map of today."""
+    """Return the document with a fresh map."""
     return replace_part(text, BEGIN, END, render(root))
 
 

@@ -2,8 +2,8 @@
 
     python -P tools/run_tests.py FILE [ARGUMENT OF PYTEST ...]
 
-A name stands for a test or for all its cases; one that does not exist is passed over. On its command line, thousands of
-names would take pytest longer than most tests. Knows nothing of the project, so that it can run in any directory.
+A name stands for a test or for all its cases; one that does not exist is ignored. On its command line, thousands of
+names would take pytest longer than most tests. Depends on nothing of the project, so that it can run in any directory.
 """
 
 import sys
@@ -13,7 +13,7 @@ import pytest
 
 
 class Selection:
-    """A plugin of pytest: keeps the tests that are named, and puts them in order."""
+    """A plugin of pytest: selects the named tests, and runs them in the order of the names."""
 
     def __init__(self, names: list[str]) -> None:
         self.files = list(dict.fromkeys(name.partition("::")[0] for name in names))
