@@ -55,7 +55,7 @@ class SlowClientLog:
         self._unlogged += 1
         if now >= self._next_at:
             logger.warning(
-                "disconnected %d HTTP clients: they read their event streams too slowly; the latest from %s",
+                "disconnected slow HTTP clients of event streams: %d, the latest at %s",
                 self._unlogged,
                 address,
             )
@@ -190,9 +190,9 @@ class EventHub:
             stream.disconnect("server_overload")
         if streams:
             logger.warning(
-                "disconnected %d HTTP clients of event streams on %s: this server is overloaded, %d events dropped",
-                len(streams),
+                "disconnected HTTP clients of event streams on %s: %d, this server is overloaded (events dropped: %d)",
                 self._key,
+                len(streams),
                 skipped,
             )
 

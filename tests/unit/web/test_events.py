@@ -77,7 +77,7 @@ def test_a_client_that_never_reads_is_dropped_and_no_publisher_waits(
             sent += 1
         assert counts.dropped == {"slow_stream": 1}
         host, port = client.getsockname()
-        slow = f"disconnected 1 HTTP clients: they read their event streams too slowly; the latest from {host}:{port}"
+        slow = f"disconnected slow HTTP clients of event streams: 1, the latest at {host}:{port}"
         assert until(lambda: slow in caplog.messages)
         assert sum(publisher.info.link_counters()[0].dropped.values()) == 0
     client.close()
@@ -116,7 +116,7 @@ def test_all_clients_are_disconnected_when_the_server_is_overloaded(
     assert until(lambda: counts.event_streams == 0)
     assert counts.dropped == {"server_overload": 2}
     assert caplog.messages == [
-        "disconnected 2 HTTP clients of event streams on demo/**: this server is overloaded, 7 events dropped"
+        "disconnected HTTP clients of event streams on demo/**: 2, this server is overloaded (events dropped: 7)"
     ]
     for client in clients:
         client.close()
@@ -126,7 +126,7 @@ def test_slow_clients_are_logged_once_per_interval(caplog: pytest.LogCaptureFixt
     log = SlowClientLog()
     for address, now in [("a", 0.0), ("b", 1.0), ("c", LOG_INTERVAL_SECONDS)]:
         log.add(address, now)
-    text = "disconnected {} HTTP clients: they read their event streams too slowly; the latest from {}"
+    text = "disconnected slow HTTP clients of event streams: {}, the latest at {}"
     assert caplog.messages == [text.format(1, "a"), text.format(2, "c")]
 
 

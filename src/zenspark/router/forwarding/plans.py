@@ -42,7 +42,7 @@ class ForwardingPlan(msgspec.Struct, frozen=True, eq=False):
     """Their key, if the local session has a matching subscriber."""
     lane: int = NO_LANE
     congestion: Congestion = Congestion.DROP
-    is_cacheable: bool = True
+    applies_to_template: bool = True
     """Whether the plan holds for each publication with the template."""
 
     @property
@@ -58,7 +58,8 @@ class ForwardingPlan(msgspec.Struct, frozen=True, eq=False):
         )
 
 
-PER_MESSAGE = ForwardingPlan(is_cacheable=False)
+PER_MESSAGE = ForwardingPlan(applies_to_template=False)
+"""Plan of a template whose publications must be received one by one."""
 
 
 class NeighbourPlan(msgspec.Struct, eq=False):
@@ -112,7 +113,7 @@ class ForwardingPlanner:
             plan = cached.get(cache_key)
             if plan is None or not plan.is_current:
                 plan = cached[cache_key] = self._make_plan(face, cached, columns, index, template_key)
-            if not plan.is_cacheable:
+            if not plan.applies_to_template:
                 return None
             plans.append(plan)
         return plans
