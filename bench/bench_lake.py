@@ -38,7 +38,7 @@ from zenspark.journal import Journal, JournalWriter
 from zenspark.lake.maintenance_config import MaintenanceConfig
 from zenspark.spark.engine import spark_session
 from zenspark.spark.ingest.commit_samples import SamplesWriter
-from zenspark.spark.ingest.streaming import IngestQuery
+from zenspark.spark.ingest.ingest_query import IngestQuery
 from zenspark.spark.lake import Lake
 from zenspark.spark.source.stream import SLICES
 

@@ -77,7 +77,6 @@ TERMS = {
     "ping": "no gerund",
     "routing": "the networking term",
     "scouting": "Zenoh's SCOUT and HELLO",
-    "streaming": "Spark's Structured Streaming",
     "timestamping": "zenohd's configuration key",
 }
 """Gerunds that modules may be called, and why."""

@@ -6,7 +6,7 @@ import sys
 
 from zenspark.lake.maintenance_config import MaintenanceConfig
 from zenspark.spark.engine import DRIVER_JAVA_OPTIONS, spark_session
-from zenspark.spark.ingest.streaming import IngestQuery
+from zenspark.spark.ingest.ingest_query import IngestQuery
 from zenspark.spark.lake import Lake
 
 LONG_LIVED = {

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from tests.rows import numbers, sample
 from zenspark.arrow import SCHEMA
 from zenspark.journal import JournalWriter
-from zenspark.spark.ingest.streaming import IngestQuery
+from zenspark.spark.ingest.ingest_query import IngestQuery
 from zenspark.spark.lake import Lake
 
 pytestmark = pytest.mark.spark

@@ -25,7 +25,7 @@ from zenspark.lake.maintenance_config import MaintenanceConfig
 from zenspark.lake.offset_marks import read_offsets
 from zenspark.spark.ingest import commit_samples
 from zenspark.spark.ingest.commit_samples import Superseded, TaskFailure
-from zenspark.spark.ingest.streaming import IngestQuery
+from zenspark.spark.ingest.ingest_query import IngestQuery
 from zenspark.spark.lake import Lake
 
 pytestmark = pytest.mark.spark

@@ -30,8 +30,8 @@ from zenspark.lake.maintenance_config import MaintenanceConfig
 from zenspark.lake.pending_rows import STATE_VERSION
 from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.ingest import maintenance
+from zenspark.spark.ingest.ingest_query import IngestQuery
 from zenspark.spark.ingest.read_files import can_spark_read
-from zenspark.spark.ingest.streaming import IngestQuery
 from zenspark.spark.lake import Lake, Retention
 from zenspark.storage import Storage
 

@@ -17,7 +17,7 @@ from tests.unit.storage.made import row
 from tests.unit.storage.tables import append
 from zenspark.api.session import Session
 from zenspark.journal import JournalWriter
-from zenspark.spark.ingest.streaming import IngestQuery
+from zenspark.spark.ingest.ingest_query import IngestQuery
 from zenspark.spark.lake import Lake
 from zenspark.storage import Storage
 

@@ -24,6 +24,7 @@ from zenspark.api.log_filter import FORMAT
 from zenspark.errors import ZError
 from zenspark.lake.error_cause import error_cause
 from zenspark.spark.ingest.commit_samples import Superseded
+from zenspark.spark.ingest.ingest_query import IngestQuery
 from zenspark.spark.ingest.process_protocol import (
     Alive,
     Command,
@@ -40,7 +41,6 @@ from zenspark.spark.ingest.process_protocol import (
     encode_line,
 )
 from zenspark.spark.ingest.settings import IngestTask
-from zenspark.spark.ingest.streaming import IngestQuery
 from zenspark.spark.lake import Lake
 
 if TYPE_CHECKING:

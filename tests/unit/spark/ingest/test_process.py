@@ -19,6 +19,7 @@ from tests.waiting import until
 from zenspark.errors import LakeError
 from zenspark.spark.ingest import process
 from zenspark.spark.ingest.commit_samples import Superseded
+from zenspark.spark.ingest.ingest_query import IngestProgress
 from zenspark.spark.ingest.process import IngestProcess
 from zenspark.spark.ingest.process_protocol import (
     Command,
@@ -36,7 +37,6 @@ from zenspark.spark.ingest.process_protocol import (
     encode_line,
 )
 from zenspark.spark.ingest.settings import IngestTask
-from zenspark.spark.ingest.streaming import IngestProgress
 
 TIMEOUT_SECONDS = 30.0
 EVENTS = (Started, Waiting, Failed, Drained, SqlResult)

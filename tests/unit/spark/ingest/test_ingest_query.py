@@ -12,9 +12,9 @@ from tests.unit.spark.journaled import journal
 from zenspark.errors import LakeError, UsageError
 from zenspark.journal import Journal
 from zenspark.lake.lease import LeaseKeeper
-from zenspark.spark.ingest import streaming
+from zenspark.spark.ingest import ingest_query
 from zenspark.spark.ingest.commit_samples import BatchResult
-from zenspark.spark.ingest.streaming import IngestQuery
+from zenspark.spark.ingest.ingest_query import IngestQuery
 from zenspark.spark.lake import Lake
 
 NO_SPARK: Any = None
@@ -42,7 +42,7 @@ def test_spark_connect_is_refused_in_one_sentence(tmp_path: Path) -> None:
 
 
 def test_second_ingest_query_of_a_journal_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "LEASE_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(ingest_query, "LEASE_RETRY_SECONDS", 0.01)
     lake = Lake(tmp_path / "lake")
     other = LeaseKeeper(lake.location, ["robot"], "other")
     assert other.acquire() is None
