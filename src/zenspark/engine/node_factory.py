@@ -9,7 +9,7 @@ from zenspark.config.interceptors import make_interceptor_config
 from zenspark.config.settings import Settings
 from zenspark.config.user_dictionary import read_users
 from zenspark.engine.connectivity import parse_roles
-from zenspark.net.io.congestion import WriterSettings
+from zenspark.net.io.congestion_control import WriterSettings
 from zenspark.net.node.limits import NodeLimits
 from zenspark.net.node.node import Node, make_identity
 from zenspark.router.linkstate.gossip import GossipProtocol

@@ -1,4 +1,6 @@
-"""Leases and keep-alives: an idle link, from which nothing was received for the peer's lease, is closed.
+"""Leases and keep-alives: when a silent peer has expired, and when this node must send.
+
+`Connection` closes its idle link when the lease of the peer has expired, and `GroupSession` drops the member.
 
 Each node announces its lease when a session opens, or in JOIN for a group, and sends something several times within
 it: a KEEP_ALIVE if there is nothing else.

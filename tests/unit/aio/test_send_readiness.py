@@ -21,7 +21,7 @@ from zenspark.api.entities import Subscriber
 from zenspark.api.session import Session
 from zenspark.errors import SessionClosed
 from zenspark.handlers.handler import FifoChannel, Handler
-from zenspark.net.io.congestion import CongestionPolicy
+from zenspark.net.io.congestion_control import CongestionPolicy
 from zenspark.net.io.writer import nonblocking
 from zenspark.types.enums import CongestionControl
 from zenspark.types.sample import Sample

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.api.sessions import connected, listening
 from tests.waiting import TIMEOUT_SECONDS, until
-from zenspark.net.io.congestion import WriterSettings
+from zenspark.net.io.congestion_control import WriterSettings
 from zenspark.net.node.inbound_links import InboundLimits
 from zenspark.net.node.limits import NodeLimits
 from zenspark.transport.handshake import Capabilities

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from tests.unit.net.ends import link_pair
 from tests.waiting import TIMEOUT_SECONDS
-from zenspark.net.io.congestion import WriterSettings
+from zenspark.net.io.congestion_control import WriterSettings
 from zenspark.net.io.driver import ConnectionDriver, LinkDriver
 from zenspark.net.io.link_observer import LinkObserver
 from zenspark.net.links.base import Buffer, Link

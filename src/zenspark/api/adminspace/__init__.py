@@ -1,1 +1,1 @@
-"""The admin space: the queryables that reply for `@/<zid>/**` with the state of this node."""
+"""The admin space: the queryable of `@/<zid>/<role>/**`, and a subscriber that rejects writes to `config/**` there."""

@@ -1,4 +1,4 @@
 """Bytes between a link and its session: `driver.py` reads, keeps the timers and closes slow consumers, `writer.py`
-sends, `congestion.py` blocks or drops publications and detects a stalled link, `forwarding_backpressure.py` does so for
-forwarded messages, whose sources it pauses.
+sends, `congestion_control.py` blocks or drops publications and detects a stalled link, `forwarding_backpressure.py`
+does so for forwarded messages, whose sources it pauses.
 """

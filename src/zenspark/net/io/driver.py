@@ -21,10 +21,10 @@ from itertools import islice
 from typing import Protocol
 
 from zenspark.errors import CloseReason, LinkError
-from zenspark.net.io.congestion import CongestionPolicy, WriterSettings
+from zenspark.net.io.congestion_control import CongestionPolicy, WriterSettings
 from zenspark.net.io.counters import DropReason, LinkTraffic
 from zenspark.net.io.link_observer import IgnoredLinkEvents, LinkObserver
-from zenspark.net.io.waiters import Waiters
+from zenspark.net.io.wait_queue import WaitQueue
 from zenspark.net.io.writer import HasOutbox, LinkWriter
 from zenspark.net.links.base import WOULD_BLOCK, Link
 from zenspark.net.loop.event_loop import EventLoop, Timer, detach_after_fork
@@ -79,7 +79,7 @@ class LinkDriver(LinkWriter):
         self.received = 0
         """Bytes read so far."""
         self._paused: set[object] = set()
-        """The receivers that have paused reading."""
+        """Sinks and backlogged links for which reading is paused."""
         self._unhandled: Iterator[Event] | None = None
         """The other events of the last read, which are handled before the next one."""
         self._timer: Timer | None = None
@@ -172,7 +172,7 @@ class LinkDriver(LinkWriter):
             else:
                 outbox = self.connection.outbox
                 self._enqueue([*([] if outbox is None else outbox.pop_all()), closed.close_batch])
-            self._waiters.notify_all()
+            self._wait_queue.notify_all()
         self._on_ended(closed)
         if is_lost:
             self.close_link()
@@ -237,22 +237,22 @@ class LinkDriver(LinkWriter):
         self._has_ended = self.is_link_closed = True
         self._disable_lockfree_append()
         self._lock = threading.Lock()
-        self._waiters = Waiters()
-        self.congestion = CongestionPolicy(self, self._waiters, self._settings)
+        self._wait_queue = WaitQueue()
+        self.congestion = CongestionPolicy(self, self._wait_queue, self._settings)
         detach_after_fork(self.link)
 
     # -- from any thread: pausing
 
-    def pause(self, receiver: object = None) -> None:
-        """Stop reading until every receiver that paused resumes. The peer is slowed down, and nothing is lost."""
-        if receiver not in self._paused:
-            self._paused.add(receiver)
+    def pause(self, paused_by: object = None) -> None:
+        """Stop reading until each sink or link that paused it resumes. The peer is slowed down, and nothing is lost."""
+        if paused_by not in self._paused:
+            self._paused.add(paused_by)
             self.loop.call_soon(self._watch)
 
-    def resume(self, receiver: object = None) -> None:
-        """Withdraw the pause of one receiver."""
-        if receiver in self._paused:
-            self._paused.discard(receiver)
+    def resume(self, paused_by: object = None) -> None:
+        """Withdraw the pause of one sink or link."""
+        if paused_by in self._paused:
+            self._paused.discard(paused_by)
             self.loop.call_soon(self._resume)
 
     def _resume(self) -> None:
@@ -295,7 +295,7 @@ class LinkDriver(LinkWriter):
                 is_drained = True
             if is_drained:
                 self._watch()
-            self._waiters.notify_all()
+            self._wait_queue.notify_all()
         if is_drained:
             self._observer.on_drained(self)
 

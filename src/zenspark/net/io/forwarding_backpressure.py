@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from zenspark.errors import CloseReason
-from zenspark.net.io.congestion import WriterSettings, describe_stall
+from zenspark.net.io.congestion_control import WriterSettings, describe_stall
 from zenspark.net.io.counters import DropReason
 from zenspark.net.io.driver import LinkDriver
 from zenspark.net.io.writer import BACKLOG_HIGH_WATER_BYTES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from zenspark.net.io.congestion import WriterSettings
+from zenspark.net.io.congestion_control import WriterSettings
 from zenspark.net.io.driver import LinkDriver
 from zenspark.net.io.link_observer import LinkObserver
 from zenspark.net.links.base import WOULD_BLOCK

@@ -7,7 +7,7 @@ A message is appended to the outbox of the session, with the lock held. It is wr
   little later. The outbox then also takes messages without the lock (`Outbox.lockfree_append_allowed`).
 
 Bytes that the link does not take stay in `_unsent` until the loop finds the link writable. Until then publishers wait
-or drop their messages (`congestion.py`).
+or drop their messages (`congestion_control.py`).
 
 The loop never waits. It pauses reading from the sources of messages for a backlogged link
 (`forwarding_backpressure.py`). The backlog of its messages has a limit, `max_backlog`, beyond which the session is
@@ -27,10 +27,10 @@ from itertools import chain, repeat
 from typing import Protocol
 
 from zenspark.errors import LinkError, ZError
-from zenspark.net.io.congestion import CongestionPolicy, WriterSettings, describe_backlog, describe_stall
+from zenspark.net.io.congestion_control import CongestionPolicy, WriterSettings, describe_backlog, describe_stall
 from zenspark.net.io.counters import DropReason, NeighbourCounters
 from zenspark.net.io.link_observer import LinkObserver
-from zenspark.net.io.waiters import Waiters
+from zenspark.net.io.wait_queue import WaitQueue
 from zenspark.net.links.base import Link
 from zenspark.net.loop.event_loop import EventLoop
 from zenspark.net.loop.leader_follower import in_callback
@@ -92,9 +92,9 @@ class LinkWriter(ABC):
         self._prefix = 0 if link.is_streamed else 2
         """Bytes of the length in front of each batch that are not written: a datagram has its own length."""
         self._lock = threading.Lock()
-        self._waiters = Waiters()
+        self._wait_queue = WaitQueue()
         """Publishers that wait until the link has taken the unsent bytes."""
-        self.congestion = CongestionPolicy(self, self._waiters, settings)
+        self.congestion = CongestionPolicy(self, self._wait_queue, settings)
         self._unsent: deque[memoryview] = deque()
         self._backlog = 0
         """Unsent bytes: those in `_unsent` without `_first_sent`."""
@@ -105,9 +105,9 @@ class LinkWriter(ABC):
         self._is_over_backlog = False
         """Whether the backlog exceeded its limit, and the session is being closed."""
         self.neighbour_counters: tuple[NeighbourCounters, ...] = ()
-        """The counters of the receivers: one neighbour, or the members of a group; empty before the session is open."""
+        """Counters of the neighbour, or of the members of a group; empty before the session is open."""
         self.patch = 1
-        """The protocol patch of the receivers; the lowest one in a group."""
+        """Protocol patch of the neighbour; the lowest one in a group."""
         self._flush_due = False
         """Whether the loop will call `_flush`."""
         self._is_bulk = False
@@ -140,7 +140,7 @@ class LinkWriter(ABC):
 
     @property
     def neighbour(self) -> str:
-        """Role, zid and address of the receivers, as log lines name them; before the session is open, the address."""
+        """Role, zid and address of the neighbours, as log lines name them; before the session is open, the address."""
         return ", ".join(map(str, self.neighbour_counters)) or self.link.dst
 
     @property
@@ -380,7 +380,7 @@ class LinkWriter(ABC):
             self._fail(error)
             return False
         if is_drained:
-            self._waiters.notify_all()
+            self._wait_queue.notify_all()
             self.loop.call_soon(self._on_writable)
         return is_drained
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from zenspark.net.io.congestion import WriterSettings
+from zenspark.net.io.congestion_control import WriterSettings
 from zenspark.net.node.inbound_links import InboundLimits
 from zenspark.transport.lease import KEEP_ALIVES_PER_LEASE
 from zenspark.transport.reassembly import MAX_SESSION_BYTES, MAX_TOTAL_BYTES

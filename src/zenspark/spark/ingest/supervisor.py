@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from zenspark.errors import LakeError
 from zenspark.lake.error_cause import start_cause
-from zenspark.net.io.waiters import Waiters
+from zenspark.net.io.wait_queue import WaitQueue
 from zenspark.spark.ingest.process_protocol import (
     Command,
     Drain,
@@ -103,7 +103,7 @@ class IngestSupervisor:
         self._events: queue.SimpleQueue[tuple[subprocess.Popen[bytes], Report | int] | None] = queue.SimpleQueue()
         self._lock = threading.RLock()
         """Guards the fields of this object; held while a process is started."""
-        self._changed = Waiters()
+        self._changed = WaitQueue()
         """Notified on every change; waits without the lock, which Ctrl-C could leave locked."""
         self._is_draining = False
         self._is_stopping = False

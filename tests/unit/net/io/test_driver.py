@@ -25,7 +25,7 @@ from tests.unit.net.nodes import (
 )
 from tests.waiting import TIMEOUT_SECONDS
 from zenspark.errors import CloseReason, LinkError
-from zenspark.net.io.congestion import WriterSettings
+from zenspark.net.io.congestion_control import WriterSettings
 from zenspark.net.io.driver import MAX_EVENTS_PER_TURN, ConnectionDriver
 from zenspark.net.links.base import Link
 from zenspark.transport.connection import INITIAL_STREAM_BUFFER_BYTES, Event

@@ -14,7 +14,7 @@ from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.errors import CloseReason
 from zenspark.net.io import forwarding_backpressure as module
 from zenspark.net.io import writer
-from zenspark.net.io.congestion import WriterSettings, describe_stall
+from zenspark.net.io.congestion_control import WriterSettings, describe_stall
 from zenspark.net.io.counters import DropReason
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.loop.event_loop import Timer

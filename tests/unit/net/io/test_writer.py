@@ -30,7 +30,7 @@ from tests.unit.net.nodes import (
 )
 from tests.waiting import TIMEOUT_SECONDS
 from zenspark.errors import CloseReason
-from zenspark.net.io.congestion import WriterSettings
+from zenspark.net.io.congestion_control import WriterSettings
 from zenspark.net.io.counters import DropReason, NeighbourCounters
 from zenspark.net.io.writer import nonblocking
 from zenspark.transport.handshake import Capabilities
@@ -662,7 +662,7 @@ def test_blocked_put_can_be_interrupted_and_releases_the_lock(monkeypatch: pytes
             with alice.driver._lock:
                 time.sleep(0)
 
-    monkeypatch.setattr("zenspark.net.io.congestion.RECHECK_SECONDS", 0.0001)
+    monkeypatch.setattr("zenspark.net.io.congestion_control.RECHECK_SECONDS", 0.0001)
     done = threading.Event()
     previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
     interrupts = 0

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.net.nodes import KEY, Recorder, TestNode, call, nodes, push
 from tests.waiting import until
-from zenspark.net.io.congestion import WriterSettings
+from zenspark.net.io.congestion_control import WriterSettings
 from zenspark.net.io.driver import ConnectionDriver
 from zenspark.net.io.forwarding_backpressure import ForwardingBackpressure
 from zenspark.net.loop.event_loop import EventLoop

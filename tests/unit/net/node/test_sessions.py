@@ -14,7 +14,7 @@ from tests.unit.net.ends import is_at_end, raw
 from tests.unit.net.nodes import QUICK, TestNode, call, nodes
 from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.errors import CloseReason
-from zenspark.net.io.congestion import describe_stall
+from zenspark.net.io.congestion_control import describe_stall
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.node.inbound_links import InboundLimits
 from zenspark.net.node.limits import NodeLimits

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from _thread import LockType
 
-__all__ = ["Waiters"]
+__all__ = ["WaitQueue"]
 
 
-class Waiters:
+class WaitQueue:
     """The threads that wait for one condition. `notify_all` wakes them whenever it may have become true."""
 
     __slots__ = ("_waiting",)

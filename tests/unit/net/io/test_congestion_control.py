@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from tests.waiting import TIMEOUT_SECONDS, until
-from zenspark.net.io.congestion import CongestionPolicy, WriterSettings
-from zenspark.net.io.waiters import Waiters
+from zenspark.net.io.congestion_control import CongestionPolicy, WriterSettings
+from zenspark.net.io.wait_queue import WaitQueue
 from zenspark.wire.values import Congestion
 
 BLOCK, BLOCK_FIRST, DROP = Congestion.BLOCK, Congestion.BLOCK_FIRST, Congestion.DROP
@@ -43,9 +43,9 @@ class FakeLink:
         self.unresponsive.append(seconds)
 
 
-def make_policy(link: FakeLink, settings: WriterSettings = SETTINGS) -> tuple[CongestionPolicy, Waiters]:
-    waiters = Waiters()
-    return CongestionPolicy(link, waiters, settings), waiters
+def make_policy(link: FakeLink, settings: WriterSettings = SETTINGS) -> tuple[CongestionPolicy, WaitQueue]:
+    wait_queue = WaitQueue()
+    return CongestionPolicy(link, wait_queue, settings), wait_queue
 
 
 def test_block_waits_while_the_peer_makes_progress() -> None:
@@ -65,13 +65,13 @@ def test_block_reports_an_unresponsive_peer_after_block_wait() -> None:
 
 def test_block_is_not_sent_when_the_session_closes() -> None:
     link = FakeLink()
-    policy, waiters = make_policy(link, WriterSettings(block_wait=TIMEOUT_SECONDS))
+    policy, wait_queue = make_policy(link, WriterSettings(block_wait=TIMEOUT_SECONDS))
     results: list[bool] = []
     thread = threading.Thread(target=lambda: results.append(policy.wait(BLOCK)))
     thread.start()
     until(lambda: link.waits == [True])
     link.has_ended = True
-    waiters.notify_all()
+    wait_queue.notify_all()
     thread.join(TIMEOUT_SECONDS)
     assert results == [False]
     assert link.unresponsive == []
@@ -92,7 +92,7 @@ def test_drop_waits_once_until_the_link_has_drained() -> None:
 
 def test_second_block_first_is_dropped_while_the_first_waits() -> None:
     link = FakeLink()
-    policy, waiters = make_policy(link, WriterSettings(block_wait=TIMEOUT_SECONDS))
+    policy, wait_queue = make_policy(link, WriterSettings(block_wait=TIMEOUT_SECONDS))
     results: list[bool] = []
     first = threading.Thread(target=lambda: results.append(policy.wait(BLOCK_FIRST)))
     first.start()
@@ -100,7 +100,7 @@ def test_second_block_first_is_dropped_while_the_first_waits() -> None:
     assert not policy.may_wait(BLOCK_FIRST)
     assert not policy.wait(BLOCK_FIRST)
     link.unsent = 0
-    waiters.notify_all()
+    wait_queue.notify_all()
     first.join(TIMEOUT_SECONDS)
     assert results == [True]
     assert policy.may_wait(BLOCK_FIRST)

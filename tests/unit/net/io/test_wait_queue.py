@@ -5,40 +5,40 @@ import time
 
 from tests.unit.net.ends import meanwhile
 from tests.waiting import TIMEOUT_SECONDS, until
-from zenspark.net.io.waiters import Waiters
+from zenspark.net.io.wait_queue import WaitQueue
 
 
 def test_a_condition_that_holds_is_not_waited_for() -> None:
-    assert Waiters().wait_for(lambda: True, 0.0)
+    assert WaitQueue().wait_for(lambda: True, 0.0)
 
 
 def test_wait_for_returns_false_after_the_timeout() -> None:
-    waiters = Waiters()
+    wait_queue = WaitQueue()
     start = time.monotonic()
-    assert not waiters.wait_for(lambda: False, 0.05)
+    assert not wait_queue.wait_for(lambda: False, 0.05)
     assert time.monotonic() - start >= 0.05
-    assert not waiters._waiting
+    assert not wait_queue._waiting
 
 
 def test_notify_all_wakes_every_waiter() -> None:
-    waiters = Waiters()
+    wait_queue = WaitQueue()
     ready = threading.Event()
 
     def wait() -> bool:
-        return waiters.wait_for(ready.is_set, TIMEOUT_SECONDS)
+        return wait_queue.wait_for(ready.is_set, TIMEOUT_SECONDS)
 
     with meanwhile(wait) as first, meanwhile(wait) as second:
-        until(lambda: len(waiters._waiting) == 2)
-        waiters.notify_all()
-        until(lambda: len(waiters._waiting) == 2)
+        until(lambda: len(wait_queue._waiting) == 2)
+        wait_queue.notify_all()
+        until(lambda: len(wait_queue._waiting) == 2)
         ready.set()
-        waiters.notify_all()
+        wait_queue.notify_all()
         assert first()
         assert second()
-    assert not waiters._waiting
+    assert not wait_queue._waiting
 
 
 def test_predicate_that_holds_just_before_waiting_is_noticed() -> None:
-    waiters = Waiters()
+    wait_queue = WaitQueue()
     answers = iter([False, True, True])
-    assert waiters.wait_for(lambda: next(answers), TIMEOUT_SECONDS)
+    assert wait_queue.wait_for(lambda: next(answers), TIMEOUT_SECONDS)

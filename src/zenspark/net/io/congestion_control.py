@@ -6,7 +6,7 @@
 - Drop: it waits `drop_wait` seconds, once; until the link has drained, the following messages are dropped without
   waiting.
 
-The policy reads the state of the link through `CongestedLink`, and waits on its `Waiters`. A thread that waits offers
+The policy reads the state of the link through `CongestedLink`, and waits on its `WaitQueue`. A thread that waits offers
 the unsent bytes to the link again from time to time, since the loop may be busy.
 """
 
@@ -19,7 +19,7 @@ from typing import Protocol
 
 import msgspec
 
-from zenspark.net.io.waiters import Waiters
+from zenspark.net.io.wait_queue import WaitQueue
 from zenspark.net.loop.leader_follower import yield_leadership
 from zenspark.wire.values import Congestion
 
@@ -90,12 +90,12 @@ class CongestionPolicy:
     def __init__(
         self,
         link: CongestedLink,
-        waiters: Waiters,
+        wait_queue: WaitQueue,
         settings: WriterSettings,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._link = link
-        self._waiters = waiters
+        self._wait_queue = wait_queue
         self._settings = settings
         self._clock = clock
         self._lock = threading.Lock()
@@ -131,7 +131,7 @@ class CongestionPolicy:
                 return self._block()
             finally:
                 self.has_block_first = False
-        self._waiters.wait_for(self.is_drained, self._settings.drop_wait)
+        self._wait_queue.wait_for(self.is_drained, self._settings.drop_wait)
         self.is_congested = self._link.has_unsent
         return self._has_space
 
@@ -156,7 +156,7 @@ class CongestionPolicy:
         link, seconds = self._link, self._settings.block_wait
         bytes_sent, deadline = link.bytes_sent, self._clock() + seconds
         while not self.is_drained():
-            self._waiters.wait_for(self.is_drained, min(RECHECK_SECONDS, seconds))
+            self._wait_queue.wait_for(self.is_drained, min(RECHECK_SECONDS, seconds))
             if self.is_drained() or link.retry_from_thread():
                 break
             now = self._clock()
