@@ -73,7 +73,15 @@ test: ## all tests that take minutes, compiled, then those of compiled modules a
 	$(BIN)/python -m $(PYTEST)
 	$(BIN)/python -m $(SPARK_TESTS)
 	$(BIN)/python -m $(LOAD_TEST)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-browser test-interpreted
+
+# The browser leaves processors idle: these two run side by side.
+.PHONY: test-browser
+test-browser:
 	$(BIN)/python -m $(BROWSER)
+
+.PHONY: test-interpreted
+test-interpreted:
 	$(PURE) $(BIN)/python -m $(PYTEST) $(BOTH_BUILDS)
 
 # --- the environment ------------------------------------------------------------------------------

@@ -134,6 +134,8 @@ cdef inline unsigned long long read_vle64(const unsigned char* data, Py_ssize_t 
 
 cdef inline Py_ssize_t vle_size(unsigned long long value) noexcept nogil:
     cdef Py_ssize_t size = 1
+    if value <= 0x7F:  # most values: no loop to set up
+        return 1
     while value > 0x7F and size < 9:
         value >>= 7
         size += 1
@@ -142,6 +144,9 @@ cdef inline Py_ssize_t vle_size(unsigned long long value) noexcept nogil:
 
 cdef inline Py_ssize_t write_vle(unsigned char* out, Py_ssize_t at, unsigned long long value) noexcept nogil:
     cdef int count = 0
+    if value <= 0x7F:
+        out[at] = <unsigned char> value
+        return at + 1
     while value > 0x7F and count < 8:
         out[at + count] = 0x80 | (value & 0x7F)
         value >>= 7

@@ -195,6 +195,9 @@ def _measure_values(column: BinaryColumn, offsets: cython.p_uint, validity: cyth
 @cython.nogil
 @cython.exceptval(check=False)
 def _copy_values(column: BinaryColumn, offsets: cython.p_const_uint, out: cython.p_uchar) -> cython.void:
+    # fields of the column in variables: the compiler would read them again after each write to `out`
+    data: cython.p_const_uchar = column._data
+    starts: cython.p_const_uint = column._starts
     row: cython.Py_ssize_t
     for row in range(column.count):
-        copy_bytes(out, offsets[row], column._data, column._starts[row], offsets[row + 1] - offsets[row])
+        copy_bytes(out, offsets[row], data, starts[row], offsets[row + 1] - offsets[row])

@@ -393,20 +393,52 @@ def _binary_column(columns: PushColumns, column: cython.int) -> object:
 def _fill_positions(
     columns: PushColumns, column: cython.int, starts: cython.p_uint, stops: cython.p_uint
 ) -> cython.void:
+    if column == _PAYLOADS:
+        _fill_payload_positions(columns, starts, stops)
+    elif column == _ATTACHMENTS:
+        _fill_attachment_positions(columns, starts, stops)
+    else:
+        _fill_suffix_positions(columns, starts, stops)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _fill_payload_positions(columns: PushColumns, starts: cython.p_uint, stops: cython.p_uint) -> cython.void:
+    payload_starts: cython.p_uint = columns._starts
+    payload_stops: cython.p_uint = columns._stops
+    is_put: cython.bint
+    row: cython.Py_ssize_t
+    for row in range(columns.row_count):
+        is_put = template_of(columns, row)[META] & META_DEL == 0
+        starts[row] = payload_starts[row] if is_put else ABSENT
+        stops[row] = payload_stops[row] if is_put else 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _fill_attachment_positions(columns: PushColumns, starts: cython.p_uint, stops: cython.p_uint) -> cython.void:
     row: cython.Py_ssize_t
     record: cython.p_uint
     for row in range(columns.row_count):
         record = template_of(columns, row)
         starts[row] = ABSENT
-        if column == _SUFFIXES:
-            starts[row] = record[SUFFIX_POS]
-            stops[row] = record[SUFFIX_POS] + record[SUFFIX_SIZE]
-        elif column == _PAYLOADS and record[META] & META_DEL == 0:
-            starts[row] = columns._starts[row]
-            stops[row] = columns._stops[row]
-        elif column == _ATTACHMENTS and record[META] & META_ATTACHED:
+        if record[META] & META_ATTACHED:
             starts[row] = head_end(columns, row, record) - record[ATTACHMENT_DISTANCE]
             stops[row] = starts[row] + record[ATTACHMENT_SIZE]
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _fill_suffix_positions(columns: PushColumns, starts: cython.p_uint, stops: cython.p_uint) -> cython.void:
+    row: cython.Py_ssize_t
+    record: cython.p_uint
+    for row in range(columns.row_count):
+        record = template_of(columns, row)
+        starts[row] = record[SUFFIX_POS]
+        stops[row] = record[SUFFIX_POS] + record[SUFFIX_SIZE]
 
 
 @cython.cfunc
