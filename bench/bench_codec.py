@@ -26,7 +26,7 @@ import zenspark
 from bench.compare import Result
 from bench.running import parser, report
 from zenspark.wire.codec import decode_network, decode_transport, encode
-from zenspark.wire.declare import Message
+from zenspark.wire.message_schema import Message
 from zenspark.wire.messages import (
     Declare,
     DeclareSubscriber,

@@ -56,7 +56,7 @@ def role_router(package: Package, locator: str, size: int, count: int) -> None:
     ):
         send_report(ready=True)
         for _ in sys.stdin:
-            send_report(cpu=cpu(), dropped=sum(server._context.counts.dropped.values()))
+            send_report(cpu=cpu(), dropped=sum(server._context.counts.disconnected.values()))
 
 
 def role_publish(package: Package, locator: str, size: int, count: int) -> None:

@@ -36,10 +36,10 @@ RATIO = "x"
 def start(tree: Path, core: int, benchmark: str, file: Path) -> subprocess.Popen[str]:
     """Start a benchmark of a tree on one core; it writes its results to the file."""
     name, *arguments = shlex.split(benchmark)
-    command = [sys.executable, str(tree / "bench" / f"bench_{name}.py"), *arguments, "--json", str(file)]
+    script = tree / "bench" / f"bench_{name}.py"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tree / "src"), str(tree)])}
     return subprocess.Popen(
-        ["taskset", "--cpu-list", str(core), *command],
+        ["taskset", "--cpu-list", str(core), sys.executable, str(script), *arguments, "--json", str(file)],
         cwd=tree,
         env=environment,
         stdout=subprocess.PIPE,
@@ -52,12 +52,12 @@ def run_once(trees: list[Path], cores: list[int], benchmark: str) -> list[dict[s
     """Run a benchmark of both trees at once. Returns the results of each."""
     with tempfile.TemporaryDirectory() as directory:
         files = [Path(directory, f"{number}.json") for number in range(len(trees))]
-        runs = [start(*each, benchmark, file) for *each, file in zip(trees, cores, files, strict=True)]
+        runs = [start(tree, core, benchmark, file) for tree, core, file in zip(trees, cores, files, strict=True)]
         try:
-            for run in runs:
+            for tree, run in zip(trees, runs, strict=True):
                 output, _ = run.communicate()
                 if run.returncode:
-                    raise RuntimeError(f"{shlex.join(run.args)} failed:\n{output}")
+                    raise RuntimeError(f"{benchmark} of {tree} failed:\n{output}")
         finally:
             for run in runs:
                 run.kill()

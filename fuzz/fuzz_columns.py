@@ -12,7 +12,7 @@ from fuzz.harness import run
 from zenspark.errors import DecodeError
 from zenspark.wire.codec import decode_bare_batch, decode_batch
 from zenspark.wire.columns import BatchDecoder, Framing, PushColumns, StopReason
-from zenspark.wire.declare import Message
+from zenspark.wire.message_schema import Message
 from zenspark.wire.messages import Frame, Put
 from zenspark.wire.values import Priority
 

@@ -15,7 +15,7 @@ from zenspark.transport.connection import Connection, ConnectionState, Event, Se
 from zenspark.transport.handshake import Acceptor, Capabilities, Identity, Initiator
 from zenspark.transport.receiver import Closed
 from zenspark.wire.columns import PushRun
-from zenspark.wire.declare import Message
+from zenspark.wire.message_schema import Message
 from zenspark.wire.values import WhatAmI, ZenohId
 
 CAPABILITIES = [

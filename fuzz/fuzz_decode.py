@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from fuzz.harness import run
 from zenspark.errors import DecodeError
 from zenspark.wire import codec
-from zenspark.wire.declare import Message
+from zenspark.wire.message_schema import Message
 
 Decoder = Callable[[bytes | memoryview], Sequence[Message]]
 

@@ -18,7 +18,7 @@ from zenspark.router.face import REGIONS, Face, Outgoing
 from zenspark.router.linkstate.network import FORGET_AFTER_SECONDS
 from zenspark.router.router import Router
 from zenspark.wire.codec import encode
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 from zenspark.wire.messages import Push, Request, Response, ResponseFinal
 from zenspark.wire.values import WhatAmI, ZenohId
 

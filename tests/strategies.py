@@ -18,7 +18,7 @@ from hypothesis.strategies import SearchStrategy
 
 from zenspark.wire import messages as declarations
 from zenspark.wire.codec_generator import collect_messages
-from zenspark.wire.declare import (
+from zenspark.wire.message_schema import (
     EnumCodec,
     FieldCodec,
     FunctionCodec,

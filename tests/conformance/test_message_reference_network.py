@@ -12,7 +12,7 @@ import pytest
 from tests.conformance.drawn import NO_KEY, STAMP, STAMP_BYTES, accepted, drawn, exact, refused, vle
 from zenspark.errors import UnknownExtension
 from zenspark.wire.codec import encode
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 from zenspark.wire.messages import Declare, DeclareFinal, DeclareSubscriber, Interest
 from zenspark.wire.values import Congestion, Extension, InterestMode, Mapping, Priority, QoS, WireExpr
 

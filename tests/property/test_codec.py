@@ -21,7 +21,8 @@ from zenspark.errors import DecodeError, EncodeError, UnknownExtension, UsageErr
 from zenspark.wire import codec, messages
 from zenspark.wire.buffer import Reader, Writer
 from zenspark.wire.codec_generator import FAMILIES, MessageSource, collect_messages
-from zenspark.wire.declare import (
+from zenspark.wire.json_fields import from_json_fields, to_json_fields
+from zenspark.wire.message_schema import (
     Flags,
     FunctionCodec,
     IntCodec,
@@ -33,7 +34,6 @@ from zenspark.wire.declare import (
     fields_of,
     replace,
 )
-from zenspark.wire.json_fields import from_json_fields, to_json_fields
 from zenspark.wire.values import Extension
 
 every_message = pytest.mark.parametrize("cls", collect_messages(), ids=lambda cls: cls.__name__)

@@ -26,7 +26,7 @@ from zenspark.wire.columns import (
     RowKind,
     StopReason,
 )
-from zenspark.wire.declare import Message, replace
+from zenspark.wire.message_schema import Message, replace
 from zenspark.wire.messages import Del, Frame, KeepAlive, NetworkMessage, Push, Put
 from zenspark.wire.values import Encoding, Priority, QoS, WireExpr
 

@@ -23,7 +23,7 @@ from zenspark.transport.outbox import Outbox
 from zenspark.transport.receiver import FrameReceiver, LaneParameters, MessageReceived
 from zenspark.wire.codec import encode, encode_link_states
 from zenspark.wire.columns import BatchDecoder, Framing, PushColumns, PushRun, RowForwarder, StopReason
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 from zenspark.wire.messages import (
     Declare,
     DeclareFinal,

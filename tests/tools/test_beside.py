@@ -46,10 +46,13 @@ def test_ratio_of_a_pair_does_not_depend_on_the_speed_of_the_cores(
 
 
 @needs_two_cores
-def test_benchmark_that_fails_is_reported_with_its_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_benchmark_that_fails_is_reported_with_its_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     other = make_tree(tmp_path / "other", 1.0, "import sys; sys.exit('no such build')")
+    monkeypatch.setattr(beside, "__file__", str(make_tree(tmp_path / "this", 1.0, "pass") / "bench" / "beside.py"))
     assert beside.main([str(other), "fake", "--pairs", "1"]) == 1
-    assert "bench_fake.py" in capsys.readouterr().err
+    assert capsys.readouterr().err == f"beside: fake of {other} failed:\nno such build\n\n"
 
 
 def test_one_core_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

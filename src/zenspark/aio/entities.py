@@ -47,7 +47,7 @@ class Entity(Generic[E_co]):
         """Wrap an entity of the synchronous API.
 
         Args:
-            readiness: Waits for backlogged links of the session.
+            readiness: Waits for links of the session that have unsent bytes.
             sync: The entity.
         """
         self._readiness = readiness
@@ -256,7 +256,7 @@ class Publisher(Matcher[SyncPublisher]):
         """Wrap an entity of the synchronous API.
 
         Args:
-            readiness: Waits for backlogged links of the session.
+            readiness: Waits for links of the session that have unsent bytes.
             sync: The entity.
         """
         super().__init__(readiness, sync)

@@ -49,7 +49,7 @@ class SessionInfo:
         """Wrap the information of a session.
 
         Args:
-            readiness: Waits for backlogged links of the session.
+            readiness: Waits for links of the session that have unsent bytes.
             sync: The information of the synchronous API.
         """
         self._readiness = readiness

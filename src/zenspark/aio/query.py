@@ -34,7 +34,7 @@ class Query:
         """Wrap a query of the synchronous API.
 
         Args:
-            readiness: Waits for backlogged links of the session.
+            readiness: Waits for links of the session that have unsent bytes.
             sync: The query.
         """
         self._readiness = readiness

@@ -18,7 +18,7 @@ from zenspark.types.sample import Reply
 from zenspark.wire.values import Congestion
 
 REQUEST_TARGET: SendTarget = (Congestion.BLOCK, None)
-"""A query waits for backlogged links whatever its congestion control is, since it is never dropped."""
+"""A query waits for links with unsent bytes whatever its congestion control is, since it is never dropped."""
 
 FORM = """
 Iterate over the result with `async for`, or `await` it to send the query and receive later. The query ends when the

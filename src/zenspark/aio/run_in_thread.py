@@ -1,4 +1,4 @@
-"""Threads for calls that would block the event loop: opening, closing, waiting for a backlogged link.
+"""Threads for calls that would block the event loop: opening, closing, waiting for a link with unsent bytes.
 
 One thread for each, not the default executor of the loop: that one is small, belongs to the application, and must be
 idle before `asyncio.run` returns. A task that is cancelled returns at once; its call goes on, and the result is

@@ -30,7 +30,7 @@ SendTarget = tuple[Congestion, str | None]
 
 
 class SendReadiness:
-    """Waits for backlogged links on behalf of the tasks of one session."""
+    """Waits for links with unsent bytes on behalf of the tasks of one session."""
 
     def __init__(self, runtime: SessionRuntime) -> None:
         self.call_soon = runtime.call_soon
@@ -47,8 +47,8 @@ class SendReadiness:
     async def wait_until_ready(self, target: SendTarget) -> None:
         """Wait until a message can be sent without blocking, and other tasks had their turn."""
         await asyncio.sleep(0)
-        while backlogged := self._blocking_links(*target):
-            await asyncio.wait([self._wait(driver, target[0]) for driver in backlogged])
+        while blocking := self._blocking_links(*target):
+            await asyncio.wait([self._wait(driver, target[0]) for driver in blocking])
 
     def _wait(self, driver: LinkDriver, congestion: Congestion) -> asyncio.Future[bool]:
         """Start a thread that waits for a link, or join the one that does."""

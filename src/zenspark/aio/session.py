@@ -329,7 +329,7 @@ class Liveliness:
         """Wrap the tokens of a session.
 
         Args:
-            readiness: Waits for backlogged links of the session.
+            readiness: Waits for links of the session that have unsent bytes.
             sync: The tokens of the synchronous API.
         """
         self._readiness = readiness

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from zenspark.api.session import Session, runtime_of
 from zenspark.net.links.interfaces import interface_names_with
-from zenspark.router.interceptors.rules import Action, Flow, PeerAttributes
+from zenspark.router.interceptors.rules import Action, Flow, NeighbourAttributes
 
 PROTOCOL = "http"
 MAX_CACHED_KEYS = 100_000
@@ -24,7 +24,7 @@ class HttpClient:
         self._node = runtime.node
         self._namespace = runtime.namespace
         self._permissions: dict[tuple[Action, str], bool] = {}
-        self._attributes = PeerAttributes(
+        self._attributes = NeighbourAttributes(
             None, interface_names_with(local_address) if self._node.has_access_control else (), PROTOCOL, user
         )
 

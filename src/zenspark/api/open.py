@@ -31,7 +31,7 @@ class SessionOpener:
     def __init__(self, config: Config | None, timestamp_callback: TimestampCallback | None) -> None:
         self._settings = (Config() if config is None else require_type(Config, config)).settings()
         node = make_node(self._settings)
-        logger.info("Using ZID: %s", node.identity.zid)
+        logger.info("Using ZID: %s", node.identity.zid)  # the words of eclipse-zenoh, which operators know
         self._runtime = SessionRuntime(node, self._settings, timestamp_callback)
         self._connectivity = Connectivity(node, self._settings)
         self._runtime.connectors = self._connectivity.connectors

@@ -80,7 +80,7 @@ class SharedValues(NamedTuple):
 
 
 class RowChunk(msgspec.Struct, frozen=True):
-    """Rows of one read. A column without any value is None, as is the index if all rows share their values."""
+    """Rows of one run. A column without any value is None, as is the index if all rows share their values."""
 
     shared: tuple[SharedValues, ...]
     index: pa.Array | None

@@ -17,7 +17,7 @@ from zenspark.errors import DecodeError, LimitExceeded, UsageError
 from zenspark.transport.framing import COMPRESSED, Bytes, Deframer, LengthPrefix, decompress
 from zenspark.wire import json_fields
 from zenspark.wire.codec import decode_bare_batch, decode_batch, encode
-from zenspark.wire.declare import Message
+from zenspark.wire.message_schema import Message
 from zenspark.wire.messages import Close, Frame, KeepAlive, NetworkMessage, Push, Put, TransportMessage
 
 MAX_BATCH_BYTES = 1 << 26

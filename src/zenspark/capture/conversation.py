@@ -30,7 +30,7 @@ from zenspark.capture.direction import (
 )
 from zenspark.transport.framing import Bytes, LengthPrefix
 from zenspark.transport.handshake import Capabilities, Identity, SessionParameters, negotiate
-from zenspark.wire.declare import Message
+from zenspark.wire.message_schema import Message
 from zenspark.wire.messages import (
     Close,
     Declare,

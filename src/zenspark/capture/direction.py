@@ -26,7 +26,7 @@ from zenspark.transport.framing import Bytes, Deframer, LengthPrefix
 from zenspark.transport.lane import Defragmenter, LaneEvent, OutOfOrder, Reassembled, ReassemblyAborted, ReceivingLane
 from zenspark.wire.buffer import Reader
 from zenspark.wire.codec import decode_network, decode_transport, read_network_message, read_transport_message
-from zenspark.wire.declare import Message
+from zenspark.wire.message_schema import Message
 from zenspark.wire.messages import MAX_TRANSPORT_ID, Close, Fragment, Frame
 from zenspark.wire.values import Priority, Resolution
 

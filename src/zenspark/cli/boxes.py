@@ -18,7 +18,7 @@ from zenspark.cli.screen import Screen
 from zenspark.errors import DecodeError, UsageError
 from zenspark.transport.framing import LengthPrefix
 from zenspark.wire import json_fields
-from zenspark.wire.declare import Message
+from zenspark.wire.message_schema import Message
 from zenspark.wire.messages import MAX_TRANSPORT_ID
 from zenspark.wire.trace import BoxLine, Trace, draw_box, trace
 

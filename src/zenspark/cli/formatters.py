@@ -14,7 +14,7 @@ from zenspark.errors import DecodeError
 from zenspark.types.payload_text import is_printable
 from zenspark.wire import json_fields
 from zenspark.wire.codec import decode_link_states
-from zenspark.wire.declare import Message, WireField, fields_of
+from zenspark.wire.message_schema import Message, WireField, fields_of
 from zenspark.wire.messages import Close, Declaration, NetworkOam, Query, Reply
 from zenspark.wire.values import (
     BoundExpr,

@@ -20,7 +20,7 @@ from zenspark.cli.screen import Screen
 from zenspark.cli.status_line import Part, StatusLine, stamp_parts, write_line
 from zenspark.cli.units import format_quantity
 from zenspark.errors import JournalError
-from zenspark.journal.reader import Journal
+from zenspark.journal.journal import Journal
 from zenspark.lake.lake import Lake
 from zenspark.spark.ingest.settings import IngestSettings
 from zenspark.spark.ingest.supervisor_state import IngestState

@@ -27,14 +27,14 @@ from zenspark.net.node import event_log
 from zenspark.net.node.node import Node
 from zenspark.router.face import Face, Region
 from zenspark.router.limits import is_key_expression
-from zenspark.router.queries.handler import TOO_MANY_QUERIES_TEXT, make_timeout_response, query_timeout_seconds
+from zenspark.router.queries.query_router import TOO_MANY_QUERIES_TEXT, make_timeout_response, query_timeout_seconds
 from zenspark.types.arguments import INFINITY
 from zenspark.types.enums import ConsolidationMode, Locality
 from zenspark.types.ids import EntityGlobalId
 from zenspark.types.sample import Reply, Sample, SampleHeader
 from zenspark.wire import messages
 from zenspark.wire import values as wire
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 from zenspark.wire.templates import MessageTemplate
 
 
@@ -182,7 +182,7 @@ class DirectReplyHandle:
         qos: wire.QoS | None,
         timestamp: wire.Timestamp | None,
     ) -> None:
-        """Send one RESPONSE, and wait while the link is backlogged; with a droppable QoS it is dropped instead."""
+        """Send one RESPONSE, and wait while the link has unsent bytes; with a droppable QoS it is dropped instead."""
         congestion = wire.Congestion.BLOCK if qos is None else qos.congestion
         if congestion is not wire.Congestion.BLOCK and not self._driver.wait_until_drained(congestion):
             self._driver.drop(DropReason.CONGESTION)
@@ -413,11 +413,11 @@ class DirectQueries:
 
     def _make_request_template(self, face: Face, request: messages.Request) -> RequestTemplate | None:
         driver = self._direct_driver(face)
-        key, tree = face.resolve(request.wire_expr), self._node.router.tree(face, request.node_id)
-        if driver is None or key is None or tree is None or self._namespace.is_used:
+        key, root_psid = face.resolve(request.wire_expr), self._node.router.root_psid(face, request.node_id)
+        if driver is None or key is None or root_psid is None or self._namespace.is_used:
             return None
         version = self._routes.request_version
-        if self._routes.request_targets(face, key, request.target, tree) != (self._node.local_face,):
+        if self._routes.request_targets(face, key, request.target, root_psid) != (self._node.local_face,):
             return None
         return RequestTemplate(face, face.key_mapping_version, version, request, driver, KeyExpr(key))
 

@@ -40,7 +40,7 @@ class SessionLifecycle:
 
     def _end(self, in_loop: bool) -> None:
         node = self._runtime.node
-        logger.info("close session zid=%s", node.identity.zid)
+        logger.info("close session zid=%s", node.identity.zid)  # the words of eclipse-zenoh, which operators know
         self._connectivity.stop_connecting()
         try:
             self._runtime.close()

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from zenspark.key.match import intersects
 from zenspark.wire import messages
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 from zenspark.wire.values import WireExpr
 
 ADMIN_SPACE_PREFIX = "@"

@@ -28,7 +28,7 @@ from zenspark.types.timestamps import Timestamp
 from zenspark.types.zbytes import IntoZBytes, ZBytes, as_buffer
 from zenspark.wire import values as wire
 from zenspark.wire.codec import encode
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 from zenspark.wire.messages import Declare, Del, Push, Put
 from zenspark.wire.templates import put_header
 

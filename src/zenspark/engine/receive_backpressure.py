@@ -72,8 +72,8 @@ class ReceiveBackpressure:
 
     def _grant_credit(self, sink: BoundedSink, driver: LinkDriver) -> bool:
         """Return whether a link may be read although a sink is full."""
-        start = self._credits.setdefault(sink, {}).setdefault(driver, driver.received)
-        return not _is_over_backlog_limit(sink) and driver.received - start < READ_CREDIT_BYTES
+        start = self._credits.setdefault(sink, {}).setdefault(driver, driver.bytes_received)
+        return not _is_over_backlog_limit(sink) and driver.bytes_received - start < READ_CREDIT_BYTES
 
     def on_drained(self, sink: BoundedSink) -> None:
         """Resume the links paused for a sink that has drained or was removed."""

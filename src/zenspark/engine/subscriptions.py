@@ -1,4 +1,5 @@
-"""Subscriptions: matches publications to the subscribers of one session, and delivers them.
+"""Subscriptions: matches publications to the subscribers of one session, and delivers them;
+`subscriber_declarations.py` declares them to the router.
 
 Publications of neighbours arrive as runs of rows, those of the session itself as single samples. Both use the same
 cache of the subscriptions that match a key; it is cleared when a subscriber is declared or undeclared.

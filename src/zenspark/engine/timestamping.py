@@ -15,7 +15,7 @@ from zenspark.types.timestamp_stack import TimestampContext, TimestampInstrument
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 from zenspark.wire.buffer import Writer
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 
 M = TypeVar("M", messages.Push, messages.Request, messages.Response)
 

@@ -6,8 +6,8 @@ The recorder is imported on first use: readers are many short-lived processes, a
 from typing import TYPE_CHECKING, Any
 
 from zenspark.errors import CorruptJournal, JournalError, JournalFull, JournalLocked, NoJournal, OffsetOutOfRange
+from zenspark.journal.journal import Journal, Slice
 from zenspark.journal.policy import Policy
-from zenspark.journal.reader import Journal, Slice
 from zenspark.journal.writer import JournalWriter
 
 if TYPE_CHECKING:

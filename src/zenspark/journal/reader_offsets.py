@@ -23,8 +23,8 @@ logger = logging.getLogger("zenspark.journal")
 
 SUFFIX = ".json"
 MIN_EXPIRY_WATCH_SECONDS = 60.0
-"""Seconds for which a reader must be seen lagging before it expires: one that had nothing to read for long, or all
-readers if the clock was set forward, can commit meanwhile."""
+"""Seconds for which a reader must be seen behind the end before it expires: one that had nothing to read for long, or
+all readers if the clock was set forward, can commit meanwhile."""
 
 
 class AttachedReader(NamedTuple):
@@ -139,21 +139,21 @@ class ReaderOffsets:
 
 
 class ReaderExpiry:
-    """Detaches lagging readers that have not committed for `seconds`; runs in the writer process."""
+    """Detaches readers that are behind the end and have not committed for `seconds`; runs in the writer process."""
 
     def __init__(self, path: Path, seconds: float | None) -> None:
         self._path = path
         self._offsets = ReaderOffsets(path)
         self._seconds = seconds
         self._watched: dict[AttachedReader, float] = {}
-        """Lagging readers, and the monotonic time since which each was seen in this state."""
+        """Readers behind the end, and the monotonic time since which each was seen in this state."""
 
     def expire(self, end: int, now: float, monotonic: float) -> None:
         """Detach expired readers of a journal with this end offset."""
         if self._seconds is None:
             return
-        lagging = [reader for reader in self._offsets.readers() if reader.offset < end]
-        self._watched = {reader: self._watched.get(reader, monotonic) for reader in lagging}
+        behind = [reader for reader in self._offsets.readers() if reader.offset < end]
+        self._watched = {reader: self._watched.get(reader, monotonic) for reader in behind}
         min_watch = min(self._seconds, MIN_EXPIRY_WATCH_SECONDS)
         for reader, since in list(self._watched.items()):
             is_expired = now - reader.updated >= self._seconds and monotonic - since >= min_watch

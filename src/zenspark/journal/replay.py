@@ -26,9 +26,9 @@ from zenspark.arrow import SCHEMA
 from zenspark.engine.matching_status import has_match
 from zenspark.errors import NoJournal, UsageError
 from zenspark.journal.format import MANIFEST, SAMPLES
+from zenspark.journal.journal import Journal
 from zenspark.journal.key_remap import KeyRemap
 from zenspark.journal.parquet_input import ParquetInput
-from zenspark.journal.reader import Journal
 from zenspark.key import KeyExpr
 from zenspark.router.face import DeclarationKind
 from zenspark.types.enums import CongestionControl, Priority

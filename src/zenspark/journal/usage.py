@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from zenspark.errors import JournalError
-from zenspark.journal.reader import Journal
+from zenspark.journal.journal import Journal
 from zenspark.journal.retention import segment_size
 from zenspark.journal.segment import list_segments
 

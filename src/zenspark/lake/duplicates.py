@@ -26,7 +26,7 @@ from zenspark.lake.delta_table import LakeTable
 from zenspark.lake.parquet_files import DataFile, read_batches
 from zenspark.lake.specs import SAMPLES
 
-IDENTITY_COLUMNS = (
+COMPARED_COLUMNS = (
     "key",
     "kind",
     "timestamp",
@@ -39,6 +39,7 @@ IDENTITY_COLUMNS = (
     "recorder",
     "offset",
 )
+"""Columns by which two rows of different recorders are found to be one sample."""
 MAX_CLOCK_SKEW = timedelta(minutes=1)
 """Largest difference between the clocks of two recorders: bounds the search for samples without a timestamp."""
 
@@ -71,13 +72,13 @@ def find_duplicates(slices: Sequence[Slice], samples: LakeTable) -> DuplicateOff
 def _read_identity_columns(part: Slice) -> list[pa.RecordBatch]:
     """Read the identity columns of a slice; no rows if it is corrupt, which ingestion handles."""
     try:
-        return [batch.select(IDENTITY_COLUMNS) for batch in part.batches()]
+        return [batch.select(COMPARED_COLUMNS) for batch in part.batches()]
     except CorruptJournal:
         return []
 
 
 def _identity_schema() -> pa.Schema:
-    return pa.schema([SAMPLES.columns.field(name) for name in IDENTITY_COLUMNS])
+    return pa.schema([SAMPLES.columns.field(name) for name in COMPARED_COLUMNS])
 
 
 def match_duplicates(new: SampleIdentities, ingested: SampleIdentities | None) -> DuplicateOffsets:
@@ -120,7 +121,7 @@ def _concat_identities(parts: Sequence[SampleIdentities]) -> SampleIdentities | 
 def compute_identities(rows: pa.Table) -> SampleIdentities:
     """Build the identity strings of samples by timestamp and by source; null where a part is missing."""
     text = {
-        name: rows[name].cast(pa.string()).combine_chunks() for name in IDENTITY_COLUMNS if name not in ("received_at",)
+        name: rows[name].cast(pa.string()).combine_chunks() for name in COMPARED_COLUMNS if name not in ("received_at",)
     }
     by_stamp = pc.binary_join_element_wise(
         text["timestamp_ntp64"], text["timestamp_id"], text["kind"], text["key"], "/"
@@ -168,7 +169,7 @@ def _read_overlapping(samples: LakeTable, rows: pa.Table) -> Iterator[pa.Table]:
         if may_overlap and not _is_of_single_recorder(file, recorders):
             yield from map(
                 pa.Table.from_batches,
-                ([batch] for batch in read_batches(samples.location, file, SAMPLES, IDENTITY_COLUMNS)),
+                ([batch] for batch in read_batches(samples.location, file, SAMPLES, COMPARED_COLUMNS)),
             )
 
 

@@ -168,7 +168,7 @@ class Face(DeclarationOwner):
         self._request_id = 0
         self.in_flight: list[AnyMapping[int, object]] = []
         """Pending requests of this node on this face, by id: one table for each component that sends queries."""
-        self._peer_keys: dict[int, str] = {}
+        self._neighbour_keys: dict[int, str] = {}
         self._own_keys: dict[int, str] = {}
         self._next_key_id = 1
         self._key_ids: dict[str, tuple[int, Mapping]] = {}
@@ -219,11 +219,11 @@ class Face(DeclarationOwner):
 
     def resolve(self, expr: WireExpr) -> str | None:
         """Key expression of a wire expression received from this face; None if its key id is unknown."""
-        return self._lookup(expr, self._peer_keys if expr.mapping is Mapping.SENDER else self._own_keys)
+        return self._lookup(expr, self._neighbour_keys if expr.mapping is Mapping.SENDER else self._own_keys)
 
     def resolve_outgoing(self, expr: WireExpr) -> str | None:
         """Key expression of a wire expression sent to this face; None if its key id is unknown."""
-        return self._lookup(expr, self._own_keys if expr.mapping is Mapping.SENDER else self._peer_keys)
+        return self._lookup(expr, self._own_keys if expr.mapping is Mapping.SENDER else self._neighbour_keys)
 
     def _lookup(self, expr: WireExpr, keys_by_id: dict[int, str]) -> str | None:
         if not expr.scope:
@@ -243,7 +243,7 @@ class Face(DeclarationOwner):
 
     def new_key_mapping(self, declaration: DeclareKeyexpr) -> str | None:
         """Key that D_KEYEXPR maps to an id not mapped before; None if it maps nothing new."""
-        if declaration.wire_expr.scope or declaration.expr_id in self._peer_keys:
+        if declaration.wire_expr.scope or declaration.expr_id in self._neighbour_keys:
             return None
         return declaration.wire_expr.suffix
 
@@ -252,10 +252,10 @@ class Face(DeclarationOwner):
         if declaration.wire_expr.scope:
             return  # ignored: the scope would have to be resolved with ids of this node
         key_id, key = declaration.expr_id, declaration.wire_expr.suffix
-        bound = self._peer_keys.get(key_id)
+        bound = self._neighbour_keys.get(key_id)
         if bound is None:
             self.usage.key_numbers += 1
-            bound = self._peer_keys[key_id] = key
+            bound = self._neighbour_keys[key_id] = key
             self.usage.key_number_bytes += len(key)
         self.key_mapping_version += 1
         self._add_key_id(bound, key_id, Mapping.RECEIVER)
@@ -263,7 +263,7 @@ class Face(DeclarationOwner):
     def remove_key_mapping(self, key_id: int) -> None:
         """Handle U_KEYEXPR."""
         self.key_mapping_version += 1
-        key = self._peer_keys.pop(key_id, None)
+        key = self._neighbour_keys.pop(key_id, None)
         if key is None:
             return
         self.usage.key_numbers -= 1
@@ -288,7 +288,7 @@ class Face(DeclarationOwner):
         if key in self._key_ids or self.region is Region.GROUP:
             return None
         key_id = self._next_key_id
-        while key_id in self._peer_keys:  # a key id has one meaning on a session, whichever side bound it
+        while key_id in self._neighbour_keys:  # a key id has one meaning on a session, whichever side bound it
             key_id += 1
         if key_id > MAX_KEY_ID:
             return None

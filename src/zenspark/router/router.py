@@ -30,19 +30,19 @@ from zenspark.router.face import (
     Region,
 )
 from zenspark.router.interceptors.actions import make_final
-from zenspark.router.interceptors.rules import PeerAttributes, RouterSubject
-from zenspark.router.interests.handler import INITIAL_INTEREST, InterestHandler
+from zenspark.router.interceptors.rules import NeighbourAttributes, RouterSubject
+from zenspark.router.interests.interest_handler import INITIAL_INTEREST, InterestHandler
 from zenspark.router.interests.table import INTEREST_TIMEOUT_SECONDS, InterestTable
 from zenspark.router.limits import Admission, Limit, Refusals, RouterLimits
 from zenspark.router.linkstate.network import RouterNetwork
 from zenspark.router.linkstate.peer_links import PeerLinks
 from zenspark.router.linkstate.sourced_declarations import SourcedDeclarations
 from zenspark.router.linkstate.states import SELF, is_oversized
-from zenspark.router.queries.handler import MAX_QUERY_SECONDS, QueryRouter, make_error_response
+from zenspark.router.queries.query_router import MAX_QUERY_SECONDS, QueryRouter, make_error_response
 from zenspark.router.routing.routes import ANNOUNCED_WITHOUT_INTEREST, ReachabilityPolicy
 from zenspark.router.routing.tables import DeclarationTable
 from zenspark.router.timestamping import TimestampPolicy
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 from zenspark.wire.messages import (
     Declare,
     DeclareFinal,
@@ -340,15 +340,15 @@ class Router:
     @property
     def faces_awaiting_declarations(self) -> list[Face]:
         """Faces to whose interests the reply is not complete."""
-        return self._interest_handler.awaiting_faces
+        return self._interest_handler.current_declarations.awaiting_faces
 
     def is_awaiting_declarations(self, face: Face) -> bool:
         """Whether the reply to the interests of a face is not complete."""
-        return self._interest_handler.is_awaiting_declarations(face)
+        return self._interest_handler.current_declarations.is_awaited_by(face)
 
     def send_next_portion(self, face: Face) -> Outgoing:
         """The next portion of the declarations in reply to a face's interests."""
-        self._interest_handler.send_next_portion(face)
+        self._interest_handler.current_declarations.send_next_portion(face)
         return self._flush()
 
     @property
@@ -358,7 +358,7 @@ class Router:
 
     # -- the network of routers
 
-    def accepts(self, whatami: WhatAmI, peer: PeerAttributes) -> bool:
+    def accepts(self, whatami: WhatAmI, peer: NeighbourAttributes) -> bool:
         """Whether a connecting node may have its role: routers may be restricted, others are not."""
         if WhatAmI.ROUTER is not self.whatami or whatami is not WhatAmI.ROUTER or self.policy.routers is None:
             return True
@@ -372,7 +372,7 @@ class Router:
         """Network of routers and relays, if this node belongs to one."""
         return None if self._sources is None else self._sources.network
 
-    def tree(self, face: Face, node_id: int) -> int | None:
+    def root_psid(self, face: Face, node_id: int) -> int | None:
         """Psid of the router where a message from a face entered the network. None if unknown, or if the message
         arrived off its tree: then it must not be forwarded, or it might loop."""
         if self._sources is None or face.region is not Region.ROUTER:
@@ -439,21 +439,21 @@ class Router:
 
     def _on_push(self, face: Face, message: Push, now: float) -> None:
         key = face.resolve(message.wire_expr)
-        tree = self.tree(face, message.node_id)
-        if key is None or tree is None:
+        root_psid = self.root_psid(face, message.node_id)
+        if key is None or root_psid is None:
             return
-        targets = self.routes.push_targets(face, key, tree)
+        targets = self.routes.push_targets(face, key, root_psid)
         if targets and self.timestamping is not None:
             timestamped = self.timestamping.timestamp(message)
             if timestamped is None:
                 return
             message = timestamped
         for target in targets:
-            node_id = tree if target.region is Region.ROUTER else SELF
+            node_id = root_psid if target.region is Region.ROUTER else SELF
             self._out.append((target, replace(message, wire_expr=target.to_wire_expr(key), node_id=node_id)))
 
     def _on_request(self, face: Face, request: Request, now: float) -> None:
-        self._query_router.on_request(face, request, self.tree(face, request.node_id), now)
+        self._query_router.on_request(face, request, self.root_psid(face, request.node_id), now)
 
     def _on_response(self, face: Face, response: Response, now: float) -> None:
         self._query_router.on_response(face, response)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from zenspark.clock import HybridClock
 from zenspark.wire.columns import PushColumns
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 from zenspark.wire.messages import Push, Put
 from zenspark.wire.values import Timestamp, ZenohId
 

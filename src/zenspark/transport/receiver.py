@@ -32,7 +32,7 @@ from zenspark.wire.columns import (
     StopReason,
     fragment_lane,
 )
-from zenspark.wire.declare import Message
+from zenspark.wire.message_schema import Message
 from zenspark.wire.messages import Close, Fragment, Frame, Join, NetworkMessage, Reply
 from zenspark.wire.templates import TemplateDecoder
 from zenspark.wire.values import NextSns, Priority

@@ -69,7 +69,7 @@ class StallTimer:
             self._arm(now_unsent)
             return
         self._timer = None
-        self._counts.drop("stalled")
+        self._counts.disconnect("stalled")
         self._transport.abort()
 
 

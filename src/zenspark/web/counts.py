@@ -1,4 +1,4 @@
-"""Counts of the HTTP server, for metrics: requests, refused and dropped clients, open streams."""
+"""Counts of the HTTP server, for metrics: requests, refused and disconnected clients, open streams."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Literal, get_args
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of the buckets of latency histograms, in seconds."""
 
-DropReason = Literal["stalled", "slow_stream", "server_overload"]
+DisconnectReason = Literal["stalled", "slow_stream", "server_overload"]
 """Why a client is disconnected: it reads nothing for seconds, it reads events slower than they arrive, or this server
 encodes events slower than they arrive."""
-DROP_REASONS: tuple[DropReason, ...] = get_args(DropReason)
+DISCONNECT_REASONS: tuple[DisconnectReason, ...] = get_args(DisconnectReason)
 REFUSAL_REASONS = (
     "connections",
     "header_bytes",
@@ -55,7 +55,7 @@ class HttpCounts:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._requests: Counter[tuple[str, int]] = Counter()
-        self._dropped: Counter[str] = Counter()
+        self._disconnected: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
         self.query_seconds = Histogram()
         """Duration of queries of HTTP clients."""
@@ -70,10 +70,10 @@ class HttpCounts:
         with self._lock:
             self._requests[kind, status] += 1
 
-    def drop(self, reason: DropReason) -> None:
+    def disconnect(self, reason: DisconnectReason) -> None:
         """Count a client that was disconnected."""
         with self._lock:
-            self._dropped[reason] += 1
+            self._disconnected[reason] += 1
 
     def refuse(self, reason: str) -> None:
         """Count a request that was refused."""
@@ -86,9 +86,9 @@ class HttpCounts:
             return dict(self._requests)
 
     @property
-    def dropped(self) -> dict[str, int]:
+    def disconnected(self) -> dict[str, int]:
         with self._lock:
-            return dict(self._dropped)
+            return dict(self._disconnected)
 
     @property
     def refused(self) -> dict[str, int]:

@@ -28,7 +28,7 @@ from zenspark.web import limits
 from zenspark.web.chunk_queue import ChunkQueue
 from zenspark.web.connection import TRANSPORT
 from zenspark.web.context import WebContext, check_access
-from zenspark.web.counts import DropReason
+from zenspark.web.counts import DisconnectReason
 from zenspark.web.documents import encode_json, row_document
 from zenspark.web.http_error import HttpError
 
@@ -103,9 +103,9 @@ class StreamQueue:
         max_bytes = MAX_WRITE_BYTES if is_memory_short else limits.MAX_STREAM_BYTES
         return self._bytes > max_bytes or self._events > limits.MAX_STREAM_EVENTS
 
-    def disconnect(self, reason: DropReason) -> None:
+    def disconnect(self, reason: DisconnectReason) -> None:
         """Disconnect the client, and count it by reason."""
-        self._context.counts.drop(reason)
+        self._context.counts.disconnect(reason)
         self.discard()
         self.end()
         if self._transport is not None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 class Pipeline(Protocol):
     """The pipeline from Zenoh to tables: `zenspark.spark.pipeline.job.Job` is one."""
 
-    def status(self) -> Any:  # noqa: ANN401 - a msgspec struct of a package above
+    def status(self) -> Any:  # noqa: ANN401 - a msgspec struct of `zenspark.spark`, which this package does not import
         """Return the current status, a struct whose fields are those of the status document."""
 
 

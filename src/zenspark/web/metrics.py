@@ -20,7 +20,7 @@ from zenspark.router.limits import Limit
 from zenspark.transport.counters import LossReason, MessageKind
 from zenspark.types.enums import WhatAmI
 from zenspark.web.context import WebContext
-from zenspark.web.counts import DROP_REASONS, REFUSAL_REASONS, Histogram
+from zenspark.web.counts import DISCONNECT_REASONS, REFUSAL_REASONS, Histogram
 from zenspark.web.traffic import read_traffic
 
 BUILD = Family("zenspark_build", "info", "Version of this node.", ("version", "build", "zid", "whatami"))
@@ -114,7 +114,7 @@ class MetricsApi:
         yield HTTP_CONNECTIONS, {}, counts.connections
         yield HTTP_STREAMS, {"kind": "events"}, counts.event_streams
         yield HTTP_STREAMS, {"kind": "page"}, counts.sockets
-        yield from samples_by_label(HTTP_DROPPED, "reason", _from_zero(DROP_REASONS, counts.dropped))
+        yield from samples_by_label(HTTP_DROPPED, "reason", _from_zero(DISCONNECT_REASONS, counts.disconnected))
         yield from samples_by_label(HTTP_REFUSED, "reason", _from_zero(REFUSAL_REASONS, counts.refused))
         yield HTTP_SKIPPED, {}, self._context.monitors.skipped
 

@@ -14,7 +14,7 @@ import cython
 
 from zenspark.errors import DecodeError, EncodeError
 from zenspark.wire.buffer import Reader, Writer
-from zenspark.wire.declare import Message
+from zenspark.wire.message_schema import Message
 from zenspark.wire.messages import (
     Close,
     Declare,

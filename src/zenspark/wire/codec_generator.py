@@ -13,7 +13,7 @@ from enum import Enum
 from textwrap import indent
 
 from zenspark.wire import messages, values
-from zenspark.wire.declare import Flags, Message, WireField, fields_of
+from zenspark.wire.message_schema import Flags, Message, WireField, fields_of
 
 PREAMBLE = '''\
 # cython: language_level=3, freethreading_compatible=True
@@ -32,7 +32,7 @@ import cython
 
 from zenspark.errors import DecodeError, EncodeError
 from zenspark.wire.buffer import Reader, Writer
-from zenspark.wire.declare import Message
+from zenspark.wire.message_schema import Message
 '''
 
 CHOICE = '''

@@ -20,7 +20,7 @@ from zenspark.errors import DecodeError, UsageError
 from zenspark.wire import messages
 from zenspark.wire.buffer import Reader, Writer
 from zenspark.wire.codec import decode_link_states, decode_network, decode_scouting, decode_transport
-from zenspark.wire.declare import Message, Value, WireField, fields_of, origin
+from zenspark.wire.message_schema import Message, Value, WireField, fields_of, origin
 from zenspark.wire.values import Extension, Locator, WireEnum, ZenohId
 
 Plain: TypeAlias = Any

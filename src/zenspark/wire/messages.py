@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, TypeAlias
 
 from zenspark.errors import CloseReason
-from zenspark.wire.declare import (
+from zenspark.wire.message_schema import (
     Bits,
     Blob,
     Ext,

@@ -20,7 +20,7 @@ import cython
 import msgspec
 
 from zenspark.wire.codec import encode
-from zenspark.wire.declare import Message
+from zenspark.wire.message_schema import Message
 from zenspark.wire.messages import Del, Push, Put, Reply, Request, Response, ResponseFinal
 from zenspark.wire.values import Encoding, QoS, WireExpr
 

@@ -17,7 +17,7 @@ import msgspec
 from zenspark.errors import DecodeError
 from zenspark.wire.buffer import Reader
 from zenspark.wire.codec_generator import generate
-from zenspark.wire.declare import EnumCodec, Flags, IntCodec, Message, WireField, fields_of
+from zenspark.wire.message_schema import EnumCodec, Flags, IntCodec, Message, WireField, fields_of
 from zenspark.wire.messages import MAX_TRANSPORT_ID, NetworkOam
 
 

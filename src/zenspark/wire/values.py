@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 from zenspark.clock import ns_from_ntp64
 from zenspark.errors import DecodeError, EncodeError
 from zenspark.wire.buffer import Reader, Writer
-from zenspark.wire.declare import Value
+from zenspark.wire.message_schema import Value
 
 PROTOCOL_VERSION = 0x09
 

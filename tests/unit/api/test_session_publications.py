@@ -24,7 +24,7 @@ from zenspark.types.ids import SourceInfo
 from zenspark.types.sample import Sample
 from zenspark.wire import messages
 from zenspark.wire import values as wire
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 
 
 @pytest.mark.parametrize(("listener", "caller"), PAIRS)

@@ -13,7 +13,7 @@ from zenspark.capture.direction import CapturedMessage, InvalidBytes, LostMessag
 from zenspark.transport.framing import LengthPrefix, compress
 from zenspark.transport.handshake import Identity
 from zenspark.wire.codec import encode
-from zenspark.wire.declare import Message
+from zenspark.wire.message_schema import Message
 from zenspark.wire.messages import (
     Close,
     Declaration,

@@ -11,7 +11,7 @@ from zenspark.cli.formatters import (
     truncate,
 )
 from zenspark.wire.codec import encode_link_states
-from zenspark.wire.declare import Message
+from zenspark.wire.message_schema import Message
 from zenspark.wire.messages import (
     Close,
     Declare,

@@ -12,7 +12,7 @@ from zenspark.config.interceptors import make_interceptor_config
 from zenspark.config.schema import ConfigError, Document, resolve, validate_document
 from zenspark.config.settings import Settings
 from zenspark.router.interceptors.chain import InterceptorConfig
-from zenspark.router.interceptors.rules import PeerAttributes
+from zenspark.router.interceptors.rules import NeighbourAttributes
 from zenspark.wire.values import ZenohId
 
 RULE: Document = {"id": "r", "permission": "deny", "key_exprs": ["shut/**"], "messages": ["put", "query"]}
@@ -43,7 +43,7 @@ def test_interceptors_are_made_only_if_configured() -> None:
     ):
         found = made(document)
         assert found is not None
-        assert found.make_chain(PeerAttributes(ZenohId(1)), "ingress", lambda expr: expr.suffix) is not None
+        assert found.make_chain(NeighbourAttributes(ZenohId(1)), "ingress", lambda expr: expr.suffix) is not None
 
 
 @pytest.mark.parametrize(

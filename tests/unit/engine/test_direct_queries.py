@@ -24,7 +24,7 @@ from zenspark.types.sample import SampleHeader
 from zenspark.types.timestamp_stack import TimestampInstrumentationBuilder
 from zenspark.wire import messages
 from zenspark.wire import values as wire
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from tests.unit.api.sessions import connected, listening
 from tests.waiting import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.engine.node_factory import RESOLUTIONS
-from zenspark.router.queries.handler import TOO_MANY_QUERIES_TEXT
+from zenspark.router.queries.query_router import TOO_MANY_QUERIES_TEXT
 from zenspark.types.enums import Locality, QueryTarget
 
 

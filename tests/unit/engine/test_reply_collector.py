@@ -16,7 +16,7 @@ from zenspark.types.timestamps import Timestamp
 from zenspark.types.zbytes import ZBytes
 from zenspark.wire import messages
 from zenspark.wire import values as wire
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 
 CLOCK = wire.ZenohId(1)
 ERROR = Reply(ReplyError(ZBytes(b"no"), Encoding.ZENOH_BYTES))

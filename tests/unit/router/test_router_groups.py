@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.router.nodes import Network, answered
 from zenspark.router.face import Face
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 from zenspark.wire.messages import (
     Declare,
     DeclareKeyexpr,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.router.nodes import Network, answered, pushed
 from zenspark.router.face import Face
-from zenspark.router.interceptors.rules import PeerAttributes, RouterSubject
+from zenspark.router.interceptors.rules import NeighbourAttributes, RouterSubject
 from zenspark.router.limits import Limit
 from zenspark.router.linkstate.states import MAX_STATES_MESSAGE_BYTES
 from zenspark.router.router import Router, RouterPolicy
@@ -188,7 +188,7 @@ def test_relay_and_its_upstream_router_receive_each_publication_once(net: Networ
 def test_router_that_is_not_among_the_allowed_routers_is_refused_and_counted() -> None:
     allowed = RouterSubject(zids=("2",))
     router = Router(ZenohId(1), WhatAmI.ROUTER, RouterPolicy(routers=(allowed,)))
-    member, stranger = PeerAttributes(zid=ZenohId(2)), PeerAttributes(zid=ZenohId(3))
+    member, stranger = NeighbourAttributes(zid=ZenohId(2)), NeighbourAttributes(zid=ZenohId(3))
     assert router.accepts(WhatAmI.ROUTER, member)
     assert router.accepts(WhatAmI.CLIENT, stranger)
     assert not router.accepts(WhatAmI.ROUTER, stranger)

@@ -6,7 +6,7 @@ from zenspark.clock import HybridClock, ntp64_from_ns
 from zenspark.router.timestamping import TimestampPolicy
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import BatchDecoder, Framing, PushColumns, StopReason
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 from zenspark.wire.messages import Del, Frame, Push, Put
 from zenspark.wire.values import Timestamp, WireExpr, ZenohId
 

@@ -18,7 +18,7 @@ from zenspark.transport.handshake import (
     lease_seconds,
 )
 from zenspark.wire.codec import decode_transport
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 from zenspark.wire.messages import Close, InitAck, InitSyn, KeepAlive, OpenAck, OpenSyn, TransportMessage
 from zenspark.wire.values import TimeUnit, WhatAmI, ZenohId
 

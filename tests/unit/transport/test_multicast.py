@@ -23,7 +23,7 @@ from zenspark.transport.multicast import (
 )
 from zenspark.wire.codec import decode_transport, encode
 from zenspark.wire.columns import PushColumns
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 from zenspark.wire.messages import (
     Close,
     Declare,

@@ -9,10 +9,10 @@ def test_counts() -> None:
     counts = HttpCounts()
     counts.request("api", 200)
     counts.request("api", 200)
-    counts.drop("stalled")
+    counts.disconnect("stalled")
     counts.refuse("origin")
     assert counts.requests == {("api", 200): 2}
-    assert (counts.dropped, counts.refused) == ({"stalled": 1}, {"origin": 1})
+    assert (counts.disconnected, counts.refused) == ({"stalled": 1}, {"origin": 1})
 
 
 def test_histogram_counts_values_by_bucket() -> None:

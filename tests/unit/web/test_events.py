@@ -71,11 +71,11 @@ def test_a_client_that_never_reads_is_dropped_and_no_publisher_waits(
         sent = 0
         topic = publisher.declare_publisher("demo/a", congestion_control=CongestionControl.DROP)
         assert until(lambda: topic.matching_status.matching)
-        while not counts.dropped:
+        while not counts.disconnected:
             topic.put(bytes(8192))
             assert heard.recv(TIMEOUT_SECONDS).payload.to_bytes() == bytes(8192)
             sent += 1
-        assert counts.dropped == {"slow_stream": 1}
+        assert counts.disconnected == {"slow_stream": 1}
         host, port = client.getsockname()
         slow = f"disconnected slow HTTP clients of event streams: 1, the latest at {host}:{port}"
         assert until(lambda: slow in caplog.messages)
@@ -95,7 +95,7 @@ def test_many_clients_that_never_read_cost_little_memory(
 
     def put() -> bool:
         session.put("demo/a", bytes(64 << 10))
-        return counts.dropped.get("slow_stream", 0) + counts.dropped.get("stalled", 0) == len(clients)
+        return counts.disconnected.get("slow_stream", 0) + counts.disconnected.get("stalled", 0) == len(clients)
 
     assert until(put)
     assert until(lambda: counts.event_streams == 0)
@@ -114,7 +114,7 @@ def test_all_clients_are_disconnected_when_the_server_is_overloaded(
     monkeypatch.setattr(hub._queue, "take", lambda: ([], 7))
     session.put("demo/a", b"1")
     assert until(lambda: counts.event_streams == 0)
-    assert counts.dropped == {"server_overload": 2}
+    assert counts.disconnected == {"server_overload": 2}
     assert caplog.messages == [
         "disconnected HTTP clients of event streams on demo/**: 2, this server is overloaded (events dropped: 7)"
     ]
@@ -138,7 +138,7 @@ def test_a_burst_reaches_a_client_that_reads(session: Session, server: HttpServe
         events = 0
         while events < 8:
             events += client.recv(1 << 16).count(b"event: PUT")
-    assert context_of(server).counts.dropped == {}
+    assert context_of(server).counts.disconnected == {}
 
 
 def test_events_are_joined_to_parts() -> None:

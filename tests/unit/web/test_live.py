@@ -152,7 +152,7 @@ def test_a_page_that_does_not_read_is_dropped(
 
         def put() -> bool:
             session.put("demo/a", bytes(200_000))
-            return counts.dropped == {"stalled": 1}
+            return counts.disconnected == {"stalled": 1}
 
         assert until(put)
         assert until(lambda: counts.sockets == 0)

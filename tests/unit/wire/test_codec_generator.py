@@ -19,7 +19,7 @@ from zenspark.wire.codec_generator import (
     imports,
     snake_case,
 )
-from zenspark.wire.declare import Message, WireField, fields_of
+from zenspark.wire.message_schema import Message, WireField, fields_of
 from zenspark.wire.messages import (
     Declare,
     Del,

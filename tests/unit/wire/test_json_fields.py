@@ -5,8 +5,8 @@ import pytest
 
 from zenspark.errors import EncodeError, UsageError
 from zenspark.wire.codec import encode
-from zenspark.wire.declare import Message, z64
 from zenspark.wire.json_fields import DECODERS, LAYERS, from_json_fields, to_json_fields, to_plain
+from zenspark.wire.message_schema import Message, z64
 from zenspark.wire.messages import (
     Declare,
     DeclareSubscriber,

@@ -22,7 +22,7 @@ from zenspark.wire.codec import (
     write_scouting_message,
     write_transport_message,
 )
-from zenspark.wire.declare import Message
+from zenspark.wire.message_schema import Message
 from zenspark.wire.messages import (
     AnyDeclaration,
     Close,

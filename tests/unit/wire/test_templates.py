@@ -13,7 +13,7 @@ from zenspark.wire import values as wire
 from zenspark.wire._bytes import encode_vle
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import BatchDecoder, Framing, PushColumns, StopReason
-from zenspark.wire.declare import Message, replace
+from zenspark.wire.message_schema import Message, replace
 from zenspark.wire.templates import MAX_TEMPLATE_BYTES, MessageTemplate, TemplateDecoder, push_header, put_header
 
 REQUEST = messages.Request(

@@ -3,7 +3,7 @@ from hypothesis import given
 
 from tests.strategies import examples, link_states, network, scouting, transport
 from zenspark.wire.codec import encode, encode_link_states
-from zenspark.wire.declare import Flags, Message
+from zenspark.wire.message_schema import Flags, Message
 from zenspark.wire.messages import KeepAlive, LinkState, NetworkOam, Push, Put, TransportOam
 from zenspark.wire.trace import Trace, draw_box, flags_cells, trace
 from zenspark.wire.values import Extension, Mapping, WireExpr

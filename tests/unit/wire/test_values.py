@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.strategies import VALUES, examples
 from zenspark.errors import DecodeError, EncodeError, UnknownExtension
 from zenspark.wire.buffer import Reader, Writer
-from zenspark.wire.declare import Value
+from zenspark.wire.message_schema import Value
 from zenspark.wire.values import (
     BoundExpr,
     Congestion,

@@ -76,7 +76,7 @@ class LinkDriver(LinkWriter):
         super().__init__(loop, link, connection, settings, observer or IgnoredLinkEvents())
         self.is_link_closed = False
         """Whether the link is closed."""
-        self.received = 0
+        self.bytes_received = 0
         """Bytes read so far."""
         self._paused: set[object] = set()
         """Sinks and backlogged links for which reading is paused."""
@@ -88,7 +88,7 @@ class LinkDriver(LinkWriter):
     def traffic(self) -> LinkTraffic:
         """Bytes and sent messages of the link so far; from any thread."""
         outbox = self.connection.outbox
-        return LinkTraffic(self.received, self._bytes_sent, {} if outbox is None else outbox.sent_by_kind)
+        return LinkTraffic(self.bytes_received, self._bytes_sent, {} if outbox is None else outbox.sent_by_kind)
 
     @abstractmethod
     def _read(self) -> bool:
@@ -353,7 +353,7 @@ class ConnectionDriver(LinkDriver):
         if not count:
             self._end(self.connection.receive_eof())
             return False
-        self.received += count
+        self.bytes_received += count
         if self._prefix:
             buffer[: self._prefix] = count.to_bytes(self._prefix, "little")  # a datagram is a batch
         now = self.loop.now()

@@ -48,7 +48,7 @@ class GroupDriver(LinkDriver):
         size, sender = self.link.recv_from(self.connection.buffer())
         if size == WOULD_BLOCK:
             return False
-        self.received += size
+        self.bytes_received += size
         for event in self.connection.receive(sender, size, self.loop.now()):
             self._handle(event)
         if self.connection.next_timeout() < self._timer_due:  # a new member waits for the JOIN of this node

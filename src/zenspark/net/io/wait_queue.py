@@ -1,4 +1,4 @@
-"""Threads that wait for a condition without holding a lock.
+"""Threads that wait for any condition without holding a lock; `congestion_control.py` decides when a publisher waits.
 
 `threading.Condition.wait` takes its lock back before it returns; a KeyboardInterrupt at that moment leaves it
 unlocked, and the `with` around it raises RuntimeError instead. Here nothing has to be taken back.

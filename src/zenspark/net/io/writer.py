@@ -37,7 +37,7 @@ from zenspark.net.loop.leader_follower import in_callback
 from zenspark.transport.outbox import GIL_ATOMIC, Outbox
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import LANE_EXPRESS, OutgoingRows, RowForwarder
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 from zenspark.wire.messages import NetworkMessage
 from zenspark.wire.values import Congestion, QoS
 
@@ -100,7 +100,7 @@ class LinkWriter(ABC):
         """Unsent bytes: those in `_unsent` without `_first_sent`."""
         self._first_sent = 0
         """Bytes that the link has taken of the first buffer in `_unsent`, which may hold many batches."""
-        self._chunk: bytearray | None = None
+        self._write_buffer: bytearray | None = None
         self._bytes_sent = 0
         self._is_over_backlog = False
         """Whether the backlog exceeded its limit, and the session is being closed."""
@@ -319,18 +319,18 @@ class LinkWriter(ABC):
                     outbox.append(qos.priority, reliable, *rows.head_and_payload(rows.row))
                     rows.advance()
                 else:
-                    chunk = self._chunk_buffer() if self.link.is_streamed else None
-                    outbox.append_rows(qos.priority, reliable, rows, chunk)
+                    buffer = self._reusable_buffer() if self.link.is_streamed else None
+                    outbox.append_rows(qos.priority, reliable, rows, buffer)
                 self._write(outbox.pop_all())
                 self._update_lockfree_append(outbox)
                 self._last_write = time.monotonic()
         return True
 
-    def _chunk_buffer(self) -> bytearray:
+    def _reusable_buffer(self) -> bytearray:
         """Return a buffer for many batches; the same one again, unless part of it may still be unsent."""
-        if self._chunk is None or self._unsent:
-            self._chunk = bytearray(WRITE_CHUNK_BYTES)
-        return self._chunk
+        if self._write_buffer is None or self._unsent:
+            self._write_buffer = bytearray(WRITE_CHUNK_BYTES)
+        return self._write_buffer
 
     # -- from any thread: congestion
 

@@ -17,8 +17,8 @@ if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
 
 MAX_BUSY_POLL_SECONDS = 250e-6
 """Longest busy poll: longer than a reply takes if both processors have to wake up, so that exchanges get faster."""
-MISSES_BEFORE_DISABLE = 8
-"""Maximum of the success counter: this many more misses than hits disable polling."""
+MAX_SCORE = 8
+"""Maximum of the score, which rises by one with a hit and falls by one with a miss; polling is disabled at 0."""
 PROBE_INTERVAL_EXCHANGES = 32
 """Replies after which a disabled poller polls once, to see whether it succeeds again."""
 
@@ -40,7 +40,7 @@ class BusyPoller:
 
     def __init__(self, poll: Callable[[int, float], bool] = poll_for) -> None:
         self._poll = poll
-        self._hits = 0
+        self._score = 0
         self._exchanges = 0
         self.should_poll = False
         """Whether to poll before the loop sleeps."""
@@ -48,12 +48,12 @@ class BusyPoller:
     def note_reply(self) -> None:
         """Count a reply of a peer: its next message may follow soon."""
         self._exchanges += 1
-        self.should_poll = self._hits > 0 or self._exchanges % PROBE_INTERVAL_EXCHANGES == 0
+        self.should_poll = self._score > 0 or self._exchanges % PROBE_INTERVAL_EXCHANGES == 0
 
     def poll(self, descriptor: int, timeout: float) -> bool:
         """Poll for at most `timeout` seconds, negative for no limit; returns whether there is an event."""
         self.should_poll = False
         seconds = MAX_BUSY_POLL_SECONDS if timeout < 0 else min(MAX_BUSY_POLL_SECONDS, timeout)
         is_hit = self._poll(descriptor, seconds)
-        self._hits = min(self._hits + 1, MISSES_BEFORE_DISABLE) if is_hit else max(self._hits - 1, 0)
+        self._score = min(self._score + 1, MAX_SCORE) if is_hit else max(self._score - 1, 0)
         return is_hit

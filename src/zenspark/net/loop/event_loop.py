@@ -124,7 +124,7 @@ class EventLoop(LeaderFollower):
         started = threading.Event()
 
         def run() -> None:
-            self._thread = threading.get_ident()
+            self._leader_ident = threading.get_ident()
             started.set()
             self._thread_main()
 
@@ -133,7 +133,7 @@ class EventLoop(LeaderFollower):
 
     def stop(self, timeout: float = 10.0) -> bool:
         """Run the queued tasks, then end; waits for that, unless called by the loop. False after `timeout` seconds."""
-        if self._thread is None:
+        if self._leader_ident is None:
             self._release()
             return True
         self.call_soon(self._stop)
@@ -242,14 +242,14 @@ class EventLoop(LeaderFollower):
         """Run turns until the loop ends or another thread leads; returns whether the loop continues."""
         ident = threading.get_ident()
         _leader_threads[ident] = self
-        while self._thread == ident and not self._stopping:
+        while self._leader_ident == ident and not self._stopping:
             try:
                 self._turn(ident)
                 self._failed_turns = 0
             except BaseException:  # a bug of the loop itself: all links depend on the next turn
                 self._on_failed_turn()
         del _leader_threads[ident]
-        if self._thread == ident:
+        if self._leader_ident == ident:
             self._end()
         return not self._stopping
 
@@ -297,7 +297,7 @@ class EventLoop(LeaderFollower):
             if not self._tasks:
                 break
             self._run_logged(self._tasks.popleft())
-            if self._thread != ident:
+            if self._leader_ident != ident:
                 return
         for _ in range(len(self._end_of_turn_tasks)):
             self._run_logged(self._end_of_turn_tasks.popleft())

@@ -47,8 +47,8 @@ class LeaderFollower(ABC):
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._thread: int | None = None
-        """The leader."""
+        self._leader_ident: int | None = None
+        """Ident of the leader thread; None before the loop starts."""
         self._stopping = False
         self._leader_lock = threading.Lock()
         """Guards the change of the leader."""
@@ -65,12 +65,12 @@ class LeaderFollower(ABC):
     @property
     def is_loop_internal(self) -> bool:
         """Whether the caller is a task of the loop, not a user callback or another thread."""
-        return threading.get_ident() == self._thread and not self._callback_since
+        return threading.get_ident() == self._leader_ident and not self._callback_since
 
     @property
     def is_loop_thread(self) -> bool:
         """Whether the calling thread is the leader, in a callback or not."""
-        return threading.get_ident() == self._thread
+        return threading.get_ident() == self._leader_ident
 
     @abstractmethod
     def _thread_main(self) -> None:
@@ -96,7 +96,7 @@ class LeaderFollower(ABC):
         finally:
             del _callback_threads[ident]
             with self._leader_lock:
-                if self._thread == ident:
+                if self._leader_ident == ident:
                     self._callback_since = 0.0
 
     def _yield_leadership(self) -> None:
@@ -142,6 +142,6 @@ class LeaderFollower(ABC):
         with self._leader_lock:
             if not self._callback_since or time.monotonic() - self._callback_since < CALLBACK_GRACE_SECONDS:
                 return False
-            self._thread = threading.get_ident()
+            self._leader_ident = threading.get_ident()
             self._callback_since = 0.0
             return True

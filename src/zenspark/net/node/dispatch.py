@@ -26,7 +26,7 @@ from zenspark.router.linkstate.gossip import GossipProtocol
 from zenspark.router.router import Router
 from zenspark.transport.receiver import MessageReceived, MessageRejected
 from zenspark.wire.columns import PushRun, RowForwarder
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 from zenspark.wire.messages import (
     Declare,
     DeclareFinal,
@@ -71,7 +71,7 @@ class Dispatcher:
         self.observer: NodeObserver = IgnoredNodeEvents()
         self._forwarding = ForwardingPlanner(router, self.local_face)
         self._zid = router.zid.to_bytes()
-        self._awaiting: set[Face] = set()
+        self._portion_scheduled: set[Face] = set()
         """Faces that get the next portion of their declarations at the end of this turn."""
         self._timer: Timer | None = None
         """Calls the router at its next timeout."""
@@ -186,13 +186,13 @@ class Dispatcher:
                 self._send(self.router.send_next_portion(face))
         elif driver.is_backlogged:
             self.backpressure.pause_source(driver, driver)
-        elif face not in self._awaiting:
-            self._awaiting.add(face)
+        elif face not in self._portion_scheduled:
+            self._portion_scheduled.add(face)
             self.loop.call_at_end_of_turn(lambda: self._send_portion(face))
 
     def _send_portion(self, face: Face) -> None:
         with self.lock:
-            self._awaiting.discard(face)
+            self._portion_scheduled.discard(face)
             if self.router.is_awaiting_declarations(face):
                 self._send(self.router.send_next_portion(face))
             if self.router.is_awaiting_declarations(face):

@@ -42,7 +42,7 @@ from zenspark.net.node.transport_factory import TransportFactory
 from zenspark.router.face import Face
 from zenspark.router.interceptors.chain import InterceptorConfig
 from zenspark.router.interceptors.pipeline import InterceptorPipeline
-from zenspark.router.interceptors.rules import Action, Flow, PeerAttributes
+from zenspark.router.interceptors.rules import Action, Flow, NeighbourAttributes
 from zenspark.router.linkstate.gossip import GossipProtocol
 from zenspark.router.router import Router, RouterPolicy
 from zenspark.transport.handshake import Capabilities, Identity
@@ -196,7 +196,7 @@ class Node:
         """Whether access control rules are configured."""
         return self._interceptors is not None and self._interceptors.has_access_control
 
-    def allows(self, peer: PeerAttributes, flow: Flow, action: Action, key: str) -> bool:
+    def allows(self, peer: NeighbourAttributes, flow: Flow, action: Action, key: str) -> bool:
         """Return whether access control allows a client without a session (REST) an action on a key."""
         with self.lock:
             return self._interceptors is None or self._interceptors.allows(peer, flow, action, key)

@@ -25,7 +25,7 @@ from zenspark.net.node.link_events import LinkEvents
 from zenspark.net.node.observer import SessionWatcher
 from zenspark.net.node.transport_factory import TransportFactory
 from zenspark.router.face import describe_neighbour
-from zenspark.router.interceptors.rules import PeerAttributes
+from zenspark.router.interceptors.rules import NeighbourAttributes
 from zenspark.transport.connection import Event, PeerIdentified, SessionRequested
 from zenspark.transport.handshake import Acceptor, Initiator, Opened, SessionParameters
 from zenspark.transport.receiver import Closed, MessageReceived, MessageRejected
@@ -117,7 +117,7 @@ class SessionTable:
     def _has_received(self, link: Link) -> bool:
         """Return whether bytes were received on a pending inbound link."""
         driver = self._inbound_drivers.get(link)
-        return driver is not None and driver.received > 0
+        return driver is not None and driver.bytes_received > 0
 
     def _evict(self, link: Link) -> None:
         """Close a pending inbound link without a CLOSE, because another one needs its place."""
@@ -281,8 +281,8 @@ def _is_loopback(link: Link) -> bool:
     return address is not None and address.is_loopback
 
 
-def _peer_attributes(link: Link, parameters: SessionParameters) -> PeerAttributes:
+def _peer_attributes(link: Link, parameters: SessionParameters) -> NeighbourAttributes:
     """Return the attributes of a peer that access control matches."""
     user = None if parameters.user is None else parameters.user.decode(errors="replace")
     zid, protocol = parameters.peer.zid, link.endpoint.protocol
-    return PeerAttributes(zid, link.interfaces, protocol, user, link.auth_identifier, link.remote_host)
+    return NeighbourAttributes(zid, link.interfaces, protocol, user, link.auth_identifier, link.remote_host)

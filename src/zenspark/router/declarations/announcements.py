@@ -1,7 +1,8 @@
 """Declarations announced to each face; avoids duplicates and sends updates and the matching undeclarations.
 
-For neighbours that identify declarations by id; routers identify them by source and key
-(`linkstate/sourced_declarations.py`).
+Which face gets which declaration is decided in `propagation.py` (changes, and peers that join) and in
+`interests/current_declarations.py` (late joiners with an interest). For neighbours that identify declarations by id;
+routers identify them by source and key (`linkstate/sourced_declarations.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Forwarding plans: next hops and the re-encoded PUSH header for each, computed once per row template.
+"""Forwarding plans: next hops and the re-encoded PUSH header for each, computed once per row template
+from the decision of `routing/routes.py`.
 
 The result equals `Router.receive` with each publication. Where templates do not determine it, `plans` returns None,
 and the rows must be received one by one:
@@ -63,7 +64,7 @@ PER_MESSAGE = ForwardingPlan(applies_to_template=False)
 
 
 class NeighbourPlan(msgspec.Struct, eq=False):
-    """Rows of one read that go to one neighbour: a lane and a header for each template."""
+    """Rows of one run that go to one neighbour: a lane and a header for each template."""
 
     lanes: bytearray
     """Lane by template; NO_LANE if its rows do not go there."""
@@ -109,7 +110,7 @@ class ForwardingPlanner:
         for index in range(columns.template_count):
             cache_key = template_key = columns.template_key(index)
             if is_router:  # its psid of a router may have been reassigned
-                cache_key = (self._router.tree(face, columns.node_id(index)), *template_key)
+                cache_key = (self._router.root_psid(face, columns.node_id(index)), *template_key)
             plan = cached.get(cache_key)
             if plan is None or not plan.is_current:
                 plan = cached[cache_key] = self._make_plan(face, cached, columns, index, template_key)
@@ -128,17 +129,17 @@ class ForwardingPlanner:
     ) -> ForwardingPlan:
         template = cached.template(face, columns, index, template_key)
         example, key = template.example, template.key(template_key)
-        tree = self._router.tree(face, example.node_id)
-        if tree is None or (key is not None and not self._router.is_within_limits(key)):
+        root_psid = self._router.root_psid(face, example.node_id)
+        if root_psid is None or (key is not None and not self._router.is_within_limits(key)):
             return PER_MESSAGE
         cached.count_key_bytes(key)
-        targets = () if key is None else self._router.routes.push_targets(face, key, tree)
+        targets = () if key is None else self._router.routes.push_targets(face, key, root_psid)
         if any(target.egress is not None for target in targets):
             return PER_MESSAGE
         return ForwardingPlan(
             tuple(
                 [
-                    _make_next_hop(target, key or "", example.qos, tree)
+                    _make_next_hop(target, key or "", example.qos, root_psid)
                     for target in targets
                     if target is not self._local
                 ]
@@ -149,8 +150,8 @@ class ForwardingPlanner:
         )
 
 
-def _make_next_hop(target: Face, key: str, qos: QoS, tree: int) -> NextHop:
-    node_id = tree if target.region is Region.ROUTER else SELF
+def _make_next_hop(target: Face, key: str, qos: QoS, root_psid: int) -> NextHop:
+    node_id = root_psid if target.region is Region.ROUTER else SELF
     target_qos = qos.for_patch(target.patch)
     return NextHop(target, push_header(target.to_wire_expr(key), target_qos, node_id), target.key_mapping_version)
 

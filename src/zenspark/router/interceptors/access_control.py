@@ -18,7 +18,7 @@ from zenspark.router.interceptors.rules import (
     AccessSubject,
     Action,
     Flow,
-    PeerAttributes,
+    NeighbourAttributes,
     Permission,
 )
 
@@ -37,7 +37,7 @@ class SubjectMatcher(NamedTuple):
     protocol: str | None
     zid: str | None
 
-    def matches(self, peer: PeerAttributes) -> bool:
+    def matches(self, peer: NeighbourAttributes) -> bool:
         """Whether a peer matches."""
         return (
             (self.interface is None or self.interface in peer.interfaces)
@@ -86,7 +86,7 @@ class AccessRules:
             self._flows.add(flow)
             keys.setdefault((flow, action, rule.permission), KeyTree()).insert(key, None)
 
-    def permissions_for(self, peer: PeerAttributes, flow: Flow) -> FacePermissions | None:
+    def permissions_for(self, peer: NeighbourAttributes, flow: Flow) -> FacePermissions | None:
         """Permissions of a peer in one direction; None if it may do anything."""
         if flow not in self._flows:
             return None

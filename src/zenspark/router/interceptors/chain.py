@@ -27,8 +27,8 @@ from zenspark.router.interceptors.rules import (
     DownsamplingItem,
     Flow,
     LowPassItem,
+    NeighbourAttributes,
     OverwriteItem,
-    PeerAttributes,
 )
 from zenspark.router.limits import is_key_expression
 from zenspark.wire.messages import NetworkMessage
@@ -52,7 +52,7 @@ class InterceptorConfig(msgspec.Struct, frozen=True, eq=False):
 
     def make_chain(
         self,
-        peer: PeerAttributes,
+        peer: NeighbourAttributes,
         flow: Flow,
         resolve: Callable[[WireExpr], str | None],
         on_denied: Callable[[], object] = lambda: None,
@@ -81,7 +81,7 @@ class InterceptorChain:
     def __init__(
         self,
         config: InterceptorConfig,
-        peer: PeerAttributes,
+        peer: NeighbourAttributes,
         flow: Flow,
         resolve: Callable[[WireExpr], str | None],
         on_denied: Callable[[], object],

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from zenspark.key.tree import KeyTree
 from zenspark.router.interceptors.actions import DATA_ACTIONS
-from zenspark.router.interceptors.rules import Action, Flow, LowPassItem, PeerAttributes
+from zenspark.router.interceptors.rules import Action, Flow, LowPassItem, NeighbourAttributes
 
 LinkScope: TypeAlias = tuple[str | None, str | None]
 """Interface and link protocol, None for any."""
@@ -21,13 +21,13 @@ class LowPassFilter:
     limit, the later one replaces the earlier.
     """
 
-    def __init__(self, items: Iterable[LowPassItem], peer: PeerAttributes, flow: Flow) -> None:
+    def __init__(self, items: Iterable[LowPassItem], peer: NeighbourAttributes, flow: Flow) -> None:
         self._limits: dict[tuple[LinkScope, Action], KeyTree[int]] = {}
         for item in items:
             if item.matches(peer, flow):
                 self._add(item, peer)
 
-    def _add(self, item: LowPassItem, peer: PeerAttributes) -> None:
+    def _add(self, item: LowPassItem, peer: NeighbourAttributes) -> None:
         interfaces = (
             [None]
             if item.interfaces is None

@@ -11,7 +11,7 @@ from functools import partial
 from zenspark.router.face import Face, Outgoing
 from zenspark.router.interceptors.actions import make_final
 from zenspark.router.interceptors.chain import InterceptorConfig
-from zenspark.router.interceptors.rules import Action, Flow, PeerAttributes
+from zenspark.router.interceptors.rules import Action, Flow, NeighbourAttributes
 from zenspark.router.limits import Limit
 from zenspark.router.router import Router
 from zenspark.wire.messages import NetworkMessage
@@ -32,7 +32,7 @@ class InterceptorPipeline:
         """Whether access control is configured."""
         return self._config.access is not None
 
-    def allows(self, peer: PeerAttributes, flow: Flow, action: Action, key: str) -> bool:
+    def allows(self, peer: NeighbourAttributes, flow: Flow, action: Action, key: str) -> bool:
         """Whether access control allows an action on a key to a client without a face (REST)."""
         access = self._config.access
         permissions = None if access is None else access.permissions_for(peer, flow)
@@ -41,7 +41,7 @@ class InterceptorPipeline:
             self._router.refusals.count(DENIAL_COUNTERS[flow], peer)
         return is_allowed
 
-    def attach(self, face: Face, peer: PeerAttributes) -> None:
+    def attach(self, face: Face, peer: NeighbourAttributes) -> None:
         """Attach interceptor chains to a new face."""
         count, neighbour = self._router.refusals.count, str(face)
         face.ingress = self._config.make_chain(

@@ -9,7 +9,7 @@ import msgspec
 from zenspark.key.tree import KeyTree
 from zenspark.router.interceptors.actions import payload_size
 from zenspark.router.interceptors.rules import Action, OverwriteItem, QosChange, QosMatch
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 from zenspark.wire.messages import NetworkMessage, Push, Request
 from zenspark.wire.values import Congestion, Priority, QoS
 

@@ -55,7 +55,7 @@ SizeRange: TypeAlias = Annotated[
 NonEmpty = Annotated[tuple[T, ...], Meta(min_length=1)]
 
 
-class PeerAttributes(msgspec.Struct, frozen=True):
+class NeighbourAttributes(msgspec.Struct, frozen=True):
     """Attributes of a peer: claimed zid, authenticated user and certificate name, link and address."""
 
     zid: ZenohId | None
@@ -83,7 +83,7 @@ class InterceptorItem(ConfigItem, frozen=True, kw_only=True):
     link_protocols: NonEmpty[LinkProtocol] | None = None
     flows: NonEmpty[Flow] | None = None
 
-    def matches(self, peer: PeerAttributes, flow: Flow) -> bool:
+    def matches(self, peer: NeighbourAttributes, flow: Flow) -> bool:
         """Whether it applies to messages from, or to, a peer."""
         return (
             (self.flows is None or flow in self.flows)
@@ -125,7 +125,7 @@ class RouterSubject(ConfigItem, frozen=True, kw_only=True):
     usernames: NonEmpty[str] | None = None
     zids: NonEmpty[NodeId] | None = None
 
-    def matches(self, peer: PeerAttributes) -> bool:
+    def matches(self, peer: NeighbourAttributes) -> bool:
         """Whether a peer is included."""
         return (
             (self.interfaces is None or not set(self.interfaces).isdisjoint(peer.interfaces))
@@ -210,5 +210,5 @@ class OverwriteItem(InterceptorItem, frozen=True, kw_only=True):
     qos: QosMatch | None = None
     payload_size: SizeRange | None = None
 
-    def matches(self, peer: PeerAttributes, flow: Flow) -> bool:
+    def matches(self, peer: NeighbourAttributes, flow: Flow) -> bool:
         return super().matches(peer, flow) and (self.zids is None or str(peer.zid) in self.zids)

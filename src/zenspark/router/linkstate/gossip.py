@@ -21,7 +21,7 @@ import msgspec
 from zenspark.router.face import Face, Outgoing, Region
 from zenspark.router.linkstate.states import SELF, decode_states
 from zenspark.wire.codec import encode_link_states
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 from zenspark.wire.messages import LinkState, NetworkOam
 from zenspark.wire.values import Locator, QoS, Roles, WhatAmI, ZenohId
 

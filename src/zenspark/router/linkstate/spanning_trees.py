@@ -112,18 +112,18 @@ def reachable_from(edges: Edges, root: ZenohId) -> set[ZenohId]:
 
 def first_hops(edges: Edges, root: ZenohId) -> dict[ZenohId, ZenohId]:
     """For each node reachable from a root, the first hop of the shortest path to it."""
-    predecessors: dict[ZenohId, ZenohId] = {}
+    hops: dict[ZenohId, ZenohId] = {}
     queue: list[tuple[float, ZenohId, ZenohId]] = [(length, zid, zid) for zid, length in edges[root].items()]
     heapify(queue)
     while queue:
         distance, zid, hop = heappop(queue)
-        if zid in predecessors:
+        if zid in hops:
             continue
-        predecessors[zid] = hop
+        hops[zid] = hop
         for other, length in edges[zid].items():
-            if other not in predecessors and other != root:
+            if other not in hops and other != root:
                 heappush(queue, (distance + length, other, hop))
-    return predecessors
+    return hops
 
 
 def shortest_path_tree(edges: Edges, root: ZenohId, viewer: ZenohId) -> Tree:

@@ -156,7 +156,7 @@ class Routes:
         self._wildcard_pushes = 0
         self._requests: dict[tuple[int, int, QueryTarget, str], tuple[Face, ...]] = {}
         self._request_bytes = 0
-        self._next_hops_by_tree: dict[int, dict[ZenohId, Face]] = {}
+        self._next_hops_by_root: dict[int, dict[ZenohId, Face]] = {}
         self.trusts_complete_flag = False
         """Whether a query for AllComplete goes to every queryable declared complete, also where the key of the query is
         wider than that of the queryable."""
@@ -181,7 +181,7 @@ class Routes:
     def clear(self) -> None:
         """Invalidate all routes."""
         self._clear_pushes()
-        self._next_hops_by_tree.clear()
+        self._next_hops_by_root.clear()
         self.version += 1
         self.on_queryables_changed()
 
@@ -210,18 +210,18 @@ class Routes:
 
     # -- lookup
 
-    def push_targets(self, source: Face, key: str, tree: int = SELF) -> tuple[Face, ...]:
+    def push_targets(self, source: Face, key: str, root_psid: int = SELF) -> tuple[Face, ...]:
         """Look up the target faces of a publication, each once.
 
-        `tree` is the psid of the router where it entered the network; to faces of routers it is sent with that as
+        `root_psid` is that of the router where it entered the network; to faces of routers it is sent with that as
         NodeId, to others without one.
         """
-        cache_key = (source.number, tree, key)
+        cache_key = (source.number, root_psid, key)
         route = self._pushes.get(cache_key)
         if route is None:
             if not self._admission.admit_key(source, key):
                 return ()
-            route = self._find_push_targets(source, key, tree)
+            route = self._find_push_targets(source, key, root_psid)
             if hash(cache_key) in self._looked_up_once:
                 self._cache_push(cache_key, route)
             else:
@@ -252,9 +252,9 @@ class Routes:
         else:
             routes.append(cache_key)
 
-    def _find_push_targets(self, source: Face, key: str, tree: int) -> tuple[Face, ...]:
+    def _find_push_targets(self, source: Face, key: str, root_psid: int) -> tuple[Face, ...]:
         targets: dict[Face, None] = {}
-        next_hops = self._next_hops_from(source, tree)
+        next_hops = self._next_hops_from(source, root_psid)
         for entry in self._tables[DeclarationKind.SUBSCRIBER].matching(key):
             for owner in entry.owners:
                 face = self._next_hop(source, owner, next_hops)
@@ -265,13 +265,13 @@ class Routes:
                 targets[face] = None
         return tuple(targets)
 
-    def _next_hops_from(self, source: Face, tree: int) -> dict[ZenohId, Face]:
+    def _next_hops_from(self, source: Face, root_psid: int) -> dict[ZenohId, Face]:
         """Next hops to the nodes of our network, if messages from a source go there."""
         if self._network is None or not self._reachability.may_cross_network(source):
             return {}
-        next_hops = self._next_hops_by_tree.get(tree)
+        next_hops = self._next_hops_by_root.get(root_psid)
         if next_hops is None:
-            next_hops = self._next_hops_by_tree[tree] = self._network.next_hops(self._network.root(tree))
+            next_hops = self._next_hops_by_root[root_psid] = self._network.next_hops(self._network.root(root_psid))
         return next_hops
 
     def _next_hop(self, source: Face, owner: DeclarationOwner, next_hops: dict[ZenohId, Face]) -> Face | None:
@@ -280,9 +280,9 @@ class Routes:
             return next_hops.get(owner.zid)
         return owner if self._reachability(source, owner) else None
 
-    def request_targets(self, source: Face, key: str, target: QueryTarget, tree: int = SELF) -> tuple[Face, ...]:
+    def request_targets(self, source: Face, key: str, target: QueryTarget, root_psid: int = SELF) -> tuple[Face, ...]:
         """Look up the target faces of a query, each once."""
-        cache_key = (source.number, tree, target, key)
+        cache_key = (source.number, root_psid, target, key)
         route = self._requests.get(cache_key)
         if route is None:
             if len(self._requests) >= MAX_ROUTES or self._request_bytes >= MAX_ROUTE_BYTES:
@@ -290,12 +290,12 @@ class Routes:
                 self._request_bytes = 0
             if not self._admission.admit_key(source, key):
                 return ()
-            route = self._requests[cache_key] = self._find_request_targets(source, key, target, tree)
+            route = self._requests[cache_key] = self._find_request_targets(source, key, target, root_psid)
             self._request_bytes += len(key)
         return route
 
-    def _find_request_targets(self, source: Face, key: str, target: QueryTarget, tree: int) -> tuple[Face, ...]:
-        candidates = self._candidates(source, key, tree)
+    def _find_request_targets(self, source: Face, key: str, target: QueryTarget, root_psid: int) -> tuple[Face, ...]:
+        candidates = self._candidates(source, key, root_psid)
         if target is QueryTarget.ALL_COMPLETE:
             complete = [candidate for candidate in candidates if candidate.is_complete]
             is_resolved_by_sender = source.region in KNOWS_OUR_DECLARATIONS and not complete
@@ -314,9 +314,9 @@ class Routes:
         is_local_target = is_resolved_by_sender and candidate.region is Region.LOCAL
         return candidate.is_declared_complete and (self.trusts_complete_flag or is_local_target)
 
-    def _candidates(self, source: Face, key: str, tree: int) -> list[_QueryableCandidate]:
+    def _candidates(self, source: Face, key: str, root_psid: int) -> list[_QueryableCandidate]:
         candidates = []
-        next_hops = self._next_hops_from(source, tree)
+        next_hops = self._next_hops_from(source, root_psid)
         for entry in self._tables[DeclarationKind.QUERYABLE].matching(key):
             for owner in entry.owners:
                 face = self._next_hop(source, owner, next_hops)

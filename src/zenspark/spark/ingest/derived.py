@@ -53,7 +53,7 @@ from zenspark.lake.pending_rows import (
 from zenspark.lake.quarantine import RETRIED
 from zenspark.lake.specs import TableSpec
 from zenspark.lake.storage_path import StoragePath
-from zenspark.spark.ingest.erasure import remove_deleted
+from zenspark.spark.ingest.delete_propagation import remove_deleted
 from zenspark.spark.ingest.partial_aggregates import read_partials, split_into_tasks, write_partials
 from zenspark.spark.ingest.read_files import dataframe, dataframe_of_rows, read_rows, spark_schema
 from zenspark.spark.ingest.write_files import run_on_executors, split_partition_columns, write_dataframe

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from zenspark.errors import OffsetOutOfRange, UsageError
 from zenspark.journal import Journal, Slice
-from zenspark.journal.reader import iter_blocks
+from zenspark.journal.journal import iter_blocks
 from zenspark.journal.segment import SegmentIndex
 from zenspark.spark.options import EARLIEST, LATEST, Names, Offsets, Time
 

@@ -14,7 +14,7 @@ from zenspark.wire.buffer import LenientReader, Reader
 from zenspark.wire.codec import read_network_message, read_transport_message
 from zenspark.wire.columns.layout import STOP_REASONS, Framing, StopReason
 from zenspark.wire.columns.memory import Buffer, view_as
-from zenspark.wire.declare import Message
+from zenspark.wire.message_schema import Message
 from zenspark.wire.messages import Frame
 from zenspark.wire.values import Priority
 

@@ -10,7 +10,7 @@ import pytest
 from zenspark.net.loop import busy_poll
 from zenspark.net.loop.busy_poll import (
     MAX_BUSY_POLL_SECONDS,
-    MISSES_BEFORE_DISABLE,
+    MAX_SCORE,
     PROBE_INTERVAL_EXCHANGES,
     BusyPoller,
     poll_for,
@@ -61,16 +61,16 @@ def test_busy_poll_probes_and_continues_while_it_succeeds(fake_poll: FakePoll) -
     assert exchange(looks, PROBE_INTERVAL_EXCHANGES - 1) == 0
     assert exchange(looks, 20) == 20
     fake_poll.poll = False
-    assert exchange(looks, PROBE_INTERVAL_EXCHANGES) == MISSES_BEFORE_DISABLE + 1
+    assert exchange(looks, PROBE_INTERVAL_EXCHANGES) == MAX_SCORE + 1
 
 
 def test_busy_poll_is_disabled_by_misses(fake_poll: FakePoll) -> None:
     looks = BusyPoller(fake_poll)
-    exchange(looks, PROBE_INTERVAL_EXCHANGES + MISSES_BEFORE_DISABLE)
-    for turn in range(MISSES_BEFORE_DISABLE * 3):
+    exchange(looks, PROBE_INTERVAL_EXCHANGES + MAX_SCORE)
+    for turn in range(MAX_SCORE * 3):
         fake_poll.poll = turn % 3 == 0
         exchange(looks)
-    assert not looks._hits
+    assert not looks._score
 
 
 def test_busy_poll_is_limited_by_the_timeout(fake_poll: FakePoll) -> None:

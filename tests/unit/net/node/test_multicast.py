@@ -30,7 +30,7 @@ from zenspark.transport.counters import LossReason
 from zenspark.transport.multicast import GroupSettings
 from zenspark.transport.receiver import Closed
 from zenspark.wire.codec import encode
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 from zenspark.wire.messages import Close, Declare, DeclareFinal, Fragment, Join, NetworkOam, Push, Put
 from zenspark.wire.messages import Frame as FrameMessage
 from zenspark.wire.values import TimeUnit, WhatAmI, WireExpr, ZenohId

@@ -268,7 +268,7 @@ def test_links_with_data_are_evicted_after_those_without() -> None:
             with raw(there) as third:
                 assert is_at_end(second)
                 third.send(b"\x05")
-                until(lambda: all(driver.received for driver in bob.sessions.inbound_drivers))
+                until(lambda: all(driver.bytes_received for driver in bob.sessions.inbound_drivers))
                 with raw(there) as fourth:
                     assert is_at_end(first)
                     assert not select.select([third, fourth], [], [], 0)[0]

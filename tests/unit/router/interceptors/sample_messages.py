@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zenspark.router.interceptors.rules import PeerAttributes
+from zenspark.router.interceptors.rules import NeighbourAttributes
 from zenspark.wire.messages import (
     AnyDeclaration,
     Declare,
@@ -18,8 +18,8 @@ from zenspark.wire.messages import (
 )
 from zenspark.wire.values import Encoding, InterestMode, QoS, QueryBody, WireExpr, ZenohId
 
-PEER_ATTRIBUTES = PeerAttributes(ZenohId(0xA1), ("lo",), "tcp", "anna", "anna.example")
-UNKNOWN_PEER = PeerAttributes(ZenohId(0xB2))
+PEER_ATTRIBUTES = NeighbourAttributes(ZenohId(0xA1), ("lo",), "tcp", "anna", "anna.example")
+UNKNOWN_PEER = NeighbourAttributes(ZenohId(0xB2))
 
 
 def put(key: str, payload: bytes = b"", attachment: bytes | None = None, qos: QoS = QoS.DEFAULT) -> Push:

@@ -13,7 +13,7 @@ from zenspark.router.interceptors.rules import (
     AccessSubject,
     Action,
     Flow,
-    PeerAttributes,
+    NeighbourAttributes,
     Permission,
 )
 
@@ -34,7 +34,7 @@ def access(default: Permission, rules: list[AccessRule], subject: AccessSubject 
 
 
 def permissions_for(
-    found: AccessRules, party: PeerAttributes = PEER_ATTRIBUTES, flow: Flow = "ingress"
+    found: AccessRules, party: NeighbourAttributes = PEER_ATTRIBUTES, flow: Flow = "ingress"
 ) -> FacePermissions:
     made = found.permissions_for(party, flow)
     assert made is not None

@@ -10,7 +10,7 @@ from zenspark.router.face import Face
 from zenspark.router.interceptors.access_control import AccessRules
 from zenspark.router.interceptors.chain import InterceptorConfig
 from zenspark.router.interceptors.pipeline import InterceptorPipeline
-from zenspark.router.interceptors.rules import AccessPolicy, AccessRule, AccessSubject, Flow, PeerAttributes
+from zenspark.router.interceptors.rules import AccessPolicy, AccessRule, AccessSubject, Flow, NeighbourAttributes
 from zenspark.router.limits import Limit
 from zenspark.router.router import Router
 from zenspark.wire.messages import (
@@ -50,7 +50,7 @@ class RouterWithInterceptors:
 
     def _join(self, zid: ZenohId, whatami: WhatAmI) -> Face:
         face, _ = self.router.add_face(zid, whatami, NOW)
-        self.pipeline.attach(face, PeerAttributes(zid))
+        self.pipeline.attach(face, NeighbourAttributes(zid))
         return face
 
     def route(self, face: Face, message: NetworkMessage) -> list[tuple[Face, NetworkMessage]]:
@@ -108,7 +108,7 @@ def test_interest_dropped_on_egress_counts_as_answered(key: str) -> None:
 
 def test_access_control_applies_to_clients_without_a_face() -> None:
     place = RouterWithInterceptors("ingress")
-    meant, other = PeerAttributes(ZenohId(0xA1)), PeerAttributes(None, (), "http")
+    meant, other = NeighbourAttributes(ZenohId(0xA1)), NeighbourAttributes(None, (), "http")
     assert place.pipeline.has_access_control
     assert not place.pipeline.allows(meant, "ingress", "put", "shut/a")
     assert place.pipeline.allows(meant, "egress", "put", "shut/a")
@@ -138,6 +138,6 @@ def test_denied_egress_is_counted() -> None:
 
 def test_denial_of_a_client_without_a_face_is_counted() -> None:
     place = RouterWithInterceptors("ingress")
-    assert place.pipeline.allows(PeerAttributes(ZenohId(0xA1)), "ingress", "put", "a")
-    assert not place.pipeline.allows(PeerAttributes(ZenohId(0xA1)), "ingress", "put", "shut/a")
+    assert place.pipeline.allows(NeighbourAttributes(ZenohId(0xA1)), "ingress", "put", "a")
+    assert not place.pipeline.allows(NeighbourAttributes(ZenohId(0xA1)), "ingress", "put", "shut/a")
     assert place.router.refusals.counts == {Limit.ACCESS_INGRESS: 1}

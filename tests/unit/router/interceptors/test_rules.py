@@ -10,8 +10,8 @@ from zenspark.key import KeyExpr
 from zenspark.router.interceptors.rules import (
     InterceptorItem,
     LowPassItem,
+    NeighbourAttributes,
     OverwriteItem,
-    PeerAttributes,
     QosChange,
     RouterSubject,
 )
@@ -59,7 +59,7 @@ def test_invalid_items_are_rejected(given: dict[str, object]) -> None:
         msgspec.convert(given, LowPassItem, dec_hook=lambda _, value: KeyExpr(value))
 
 
-HOME = PeerAttributes(ZenohId(0xA1), ("lo",), "tls", "fleet", "r1", "192.0.2.7")
+HOME = NeighbourAttributes(ZenohId(0xA1), ("lo",), "tls", "fleet", "r1", "192.0.2.7")
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,10 @@ def test_router_subject_matches_ipv4_mapped_addresses(address: str | None, cover
     ("peer", "text"),
     [
         (HOME, "a1 (192.0.2.7)"),
-        (PeerAttributes(ZenohId(0xA1), protocol="unixsock-stream"), "a1 (unixsock-stream)"),
-        (PeerAttributes(None, protocol="http"), "a client without zid (http)"),
-        (PeerAttributes(None, protocol="http", username="ann"), "user ann (http)"),
+        (NeighbourAttributes(ZenohId(0xA1), protocol="unixsock-stream"), "a1 (unixsock-stream)"),
+        (NeighbourAttributes(None, protocol="http"), "a client without zid (http)"),
+        (NeighbourAttributes(None, protocol="http", username="ann"), "user ann (http)"),
     ],
 )
-def test_peer_is_logged_with_zid_or_user_and_address_or_protocol(peer: PeerAttributes, text: str) -> None:
+def test_peer_is_logged_with_zid_or_user_and_address_or_protocol(peer: NeighbourAttributes, text: str) -> None:
     assert str(peer) == text

@@ -9,7 +9,7 @@ from zenspark.wire.columns import (
     RowForwarder,
     StopReason,
 )
-from zenspark.wire.declare import Message
+from zenspark.wire.message_schema import Message
 from zenspark.wire.messages import Del, Frame, NetworkMessage, Push, Put
 from zenspark.wire.values import (
     Encoding,

@@ -31,7 +31,7 @@ from zenspark.wire.columns import (
     PushColumns,
     StopReason,
 )
-from zenspark.wire.declare import Message, replace
+from zenspark.wire.message_schema import Message, replace
 from zenspark.wire.messages import Close, Del, Fragment, KeepAlive, Push, Put, ResponseFinal
 from zenspark.wire.values import (
     Encoding,

@@ -21,7 +21,7 @@ from zenspark.wire.columns import (
     fragment_lane,
     join_fragments,
 )
-from zenspark.wire.declare import Message, replace
+from zenspark.wire.message_schema import Message, replace
 from zenspark.wire.messages import Fragment, KeepAlive, ResponseFinal
 from zenspark.wire.values import (
     Priority,

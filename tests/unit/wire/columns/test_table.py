@@ -25,7 +25,7 @@ from zenspark.wire.columns import (
     RowKind,
     StopReason,
 )
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 from zenspark.wire.messages import Del, Push
 from zenspark.wire.values import (
     Congestion,

@@ -11,7 +11,7 @@ from tests.lake_model import Row
 from tests.lake_samples import numbered
 from tests.lake_tables import put_in
 from tests.rows import EPOCH
-from zenspark.spark.ingest.erasure import (
+from zenspark.spark.ingest.delete_propagation import (
     CONTENT_COLUMNS,
     _files_in_partitions,
     _files_of_keys,

@@ -3,7 +3,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 import pytest
 
-from zenspark.wire.declare import (
+from zenspark.wire.message_schema import (
     Bits,
     Blob,
     EnumCodec,

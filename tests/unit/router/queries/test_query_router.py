@@ -7,9 +7,9 @@ import pytest
 from tests.unit.router.nodes import Network, Node
 from zenspark.router.face import Face
 from zenspark.router.limits import RouterLimits
-from zenspark.router.queries.handler import MAX_QUERY_SECONDS, TOO_MANY_QUERIES_TEXT, query_timeout_seconds
+from zenspark.router.queries.query_router import MAX_QUERY_SECONDS, TOO_MANY_QUERIES_TEXT, query_timeout_seconds
 from zenspark.router.router import Router, RouterPolicy
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 from zenspark.wire.messages import (
     Declare,
     DeclareQueryable,

@@ -1,4 +1,4 @@
-"""Erasure: propagates deletes that other tools make in `samples` to `latest`.
+"""Delete propagation: rows that other tools delete from `samples` are removed from `latest`.
 
 A DELETE or an UPDATE replaces files, and the Delta log lists the partitions of the removed files. A row of the state is
 removed if it was in one of the removed files (in one of their partitions, if vacuum has already removed the file) and

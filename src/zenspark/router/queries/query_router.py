@@ -12,7 +12,7 @@ from zenspark.router.limits import Admission, is_key_expression
 from zenspark.router.linkstate.states import SELF
 from zenspark.router.queries.pending import INFINITE, PendingQueries, PendingQuery
 from zenspark.router.routing.routes import Routes
-from zenspark.wire.declare import replace
+from zenspark.wire.message_schema import replace
 from zenspark.wire.messages import Err, Reply, Request, Response, ResponseFinal
 from zenspark.wire.values import EntityId, QoS, WireExpr, ZenohId
 
@@ -51,12 +51,12 @@ class QueryRouter:
         self._last_valid_key: str | None = None
         """The last valid key of a reply: most often the next has the same."""
 
-    def on_request(self, face: Face, request: Request, tree: int | None, now: float) -> None:
-        """Handle REQUEST; `tree` is the psid of the router where it entered the network, None if unknown."""
+    def on_request(self, face: Face, request: Request, root_psid: int | None, now: float) -> None:
+        """Handle REQUEST; `root_psid` is that of the router where it entered the network, None if unknown."""
         key = face.resolve(request.wire_expr)
         targets: tuple[Face, ...] = ()
-        if key is not None and tree is not None:
-            targets = self._routes.request_targets(face, key, request.target, tree)
+        if key is not None and root_psid is not None:
+            targets = self._routes.request_targets(face, key, request.target, root_psid)
         timeout = self._timeout_for(face, request)
         pending = PendingQuery(
             face, request.request_id, request.qos, request.qos, now + timeout, request.budget, key or ""
@@ -74,7 +74,7 @@ class QueryRouter:
             return
         self._pending_queries.add(pending)
         for target, request_id in branches:
-            node_id = (tree or SELF) if target.region is Region.ROUTER else SELF
+            node_id = (root_psid or SELF) if target.region is Region.ROUTER else SELF
             expr = target.to_wire_expr(key or "")
             self._out.append((target, replace(request, request_id=request_id, wire_expr=expr, node_id=node_id)))
 

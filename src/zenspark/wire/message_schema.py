@@ -1,4 +1,4 @@
-"""Declaration language of messages: field codecs, field positions, and the base classes.
+"""Schema of messages: field codecs, field positions, and the base classes.
 
 A message is a class whose annotations, read top to bottom, are its bytes. This module defines the annotations
 (`IntCodec`, `PrefixedCodec`, `RemainderCodec`, `ListCodec`; `When`, `Bits`, `Size`, `Ext`), the base classes that

@@ -1,8 +1,8 @@
 """Handling of INTEREST: reply, forward upstream, and end interests.
 
-The reply to an interest in current declarations is these and then D_FINAL, at the latest when the upstream nodes should
-have replied. Later declarations follow as they are made (`declarations/propagation.py`). Many declarations are sent in
-portions, one interest of a face after the other: the owner requests the next portion when the face has taken the last.
+The reply to an interest in current declarations is these (`current_declarations.py`) and then D_FINAL, at the latest
+when the upstream nodes should have replied. Later declarations follow as they are made
+(`declarations/propagation.py`).
 
 The reply to an interest of a group member is sent to the group, where all members receive it. Queryables are left out:
 a query of eclipse-zenoh waits for its timeout where a member has declared one. Every declaration is undeclared in the
@@ -11,21 +11,16 @@ group when it ends, since members may have stored it.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
-from itertools import islice
-
 from zenspark.router.declarations.announcements import emit_declare, emit_key_binding
 from zenspark.router.declarations.propagation import Declarations
 from zenspark.router.face import DeclarationKind, Face, Outgoing, Region
+from zenspark.router.interests.current_declarations import CurrentDeclarations
 from zenspark.router.interests.table import InterestTable, LiveInterest, requested_kinds
 from zenspark.router.limits import Admission
 from zenspark.router.routing.routes import ReachabilityPolicy
 from zenspark.wire.messages import DeclareFinal, Interest
 from zenspark.wire.values import InterestMode, QoS, QueryableInfo
 
-MAX_DECLARATIONS_PER_PORTION = 256
-"""Maximum current declarations in one portion: a short message may request all there are."""
 INITIAL_INTEREST = 0
 """Id of the implicit interest of two peers in each other's declarations."""
 
@@ -49,8 +44,7 @@ class InterestHandler:
         self._admission = admission
         self._timeout = timeout
         self._upstream_faces: dict[Face, None] = {}
-        self._pending_interests: dict[Face, deque[LiveInterest]] = {}
-        """Interests of each face to which the reply is not complete, in order."""
+        self.current_declarations = CurrentDeclarations(out, interests, declarations)
 
     # -- faces
 
@@ -69,7 +63,7 @@ class InterestHandler:
     def remove_face(self, face: Face) -> None:
         """Remove a neighbour: its interests end, and its replies are not awaited any longer."""
         self._upstream_faces.pop(face, None)
-        self._pending_interests.pop(face, None)
+        self.current_declarations.remove_face(face)
         for interest in self._interests.by_face(face):
             self._end_interest(face, interest.id)
         for interest in self._interests.remove_upstream(face):
@@ -94,68 +88,13 @@ class InterestHandler:
         for upstream in self._upstream_faces:
             self._propagate(live, upstream, now)
         if live.is_current:
-            live.remaining = self._current_declarations(live)
-            self._pending_interests.setdefault(face, deque()).append(live)
-            if len(self._pending_interests[face]) == 1:
-                self.send_next_portion(face)
+            self.current_declarations.start(live)
 
     def _admit(self, face: Face, interest: Interest, key: str | None) -> bool:
         """Admit an interest that has a valid key, or none, if the limits allow one more."""
         if interest.wire_expr is not None and (key is None or not self._admission.admit_key(face, key)):
             return False
         return face.region is Region.LOCAL or self._admission.admit_interest(face, face.usage, key)
-
-    def _current_declarations(self, interest: LiveInterest) -> Iterator[tuple[DeclarationKind, str]]:
-        """Current declarations that match an interest."""
-        for kind in sorted(interest.kinds, key=lambda kind: kind.value):
-            entries = self._declarations.tables[kind].matching(interest.key)
-            for key in dict.fromkeys(interest.announced_key(kind, entry.key) for entry in entries):
-                yield kind, key
-
-    @property
-    def awaiting_faces(self) -> list[Face]:
-        """Faces to whose interests the reply is not complete."""
-        return list(self._pending_interests)
-
-    def is_awaiting_declarations(self, face: Face) -> bool:
-        """Whether there are more declarations to send to a face."""
-        return face in self._pending_interests
-
-    def send_next_portion(self, face: Face) -> None:
-        """Send the next portion of declarations to a face."""
-        left, queue = MAX_DECLARATIONS_PER_PORTION, self._pending_interests[face]
-        while queue and left:
-            left = self._send_declarations(queue[0], left)
-            if queue[0].remaining is None:
-                queue.popleft()
-        if not queue:
-            del self._pending_interests[face]
-
-    def _send_declarations(self, interest: LiveInterest, limit: int) -> int:
-        """Send up to `limit` declarations of an interest; returns how many more may follow."""
-        if interest.remaining is None:  # the interest ended meanwhile
-            return limit
-        for kind, key in islice(interest.remaining, limit):
-            limit -= 1
-            info = self._declarations.visible_info(interest.target, kind, key)
-            if info is not None:
-                self._send_declaration(interest, kind, key, info)
-        if limit:
-            interest.remaining = None
-            self._send_final(interest)
-        return limit
-
-    def _send_declaration(self, interest: LiveInterest, kind: DeclarationKind, key: str, info: QueryableInfo) -> None:
-        if (kind, key) in interest.announced:
-            return
-        if interest.upstream_ids:
-            interest.announced.add((kind, key))
-        interest.is_matched = True
-        announcements = self._declarations.announcements
-        if interest.is_future or interest.face.region is Region.MEMBER:
-            announcements.announce(interest.target, kind, key, info, interest.id)
-        else:
-            announcements.announce_once(interest.face, kind, key, info, interest.id)
 
     def _propagate(self, interest: LiveInterest, upstream: Face, now: float) -> None:
         if not self._reachability(interest.face, upstream):
@@ -186,10 +125,10 @@ class InterestHandler:
         if interest is None:
             return True
         if not interest.is_future:  # not stored: it replies to one interest, once
-            self._send_declaration(interest, kind, interest.announced_key(kind, key), info)
+            self.current_declarations.send(interest, kind, interest.announced_key(kind, key), info)
             return False
         if not interest.aggregate:  # new to this face, but maybe known to others
-            self._send_declaration(interest, kind, key, info)
+            self.current_declarations.send(interest, kind, key, info)
         return True
 
     def on_final(self, face: Face, interest_id: int) -> None:
@@ -206,15 +145,7 @@ class InterestHandler:
         if face in interest.waiting:
             interest.waiting.remove(face)
             self._declarations.routes.clear()
-            self._send_final(interest)
-
-    def _send_final(self, interest: LiveInterest) -> None:
-        if interest.is_current and not interest.waiting and interest.remaining is None:
-            if interest.is_matched or not interest.face.has_fellow_members:
-                emit_declare(self._out, interest.face, DeclareFinal(), interest.id)
-            interest.announced.clear()
-            if not interest.is_future:
-                self._interests.remove(interest.face, interest.id)
+            self.current_declarations.send_final(interest)
 
     # -- the end
 
