@@ -122,6 +122,8 @@ def _encode_shared(name: str, values: tuple[Value, ...], rows: ConcatenatedColum
 def _is_short(kind: pa.DataType, values: tuple[Value, ...], rows: int) -> bool:
     """Return whether a plain column of these values takes fewer bytes than an encoding would add."""
     if pa.types.is_string(kind):
+        if rows * OFFSET_BYTES >= ENCODING_BYTES:  # whatever the texts are: a block may have thousands of them
+            return False
         return rows * (OFFSET_BYTES + max(len(value) for value in values if isinstance(value, str))) < ENCODING_BYTES
     return bool(rows * kind.bit_width < ENCODING_BYTES * 8)
 
