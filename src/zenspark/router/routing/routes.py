@@ -216,16 +216,19 @@ class Routes:
         `root_psid` is that of the router where it entered the network; to faces of routers it is sent with that as
         NodeId, to others without one.
         """
+        route = self._pushes.get((source.number, root_psid, key))
+        return self._find_and_cache_push(source, key, root_psid) if route is None else route
+
+    def _find_and_cache_push(self, source: Face, key: str, root_psid: int) -> tuple[Face, ...]:
+        """Find the target faces of a publication that are not cached, and cache them with the second lookup."""
+        if not self._admission.admit_key(source, key):
+            return ()
+        route = self._find_push_targets(source, key, root_psid)
         cache_key = (source.number, root_psid, key)
-        route = self._pushes.get(cache_key)
-        if route is None:
-            if not self._admission.admit_key(source, key):
-                return ()
-            route = self._find_push_targets(source, key, root_psid)
-            if hash(cache_key) in self._looked_up_once:
-                self._cache_push(cache_key, route)
-            else:
-                self._note_lookup(cache_key)
+        if hash(cache_key) in self._looked_up_once:
+            self._cache_push(cache_key, route)
+        else:
+            self._note_lookup(cache_key)
         return route
 
     def _note_lookup(self, cache_key: tuple[int, int, str]) -> None:
