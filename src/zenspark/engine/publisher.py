@@ -3,7 +3,8 @@
 
 An encoded PUSH is a header and a payload. The header depends on the key, the settings and the neighbour only, so for
 puts without further fields it is encoded once and used until the routes change. The publishing thread appends to the
-neighbours' outboxes itself. Compiled, because every `put()` passes here.
+neighbours' outboxes itself. It waits for full subscribers of this session in `receive_backpressure.py`, for links with
+unsent bytes in `net/io/congestion_control.py`. Compiled, because every `put()` passes here.
 """
 
 from __future__ import annotations

@@ -116,7 +116,10 @@ class ReceiveBackpressure:
         return isinstance(sink, Channel | CallbackRunner) and sink.is_stalled and _is_over_backlog_limit(sink)
 
     def wait(self, sinks: Iterable[DeliverySink[Any]]) -> None:
-        """Wait until an item of each sink is consumed, or it is stalled; never with the lock held."""
+        """Make a publisher of this session wait until an item of each full sink is consumed, or the sink is stalled.
+
+        Never called with the lock held.
+        """
         must_not_wait = nonblocking.on or self._node.loop.is_loop_internal
         for sink in sinks:
             if not isinstance(sink, Channel | CallbackRunner) or sink.is_stalled:

@@ -1,4 +1,4 @@
-"""SessionSender: the sending side of a session towards the router of its own node.
+"""SessionSender: sends declarations, queries and replies of a session to its router; publications: `publisher.py`.
 
 It puts the namespace in front of keys, and declares nothing once the session is closed: then the node closes all its
 links, which undeclares everything at once.

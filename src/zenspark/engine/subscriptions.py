@@ -1,5 +1,5 @@
 """Subscriptions: matches publications to the subscribers of one session, and delivers them;
-`subscriber_declarations.py` declares them to the router.
+`subscriber_declarations.py` declares them to the router, which has found that at least one of them matches.
 
 Publications of neighbours arrive as runs of rows, those of the session itself as single samples. Both use the same
 cache of the subscriptions that match a key; it is cleared when a subscriber is declared or undeclared.

@@ -1,7 +1,8 @@
 """Live data of the page over a WebSocket, in batches: overview, changed keys, followed samples, the network.
 
 A page selects feeds with `{"subscribe": {...}}`, at any time. A batch has the changes since the last one, so a page
-that reads slowly gets fewer batches, not a longer queue; one that does not read at all is disconnected.
+that reads slowly gets fewer batches, not a longer queue; one that does not read at all is disconnected
+(`connection.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Congestion control of one link: while the link has unsent bytes, a message waits or is dropped, by its QoS.
 
-- Block: it waits as long as the peer takes any bytes; after `block_wait` seconds without progress the peer is closed
-  as a slow consumer.
+- Block: it waits as long as the peer takes any bytes; after `block_wait` seconds without progress the peer is a slow
+  consumer, which `driver.py` disconnects.
 - BlockFirst: one message waits like Block, and the others are dropped meanwhile.
 - Drop: it waits `drop_wait` seconds, once; until the link has drained, the following messages are dropped without
   waiting.

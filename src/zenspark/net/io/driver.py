@@ -3,6 +3,10 @@
 Any thread writes: that half is the `LinkWriter` (`writer.py`). `LinkDriver` adds reading, timers and closing, for
 sessions with one peer (`ConnectionDriver`) and with a multicast group (`GroupDriver`).
 
+A session ends here when the lease of its peer has expired (`_on_timeout`, by `Connection.handle_timeout`), and when the
+peer is a slow consumer (`close_slow_consumer`), as found by `congestion_control.py` (a publisher waits), `writer.py`
+(the backlog exceeds `max_backlog`) or `forwarding_backpressure.py` (forwarded messages).
+
 Closing has two steps. First the session ends (`end_session`): its owner is notified, and nothing more can be sent.
 Then the link lingers, so that the messages sent before and the CLOSE arrive: they are written, and the link is
 half-closed, so that two nodes that close at once do not wait for each other. Bytes that still arrive are read and
@@ -268,7 +272,8 @@ class LinkDriver(LinkWriter):
 
     # -- called by the writer, in the loop
 
-    def _close_slow_consumer(self, text: str) -> None:
+    def close_slow_consumer(self, text: str) -> None:
+        """End the session with a slow consumer; nothing else does that."""
         self.end_session(CloseReason.UNRESPONSIVE, text)
 
     def _fail(self, error: LinkError) -> None:

@@ -1,4 +1,5 @@
-"""Forwarding back-pressure: drops or slows down messages that are forwarded to a backlogged link.
+"""Forwarding back-pressure: for a backlogged link, drops forwarded messages or pauses their sources, and closes a slow
+consumer.
 
 The loop cannot wait, so forwarded messages would pile up. While the link to a target is backlogged, publications that
 may be dropped are dropped and counted, and so are responses with Drop; one without a QoS is not. For everything else
@@ -16,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from zenspark.errors import CloseReason
 from zenspark.net.io.congestion_control import WriterSettings, describe_stall
 from zenspark.net.io.counters import DropReason
 from zenspark.net.io.driver import LinkDriver
@@ -151,7 +151,7 @@ class ForwardingBackpressure:
         elif halves == 1:
             self._resume_reading(target)
         elif self._must_close(target):
-            target.end_session(CloseReason.UNRESPONSIVE, describe_stall(self._settings.block_wait))
+            target.close_slow_consumer(describe_stall(self._settings.block_wait))
             return
         self._check_stalled_later(target, halves)
 

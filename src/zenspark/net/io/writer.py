@@ -130,7 +130,7 @@ class LinkWriter(ABC):
         """End the session because the link failed."""
 
     @abstractmethod
-    def _close_slow_consumer(self, text: str) -> None:
+    def close_slow_consumer(self, text: str) -> None:
         """Close the session with a slow consumer; in the loop."""
 
     @property
@@ -217,7 +217,7 @@ class LinkWriter(ABC):
         self.drop(DropReason.BACKLOG)
         if not self._is_over_backlog:
             self._is_over_backlog = True
-            self.loop.call_soon(partial(self._close_slow_consumer, describe_backlog(self._backlog)))
+            self.loop.call_soon(partial(self.close_slow_consumer, describe_backlog(self._backlog)))
 
     def forward_rows(self, rows: RowForwarder) -> None:
         """Send forwarded rows; in the loop, which writes them at the end of its turn."""
@@ -398,7 +398,7 @@ class LinkWriter(ABC):
 
     def on_slow_consumer(self, seconds: float) -> None:
         """Have the session closed: the peer took no bytes while a message waited."""
-        self.loop.call_soon(partial(self._close_slow_consumer, describe_stall(seconds)))
+        self.loop.call_soon(partial(self.close_slow_consumer, describe_stall(seconds)))
 
     def flush_and_wait(self) -> None:
         """Write all messages sent so far, and wait until the link has taken them or the session is closed."""

@@ -1,4 +1,4 @@
-"""Declarations of all faces, and the faces a change must be announced to.
+"""Declarations of all faces, and the faces they are announced to: peers and upstream nodes that join, then by changes.
 
 Upstream nodes and peers get every declaration they can reach; downstream nodes those their interests match;
 neighbouring routers the declarations on this side of the network, as declarations of this router. A key is announced

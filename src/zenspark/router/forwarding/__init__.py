@@ -1,1 +1,1 @@
-"""Forwarding plans: where runs of publications go, decided once for each row template."""
+"""Forwarding plans: the next hops that `routing/routes.py` decides, cached and encoded once for each row template."""

@@ -1,1 +1,1 @@
-"""Interests: the live interests of faces, and the handling of INTEREST."""
+"""Interests: live interests of faces, handling of INTEREST, and the current declarations that a late joiner gets."""

@@ -1,4 +1,4 @@
-"""Routes: reachability between regions, and the faces a key expression leads to.
+"""Routes: decides the next hops (faces) of publications and queries, by reachability of regions and by declarations.
 
 Regions decide reachability; declarations decide interest. Neighbours that do not declare everything (an upstream node,
 a peer that has not finished its initial declarations) also get messages that match none of their declarations. A

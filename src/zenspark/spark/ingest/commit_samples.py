@@ -193,7 +193,10 @@ class SamplesWriter:
         )
 
     def _commit(self, written: WrittenFiles, spans: Mapping[str, OffsetSpan], batch: int) -> dict[str, int]:
-        """Commit files, offsets and epochs of a batch. Returns the rows before it that are lost, per recorder."""
+        """Commit files, end offsets and epochs of a batch in one transaction: exactly once.
+
+        Returns the rows before it that are lost, per recorder.
+        """
         committed_offsets = offset_app_versions({recorder: span.end for recorder, span in spans.items()})
         epochs = {f"{EPOCH_APP_ID_PREFIX}{recorder}": self._epochs[recorder] for recorder in spans}
         quarantined = {item.app_id: QUARANTINED for item in written.quarantined}

@@ -11,7 +11,6 @@ import pytest
 from tests.unit.net.ends import meanwhile
 from tests.unit.net.nodes import KEY, TestNode, call, nodes, qos
 from tests.waiting import TIMEOUT_SECONDS, until
-from zenspark.errors import CloseReason
 from zenspark.net.io import forwarding_backpressure as module
 from zenspark.net.io import writer
 from zenspark.net.io.congestion_control import WriterSettings, describe_stall
@@ -285,8 +284,7 @@ class FakeLink:
     def retry_from_loop(self) -> None:
         """The link takes nothing."""
 
-    def end_session(self, reason: CloseReason, text: str) -> None:
-        assert reason is CloseReason.UNRESPONSIVE
+    def close_slow_consumer(self, text: str) -> None:
         self.closed = text
 
 
