@@ -1,1 +1,1 @@
-"""Forwarding plans: the next hops that `routing/routes.py` decides, cached and encoded once for each row template."""
+"""Forwarding plans: the next hops that `routes.py` decides, cached and encoded once for each row template."""
