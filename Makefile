@@ -39,6 +39,8 @@ CORE_SOURCES = $(subst $() $(),$(,),$(strip $(foreach name,$(CORE),src/zenspark/
 OTHER_TESTS := $(filter-out $(CORE_TESTS) $(addprefix tests/,unit spark world browser typing) %/__pycache__,$(patsubst %/,%,$(wildcard tests/unit/*/ tests/*/)))
 # Percent of lines and branches that all tests without Spark reach, interpreted: at most one less than measured.
 COVERAGE_FLOOR := 80
+# It interrupts itself 300 times: an interrupt within the lock of coverage's own data would leave that locked for good.
+NOT_MEASURED := tests/unit/net/io/test_writer.py::test_blocked_put_can_be_interrupted_and_releases_the_lock
 ASAN_TESTS := $(wildcard tests/unit/wire tests/unit/key tests/property)
 
 , := ,
@@ -305,7 +307,7 @@ coverage: setup ## branch coverage: 100 % of the core by its own tests, and a fl
 	$(PURE) $(BIN)/coverage run -m $(PYTEST) $(CORE_TESTS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --include '$(CORE_SOURCES)' --fail-under 100
-	$(PURE) $(BIN)/coverage run -m $(PYTEST) $(OTHER_TESTS)
+	$(PURE) $(BIN)/coverage run -m $(PYTEST) $(OTHER_TESTS) --deselect $(NOT_MEASURED)
 	$(BIN)/coverage combine --quiet --append
 	$(BIN)/coverage html --quiet --directory build/coverage/html
 	$(BIN)/coverage report --fail-under $(COVERAGE_FLOOR)
