@@ -136,6 +136,8 @@ cdef inline Py_ssize_t vle_size(unsigned long long value) noexcept nogil:
     cdef Py_ssize_t size = 1
     if value <= 0x7F:  # most values: no loop to set up
         return 1
+    if value >> 56:  # a clock reading
+        return 9
     while value > 0x7F and size < 9:
         value >>= 7
         size += 1
@@ -147,6 +149,11 @@ cdef inline Py_ssize_t write_vle(unsigned char* out, Py_ssize_t at, unsigned lon
     if value <= 0x7F:
         out[at] = <unsigned char> value
         return at + 1
+    if value >> 56:  # a clock reading: a loop of constant length, which the compiler unrolls
+        for count in range(8):
+            out[at + count] = <unsigned char> (0x80 | value >> (7 * count))
+        out[at + 8] = <unsigned char> (value >> 56)
+        return at + 9
     while value > 0x7F and count < 8:
         out[at + count] = 0x80 | (value & 0x7F)
         value >>= 7

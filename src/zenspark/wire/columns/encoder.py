@@ -20,7 +20,6 @@ if not cython.compiled:
     from zenspark.wire.columns.binary import BinaryColumn, value_size, value_start
     from zenspark.wire.columns.layout import (
         DATA_PRIORITY,
-        DEFAULT_QOS,
         DEL_ID,
         FRAME_ID,
         LANE_PRIORITY,
@@ -30,6 +29,7 @@ if not cython.compiled:
         STOP_END,
         STOP_FULL,
         STOP_MESSAGE,
+        WIRE_DEFAULT_QOS,
     )
     from zenspark.wire.columns.memory import check_idle, const_pointer8, const_pointer32, const_pointer64, pointer8
 
@@ -73,6 +73,7 @@ class OutgoingRows:
     _sourced: cython.bint
     _attached: cython.bint
     _encoded: cython.bint
+    _is_plain: cython.bint
     _kinds: cython.p_const_uchar
     _kind_step: cython.Py_ssize_t
     _qos: cython.p_const_uchar
@@ -113,6 +114,8 @@ class OutgoingRows:
         self._sourced = source_zid is not None
         self._attached = attachment is not None
         self._encoded = encoding is not None
+        has_more = self._stamped or self._sourced or self._attached or self._encoded
+        self._is_plain = kind is RowKind.PUT and not has_more  # all rows have a key and a payload, and nothing else
         self._kind_step = not isinstance(kind, RowKind)
         self._qos_step = not isinstance(qos, QoS)
         self._eid_step = not isinstance(source_eid, int)
@@ -302,7 +305,8 @@ class BatchEncoder:
                 reason = STOP_FULL
                 break
             start = self._open(out, at)
-            stop = self._fill(rows, out, start, at + self._prefix + self.limit)
+            stop = at + self._prefix + self.limit
+            stop = self._fill_plain(rows, out, start, stop) if rows._is_plain else self._fill(rows, out, start, stop)
             if stop == start:
                 reason = STOP_MESSAGE
                 break
@@ -364,6 +368,25 @@ class BatchEncoder:
         rows.row = row
         return at
 
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _fill_plain(
+        self, rows: OutgoingRows, out: cython.p_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Write PUTs without timestamp, encoding, source and attachment as `_fill` does."""
+        row: cython.Py_ssize_t = rows.row
+        while row < rows.count:
+            if self._measure_key(rows, row) + self._measure_value(rows, row) + 1 > end - at:
+                break
+            at = self._write_key(rows, row, out, at)
+            out[at] = PUT_ID
+            at = write_vle(out, at + 1, self._payload)
+            at = copy_bytes(out, at, rows._payload._data, value_start(rows._payload, row), self._payload)
+            row += 1
+        rows.row = row
+        return at
+
     def head(self, rows: OutgoingRows, row: cython.Py_ssize_t) -> bytes | None:
         """Encode a row up to the length of its payload; None if it is one for the object codec."""
         size: cython.longlong = self._measure_key(rows, row) + self._measure_body(rows, row)
@@ -394,7 +417,7 @@ class BatchEncoder:
         if size < 0 or size > 0xFFFF:
             return _TOO_LARGE
         size += 1 + vle_size(rows._scope) + (vle_size(size) if size else 0)
-        return size if self._qos == DEFAULT_QOS else size + 2
+        return size if self._qos == WIRE_DEFAULT_QOS else size + 2
 
     @cython.cfunc
     @cython.inline
@@ -455,7 +478,7 @@ class BatchEncoder:
             out[start] |= 0x20
             at = write_vle(out, at, self._suffix)
             at = copy_bytes(out, at, rows._key._data, value_start(rows._key, row), self._suffix)
-        if self._qos != DEFAULT_QOS:
+        if self._qos != WIRE_DEFAULT_QOS:
             out[start] |= 0x80
             out[at] = 0x21
             out[at + 1] = self._qos
