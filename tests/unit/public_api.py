@@ -1,17 +1,33 @@
-"""The public names of zenspark, with their methods and parameters, for tests of what users see of them."""
+"""The public names of zenspark, with their methods, parameters and docstrings, for tests of what users see of them."""
 
 from __future__ import annotations
 
+import ast
+import doctest
 import importlib
 import inspect
 import re
 from collections.abc import Iterator
 from enum import Enum
+from functools import cache
+from pathlib import Path
 from typing import Any
+
+import zenspark
 
 MODULES = ("zenspark", "zenspark.ext", "zenspark.handlers", "zenspark.aio")
 INTERNAL = frozenset({"from_wire", "to_wire"})
 """Methods between the values of users and those of messages: public for the other layers only."""
+CONSTRUCTORS = ("__new__", "__init__", "__post_init__")
+ATTRIBUTES = {
+    "_runtime": ("zenspark.engine.runtime", "SessionRuntime"),
+    "_publisher": ("zenspark.api.publisher", "Publisher"),
+}
+"""Attributes of public objects whose methods raise for them, with their classes."""
+MAX_CALL_DEPTH = 4
+"""Calls that are followed to a `raise`: from `KeyExpr.intersects` by `of`, `__init__` and `_refuse` to `_fail`."""
+WRAPPED = ("session", "entities", "publisher", "liveliness", "info", "scouting")
+"""Modules of `zenspark.api` with the classes that those of `zenspark.aio` wrap, by the same names."""
 
 
 def public_objects() -> Iterator[tuple[str, Any]]:
@@ -35,17 +51,174 @@ def public_members(owner: type) -> Iterator[tuple[str, Any]]:
             yield name, member
 
 
+def public_functions() -> Iterator[tuple[str, Any]]:
+    """Yield every public function, and every method that is not a property, by its full name."""
+    for name, found in public_objects():
+        if not inspect.isclass(found):
+            yield name, found
+            continue
+        for member_name, member in public_members(found):
+            if not inspect.isdatadescriptor(member):
+                yield f"{name}.{member_name}", getattr(found, member_name)
+
+
 def parameters(function: Any) -> list[str]:  # noqa: ANN401 - any callable
-    """Return the names of the parameters that a caller gives; none for one whose signature cannot be read."""
+    """Return the names of the parameters that a caller gives, without `*args` and `**options`.
+
+    Where Python has no signature, as of the constructors of compiled classes, they are those of the source; an
+    exception without a constructor of its own takes any arguments, which have no names.
+    """
     try:
         found = inspect.signature(function).parameters.values()
     except ValueError:
+        sources = [body for _, body in constructors(function)] if inspect.isclass(function) else [definition(function)]
+        assert sources or issubclass(function, Exception), function
+        names = [
+            each.arg
+            for arguments in (body.args for body in sources[:1])
+            for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+        ]
+    else:
+        kinds = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+        names = [each.name for each in found if each.kind not in kinds]
+    return [name for name in names if name not in ("self", "cls")]
+
+
+# --- the source, which also compiled functions have ------------------------------------------------
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@cache
+def definitions(module: str) -> dict[str, Definition]:
+    """Return the functions and methods in the source of a module, by qualified name; of overloads the last."""
+    path = Path(zenspark.__file__).parent.joinpath(*module.split(".")[1:])
+    source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    found: dict[str, Definition] = {}
+    for node in ast.parse(source.read_text(encoding="utf-8")).body:
+        members = node.body if isinstance(node, ast.ClassDef) else [node]
+        owner = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
+        found |= {f"{owner}{each.name}": each for each in members if isinstance(each, Definition)}
+    return found
+
+
+def home_of(function: Any) -> tuple[str, str]:  # noqa: ANN401 - any callable
+    """Return module and qualified name of a function: that which a wrapper wraps, and in the class that defines it."""
+    function = inspect.unwrap(getattr(function, "__func__", function))
+    return getattr(function, "__objclass__", function).__module__ or "builtins", function.__qualname__
+
+
+def definition(function: Any) -> Definition:  # noqa: ANN401 - any callable
+    """Return the source of a function or method."""
+    module, name = home_of(function)
+    return definitions(module)[name]
+
+
+def constructors(owner: type) -> list[tuple[str, Definition]]:
+    """Return module and source of `__new__`, `__init__` and `__post_init__` of a class, as far as they are ours."""
+    places = [(base.__module__, f"{base.__name__}.{name}") for base in owner.__mro__ for name in CONSTRUCTORS]
+    return [
+        (module, definitions(module)[name])
+        for module, name in places
+        if module.startswith("zenspark.") and name in definitions(module)
+    ]
+
+
+def returns(function: Any) -> bool:  # noqa: ANN401 - any callable
+    """Return whether a function is annotated to return a value."""
+    annotation = definition(function).returns
+    return annotation is not None and ast.unparse(annotation) != "None"
+
+
+def raises(function: Any) -> bool:  # noqa: ANN401 - any callable
+    """Return whether a function, a method or the constructor of a class raises, or a function of ours that it calls."""
+    if inspect.isclass(function):
+        return any(_raises(body, module, function) for module, body in constructors(function))
+    module, name = home_of(function)
+    return _raises(definition(function), module, _class_of(module, name))
+
+
+def _raises(body: Definition, module: str, owner: type | None, depth: int = MAX_CALL_DEPTH) -> bool:
+    nodes = list(_nodes(body))
+    if any(isinstance(node, ast.Raise) and node.exc is not None for node in nodes):
+        return True
+    calls = [node for node in nodes if isinstance(node, ast.Call)] if depth else []
+    return any(_raises(*callee, depth - 1) for call in calls for callee in _callees(call, module, owner))
+
+
+def _nodes(body: Definition) -> Iterator[ast.AST]:
+    """Yield the nodes of a function, without those of the functions in it."""
+    waiting: list[ast.AST] = list(body.body)
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield node
+            waiting += ast.iter_child_nodes(node)
+
+
+def _callees(call: ast.Call, module: str, owner: type | None) -> list[tuple[Definition, str, type | None]]:
+    """Return source, module and class of the function of ours that is called; nothing if the name does not tell."""
+    called = _resolve(call.func, module, owner)
+    if inspect.isclass(called):
+        return [(body, home, called) for home, body in constructors(called) if call.args or call.keywords]
+    if not inspect.isroutine(called):
         return []
-    kinds = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-    return [each.name for each in found if each.name not in ("self", "cls") and each.kind not in kinds]
+    home, name = home_of(called)
+    if not home.startswith("zenspark.") or name not in definitions(home):
+        return []
+    return [(definitions(home)[name], home, _class_of(home, name))]
+
+
+def _class_of(module: str, name: str) -> type | None:
+    """Return the class of a method, by its qualified name; None for a function."""
+    return getattr(importlib.import_module(module), name.split(".")[0]) if "." in name else None
+
+
+def _resolve(node: ast.expr, module: str, owner: type | None) -> Any:  # noqa: ANN401 - any object
+    """Return the class or function that an expression in a method of `owner` stands for; None if it is another."""
+    match node:
+        case ast.Name(id="self" | "cls"):
+            return owner
+        case ast.Name(id=name):
+            return getattr(importlib.import_module(module), name, None)
+        case ast.Attribute(value=ast.Name(id="self"), attr="_sync") if owner is not None:
+            modules = [importlib.import_module(f"zenspark.api.{each}") for each in WRAPPED]
+            return next((vars(each)[owner.__name__] for each in modules if owner.__name__ in vars(each)), None)
+        case ast.Attribute(value=ast.Name(id="self"), attr=name) if name in ATTRIBUTES:
+            home, kind = ATTRIBUTES[name]
+            return getattr(importlib.import_module(home), kind)
+        case ast.Attribute(value=value, attr=name):
+            return getattr(_resolve(value, module, owner), name, None)
+    return None
+
+
+# --- docstrings ------------------------------------------------------------------------------------
 
 
 def documented(text: str | None, sections: str = "Args") -> set[str]:
     """Return the names that a section of a docstring describes, `Args:` unless others are given as `A|B`."""
     found = re.findall(rf"^(?:{sections}):\n((?:[ ]{{4,}}.*\n?|\n)+)", text or "", re.MULTILINE)
     return {name for section in found for name in re.findall(r"^    (\w+): \S", section, re.MULTILINE)}
+
+
+def has_section(text: str | None, section: str) -> bool:
+    """Return whether a docstring has a section that is not empty."""
+    return re.search(rf"^{section}:\n    \S", text or "", re.MULTILINE) is not None
+
+
+def examples() -> Iterator[tuple[str, list[doctest.Example]]]:
+    """Yield the example of every public class and function, by its full name."""
+    parser = doctest.DocTestParser()
+    for name, found in (*public_objects(), *public_functions()):
+        lines = parser.get_examples(inspect.getdoc(found) or "", name)
+        if lines:
+            yield name, lines
+
+
+def free_names(source: str) -> set[str]:
+    """Return the names that a program uses and does not define."""
+    nodes = list(ast.walk(ast.parse(source)))
+    used = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    defined = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    defined |= {node.name for node in nodes if isinstance(node, ast.ExceptHandler | Definition) and node.name}
+    return used - defined - {each.arg for each in nodes if isinstance(each, ast.arg)}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import copy
+import doctest
 import enum
 import inspect
 import pickle
@@ -17,7 +19,20 @@ import pyarrow as pa
 import pytest
 
 import zenspark
-from tests.unit.public_api import documented, parameters, public_members, public_objects
+import zenspark.ext
+from tests.unit.public_api import (
+    documented,
+    examples,
+    free_names,
+    has_section,
+    home_of,
+    parameters,
+    public_functions,
+    public_members,
+    public_objects,
+    raises,
+    returns,
+)
 from zenspark._build import build_kind
 from zenspark.types.sample import SampleHeader
 from zenspark.wire import messages
@@ -51,7 +66,7 @@ def test_type_checkers_see_every_name() -> None:
 
 def test_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = zenspark.nonsense  # type: ignore[attr-defined]  # which is what a type checker says too
+        _ = zenspark.nonsense  # type: ignore[attr-defined]  # as a type checker reports, too
 
 
 def test_importing_the_package_loads_none_of_it() -> None:
@@ -269,6 +284,163 @@ def test_missing_documentation_is_found() -> None:
 
     Sloppy.__module__ = "zenspark.sloppy"
     assert undocumented("Sloppy", Sloppy) == ["Sloppy.grow(to)", "Sloppy.volume", "Sloppy(size)"]
+
+
+FUNCTIONS = dict(public_functions())
+GETTERS = frozenset(
+    [
+        "Parameters.copy",
+        "Parameters.is_empty",
+        "Parameters.is_ordered",
+        "Query.accepts_replies",
+        "Session.is_closed",
+        "Session.zid",
+        "SessionInfo.links",
+        "SessionInfo.locators",
+        "SessionInfo.peers_zid",
+        "SessionInfo.routers_zid",
+        "SessionInfo.transports",
+        "SessionInfo.zid",
+        "WhatAmIMatcher.is_empty",
+        "ZBytes.as_shm",
+        "build_kind",
+    ]
+)
+"""Functions without arguments that return one fact: their summary describes it, and a call of them needs no example."""
+CALLED_BY_SESSIONS = frozenset(
+    [
+        "ArrowBatches.bind",
+        "CancellationToken.attach",
+        "CancellationToken.detach",
+        "Channel.close",
+        "Channel.next_item",
+        "Channel.push",
+        "Channel.push_many",
+        "Channel.take_nowait",
+        "Channel.use_wakeup",
+        "Config.settings",
+        "HistoryConfig.parameters",
+        "LinkCounters.from_totals",
+    ]
+)
+"""Public functions that programs do not call: the session does, for their objects. They need no example."""
+
+
+def missing_sections(found: Any) -> list[str]:  # noqa: ANN401 - a class or function
+    """Return the sections that a docstring lacks: what is returned and raised, and an example."""
+    text, required = inspect.getdoc(found) or "", ["Example"]
+    if inspect.isclass(found):
+        text += "\n\n" + (inspect.getdoc(found.__init__) or "") if "__init__" in vars(found) else ""
+    else:
+        name = home_of(found)[1]
+        required = [] if name in GETTERS | CALLED_BY_SESSIONS else ["Example"]
+        required += ["Returns"] if returns(found) and name not in GETTERS else []
+    return [
+        section for section in (*required, *(["Raises"] if raises(found) else [])) if not has_section(text, section)
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC | FUNCTIONS))
+def test_docstring_has_result_errors_and_example(name: str) -> None:
+    assert missing_sections((PUBLIC | FUNCTIONS)[name]) == []
+
+
+@pytest.mark.parametrize("listed", [GETTERS, CALLED_BY_SESSIONS])
+def test_functions_without_example_exist(listed: frozenset[str]) -> None:
+    by_name = {home_of(function)[1]: function for function in FUNCTIONS.values()}
+    assert listed <= set(by_name)
+    for name in listed & GETTERS:
+        summary = inspect.getdoc(by_name[name]) or ""
+        assert (parameters(by_name[name]), summary.split()[0]) == ([], "Return")
+
+
+def test_missing_sections_are_found() -> None:
+    text = inspect.getdoc(zenspark.KeyExpr.intersects) or ""
+    summary = text.partition("\n")[0]
+
+    def intersects() -> None: ...
+
+    intersects.__wrapped__ = zenspark.KeyExpr.intersects  # type: ignore[attr-defined]
+    for docstring, expected in (
+        (text, []),
+        (text.replace("Returns:", "Result:"), ["Returns"]),
+        (summary, ["Example", "Returns", "Raises"]),
+    ):
+        intersects.__doc__ = docstring
+        assert missing_sections(intersects) == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (zenspark.Config.from_env, True),  # itself
+        (zenspark.KeyExpr.autocanonize, True),  # the constructor that it calls
+        (zenspark.Session.get, True),  # a method of the runtime
+        (zenspark.SourceInfo, True),
+        (zenspark.ZBytes.to_bytes, False),
+        (zenspark.Session.zid, False),
+    ],
+)
+def test_functions_that_raise_are_recognized(found: Any, expected: bool) -> None:  # noqa: ANN401
+    assert raises(found) is expected
+
+
+def test_parameters_without_a_signature_are_those_of_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_signature(_: object) -> inspect.Signature:
+        raise ValueError("no signature found")
+
+    expected = {found: parameters(found) for found in (zenspark.Session.put, zenspark.Session.zid)}
+    monkeypatch.setattr(inspect, "signature", no_signature)
+    assert {found: parameters(found) for found in expected} == expected
+    assert parameters(zenspark.Sample) == ["header", "payload", "ntp64", "attachment", "sn"]
+    assert parameters(zenspark.KeyExpr) == ["key_expr"]
+
+
+# --- examples -------------------------------------------------------------------------------------
+
+EXAMPLES = dict(examples())
+GIVEN = {"zenspark": zenspark} | {name: getattr(zenspark.ext, name) for name in zenspark.ext.__all__}
+"""The names that examples use without an import."""
+NOT_RUN = re.compile(r"zenspark\.(open|scout|aio|install_as_zenoh|(try_)?init_log_from_env)")
+"""What the examples of values do not call: it opens sockets, or changes this process."""
+RUN = [
+    name
+    for name, lines in EXAMPLES.items()
+    if not NOT_RUN.search(source := "".join(line.source for line in lines))
+    and "await" not in source
+    and free_names(source) <= {*GIVEN, *dir(builtins)}
+]
+VALUES_WITH_EXAMPLES = [
+    "Config",
+    "Encoding",
+    "KeyExpr",
+    "NTP64",
+    "Parameters",
+    "Selector",
+    "Timestamp",
+    "WhatAmIMatcher",
+    "ZBytes",
+]
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_example_is_valid_python(name: str) -> None:
+    source = "".join(line.source for line in EXAMPLES[name])
+    compile(source, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+def test_examples_of_values_and_serialization_are_run() -> None:
+    values = {name.split(".")[1] for name in RUN if name.count(".") == 2 and name.startswith("zenspark.")}
+    assert set(VALUES_WITH_EXAMPLES) <= values
+    assert {"zenspark.ext.z_serialize", "zenspark.ext.z_deserialize", "zenspark.ext.Int8"} <= set(RUN)
+
+
+@pytest.mark.parametrize("name", sorted(RUN))
+def test_example_shows_what_happens(name: str) -> None:
+    lines: list[str] = []
+    test = doctest.DocTest(EXAMPLES[name], dict(GIVEN), name, None, None, None)
+    doctest.DocTestRunner(verbose=False).run(test, out=lines.append)
+    assert "".join(lines) == ""
 
 
 def test_help_shows_signature_defaults_errors_and_example() -> None:

@@ -94,6 +94,9 @@ class Channel(Generic[T]):
 
         Raises:
             ChannelClosed: The channel is closed and empty.
+
+        Example:
+            >>> sample = subscriber.handler.try_recv()
         """
         return self._take()
 
@@ -113,6 +116,9 @@ class Channel(Generic[T]):
         Raises:
             ReceiveTimeout: No item came in time.
             ChannelClosed: The channel is closed and empty.
+
+        Example:
+            >>> sample = await subscriber.handler.recv(timeout=1)
         """
         item = self.take_nowait()
         if item is not None:
@@ -126,12 +132,26 @@ class Channel(Generic[T]):
             raise ReceiveTimeout(timeout) from None
 
     def take_nowait(self) -> T | None:
-        """Return the next item if there is one, and it is not the turn of other tasks; otherwise None."""
+        """Return the next item if there is one, and it is not the turn of other tasks; otherwise None.
+
+        Returns:
+            The item, or None.
+
+        Raises:
+            ChannelClosed: The channel is closed and empty.
+        """
         self._taken += 1
         return self._take() if self._taken % MAX_ITEMS_PER_TURN else None
 
     async def next_item(self) -> T:
-        """Wait for the next item, after `take_nowait` returned None."""
+        """Wait for the next item, after `take_nowait` returned None.
+
+        Returns:
+            The item.
+
+        Raises:
+            ChannelClosed: The channel is closed and empty.
+        """
         return await self._wait_and_take()
 
     async def _wait_and_take(self) -> T:

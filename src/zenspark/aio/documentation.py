@@ -9,6 +9,12 @@ from typing import Any
 
 EXAMPLE = "Example:"
 INDENT = "    "
+ASYNC_WORDS = {
+    "`recv`, `try_recv` or a `for` loop": "`await recv()`, `try_recv()` or `async for`",
+    "function that is called": "function or coroutine function that is called",
+    "`with` block": "`async with` block",
+}
+"""Words of the synchronous docstrings, and those that say the same of the asynchronous methods."""
 RETURNS = re.compile(r"^Returns:\n( +.*(\n|$))+", re.MULTILINE)
 
 
@@ -29,6 +35,8 @@ def document(
         return
     summary, _, rest = text.partition("\n")
     details = rest.partition(f"\n{EXAMPLE}\n")[0].strip("\n")
+    for words, async_words in ASYNC_WORDS.items():
+        details = details.replace(words, async_words)
     if result is not None:
         details = RETURNS.sub(f"Returns:\n{INDENT}{result}\n", details).rstrip()
     lines = "\n".join(f"{INDENT}{'...' if line.startswith(' ') else '>>>'} {line}" for line in example.splitlines())

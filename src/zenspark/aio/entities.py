@@ -58,6 +58,10 @@ class Entity(Generic[E_co]):
 
         Raises:
             UsageError: It was undeclared before.
+
+        Example:
+            >>> publisher = await session.declare_publisher("demo/temperature")
+            >>> await publisher.undeclare()
         """
         self._sync.undeclare()
 
@@ -105,6 +109,9 @@ class Receiver(Entity[R_co], Generic[R_co, H_co]):
             ReceiveTimeout: No item came in time.
             ChannelClosed: No item will ever come: the entity ended, and all items were received.
             UsageError: It was undeclared, or delivers to a callback.
+
+        Example:
+            >>> sample = await subscriber.recv(timeout=1)
         """
         channel: Channel[T] = self._channel()
         return await channel.recv(timeout)
@@ -118,6 +125,11 @@ class Receiver(Entity[R_co], Generic[R_co, H_co]):
         Raises:
             ChannelClosed: No item will ever come: the entity ended, and all items were received.
             UsageError: It was undeclared, or delivers to a callback.
+
+        Example:
+            >>> sample = subscriber.try_recv()
+            >>> if sample is not None:
+            ...     print(sample.key_expr)
         """
         channel: Channel[T] = self._channel()
         return channel.try_recv()
@@ -163,6 +175,10 @@ class LivelinessToken(Entity[api.LivelinessToken]):
     """A key that is alive until the token is undeclared, or its session closes or is lost.
 
     `Liveliness.declare_token` makes it.
+
+    Example:
+        >>> token = await session.liveliness().declare_token("group/member-1")
+        >>> await token.undeclare()
     """
 
 
@@ -170,6 +186,10 @@ class MatchingListener(Receiver[api.MatchingListener[Any], H_co]):
     """Receives the matching status of a publisher or querier whenever it changes.
 
     `Publisher.declare_matching_listener` and `Querier.declare_matching_listener` make it.
+
+    Example:
+        >>> async with publisher.declare_matching_listener() as listener:
+        ...     status = await listener.recv()
     """
 
 
@@ -233,7 +253,28 @@ class Matcher(Entity[M_co]):
             self, handler: IntoCallback[MatchingStatus]
         ) -> Pending[MatchingListener[None]]: ...
         def declare_matching_listener(self, handler: object = None) -> Pending[MatchingListener[Any]]:
-            """Listen for changes of `matching_status`; await the listener, or enter it with `async with`."""
+            """Listen for changes of `matching_status`.
+
+            `await` the result, or enter it with `async with`; before that nothing is declared.
+
+            Args:
+                handler: Where the new statuses are delivered. A channel (`FifoChannel(capacity)`,
+                    `RingChannel(capacity)`), a function or coroutine function that is called with each of them, or a
+                    pair of a function and an object; by default a `FifoChannel` of 256.
+
+            Returns:
+                The listener. With a channel it ends when it is garbage-collected; with a callback it lives as long as
+                the session, unless it is undeclared.
+
+            Raises:
+                SessionClosed: The session was closed.
+                UsageError: It was undeclared.
+                ValueError: The handler is none of these.
+
+            Example:
+                >>> listener = await publisher.declare_matching_listener()
+                >>> status = await listener.recv()
+            """
 
     else:
         declare_matching_listener = async_declare(
@@ -319,7 +360,38 @@ class Querier(Matcher[api.Querier]):
         @overload
         def get(self, handler: IntoCallback[Reply], **options: Unpack[QuerierGetOptions]) -> Replies[None]: ...
         def get(self, handler: object = None, **options: Unpack[QuerierGetOptions]) -> Replies[Any]:
-            """Send a query; iterate over its replies with `async for`, or await them."""
+            """Send a query.
+
+            Iterate over the result with `async for`, or `await` it to send the query and receive later. The query ends
+            when the task that iterates is cancelled.
+
+            Args:
+                handler: Where the replies are delivered. A channel (`FifoChannel(capacity)`, `RingChannel(capacity)`),
+                    a function or coroutine function that is called with each of them, or a pair of a function and an
+                    object; by default a `FifoChannel` of 256.
+                parameters: Parameters for the queryables, such as "limit=10" or a dictionary; none by default.
+                payload: Value sent along with the query; none by default.
+                encoding: Encoding of that payload; `zenoh/bytes` by default.
+                attachment: Bytes or text sent along with the query; none by default.
+                source_info: Querier and sequence number of the query; none by default.
+                cancellation_token: Token that ends the query when it is cancelled; none by default.
+                timestamp_instrumentation: Points on the way at which nodes record the time; none by default.
+                timestamp: Time of the query, which queryables read as `query.timestamp`; none by default. Not in
+                    eclipse-zenoh.
+
+            Returns:
+                The replies.
+
+            Raises:
+                UsageError: The querier was undeclared, or the parameters have more than 65,535 bytes.
+                SessionClosed: The session was closed.
+                TypeError: An argument has a wrong type.
+                ValueError: The handler is none of these.
+
+            Example:
+                >>> async for reply in querier.get(parameters="limit=10"):
+                ...     print(reply.ok)
+            """
 
     else:
         get = async_get(

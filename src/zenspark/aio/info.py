@@ -27,22 +27,37 @@ H_co = TypeVar("H_co", covariant=True)
 
 
 class TransportEventsListener(Receiver[api.TransportEventsListener[Any], H_co]):
-    """Receives a `TransportEvent` when the transport to a neighbour opens (PUT) or closes (DELETE)."""
+    """Receives a `TransportEvent` when the transport to a neighbour opens (PUT) or closes (DELETE).
+
+    Example:
+        >>> async with session.info.declare_transport_events_listener() as listener:
+        ...     event = await listener.recv()
+    """
 
 
 class LinkEventsListener(Receiver[api.LinkEventsListener[Any], H_co]):
-    """Receives a `LinkEvent` when a link is added (PUT) or removed (DELETE)."""
+    """Receives a `LinkEvent` when a link is added (PUT) or removed (DELETE).
+
+    Example:
+        >>> async with session.info.declare_link_events_listener() as listener:
+        ...     event = await listener.recv()
+    """
 
 
 class NeighbourEventsListener(Receiver[api.NeighbourEventsListener[Any], H_co]):
-    """Receives a `NeighbourEvent` when a neighbour connects (PUT) or disconnects (DELETE)."""
+    """Receives a `NeighbourEvent` when a neighbour connects (PUT) or disconnects (DELETE).
+
+    Example:
+        >>> async with session.info.declare_neighbour_events_listener() as listener:
+        ...     event = await listener.recv()
+    """
 
 
 class SessionInfo:
     """The neighbours of a session, its transports, links and counters; only listeners are awaited.
 
     Example:
-        >>> session.info.zid(), session.info.routers_zid(), session.info.peers_zid()
+        >>> print(session.info.zid(), session.info.routers_zid(), session.info.peers_zid())
     """
 
     def __init__(self, readiness: SendReadiness, sync: api.SessionInfo) -> None:
@@ -80,19 +95,51 @@ class SessionInfo:
         return self._sync.links()
 
     def connections(self) -> list[ConnectionStatus]:
-        """Return the state of each connection that the configuration requires; not in eclipse-zenoh."""
+        """Return the state of each connection that the configuration requires; not in eclipse-zenoh.
+
+        Returns:
+            The states, in the order of the configuration.
+
+        Example:
+            >>> for connection in session.info.connections():
+            ...     print(connection.endpoints, connection.is_connected, connection.problem)
+        """
         return self._sync.connections()
 
     def link_counters(self) -> list[LinkCounters]:
-        """Return the messages received from each neighbour, lost on the way in and dropped on the way out."""
+        """Return the messages received from each neighbour, lost on the way in and dropped on the way out.
+
+        Returns:
+            The counters of each neighbour, since its first connection.
+
+        Example:
+            >>> for counters in session.info.link_counters():
+            ...     print(counters.zid, counters.received, counters.lost, counters.dropped)
+        """
         return self._sync.link_counters()
 
     def refusals(self) -> dict[str, int]:
-        """Return the number of requests of neighbours that each limit refused; not in eclipse-zenoh."""
+        """Return the number of requests of neighbours that each limit refused; not in eclipse-zenoh.
+
+        Returns:
+            The counts, by the name of the limit.
+
+        Example:
+            >>> session.info.refusals()
+            {'key_bytes': 3}
+        """
         return self._sync.refusals()
 
     def declarations(self) -> list[Declaration]:
-        """Return the declarations of other nodes that were announced to this node; not in eclipse-zenoh."""
+        """Return the declarations of other nodes that were announced to this node; not in eclipse-zenoh.
+
+        Returns:
+            Kind, key expression and node of each subscriber, queryable and token.
+
+        Example:
+            >>> for declaration in session.info.declarations():
+            ...     print(declaration.kind, declaration.key, declaration.zid)
+        """
         return self._sync.declarations()
 
     if TYPE_CHECKING:
@@ -112,7 +159,29 @@ class SessionInfo:
         def declare_neighbour_events_listener(
             self, handler: object = None, *, history: bool | None = None
         ) -> Pending[NeighbourEventsListener[Any]]:
-            """Listen for neighbours that connect and disconnect; await the listener."""
+            """Listen for neighbours that connect and disconnect. Not in eclipse-zenoh.
+
+            `await` the result, or enter it with `async with`; before that nothing is declared.
+
+            Args:
+                handler: Where the events are delivered. A channel (`FifoChannel(capacity)`, `RingChannel(capacity)`), a
+                    function or coroutine function that is called with each of them, or a pair of a function and an
+                    object; by default a `FifoChannel` of 256.
+                history: Whether events are delivered for neighbours that are connected already; False by default.
+
+            Returns:
+                The listener. With a channel it ends when it is garbage-collected; with a callback it lives as long as
+                the session, unless it is undeclared.
+
+            Raises:
+                SessionClosed: The session was closed.
+                TypeError: An argument has a wrong type.
+                ValueError: The handler is none of these.
+
+            Example:
+                >>> async with session.info.declare_neighbour_events_listener(history=True) as listener:
+                ...     event = await listener.recv()
+            """
 
     else:
         declare_neighbour_events_listener = async_declare(
@@ -140,7 +209,29 @@ class SessionInfo:
         def declare_transport_events_listener(
             self, handler: object = None, *, history: bool | None = None
         ) -> Pending[TransportEventsListener[Any]]:
-            """Listen for transports that open and close; await the listener."""
+            """Listen for transports that open and close.
+
+            `await` the result, or enter it with `async with`; before that nothing is declared.
+
+            Args:
+                handler: Where the events are delivered. A channel (`FifoChannel(capacity)`, `RingChannel(capacity)`), a
+                    function or coroutine function that is called with each of them, or a pair of a function and an
+                    object; by default a `FifoChannel` of 256.
+                history: Whether events are delivered for transports that are open already; False by default.
+
+            Returns:
+                The listener. With a channel it ends when it is garbage-collected; with a callback it lives as long as
+                the session, unless it is undeclared.
+
+            Raises:
+                SessionClosed: The session was closed.
+                TypeError: An argument has a wrong type.
+                ValueError: The handler is none of these.
+
+            Example:
+                >>> async with session.info.declare_transport_events_listener(history=True) as listener:
+                ...     event = await listener.recv()
+            """
 
     else:
         declare_transport_events_listener = async_declare(
@@ -168,7 +259,29 @@ class SessionInfo:
         def declare_link_events_listener(
             self, handler: object = None, *, history: bool | None = None
         ) -> Pending[LinkEventsListener[Any]]:
-            """Listen for links that are added and removed; await the listener."""
+            """Listen for links that are added and removed.
+
+            `await` the result, or enter it with `async with`; before that nothing is declared.
+
+            Args:
+                handler: Where the events are delivered. A channel (`FifoChannel(capacity)`, `RingChannel(capacity)`), a
+                    function or coroutine function that is called with each of them, or a pair of a function and an
+                    object; by default a `FifoChannel` of 256.
+                history: Whether events are delivered for links that exist already; False by default.
+
+            Returns:
+                The listener. With a channel it ends when it is garbage-collected; with a callback it lives as long as
+                the session, unless it is undeclared.
+
+            Raises:
+                SessionClosed: The session was closed.
+                TypeError: An argument has a wrong type.
+                ValueError: The handler is none of these.
+
+            Example:
+                >>> async with session.info.declare_link_events_listener(history=True) as listener:
+                ...     event = await listener.recv()
+            """
 
     else:
         declare_link_events_listener = async_declare(

@@ -48,7 +48,12 @@ class Query:
     reply_err = async_send(api.Query.reply_err, 'await query.reply_err("no such time")')
 
     def drop(self) -> None:
-        """End the query for this queryable: it sends no more replies. Dropping it again does nothing."""
+        """End the query for this queryable: it sends no more replies. Dropping it again does nothing.
+
+        Example:
+            >>> query = await queryable.recv()
+            >>> query.drop()
+        """
         self._sync.drop()
 
     def __enter__(self) -> Self:
@@ -129,7 +134,11 @@ class Query:
         return self._sync.timestamp_stack
 
     def accepts_replies(self) -> ReplyKeyExpr:
-        """Return whether replies may be on keys that do not match the query."""
+        """Return whether replies may be on keys that do not match the query.
+
+        Raises:
+            UsageError: The query was dropped.
+        """
         return self._sync.accepts_replies()
 
     def __str__(self) -> str:

@@ -126,6 +126,10 @@ class Replies(Generic[H_co]):
             ReceiveTimeout: No reply came in time.
             ChannelClosed: The last reply was received.
             UsageError: A callback receives the replies.
+
+        Example:
+            >>> replies = session.get("demo/**")
+            >>> reply = await replies.recv(timeout=1)
         """
         await self._start()
         return await self._channel().recv(timeout)
@@ -139,6 +143,10 @@ class Replies(Generic[H_co]):
         Raises:
             ChannelClosed: The last reply was received.
             UsageError: A callback receives the replies.
+
+        Example:
+            >>> replies = await session.get("demo/**")
+            >>> reply = replies.try_recv()
         """
         return None if self._query is not None else self._channel().try_recv()
 
@@ -155,7 +163,12 @@ class Replies(Generic[H_co]):
             raise
 
     def cancel(self) -> None:
-        """End the query; replies that have arrived can still be received."""
+        """End the query; replies that have arrived can still be received.
+
+        Example:
+            >>> replies = await session.get("demo/**")
+            >>> replies.cancel()
+        """
         if self._query is not None:
             self._query.close()
             self._query = None

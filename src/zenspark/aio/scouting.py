@@ -35,7 +35,12 @@ class Scout(Generic[H_co]):
         self._sync = sync
 
     async def stop(self) -> None:
-        """Stop the search, and close its channel. Stopping it again does nothing."""
+        """Stop the search, and close its channel. Stopping it again does nothing.
+
+        Example:
+            >>> scout = await zenspark.aio.scout()
+            >>> await scout.stop()
+        """
         await run_in_thread(self._sync.stop)
 
     async def __aenter__(self) -> Self:
@@ -71,6 +76,9 @@ class Scout(Generic[H_co]):
             ReceiveTimeout: No node replied in time.
             ChannelClosed: The search was stopped.
             UsageError: It delivers to a callback.
+
+        Example:
+            >>> hello = await scout.recv(timeout=3)
         """
         return await self._channel().recv(timeout)
 
@@ -83,6 +91,9 @@ class Scout(Generic[H_co]):
         Raises:
             ChannelClosed: The search was stopped.
             UsageError: It delivers to a callback.
+
+        Example:
+            >>> hello = scout.try_recv()
         """
         return self._channel().try_recv()
 

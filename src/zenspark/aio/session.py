@@ -117,6 +117,10 @@ class Session:
         """Close the session with all its entities, once what it published is written. Closing it again does nothing.
 
         A task that is cancelled meanwhile returns at once, and the session closes all the same.
+
+        Example:
+            >>> session = await zenspark.aio.open()
+            >>> await session.close()
         """
         await run_in_thread(self._sync.close)
 
@@ -139,7 +143,14 @@ class Session:
         return self._sync.zid()
 
     def new_timestamp(self) -> Timestamp:
-        """Return the time now, by the hybrid logical clock of this node; no two of them are equal."""
+        """Make a timestamp of the hybrid logical clock of this node.
+
+        Returns:
+            The time now with the id of this node. No two of them are equal, and each is later than those before.
+
+        Example:
+            >>> await session.put("demo/a", "1", timestamp=session.new_timestamp())
+        """
         return self._sync.new_timestamp()
 
     async def undeclare(self, obj: KeyExpr | Entity[Any]) -> None:
@@ -152,6 +163,10 @@ class Session:
             UsageError: It was undeclared before, or the key expression was not declared in this session.
             SessionClosed: The session was closed.
             TypeError: It is neither an entity nor a key expression.
+
+        Example:
+            >>> publisher = await session.declare_publisher("demo/temperature")
+            >>> await session.undeclare(publisher)
         """
         self._sync.undeclare(obj._sync if isinstance(obj, Entity) else obj)
 
@@ -167,11 +182,22 @@ class Session:
         Raises:
             SessionClosed: The session was closed.
             ZError: The key expression is not valid.
+
+        Example:
+            >>> key = await session.declare_keyexpr("demo/temperature")
+            >>> await session.put(key, "21.5")
         """
         return self._sync.declare_keyexpr(key_expr)
 
     def liveliness(self) -> Liveliness:
-        """Return the liveliness tokens of this session: declare, query and watch them."""
+        """Return the liveliness tokens of this session: declare, query and watch them.
+
+        Returns:
+            The object to declare, query and watch tokens with.
+
+        Example:
+            >>> token = await session.liveliness().declare_token("group/member-1")
+        """
         return Liveliness(self._readiness, self._sync.liveliness())
 
     # -- publish, receive, query
@@ -221,7 +247,33 @@ class Session:
         def declare_subscriber(
             self, key_expr: IntoKeyExpr, handler: object = None, *, allowed_origin: Locality | None = None
         ) -> Pending[Subscriber[Any]]:
-            """Subscribe to matching keys; await the subscriber, or enter it with `async with`."""
+            """Subscribe to the samples that are published on matching keys.
+
+            `await` the result, or enter it with `async with`; before that nothing is declared.
+
+            Args:
+                key_expr: Key expression of the keys to receive, such as "demo/**".
+                handler: Where the samples are delivered. A channel (`FifoChannel(capacity)`, `RingChannel(capacity)`),
+                    a function or coroutine function that is called with each of them, a pair of a function and an
+                    object, or `ArrowBatches()`, a channel of record batches; by default a `FifoChannel` of 256.
+                allowed_origin: Whether to receive from this session, from other sessions, or both; ANY by default.
+
+            Returns:
+                The subscriber. With a channel, receive from it with `await recv()`, `try_recv()` or `async for`; it
+                ends when it is garbage-collected. With a callback it lives as long as the session, unless it is
+                undeclared.
+
+            Raises:
+                SessionClosed: The session was closed.
+                ZError: The key expression is not valid.
+                TypeError: An argument has a wrong type.
+                ValueError: The handler is none of these.
+
+            Example:
+                >>> async with session.declare_subscriber("demo/**") as subscriber:
+                ...     async for sample in subscriber:
+                ...         print(sample.payload.to_string())
+            """
 
     else:
         declare_subscriber = async_declare(
@@ -268,7 +320,34 @@ class Session:
             complete: bool | None = None,
             allowed_origin: Locality | None = None,
         ) -> Pending[Queryable[Any]]:
-            """Receive queries for matching keys; await the queryable, or enter it with `async with`."""
+            """Receive queries for matching keys, and reply to them.
+
+            `await` the result, or enter it with `async with`; before that nothing is declared.
+
+            Args:
+                key_expr: Key expression of the keys to reply for, such as "demo/**".
+                handler: Where the queries are delivered. A channel (`FifoChannel(capacity)`, `RingChannel(capacity)`),
+                    a function or coroutine function that is called with each of them, or a pair of a function and an
+                    object; by default a `FifoChannel` of 256.
+                complete: Whether it has a value for every key it matches: queries with target BEST_MATCHING then reach
+                    only the nearest such queryable; False by default.
+                allowed_origin: Whether to receive from this session, from other sessions, or both; ANY by default.
+
+            Returns:
+                The queryable. With a channel, receive from it with `await recv()`, `try_recv()` or `async for`; it ends
+                when it is garbage-collected. With a callback it lives as long as the session, unless it is undeclared.
+
+            Raises:
+                SessionClosed: The session was closed.
+                ZError: The key expression is not valid.
+                TypeError: An argument has a wrong type.
+                ValueError: The handler is none of these.
+
+            Example:
+                >>> async def reply(query):
+                ...     await query.reply("demo/time", "noon")
+                >>> queryable = await session.declare_queryable("demo/time", reply)
+            """
 
     else:
         declare_queryable = async_declare(
@@ -302,7 +381,55 @@ class Session:
         def get(
             self, selector: Selector | IntoKeyExpr, handler: object = None, **options: Unpack[GetOptions]
         ) -> Replies[Any]:
-            """Query the matching queryables; iterate over the replies with `async for`, or await them."""
+            """Query the matching queryables.
+
+            Iterate over the result with `async for`, or `await` it to send the query and receive later. The query ends
+            when the task that iterates is cancelled.
+
+            Args:
+                selector: Keys to query, and parameters for the queryables, such as "demo/**?limit=10".
+                handler: Where the replies are delivered. A channel (`FifoChannel(capacity)`, `RingChannel(capacity)`),
+                    a function or coroutine function that is called with each of them, or a pair of a function and an
+                    object; by default a `FifoChannel` of 256.
+                target: Which of the matching queryables are queried: BEST_MATCHING (the default), ALL or ALL_COMPLETE.
+                consolidation: How replies on the same key are merged. AUTO, the default, is sent as such: each reply is
+                    merged as its queryable prefers, or as LATEST (NONE if the parameters have `_time`).
+                accept_replies: Whether replies may be on keys that do not match the query; MATCHING_QUERY by default.
+                timeout: Seconds after which the query ends; by default `queries_default_timeout` of the configuration
+                    (10 s). With `math.inf` it ends when all queryables have replied, and no timeout is sent; routers on
+                    the way, and sessions with queryables, then apply their own, 10 s.
+                congestion_control: What happens when a link is full: BLOCK (the default) waits for space, DROP drops
+                    the query.
+                priority: Priority of the query, and of its replies; DATA by default.
+                express: Whether the query is sent at once, without waiting for others to fill a batch; False by
+                    default.
+                payload: Value sent along with the query; none by default.
+                encoding: Encoding of that payload; `zenoh/bytes` by default.
+                attachment: Bytes or text sent along with the query; none by default.
+                allowed_destination: Whether queryables of this session, of other sessions, or both are queried; ANY by
+                    default.
+                source_info: Querier and sequence number of the query; none by default.
+                cancellation_token: Token that ends the query when it is cancelled; none by default.
+                timestamp_instrumentation: Points on the way at which nodes record the time; none by default.
+                budget: How many responses (replies and errors) are accepted, from 1 to 2^32 - 1; any number by default.
+                    The query ends with the last of them, and routers of zenspark forward no more. Not in eclipse-zenoh.
+                timestamp: Time of the query, which queryables read as `query.timestamp`; none by default. Not in
+                    eclipse-zenoh.
+
+            Returns:
+                The replies.
+
+            Raises:
+                SessionClosed: The session was closed.
+                ZError: The key expression is not valid.
+                UsageError: The parameters have more than 65,535 bytes.
+                ValueError: The timeout or the budget is out of range, or the handler is none of these.
+                TypeError: An argument has a wrong type.
+
+            Example:
+                >>> async for reply in session.get("demo/**", timeout=2):
+                ...     print(reply.ok)
+            """
 
     else:
         get = async_get(
@@ -361,7 +488,32 @@ class Liveliness:
         def declare_subscriber(
             self, key_expr: IntoKeyExpr, handler: object = None, *, history: bool | None = None
         ) -> Pending[Subscriber[Any]]:
-            """Subscribe to tokens; await the subscriber, or enter it with `async with`."""
+            """Subscribe to tokens: a sample of kind PUT for each that appears, of kind DELETE for each that disappears.
+
+            `await` the result, or enter it with `async with`; before that nothing is declared.
+
+            Args:
+                key_expr: Key expression of the tokens.
+                handler: Where the samples are delivered. A channel (`FifoChannel(capacity)`, `RingChannel(capacity)`),
+                    a function or coroutine function that is called with each of them, a pair of a function and an
+                    object, or `ArrowBatches()`, a channel of record batches; by default a `FifoChannel` of 256.
+                history: Whether tokens that exist already are delivered too; False by default.
+
+            Returns:
+                The subscriber. With a channel it ends when it is garbage-collected; with a callback it lives as long as
+                the session, unless it is undeclared.
+
+            Raises:
+                SessionClosed: The session was closed.
+                ZError: The key expression is not valid.
+                TypeError: An argument has a wrong type.
+                ValueError: The handler is none of these.
+
+            Example:
+                >>> async with session.liveliness().declare_subscriber("group/*", history=True) as subscriber:
+                ...     async for sample in subscriber:
+                ...         print(sample.key_expr, sample.kind)
+            """
 
     else:
         declare_subscriber = async_declare(
@@ -394,7 +546,33 @@ class Liveliness:
         def get(
             self, key_expr: IntoKeyExpr, handler: object = None, **options: Unpack[LivelinessGetOptions]
         ) -> Replies[Any]:
-            """Query the tokens that exist; iterate over the replies with `async for`, or await them."""
+            """Query the tokens that exist: one reply for each.
+
+            Iterate over the result with `async for`, or `await` it to send the query and receive later. The query ends
+            when the task that iterates is cancelled.
+
+            Args:
+                key_expr: Key expression of the tokens.
+                handler: Where the replies are delivered. A channel (`FifoChannel(capacity)`, `RingChannel(capacity)`),
+                    a function or coroutine function that is called with each of them, or a pair of a function and an
+                    object; by default a `FifoChannel` of 256.
+                timeout: Seconds after which the query ends; by default `queries_default_timeout` of the configuration
+                    (10 s).
+                cancellation_token: Token that ends the query when it is cancelled; none by default.
+
+            Returns:
+                The replies.
+
+            Raises:
+                SessionClosed: The session was closed.
+                ZError: The key expression is not valid.
+                TypeError: An argument has a wrong type.
+                ValueError: The timeout is out of range, or the handler is none of these.
+
+            Example:
+                >>> async for reply in session.liveliness().get("group/*"):
+                ...     print(reply.ok.key_expr)
+            """
 
     else:
         get = async_get(

@@ -29,6 +29,12 @@ class CancellationToken:
         """End all queries of the token; cancelling it again does nothing.
 
         No reply is delivered after this: their callbacks have returned and were dropped.
+
+        Example:
+            >>> token = zenspark.CancellationToken()
+            >>> token.cancel()
+            >>> token.is_cancelled
+            True
         """
         with self._lock:
             stops, self._stops = self._stops, None
@@ -67,6 +73,9 @@ class CancellationToken:
 
         Raises:
             UsageError: It was cancelled.
+
+        Example:
+            >>> zenspark.CancellationToken().check()
         """
         if self._stops is None:
             raise UsageError("this cancellation token was cancelled: it can start nothing any more")

@@ -65,6 +65,10 @@ class Entity:
 
         Raises:
             UsageError: It was undeclared before.
+
+        Example:
+            >>> publisher = session.declare_publisher("demo/temperature")
+            >>> publisher.undeclare()
         """
         self._check()
         self._is_live = False
@@ -166,6 +170,9 @@ class Receiver(Entity, Generic[H_co]):
             ReceiveTimeout: No item came in time.
             ChannelClosed: No item will ever come: the entity ended, and all items were received.
             UsageError: It was undeclared, or delivers to a callback.
+
+        Example:
+            >>> sample = subscriber.recv(timeout=1)
         """
         channel: Handler[T] = self._channel()
         return channel.recv() if timeout is None else channel.recv(timeout)
@@ -179,6 +186,11 @@ class Receiver(Entity, Generic[H_co]):
         Raises:
             ChannelClosed: No item will ever come: the entity ended, and all items were received.
             UsageError: It was undeclared, or delivers to a callback.
+
+        Example:
+            >>> sample = subscriber.try_recv()
+            >>> if sample is not None:
+            ...     print(sample.key_expr)
         """
         channel: Handler[T] = self._channel()
         return channel.try_recv()
@@ -303,6 +315,10 @@ class LivelinessToken(Entity):
     """A key that is alive until the token is undeclared, or its session closes or is lost.
 
     `Liveliness.declare_token` makes it.
+
+    Example:
+        >>> token = session.liveliness().declare_token("group/member-1")
+        >>> token.undeclare()
     """
 
     _NAME = "liveliness token"
@@ -323,6 +339,10 @@ class MatchingListener(Receiver[H_co]):
     """Receives the matching status of a publisher or querier whenever it changes.
 
     `Publisher.declare_matching_listener` and `Querier.declare_matching_listener` make it.
+
+    Example:
+        >>> with publisher.declare_matching_listener() as listener:
+        ...     status = listener.recv()
     """
 
     _NAME = "matching listener"

@@ -19,15 +19,15 @@ FLUSH_BARRIER_KEY = "@zenspark/fence"
 class FlushBarrier:
     """A barrier that is made before publishing and waited for afterwards."""
 
-    def __init__(self, session: Session, where: str) -> None:
+    def __init__(self, session: Session, endpoints: str) -> None:
         """Start to watch for lost neighbours.
 
         Args:
             session: The session that publishes.
-            where: Its endpoints, which errors name.
+            endpoints: Its endpoints, which errors name.
         """
         self._session = session
-        self._where = where
+        self._endpoints = endpoints
         self.losses: list[TransportEvent] = []
         """Neighbours that disconnected since, each with its event."""
         self._events = session.info.declare_transport_events_listener(self._note)
@@ -49,4 +49,4 @@ class FlushBarrier:
         is_silent = any(reply.err is not None for reply in replies)
         if self.losses or is_silent:
             why = "the connection was lost" if self.losses else f"no reply within {timeout:g} s"
-            raise LinkError(self._where, f"{why}: what was published may not have arrived")
+            raise LinkError(self._endpoints, f"{why}: what was published may not have arrived")

@@ -117,6 +117,10 @@ class TransportEventsListener(EventsListener[H_co]):
     """Receives a `TransportEvent` when the transport to a neighbour opens (PUT) or closes (DELETE).
 
     `SessionInfo.declare_transport_events_listener` makes it.
+
+    Example:
+        >>> with session.info.declare_transport_events_listener() as listener:
+        ...     event = listener.recv()
     """
 
     _NAME = "transport events listener"
@@ -130,6 +134,10 @@ class LinkEventsListener(EventsListener[H_co]):
     """Receives a `LinkEvent` when a link is added (PUT) or removed (DELETE).
 
     `SessionInfo.declare_link_events_listener` makes it.
+
+    Example:
+        >>> with session.info.declare_link_events_listener() as listener:
+        ...     event = listener.recv()
     """
 
     _NAME = "link events listener"
@@ -143,6 +151,10 @@ class NeighbourEventsListener(EventsListener[H_co]):
     """Receives a `NeighbourEvent`, with transport and link, when a neighbour connects (PUT) or disconnects (DELETE).
 
     `SessionInfo.declare_neighbour_events_listener` makes it. Not in eclipse-zenoh.
+
+    Example:
+        >>> with session.info.declare_neighbour_events_listener() as listener:
+        ...     event = listener.recv()
     """
 
     _NAME = "neighbour events listener"
@@ -156,7 +168,7 @@ class SessionInfo:
     """The neighbours of a session, its transports, links and counters. `Session.info` is one.
 
     Example:
-        >>> session.info.zid(), session.info.routers_zid(), session.info.peers_zid()
+        >>> print(session.info.zid(), session.info.routers_zid(), session.info.peers_zid())
     """
 
     def __init__(self, runtime: SessionRuntime) -> None:
@@ -199,6 +211,9 @@ class SessionInfo:
 
         A client has one connection, to the first of its endpoints that can be reached; peers and routers have one for
         each endpoint.
+
+        Returns:
+            The states, in the order of the configuration.
 
         Example:
             >>> [connection.problem for connection in session.info.connections() if not connection.is_connected]
@@ -244,6 +259,10 @@ class SessionInfo:
 
         Returns:
             Kind, key expression and node of each subscriber, queryable and token.
+
+        Example:
+            >>> for declaration in session.info.declarations():
+            ...     print(declaration.kind, declaration.key, declaration.zid)
         """
         tables = self._runtime.node.router.tables
         with self._runtime.lock:

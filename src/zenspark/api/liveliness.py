@@ -95,7 +95,7 @@ class Liveliness:
     def declare_subscriber(
         self, key_expr: IntoKeyExpr, handler: object = None, *, history: bool | None = None
     ) -> Subscriber[Any]:
-        """Subscribe to tokens: a sample of kind PUT for each that appears, and of kind DELETE for each that disappears.
+        """Subscribe to tokens: a sample of kind PUT for each that appears, of kind DELETE for each that disappears.
 
         Args:
             key_expr: Key expression of the tokens.

@@ -148,6 +148,9 @@ class Publisher(MatchingEntity):
             UsageError: The publisher was undeclared.
             SessionClosed: The session was closed.
             TypeError: An argument has a wrong type.
+
+        Example:
+            >>> publisher.delete()
         """
         self._check_open()
         self._preencoded_publisher.delete(attachment, timestamp, timestamp_instrumentation, source_info)

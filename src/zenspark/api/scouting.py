@@ -49,7 +49,12 @@ class Scout(Generic[H_co]):
         threading.Thread(target=_search, args=search, name="zenspark-scout", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop the search, and close its channel. Stopping it again does nothing."""
+        """Stop the search, and close its channel. Stopping it again does nothing.
+
+        Example:
+            >>> scout = zenspark.scout()
+            >>> scout.stop()
+        """
         if not self._stopped.is_set():
             self._stopped.set()
             self._scouter.close()
@@ -87,6 +92,9 @@ class Scout(Generic[H_co]):
             ReceiveTimeout: No node replied in time.
             ChannelClosed: The search was stopped.
             UsageError: It delivers to a callback.
+
+        Example:
+            >>> hello = scout.recv(timeout=3)
         """
         return self._channel().recv(timeout)
 
@@ -99,6 +107,9 @@ class Scout(Generic[H_co]):
         Raises:
             ChannelClosed: The search was stopped.
             UsageError: It delivers to a callback.
+
+        Example:
+            >>> hello = scout.try_recv()
         """
         return self._channel().try_recv()
 

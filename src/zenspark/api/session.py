@@ -153,6 +153,9 @@ class Session:
 
         Returns:
             The time now with the id of this node. No two of them are equal, and each is later than those before.
+
+        Example:
+            >>> session.put("demo/a", "1", timestamp=session.new_timestamp())
         """
         return Timestamp.from_wire(self._runtime.timestamps.now())
 
@@ -166,6 +169,10 @@ class Session:
             UsageError: It was undeclared before, or the key expression was not declared in this session.
             SessionClosed: The session was closed.
             TypeError: It is neither an entity nor a key expression.
+
+        Example:
+            >>> publisher = session.declare_publisher("demo/temperature")
+            >>> session.undeclare(publisher)
         """
         match obj:
             case Entity():
@@ -191,6 +198,10 @@ class Session:
         Raises:
             SessionClosed: The session was closed.
             ZError: The key expression is not valid.
+
+        Example:
+            >>> key = session.declare_keyexpr("demo/temperature")
+            >>> session.put(key, "21.5")
         """
         self._runtime.check_open()
         key = self._runtime.validate_key(key_expr)
@@ -199,6 +210,9 @@ class Session:
 
     def liveliness(self) -> Liveliness:
         """Return the liveliness tokens of this session: declare, query and watch them.
+
+        Returns:
+            The object to declare, query and watch tokens with.
 
         Example:
             >>> token = session.liveliness().declare_token("group/member-1")

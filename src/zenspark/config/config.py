@@ -49,8 +49,15 @@ class Config:
     def from_env(cls) -> Config:
         """Read the file that the environment variable ZENOH_CONFIG names.
 
+        Returns:
+            The configuration in that file.
+
         Raises:
             ZError: The variable is not set, or the file is not valid.
+
+        Example:
+            >>> os.environ["ZENOH_CONFIG"] = "zenoh.json5"
+            >>> config = zenspark.Config.from_env()
         """
         path = os.environ.get(cls.DEFAULT_CONFIG_PATH_ENV)
         if path is None:
@@ -64,8 +71,14 @@ class Config:
         Args:
             path: JSON5 if its name ends in `.json5` or `.json`, YAML if in `.yaml` or `.yml`.
 
+        Returns:
+            The configuration in that file.
+
         Raises:
             ZError: It cannot be read, or is not valid.
+
+        Example:
+            >>> session = zenspark.open(zenspark.Config.from_file("zenoh.json5"))
         """
         file = Path(path)
         if file.suffix not in (".json5", ".json", ".yaml", ".yml"):
@@ -85,12 +98,17 @@ class Config:
         Args:
             json: The text.
 
+        Returns:
+            The configuration; keys that the text does not name have their defaults.
+
         Raises:
             ZError: It is not valid.
             TypeError: It is no string.
 
         Example:
-            >>> zenspark.Config.from_json5('{mode: "client", connect: {endpoints: ["tcp/localhost:7447"]}}')
+            >>> config = zenspark.Config.from_json5('{mode: "client", connect: {endpoints: ["tcp/localhost:7447"]}}')
+            >>> config.get_json("mode")
+            '"client"'
         """
         return cls._of(_parse_json5(json, ""))
 
@@ -110,6 +128,12 @@ class Config:
         Raises:
             ZError: There is no such key, or the value is not valid.
             TypeError: An argument is no string.
+
+        Example:
+            >>> config = zenspark.Config()
+            >>> config.insert_json5("scouting/multicast/enabled", "false")
+            >>> config.get_json("scouting/multicast/enabled")
+            'false'
         """
         names = _split_key(key)
         document = _parse_json5(value, key)
@@ -126,8 +150,16 @@ class Config:
         Args:
             key: The key, such as "scouting/multicast".
 
+        Returns:
+            The value as JSON text.
+
         Raises:
             ZError: There is no such key.
+
+        Example:
+            >>> config = zenspark.Config.from_json5('{connect: {endpoints: ["tcp/localhost:7447"]}}')
+            >>> config.get_json("connect/endpoints")
+            '["tcp/localhost:7447"]'
         """
         value: Json = with_defaults(Settings, self._document)
         for name in _split_key(key):
@@ -138,6 +170,9 @@ class Config:
 
     def settings(self) -> Settings:
         """Return the settings of a session; one warning names the keys that were set and are not used.
+
+        Returns:
+            The settings, with defaults for keys that are not set.
 
         Raises:
             ZError: A key requires a protection that zenspark does not have.

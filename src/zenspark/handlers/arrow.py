@@ -72,6 +72,9 @@ class ArrowBatches:
 
         Args:
             resume: Called when there is space again.
+
+        Returns:
+            The channel, for the session and for the user.
         """
         channel = BatchChannel(self, resume)
         return BoundHandler(channel, channel)

@@ -128,6 +128,9 @@ class Channel:
         Raises:
             ReceiveTimeout: No item came in time.
             ChannelClosed: The channel is closed and empty.
+
+        Example:
+            >>> sample = subscriber.handler.recv(timeout=1)
         """
         if not self._items:
             return self._wait(timeout)
@@ -147,6 +150,9 @@ class Channel:
 
         Raises:
             ChannelClosed: The channel is closed and empty.
+
+        Example:
+            >>> sample = subscriber.handler.try_recv()
         """
         closed = self._closed  # read first: items pushed before closing must not be missed
         try:

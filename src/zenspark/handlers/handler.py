@@ -25,7 +25,11 @@ DEFAULT_CAPACITY = 256
 
 
 class DefaultHandler(Generic[T]):
-    """The handler that is used when none is given: a `FifoChannel` of 256 items."""
+    """The handler that is used when none is given: a `FifoChannel` of 256 items.
+
+    Example:
+        >>> subscriber = session.declare_subscriber("demo/**", zenspark.handlers.DefaultHandler())
+    """
 
     __slots__ = ()
 
@@ -82,7 +86,8 @@ class Callback(Generic[T]):
             eclipse-zenoh.
 
     Example:
-        >>> session.declare_subscriber("demo/**", zenspark.handlers.Callback(print, lambda: print("end")))
+        >>> on_end = lambda: print("end")
+        >>> subscriber = session.declare_subscriber("demo/**", zenspark.handlers.Callback(print, on_end))
     """
 
     __slots__ = ("callback", "drop", "indirect")

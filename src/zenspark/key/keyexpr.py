@@ -34,7 +34,12 @@ _EXPECTED_INSTEAD_OF = {
 
 
 class SetIntersectionLevel(IntEnum):
-    """Relation of two sets of keys; each level implies those below it."""
+    """Relation of two sets of keys; each level implies those below it.
+
+    Example:
+        >>> zenspark.KeyExpr("demo/**").relation_to("demo/a") >= zenspark.SetIntersectionLevel.INTERSECTS
+        True
+    """
 
     DISJOINT = 0
     INTERSECTS = 1
@@ -79,8 +84,15 @@ class KeyExpr:
         Args:
             key_expr: The text.
 
+        Returns:
+            The key expression in canonical form.
+
         Raises:
             ZError: It is not valid in any form.
+
+        Example:
+            >>> zenspark.KeyExpr.autocanonize("demo/**/*")
+            KeyExpr('demo/*/**')
         """
         return cls(canonise(key_expr))
 
@@ -91,43 +103,71 @@ class KeyExpr:
         Args:
             key: A key expression, or its text.
 
+        Returns:
+            The same key expression, or a new one for a text.
+
         Raises:
             ZError: The text is not valid.
+
+        Example:
+            >>> zenspark.KeyExpr.of("demo/a")
+            KeyExpr('demo/a')
         """
         return key if isinstance(key, KeyExpr) else cls(key)
 
     # --- as a set of keys ---
 
     def intersects(self, other: KeyExpr | str) -> bool:
-        """Return whether some key matches both.
+        """Test whether two key expressions have a key in common.
 
         Args:
             other: A key expression, or its text.
 
+        Returns:
+            True if some key matches both.
+
         Raises:
             ZError: The text is not valid.
+
+        Example:
+            >>> zenspark.KeyExpr("demo/*").intersects("*/a")
+            True
         """
         return intersects(self._text, self.of(other)._text)
 
     def includes(self, other: KeyExpr | str) -> bool:
-        """Return whether every key that matches the other also matches this one.
+        """Test whether this key expression includes another.
 
         Args:
             other: A key expression, or its text.
 
+        Returns:
+            True if every key that matches the other also matches this one.
+
         Raises:
             ZError: The text is not valid.
+
+        Example:
+            >>> zenspark.KeyExpr("demo/**").includes("demo/*")
+            True
         """
         return includes(self._text, self.of(other)._text)
 
     def relation_to(self, other: KeyExpr | str) -> SetIntersectionLevel:
-        """Return the highest level that holds: INCLUDES means that this one includes the other.
+        """Compare this key expression with another, as sets of keys.
 
         Args:
             other: A key expression, or its text.
 
+        Returns:
+            The highest level that holds; INCLUDES means that this one includes the other.
+
         Raises:
             ZError: The text is not valid.
+
+        Example:
+            >>> zenspark.KeyExpr("demo/**").relation_to("demo/a")
+            SetIntersectionLevel.INCLUDES
         """
         text = self.of(other)._text
         if self._text == text:
@@ -159,6 +199,9 @@ class KeyExpr:
         Args:
             other: A key expression, or its text.
 
+        Returns:
+            The key expression of both.
+
         Raises:
             ZError: The result is not valid.
 
@@ -181,8 +224,15 @@ class KeyExpr:
         Args:
             other: The text.
 
+        Returns:
+            The key expression of both.
+
         Raises:
             ZError: The result is not valid, or not in canonical form.
+
+        Example:
+            >>> zenspark.KeyExpr("demo/a").concat("-b/*")
+            KeyExpr('demo/a-b/*')
         """
         whole = self._text + other
         if self._text.endswith("*") and other.startswith("*"):

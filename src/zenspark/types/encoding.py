@@ -39,6 +39,16 @@ class Encoding(WireValue[wire.Encoding]):
 
         Args:
             encoding: An encoding, or its text.
+
+        Returns:
+            The same encoding, or a new one.
+
+        Raises:
+            TypeError: It is neither.
+
+        Example:
+            >>> zenspark.Encoding.of("text/plain") == zenspark.Encoding.TEXT_PLAIN
+            True
         """
         return encoding if isinstance(encoding, Encoding) else cls(encoding)
 
@@ -48,8 +58,15 @@ class Encoding(WireValue[wire.Encoding]):
         Args:
             schema: The schema.
 
+        Returns:
+            The encoding with that schema.
+
         Raises:
             TypeError: It is no string.
+
+        Example:
+            >>> zenspark.Encoding.TEXT_PLAIN.with_schema("utf-8")
+            Encoding('text/plain;utf-8')
         """
         if not isinstance(schema, str):
             raise TypeError(f"expected a str, found {type(schema).__name__!r}")

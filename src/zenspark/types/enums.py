@@ -54,14 +54,18 @@ class ApiWireEnum(ApiEnum):
 
 
 class CongestionControl(ApiWireEnum):
-    """Treatment of a message when a queue is full."""
+    """Treatment of a message when a queue is full.
+
+    Example:
+        >>> session.put("demo/a", "1", congestion_control=zenspark.CongestionControl.BLOCK)
+    """
 
     DROP = 0
-    """It may be dropped."""
+    """The message may be dropped."""
     BLOCK = 1
-    """Its sender waits."""
+    """The sender waits for space."""
     BLOCK_FIRST = 2
-    """Its sender waits if no other message sent this way is waiting; otherwise it may be dropped."""
+    """The sender waits if no other message with BLOCK_FIRST is waiting; otherwise the message may be dropped."""
     DEFAULT = DROP
 
     def to_wire(self) -> wire.Congestion:
@@ -69,7 +73,11 @@ class CongestionControl(ApiWireEnum):
 
 
 class Priority(ApiWireEnum):
-    """The order in which queued messages are sent: the smaller the number, the sooner."""
+    """The order in which queued messages are sent: the smaller the number, the sooner.
+
+    Example:
+        >>> session.put("demo/alarm", "1", priority=zenspark.Priority.REAL_TIME)
+    """
 
     REAL_TIME = 1
     INTERACTIVE_HIGH = 2
@@ -95,23 +103,36 @@ class Priority(ApiWireEnum):
 
 
 class Reliability(ApiEnum):
-    """Whether messages are sent again when a link loses them."""
+    """Whether messages are sent again when a link loses them.
+
+    Example:
+        >>> publisher = session.declare_publisher("demo/a", reliability=zenspark.Reliability.BEST_EFFORT)
+    """
 
     BEST_EFFORT = 0
     RELIABLE = 1
     DEFAULT = BEST_EFFORT
-    """As in eclipse-zenoh, where nothing uses it: a publisher without a choice is RELIABLE."""
+    """The default by its name in eclipse-zenoh, which nothing uses: a publisher without a choice is RELIABLE."""
 
 
 class SampleKind(ApiEnum):
-    """Whether a sample has a value, or deletes its key."""
+    """Whether a sample has a value, or deletes its key.
+
+    Example:
+        >>> if sample.kind is zenspark.SampleKind.DELETE:
+        ...     print(sample.key_expr, "was deleted")
+    """
 
     PUT = 0
     DELETE = 1
 
 
 class Locality(ApiEnum):
-    """Location of publishers, subscribers or queryables: this session, other sessions, or both."""
+    """Location of publishers, subscribers or queryables: this session, other sessions, or both.
+
+    Example:
+        >>> session.put("demo/a", "1", allowed_destination=zenspark.Locality.REMOTE)
+    """
 
     SESSION_LOCAL = 0
     REMOTE = 1
@@ -120,7 +141,11 @@ class Locality(ApiEnum):
 
 
 class QueryTarget(ApiWireEnum):
-    """The matching queryables that a query is sent to."""
+    """The matching queryables that a query is sent to.
+
+    Example:
+        >>> replies = session.get("demo/**", target=zenspark.QueryTarget.ALL)
+    """
 
     BEST_MATCHING = 0
     """The nearest complete queryable; all queryables if none is complete."""
@@ -133,11 +158,15 @@ class QueryTarget(ApiWireEnum):
 
 
 class ConsolidationMode(ApiWireEnum):
-    """Merging of replies on the same key."""
+    """Merging of replies on the same key.
+
+    Example:
+        >>> replies = session.get("demo/**", consolidation=zenspark.ConsolidationMode.NONE)
+    """
 
     AUTO = 0
-    """As each reply prefers; without a preference as eclipse-zenoh does: LATEST, unless the query has a
-    range of time, then NONE."""
+    """Each reply is merged as its queryable prefers; without a preference as LATEST, or as NONE if the query has a
+    range of time."""
     NONE = 1
     """Every reply is delivered."""
     MONOTONIC = 2
@@ -155,7 +184,11 @@ class ConsolidationMode(ApiWireEnum):
 
 
 class ReplyKeyExpr(ApiEnum):
-    """Keys that replies may have: any, or only those that match the query."""
+    """Keys that replies may have: any, or only those that match the query.
+
+    Example:
+        >>> replies = session.get("demo/a", accept_replies=zenspark.ReplyKeyExpr.ANY)
+    """
 
     ANY = 0
     MATCHING_QUERY = 1
@@ -163,7 +196,13 @@ class ReplyKeyExpr(ApiEnum):
 
 
 class InterceptionPoint(ApiEnum):
-    """Point on the way of a message at which a clock reading is recorded."""
+    """Point on the way of a message at which a clock reading is recorded.
+
+    Example:
+        >>> points = zenspark.TimestampInstrumentationBuilder().set_send(True).build()
+        >>> points.is_instrumented(zenspark.InterceptionPoint.SEND)
+        True
+    """
 
     SEND = 0
     ROUTE = 1
@@ -176,7 +215,12 @@ class InterceptionPoint(ApiEnum):
 
 
 class WhatAmI(ApiWireEnum):
-    """The role of a node; also made from its name, `WhatAmI("peer")`."""
+    """The role of a node; also made from its name, `WhatAmI("peer")`.
+
+    Example:
+        >>> zenspark.WhatAmI("peer") | zenspark.WhatAmI.ROUTER
+        WhatAmIMatcher('router|peer')
+    """
 
     ROUTER = 1
     PEER = 2
@@ -218,7 +262,7 @@ class WhatAmIMatcher:
         ZError: A name is no role.
 
     Example:
-        >>> zenspark.scout(what=zenspark.WhatAmIMatcher.empty().router().peer())
+        >>> scout = zenspark.scout(what=zenspark.WhatAmIMatcher.empty().router().peer())
     """
 
     __slots__ = ("_bits",)
@@ -236,7 +280,15 @@ class WhatAmIMatcher:
 
     @classmethod
     def empty(cls) -> Self:
-        """Return the empty set."""
+        """Return the empty set.
+
+        Returns:
+            A set without roles.
+
+        Example:
+            >>> zenspark.WhatAmIMatcher.empty().router()
+            WhatAmIMatcher('router')
+        """
         return cls()
 
     @classmethod
@@ -245,21 +297,56 @@ class WhatAmIMatcher:
 
         Args:
             what: A set, a role, or names of roles with `|` between them.
+
+        Returns:
+            The same set, or a new one.
+
+        Raises:
+            ZError: A name is no role.
+            TypeError: It is none of these.
+
+        Example:
+            >>> zenspark.WhatAmIMatcher.of("peer|router")
+            WhatAmIMatcher('router|peer')
         """
         if isinstance(what, WhatAmIMatcher):
             return what
         return cls(str(what) if isinstance(what, WhatAmI) else require_type(str, what))
 
     def router(self) -> Self:
-        """Return the set with routers."""
+        """Return the set with routers.
+
+        Returns:
+            A new set: the roles of this one, and routers.
+
+        Example:
+            >>> zenspark.WhatAmIMatcher("peer").router()
+            WhatAmIMatcher('router|peer')
+        """
         return self._of(self._bits | WhatAmI.ROUTER.value)
 
     def peer(self) -> Self:
-        """Return the set with peers."""
+        """Return the set with peers.
+
+        Returns:
+            A new set: the roles of this one, and peers.
+
+        Example:
+            >>> zenspark.WhatAmIMatcher("client").peer()
+            WhatAmIMatcher('peer|client')
+        """
         return self._of(self._bits | WhatAmI.PEER.value)
 
     def client(self) -> Self:
-        """Return the set with clients."""
+        """Return the set with clients.
+
+        Returns:
+            A new set: the roles of this one, and clients.
+
+        Example:
+            >>> zenspark.WhatAmIMatcher("router").client()
+            WhatAmIMatcher('router|client')
+        """
         return self._of(self._bits | WhatAmI.CLIENT.value)
 
     def is_empty(self) -> bool:
@@ -267,10 +354,20 @@ class WhatAmIMatcher:
         return not self._bits
 
     def matches(self, whatami: WhatAmI | str) -> bool:
-        """Return whether the set has a role.
+        """Test whether the set has a role.
 
         Args:
             whatami: The role, or its name.
+
+        Returns:
+            True if it has.
+
+        Raises:
+            ZError: The name is no role.
+
+        Example:
+            >>> zenspark.WhatAmIMatcher("router|peer").matches("client")
+            False
         """
         return bool(self._bits & WhatAmI(whatami).value)
 
@@ -301,6 +398,9 @@ class QueryConsolidation(msgspec.Struct, frozen=True):
 
     Raises:
         TypeError: It is no `ConsolidationMode`.
+
+    Example:
+        >>> replies = session.get("demo/**", consolidation=zenspark.QueryConsolidation.AUTO)
     """
 
     AUTO: ClassVar[QueryConsolidation]

@@ -22,6 +22,10 @@ class ZenohId(WireValue[wire.ZenohId]):
 
     Raises:
         ZError: It is no such text.
+
+    Example:
+        >>> zenspark.ZenohId("a1b2")
+        a1b2
     """
 
     __slots__ = ()
@@ -48,6 +52,11 @@ class EntityGlobalId(WireValue[wire.EntityId]):
 
     Raises:
         OverflowError: `eid` has more than 32 bits.
+
+    Example:
+        >>> entity = zenspark.EntityGlobalId(zenspark.ZenohId("a1b2"), 3)
+        >>> entity.zid, entity.eid
+        (a1b2, 3)
     """
 
     __slots__ = ()
@@ -79,6 +88,9 @@ class SourceInfo(WireValue[wire.SourceInfo]):
     Raises:
         OverflowError: The sequence number has more than 32 bits.
         TypeError: `source_id` is no `EntityGlobalId`.
+
+    Example:
+        >>> session.put("demo/a", "1", source_info=zenspark.SourceInfo(session.id, 7))
     """
 
     __slots__ = ()

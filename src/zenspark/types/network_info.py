@@ -19,7 +19,13 @@ from zenspark.wire import values as wire
 
 
 class Hello(WireValue[messages.Hello]):
-    """A node that replied to a scout, and its addresses. `zenspark.scout` delivers it."""
+    """A node that replied to a scout, and its addresses. `zenspark.scout` delivers it.
+
+    Example:
+        >>> with zenspark.scout(what="router") as scout:
+        ...     hello = scout.recv(timeout=3)
+        ...     print(hello.whatami, hello.zid, hello.locators)
+    """
 
     __slots__ = ()
 
@@ -58,6 +64,10 @@ class Transport(NetworkInfo, frozen=True):
         is_qos: Whether messages have priorities on it.
         is_multicast: Whether it is a multicast group.
         is_shm: Whether it shares memory; always False.
+
+    Example:
+        >>> for transport in session.info.transports():
+        ...     print(transport.zid, transport.whatami)
     """
 
     zid: ZenohId
@@ -81,6 +91,10 @@ class Link(NetworkInfo, frozen=True):
         auth_identifier: Name that the other end authenticated with, such as that of its certificate; None without.
         priorities: First and last priority it carries; None without QoS.
         reliability: Whether it delivers reliably; None if that is not known.
+
+    Example:
+        >>> for link in session.info.links():
+        ...     print(link.src, link.dst, link.interfaces)
     """
 
     zid: ZenohId
@@ -114,6 +128,10 @@ class TransportEvent(NetworkInfo, frozen=True):
     Attributes:
         kind: PUT or DELETE.
         transport: The transport.
+
+    Example:
+        >>> for event in session.info.declare_transport_events_listener():
+        ...     print(event.kind, event.transport.zid)
     """
 
     kind: SampleKind
@@ -126,6 +144,10 @@ class LinkEvent(NetworkInfo, frozen=True):
     Attributes:
         kind: PUT or DELETE.
         link: The link.
+
+    Example:
+        >>> for event in session.info.declare_link_events_listener():
+        ...     print(event.kind, event.link.dst)
     """
 
     kind: SampleKind
@@ -139,6 +161,10 @@ class NeighbourEvent(NetworkInfo, frozen=True):
         kind: PUT or DELETE.
         transport: The transport to it.
         link: The link to it.
+
+    Example:
+        >>> for event in session.info.declare_neighbour_events_listener():
+        ...     print(event.kind, event.transport.zid, event.link.dst)
     """
 
     kind: SampleKind
@@ -154,6 +180,10 @@ class Declaration(NetworkInfo, frozen=True):
         key: Its key expression.
         zid: Id of the node.
         whatami: Role of the node.
+
+    Example:
+        >>> for declaration in session.info.declarations():
+        ...     print(declaration.kind, declaration.key, declaration.zid)
     """
 
     kind: str
@@ -177,6 +207,10 @@ class LinkCounters(NetworkInfo, frozen=True):
         received: Network messages received: publications, queries, replies and declarations.
         lost: Messages that the neighbour sent and that did not arrive whole, by reason.
         dropped: Messages for the neighbour that were not sent, by reason.
+
+    Example:
+        >>> for counters in session.info.link_counters():
+        ...     print(counters.zid, counters.received, counters.dropped.get("congestion", 0))
     """
 
     zid: ZenohId
@@ -193,6 +227,9 @@ class LinkCounters(NetworkInfo, frozen=True):
 
         Args:
             totals: The counters of the node.
+
+        Returns:
+            The counters, by the names of the reasons.
         """
         return cls(
             ZenohId.from_wire(totals.zid),
@@ -209,6 +246,10 @@ class ConnectionStatus(NetworkInfo, frozen=True):
         endpoints: Addresses of which one is to be connected.
         is_connected: Whether there is a session with one of them.
         problem: Reason why there is none; None if there is one, or if the first attempt has not ended yet.
+
+    Example:
+        >>> for connection in session.info.connections():
+        ...     print(connection.endpoints, connection.is_connected, connection.problem)
     """
 
     endpoints: list[str]
@@ -221,6 +262,10 @@ class MatchingStatus(NetworkInfo, frozen=True):
 
     Attributes:
         matching: Whether there is at least one.
+
+    Example:
+        >>> if publisher.matching_status:
+        ...     publisher.put("21.5")
     """
 
     matching: bool
@@ -238,6 +283,11 @@ class ReplyError(NetworkInfo, frozen=True):
         timestamp_stack: Clock readings of the nodes on the way; None unless the query was instrumented.
         source_info: Entity that sent it; None if it is not known. Not in eclipse-zenoh.
         timestamp: Time of the response (extension 0x2 of RESPONSE); None without. Not in eclipse-zenoh.
+
+    Example:
+        >>> for reply in session.get("demo/**"):
+        ...     if reply.err is not None:
+        ...         print(reply.err.payload.to_string())
     """
 
     payload: ZBytes

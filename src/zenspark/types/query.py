@@ -111,7 +111,12 @@ class Query:
             handle.call_soon(handle.release)
 
     def drop(self) -> None:
-        """End the query for this queryable: it sends no more replies. Dropping it again does nothing."""
+        """End the query for this queryable: it sends no more replies. Dropping it again does nothing.
+
+        Example:
+            >>> query = queryable.recv()
+            >>> query.drop()
+        """
         handle, self._handle = self._handle, None
         if handle is not None:
             handle.release()
@@ -191,7 +196,11 @@ class Query:
         return None if stack is None else TimestampStack.from_wire(stack)
 
     def accepts_replies(self) -> ReplyKeyExpr:
-        """Return whether replies may be on keys that do not match the query."""
+        """Return whether replies may be on keys that do not match the query.
+
+        Raises:
+            UsageError: The query was dropped.
+        """
         accepts_any = (
             ANY_KEY_PARAMETER in self._require_handle().request.body.parameters and ANY_KEY_PARAMETER in self.parameters
         )
@@ -278,6 +287,9 @@ class Query:
         Raises:
             UsageError: The query was dropped, or the key does not match it and the querier does not accept other keys.
             TypeError: An argument has a wrong type.
+
+        Example:
+            >>> query.reply_del("demo/time")
         """
         body = Del(
             timestamp=None if timestamp is None else require_type(Timestamp, timestamp).to_wire(),

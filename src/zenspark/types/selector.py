@@ -48,6 +48,16 @@ class Parameters:
 
         Args:
             parameters: Parameters, text, a dictionary, or None for no parameters.
+
+        Returns:
+            The same parameters, or new ones.
+
+        Raises:
+            TypeError: It is none of these.
+
+        Example:
+            >>> zenspark.Parameters.of({"limit": "10"})
+            Parameters('limit=10')
         """
         return parameters if isinstance(parameters, Parameters) else cls(parameters)
 
@@ -70,6 +80,13 @@ class Parameters:
 
         Returns:
             The value; an empty string if the name has none.
+
+        Raises:
+            TypeError: An argument has a wrong type.
+
+        Example:
+            >>> zenspark.Parameters("limit=10;deep").get("deep")
+            ''
         """
         return next((value for name, value in self._items() if name == _require_str(key)), default)
 
@@ -81,6 +98,13 @@ class Parameters:
 
         Returns:
             The values; none if the name does not occur.
+
+        Raises:
+            TypeError: An argument has a wrong type.
+
+        Example:
+            >>> zenspark.Parameters("id=1|2").values("id")
+            ['1', '2']
         """
         value = self.get(key)
         return [] if value is None else value.split("|")
@@ -94,6 +118,16 @@ class Parameters:
 
         Returns:
             The value it had before, or None.
+
+        Raises:
+            TypeError: An argument has a wrong type.
+
+        Example:
+            >>> parameters = zenspark.Parameters("limit=10;deep")
+            >>> parameters.insert("limit", "20")
+            '10'
+            >>> parameters
+            Parameters('deep;limit=20')
         """
         old = self.get(key)
         self._replace([(key, _require_str(value))])
@@ -107,6 +141,16 @@ class Parameters:
 
         Returns:
             The value it had, or None.
+
+        Raises:
+            TypeError: An argument has a wrong type.
+
+        Example:
+            >>> parameters = zenspark.Parameters("limit=10;deep")
+            >>> parameters.remove("limit")
+            '10'
+            >>> parameters
+            Parameters('deep')
         """
         old = self.get(key)
         self._text = _join_items((name, value) for name, value in self._items() if name != key)
@@ -117,6 +161,15 @@ class Parameters:
 
         Args:
             parameters: Parameters, text, or a dictionary.
+
+        Raises:
+            TypeError: It is none of these.
+
+        Example:
+            >>> parameters = zenspark.Parameters("limit=10;deep")
+            >>> parameters.extend({"limit": "20"})
+            >>> parameters
+            Parameters('deep;limit=20')
         """
         self._replace(list(Parameters.of(parameters)))
 
@@ -183,6 +236,7 @@ class Selector:
 
         Raises:
             ZError: The key expression is not valid.
+            TypeError: An argument has a wrong type.
         """
         if parameters is None and isinstance(arg, str):
             arg, _, parameters = arg.partition("?")
@@ -195,6 +249,17 @@ class Selector:
 
         Args:
             selector: A selector, a key expression, or text.
+
+        Returns:
+            The same selector, or a new one.
+
+        Raises:
+            ZError: The key expression is not valid.
+            TypeError: An argument has a wrong type.
+
+        Example:
+            >>> zenspark.Selector.of("demo/**?limit=10")
+            Selector('demo/**?limit=10')
         """
         return selector if isinstance(selector, Selector) else cls(selector)
 

@@ -24,6 +24,9 @@ class TimestampContext(msgspec.Struct, frozen=True):
     Attributes:
         zid: Id of the node.
         whatami: Role of the node.
+
+    Example:
+        >>> session = zenspark.open(timestamp_callback=lambda context: bytes(context.zid))
     """
 
     zid: ZenohId
@@ -31,18 +34,31 @@ class TimestampContext(msgspec.Struct, frozen=True):
 
 
 class TimestampInstrumentation(WireValue[int]):
-    """Points at which nodes record clock readings of a message; `TimestampInstrumentationBuilder` makes it."""
+    """Points at which nodes record clock readings of a message; `TimestampInstrumentationBuilder` makes it.
+
+    Example:
+        >>> points = zenspark.TimestampInstrumentationBuilder().set_send(True).build()
+        >>> session.put("demo/a", "1", timestamp_instrumentation=points)
+    """
 
     __slots__ = ()
 
     def is_instrumented(self, point: InterceptionPoint) -> bool:
-        """Return whether clock readings are recorded at a point.
+        """Test whether clock readings are recorded at a point.
 
         Args:
             point: The point.
 
+        Returns:
+            True if they are.
+
         Raises:
             TypeError: It is no `InterceptionPoint`.
+
+        Example:
+            >>> points = zenspark.TimestampInstrumentationBuilder().set_send(True).build()
+            >>> points.is_instrumented(zenspark.InterceptionPoint.ROUTE)
+            False
         """
         if not isinstance(point, InterceptionPoint):
             raise TypeError(f"expected an InterceptionPoint, found {type(point).__name__!r}")
@@ -76,6 +92,9 @@ class TimestampInstrumentationBuilder:
 
         Raises:
             TypeError: It is no bool.
+
+        Example:
+            >>> points = zenspark.TimestampInstrumentationBuilder().set_send(True).build()
         """
         return self._with(InterceptionPoint.SEND, enabled)
 
@@ -90,6 +109,9 @@ class TimestampInstrumentationBuilder:
 
         Raises:
             TypeError: It is no bool.
+
+        Example:
+            >>> points = zenspark.TimestampInstrumentationBuilder().set_route(True).build()
         """
         return self._with(InterceptionPoint.ROUTE, enabled)
 
@@ -104,6 +126,9 @@ class TimestampInstrumentationBuilder:
 
         Raises:
             TypeError: It is no bool.
+
+        Example:
+            >>> points = zenspark.TimestampInstrumentationBuilder().set_receive(True).build()
         """
         return self._with(InterceptionPoint.RECEIVE, enabled)
 
@@ -115,10 +140,17 @@ class TimestampInstrumentationBuilder:
         return builder
 
     def build(self) -> TimestampInstrumentation:
-        """Return the instrumentation.
+        """Make the instrumentation.
+
+        Returns:
+            The points that were chosen.
 
         Raises:
             UsageError: No point was chosen.
+
+        Example:
+            >>> zenspark.TimestampInstrumentationBuilder().set_send(True).build()
+            TimestampInstrumentation { conf_flags: 1 }
         """
         if not self._flags:
             raise UsageError("timestamp instrumentation needs at least one point: send, route or receive")
@@ -126,7 +158,12 @@ class TimestampInstrumentationBuilder:
 
 
 class TimestampStackRecord(WireValue[wire.TimestampRecord]):
-    """One clock reading: the point, and the timestamp or the bytes that a callback made."""
+    """One clock reading: the point, and the timestamp or the bytes that a callback made.
+
+    Example:
+        >>> for record in sample.timestamp_stack.records:
+        ...     print(record.point, record.timestamp())
+    """
 
     __slots__ = ()
 
@@ -146,7 +183,17 @@ class TimestampStackRecord(WireValue[wire.TimestampRecord]):
         return bool(self._wire.flags & _CUSTOM_FLAG)
 
     def timestamp(self) -> Timestamp | bytes:
-        """Return the clock reading."""
+        """Return the clock reading.
+
+        Returns:
+            A timestamp, or the bytes that a callback of the node made.
+
+        Raises:
+            ZError: The node recorded bytes that are no timestamp.
+
+        Example:
+            >>> readings = [record.timestamp() for record in sample.timestamp_stack.records]
+        """
         if self.is_custom:
             return self._wire.ts
         return Timestamp.from_wire(wire.Timestamp.read(Reader(self._wire.ts)))
@@ -158,7 +205,12 @@ class TimestampStackRecord(WireValue[wire.TimestampRecord]):
 
 
 class TimestampStack(WireValue[wire.TimestampStack]):
-    """The clock readings of one message, in the order they were recorded."""
+    """The clock readings of one message, in the order they were recorded.
+
+    Example:
+        >>> for record in sample.timestamp_stack.records:
+        ...     print(record.point, record.timestamp())
+    """
 
     __slots__ = ()
 

@@ -63,6 +63,10 @@ class NTP64(OrderedWireValue[int]):
 
     Raises:
         OverflowError: The time is before 1970 or after 2106.
+
+    Example:
+        >>> zenspark.NTP64(1719841872, 250_000_000).to_string_rfc3339_lossy()
+        '2024-07-01T13:51:12.250000000Z'
     """
 
     __slots__ = ()
@@ -73,27 +77,75 @@ class NTP64(OrderedWireValue[int]):
         object.__setattr__(self, "_wire", _ntp64_from_ns(seconds * NANOS_PER_SECOND + nanoseconds))
 
     def as_secs(self) -> int:
-        """Return the whole seconds."""
+        """Return the whole seconds.
+
+        Returns:
+            Seconds since 1970, rounded down.
+
+        Example:
+            >>> zenspark.NTP64(5, 250_000_000).as_secs()
+            5
+        """
         return self._wire >> 32
 
     def as_secs_f64(self) -> float:
-        """Return the seconds with their fraction, to about a microsecond: not for comparing."""
+        """Return the seconds with their fraction, to about a microsecond: not for comparing.
+
+        Returns:
+            Seconds since 1970.
+
+        Example:
+            >>> zenspark.NTP64(5, 250_000_000).as_secs_f64()
+            5.25
+        """
         return self.as_secs() + (self._wire & 0xFFFF_FFFF) / NTP64_PER_SECOND
 
     def as_nanos(self) -> int:
-        """Return the nanoseconds since 1970, rounded."""
+        """Return the nanoseconds since 1970, rounded.
+
+        Returns:
+            Nanoseconds since 1970.
+
+        Example:
+            >>> zenspark.NTP64(5, 250_000_000).as_nanos()
+            5250000000
+        """
         return ns_from_ntp64(self._wire)
 
     def subsec_nanos(self) -> int:
-        """Return the fraction in nanoseconds, rounded but always less than a second."""
+        """Return the fraction in nanoseconds, rounded but always less than a second.
+
+        Returns:
+            Nanoseconds since the last whole second.
+
+        Example:
+            >>> zenspark.NTP64(5, 250_000_000).subsec_nanos()
+            250000000
+        """
         return min(self.as_nanos() - self.as_secs() * NANOS_PER_SECOND, NANOS_PER_SECOND - 1)
 
     def to_datetime(self) -> datetime:
-        """Return the time in UTC, truncated to microseconds."""
+        """Return the time in UTC, truncated to microseconds.
+
+        Returns:
+            The time, with the time zone UTC.
+
+        Example:
+            >>> zenspark.NTP64(5, 250_000_000).to_datetime()
+            datetime.datetime(1970, 1, 1, 0, 0, 5, 250000, tzinfo=datetime.timezone.utc)
+        """
         return EPOCH + timedelta(microseconds=self.as_nanos() // 1000)
 
     def to_string_rfc3339_lossy(self) -> str:
-        """Return the time as RFC 3339 text with nanoseconds: `2024-07-01T13:51:12.129693000Z`."""
+        """Return the time as RFC 3339 text with nanoseconds: `2024-07-01T13:51:12.129693000Z`.
+
+        Returns:
+            The text; `parse_rfc3339` may make a slightly different time of it.
+
+        Example:
+            >>> zenspark.NTP64(5, 250_000_000).to_string_rfc3339_lossy()
+            '1970-01-01T00:00:05.250000000Z'
+        """
         seconds, nanoseconds = divmod(self.as_nanos(), NANOS_PER_SECOND)
         return f"{EPOCH + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09}Z"
 
@@ -104,8 +156,15 @@ class NTP64(OrderedWireValue[int]):
         Args:
             s: RFC 3339 text, in UTC, written `Z`.
 
+        Returns:
+            The time.
+
         Raises:
             UsageError: It is no such text, or not between 1970 and 2106.
+
+        Example:
+            >>> zenspark.NTP64.parse_rfc3339("1970-01-01T00:00:05.25Z").as_nanos()
+            5250000000
         """
         try:
             return cls(*parse_rfc3339_utc(s))
@@ -130,6 +189,10 @@ class TimestampId(OrderedWireValue[wire.ZenohId]):
     Raises:
         UsageError: There are none, or too many.
         TypeError: They are no bytes.
+
+    Example:
+        >>> zenspark.TimestampId([0x33])
+        33
     """
 
     __slots__ = ()
@@ -181,25 +244,58 @@ class Timestamp(OrderedWireValue[wire.Timestamp]):
         object.__setattr__(self, "_wire", wire.Timestamp(time.to_wire(), clock.to_wire()))
 
     def get_time(self) -> datetime:
-        """Return the time in UTC, truncated to microseconds."""
+        """Return the time in UTC, truncated to microseconds.
+
+        Returns:
+            The time, with the time zone UTC.
+
+        Example:
+            >>> zenspark.Timestamp.parse_rfc3339("2024-07-01T13:51:12.25Z/33").get_time()
+            datetime.datetime(2024, 7, 1, 13, 51, 12, 250000, tzinfo=datetime.timezone.utc)
+        """
         return self.get_time_as_ntp64().to_datetime()
 
     def get_time_as_ntp64(self) -> NTP64:
-        """Return the exact time."""
+        """Return the exact time.
+
+        Returns:
+            The time, of 64 bits.
+
+        Example:
+            >>> zenspark.Timestamp.parse_rfc3339("2024-07-01T13:51:12.25Z/33").get_time_as_ntp64().as_secs()
+            1719841872
+        """
         return NTP64.from_wire(self._wire.ntp64)
 
     def get_id(self) -> TimestampId:
-        """Return the id of the clock."""
+        """Return the id of the clock.
+
+        Returns:
+            The id, usually that of the node that made the timestamp.
+
+        Example:
+            >>> zenspark.Timestamp.parse_rfc3339("2024-07-01T13:51:12.25Z/33").get_id()
+            33
+        """
         return TimestampId.from_wire(self._wire.id)
 
     def get_diff_duration(self, other: Timestamp) -> timedelta:
-        """Return how much later this timestamp is than another; negative if it is earlier.
+        """Subtract another timestamp from this one.
 
         Args:
             other: The other timestamp.
 
+        Returns:
+            How much later this one is; negative if it is earlier.
+
         Raises:
             TypeError: It is no timestamp.
+
+        Example:
+            >>> earlier = zenspark.Timestamp.parse_rfc3339("2024-07-01T13:51:12Z/33")
+            >>> later = zenspark.Timestamp.parse_rfc3339("2024-07-01T13:51:14.5Z/33")
+            >>> later.get_diff_duration(earlier)
+            datetime.timedelta(seconds=2, microseconds=500000)
         """
         if not isinstance(other, Timestamp):
             raise TypeError(f"expected a Timestamp, found {type(other).__name__!r}")
@@ -208,7 +304,15 @@ class Timestamp(OrderedWireValue[wire.Timestamp]):
         return duration if difference >= 0 else -duration
 
     def to_string_rfc3339_lossy(self) -> str:
-        """Return it with a readable time: `2024-07-01T13:51:12.129693000Z/33`."""
+        """Return it with a readable time: `2024-07-01T13:51:12.129693000Z/33`.
+
+        Returns:
+            The text; `parse_rfc3339` may make a slightly different timestamp of it.
+
+        Example:
+            >>> zenspark.Timestamp.parse_rfc3339("2024-07-01T13:51:12.25Z/33").to_string_rfc3339_lossy()
+            '2024-07-01T13:51:12.250000000Z/33'
+        """
         return f"{self.get_time_as_ntp64().to_string_rfc3339_lossy()}/{self._wire.id}"
 
     @classmethod
@@ -218,8 +322,16 @@ class Timestamp(OrderedWireValue[wire.Timestamp]):
         Args:
             s: Time as RFC 3339 text in UTC, a slash, and the id of the clock in hexadecimal.
 
+        Returns:
+            The timestamp.
+
         Raises:
             UsageError: It is no such text.
+
+        Example:
+            >>> timestamp = zenspark.Timestamp.parse_rfc3339("2024-07-01T13:51:12Z/33")
+            >>> timestamp == zenspark.Timestamp(timestamp.get_time(), b"3")
+            True
         """
         time, slash, clock = s.partition("/")
         if not slash:

@@ -73,8 +73,15 @@ class ZBytes:
         Args:
             obj: A payload, bytes, text, or any buffer.
 
+        Returns:
+            The same payload, or a new one.
+
         Raises:
             TypeError: It is none of these; None is rejected too.
+
+        Example:
+            >>> zenspark.ZBytes.of("text")
+            ZBytes(b'text')
         """
         if type(obj) is ZBytes:
             return obj
@@ -83,14 +90,29 @@ class ZBytes:
         return ZBytes(obj)
 
     def to_bytes(self) -> bytes:
-        """Return the bytes, without a copy."""
+        """Return the bytes, without a copy.
+
+        Returns:
+            The bytes; the same object each time.
+
+        Example:
+            >>> zenspark.ZBytes("text").to_bytes()
+            b'text'
+        """
         return self._data
 
     def to_string(self) -> str:
-        """Return the text that the bytes are in UTF-8.
+        """Decode the bytes as UTF-8.
+
+        Returns:
+            The text.
 
         Raises:
             ValueError: They are not UTF-8.
+
+        Example:
+            >>> zenspark.ZBytes(b"21.5").to_string()
+            '21.5'
         """
         return self._data.decode()
 

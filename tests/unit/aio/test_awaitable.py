@@ -6,7 +6,7 @@ from typing import Self
 
 import pytest
 
-from tests.unit.aio.running import in_loop
+from tests.unit.aio.event_loop import in_loop
 from zenspark.aio.awaitable import Pending
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.aio.running import in_loop, run_other_tasks, until
-from tests.waiting import until as wait_until
+from tests.unit.aio.event_loop import in_loop, run_other_tasks, until
+from tests.wait import until as wait_until
 from zenspark.aio.channels import MAX_ITEMS_PER_TURN, AsyncHandler, Channel, bind_async_handler
 from zenspark.handlers.arrow import ArrowBatches
 from zenspark.handlers.callback import CALLBACK_CAPACITY
@@ -342,17 +342,17 @@ class FakeQuery:
 
 @in_loop
 async def test_query_is_dropped_when_its_coroutine_returns() -> None:
-    go, question = asyncio.Event(), FakeQuery()
+    go, query = asyncio.Event(), FakeQuery()
 
-    async def answer(_: object) -> None:
+    async def on_query(_: object) -> None:
         await go.wait()
 
-    inlet = bind_callback(answer)
-    inlet.push(question)
+    inlet = bind_callback(on_query)
+    inlet.push(query)
     await run_other_tasks()
-    assert not question.dropped
+    assert not query.dropped
     go.set()
-    await until(lambda: question.dropped)
+    await until(lambda: query.dropped)
     inlet.close()
 
 
@@ -364,7 +364,7 @@ class Outcome(BaseException):
 @pytest.mark.parametrize("is_coroutine", [True, False])
 @in_loop
 async def test_query_is_dropped_when_its_callback_fails(is_coroutine: bool, error: type[BaseException]) -> None:
-    question = FakeQuery()
+    query = FakeQuery()
 
     async def fail_later(_: object) -> None:
         raise error
@@ -373,34 +373,34 @@ async def test_query_is_dropped_when_its_callback_fails(is_coroutine: bool, erro
         raise error
 
     inlet = bind_callback(fail_later if is_coroutine else fail)
-    inlet.push(question)
-    await until(lambda: question.dropped)
+    inlet.push(query)
+    await until(lambda: query.dropped)
     inlet.close()
 
 
 @in_loop
 async def test_query_kept_by_a_plain_callback_is_not_dropped() -> None:
-    question, kept = FakeQuery(), list[object]()
+    query, kept = FakeQuery(), list[object]()
     inlet = bind_callback(kept.append)
-    inlet.push(question)
+    inlet.push(query)
     await until(lambda: kept)
     await run_other_tasks()
-    assert not question.dropped
+    assert not query.dropped
     inlet.close()
 
 
 def test_callbacks_end_and_are_dropped_with_the_event_loop() -> None:
-    question, dropped = FakeQuery(), list[int]()
+    query, dropped = FakeQuery(), list[int]()
 
     async def forever(_: object) -> None:
         await asyncio.Event().wait()
 
     async def leave() -> None:
-        bind_callback(Callback(forever, lambda: dropped.append(1))).push(question)
+        bind_callback(Callback(forever, lambda: dropped.append(1))).push(query)
         await run_other_tasks()
 
     asyncio.run(leave())
-    assert question.dropped
+    assert query.dropped
     assert dropped == [1]
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import zenspark.aio as aio
-from tests.unit.aio.running import client_of, in_loop, isolated_session, run_other_tasks, until
+from tests.unit.aio.event_loop import client_of, in_loop, isolated_session, run_other_tasks, until
 from zenspark.aio.channels import Channel
 from zenspark.api.session import Session
 from zenspark.errors import UsageError
@@ -240,10 +240,10 @@ async def test_async_matching_listener_receives_changes() -> None:
             assert (await listener.recv()).matching
             await subscriber.undeclare()
             assert not (await listener.recv()).matching
-        heard: list[bool] = []
-        await publisher.declare_matching_listener(lambda status: heard.append(status.matching))
+        statuses: list[bool] = []
+        await publisher.declare_matching_listener(lambda status: statuses.append(status.matching))
         async with session.declare_subscriber("k"):
-            await until(lambda: heard == [True])
+            await until(lambda: statuses == [True])
 
 
 # --- queryables and queriers
@@ -253,12 +253,12 @@ async def test_async_matching_listener_receives_changes() -> None:
 async def test_async_queryable_replies_to_a_querier(router: Session) -> None:
     async with client_of(router) as session, session.declare_queryable("k/*", complete=True) as queryable:
 
-        async def answer() -> None:
+        async def reply_to_queries() -> None:
             async for query in queryable:
                 async with query:
                     await query.reply("k/a", f"{query.parameters}")
 
-        task = asyncio.create_task(answer())
+        task = asyncio.create_task(reply_to_queries())
         assert queryable.key_expr == "k/*"
         querier = router.declare_querier("k/a")
         await until(lambda: querier.matching_status)
@@ -269,19 +269,19 @@ async def test_async_queryable_replies_to_a_querier(router: Session) -> None:
 
 @in_loop
 async def test_coroutine_callback_replies_and_the_query_ends(router: Session) -> None:
-    async def answer(query: aio.Query) -> None:
+    async def on_query(query: aio.Query) -> None:
         await query.reply("k", "first")
         await asyncio.sleep(0)
         if "fail" in query.parameters:
             raise KeyError
         await query.reply("k/more", "second")
 
-    async with client_of(router) as session, session.declare_queryable("k/**", answer):
+    async with client_of(router) as session, session.declare_queryable("k/**", on_query):
         querier = router.declare_querier("k/**")
         await until(lambda: querier.matching_status)
-        ask = lambda parameters: [text(reply.ok) for reply in querier.get(parameters=parameters)]  # noqa: E731
-        assert await asyncio.to_thread(ask, "") == ["first", "second"]
-        assert await asyncio.to_thread(ask, "fail") == ["first"]
+        replies_to = lambda parameters: [text(reply.ok) for reply in querier.get(parameters=parameters)]  # noqa: E731
+        assert await asyncio.to_thread(replies_to, "") == ["first", "second"]
+        assert await asyncio.to_thread(replies_to, "fail") == ["first"]
 
 
 @in_loop

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.aio.running import client_of, in_loop, until
+from tests.unit.aio.event_loop import client_of, in_loop, until
 from zenspark.api.session import Session
 from zenspark.types.enums import SampleKind
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import zenspark.aio as aio
-from tests.unit.aio.running import in_loop, isolated_session
+from tests.unit.aio.event_loop import in_loop, isolated_session
 from zenspark.errors import UsageError
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import ConsolidationMode, QueryTarget, ReplyKeyExpr, SampleKind

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import zenspark.aio as aio
-from tests.unit.aio.running import in_loop, isolated_session, run_other_tasks, until
+from tests.unit.aio.event_loop import in_loop, isolated_session, run_other_tasks, until
 from zenspark.api.cancellation import CancellationToken
 from zenspark.errors import UsageError
 from zenspark.handlers.channel import ChannelClosed, ReceiveTimeout
@@ -30,11 +30,11 @@ async def silent(session: aio.Session) -> aio.Queryable[Any]:
 async def test_iteration_of_replies_ends_with_the_last() -> None:
     async with isolated_session() as session:
 
-        async def answer(query: aio.Query) -> None:
+        async def on_query(query: aio.Query) -> None:
             for number in range(3):
                 await query.reply(f"k/{number}", str(number))
 
-        async with session.declare_queryable("k/*", answer):
+        async with session.declare_queryable("k/*", on_query):
             found = [reply.ok.payload.to_string() async for reply in session.get("k/*") if reply.ok]
         assert found == ["0", "1", "2"]
         assert in_flight(session) == 0
@@ -82,7 +82,7 @@ async def test_cancelled_iteration_cancels_the_query() -> None:
 async def test_cancellation_in_the_loop_body_cancels_the_query() -> None:
     async with isolated_session() as session:
 
-        async def answer(query: aio.Query) -> None:
+        async def on_query(query: aio.Query) -> None:
             await query.reply_err("one")
             await asyncio.Event().wait()
 
@@ -93,7 +93,7 @@ async def test_cancellation_in_the_loop_body_cancels_the_query() -> None:
                 inside.set()
                 await asyncio.Event().wait()
 
-        async with session.declare_queryable("k", answer):
+        async with session.declare_queryable("k", on_query):
             task = asyncio.create_task(iterate())
             await inside.wait()
             task.cancel()
@@ -185,14 +185,14 @@ async def test_callback_receives_replies() -> None:
     async with isolated_session() as session:
         found: list[Reply] = []
 
-        async def answer(query: aio.Query) -> None:
+        async def on_query(query: aio.Query) -> None:
             await query.reply("k", "one")
 
         async def on_reply(reply: Reply) -> None:
             await asyncio.sleep(0)
             found.append(reply)
 
-        async with session.declare_queryable("k", answer):
+        async with session.declare_queryable("k", on_query):
             replies = await session.get("k", on_reply)
             assert replies.handler is None
             with pytest.raises(UsageError, match="callback"):

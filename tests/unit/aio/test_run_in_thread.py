@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tests.unit.aio.running import in_loop, until
+from tests.unit.aio.event_loop import in_loop, until
 from zenspark.aio.run_in_thread import run_in_thread
 from zenspark.errors import UsageError
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import zenspark.aio as aio
-from tests.unit.aio.running import in_loop, run_other_tasks, until
+from tests.unit.aio.event_loop import in_loop, run_other_tasks, until
 from tests.unit.net.ends import free_group
 from zenspark.config.config import Config
 from zenspark.errors import UsageError

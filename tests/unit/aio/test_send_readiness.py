@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import zenspark.aio as aio
-from tests.unit.aio.running import client_of, connected_session, in_loop, run_other_tasks, until
+from tests.unit.aio.event_loop import client_of, connected_session, in_loop, run_other_tasks, until
 from tests.unit.api.sessions import listening
 from zenspark.aio.channels import MAX_ITEMS_PER_TURN
 from zenspark.api.entities import Subscriber

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import zenspark.aio as aio
-from tests.unit.aio.running import client_of, in_loop, isolated_session, run_other_tasks, until
+from tests.unit.aio.event_loop import client_of, in_loop, isolated_session, run_other_tasks, until
 from tests.unit.api.sessions import config
-from tests.waiting import until as wait_until
+from tests.wait import until as wait_until
 from zenspark import aio as lazily
 from zenspark.api import entities, info, liveliness, open, publisher, scouting, session
 from zenspark.api.session import Session
@@ -171,8 +171,8 @@ async def test_async_close_ends_all_entities() -> None:
         await listener.recv()
         tasks = [asyncio.create_task(_count(each)) for each in (subscriber, queryable, listener)]
         await run_other_tasks()
-    received, asked, changes = await asyncio.gather(*tasks)
-    assert (received, asked) == (0, 0)
+    received, queries, changes = await asyncio.gather(*tasks)
+    assert (received, queries) == (0, 0)
     assert changes <= 1  # the undeclaration of the subscriber may still arrive
 
 

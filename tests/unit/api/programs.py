@@ -6,7 +6,7 @@ import subprocess
 import sys
 import textwrap
 
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 
 PROGRAM = """
 import json, os, sys

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import zenspark.api.open
-from tests.waiting import until
+from tests.wait import until
 from zenspark.api.session import Session
 from zenspark.config.config import Config
 

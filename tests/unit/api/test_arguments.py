@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.errors import UsageError
 from zenspark.types.encoding import Encoding
@@ -22,11 +22,11 @@ from zenspark.wire import values as wire
 def test_query_without_payload_has_no_payload_or_encoding(peer: Session) -> None:
     seen: list[object] = []
 
-    def answer(query: Query) -> None:
+    def on_query(query: Query) -> None:
         seen.append((query.payload, query.encoding, query.attachment, query.source_info))
         seen.append((str(query.selector), query.accepts_replies()))
 
-    peer.declare_queryable("q", answer)
+    peer.declare_queryable("q", on_query)
     list(peer.get("q?a=1", timeout=TIMEOUT_SECONDS))
     assert seen == [(None, None, None, None), ("q?a=1", ReplyKeyExpr.MATCHING_QUERY)]
 
@@ -51,9 +51,9 @@ def test_parameters_longer_than_65535_bytes_are_rejected(router: Session, client
         lambda: querier.get(parameters=f"{longest}x"),
         lambda: client.get(f"q?{longest}", accept_replies=ReplyKeyExpr.ANY),
     ]
-    for ask in refused:
+    for call in refused:
         with pytest.raises(UsageError, match="bytes, more than 65535"):
-            ask()
+            call()
     body = messages.Query(parameters="x" * 70_000)
     with client._runtime.lock:
         client._runtime.node.send_local(messages.Request(request_id=77, wire_expr=wire.WireExpr(0, "q"), body=body))
@@ -64,8 +64,8 @@ def test_query_defaults_are_block_and_ten_seconds(router: Session, client: Sessi
     """MR-139, QU-42: what is written where the program gives neither."""
     queries = router.declare_queryable("q")
     until(lambda: client.declare_querier("q").matching_status)
-    for ask in (partial(client.get, "q"), client.declare_querier("q").get):
-        found = ask()
+    for send_query in (partial(client.get, "q"), client.declare_querier("q").get):
+        found = send_query()
         with queries.recv(TIMEOUT_SECONDS) as query:
             request = query._require_handle().request
             assert (request.qos, request.timeout_ms) == (wire.QoS.REQUEST, 10_000)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.api.sessions import connected, listening
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.flush_barrier import FLUSH_BARRIER_KEY, FlushBarrier
 from zenspark.errors import LinkError
 from zenspark.handlers.handler import FifoChannel

@@ -9,7 +9,7 @@ import pytest
 from tests.ports import free_port
 from tests.unit.api.sessions import address, config, connected
 from tests.unit.net.ends import free_group
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.info import EventsListener, LinkEventsListener
 from zenspark.api.open import open
 from zenspark.api.session import Session

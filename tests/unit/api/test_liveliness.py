@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.api.sessions import PAIRS, connected, pair, replies_of
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.types.enums import (
     SampleKind,

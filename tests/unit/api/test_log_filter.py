@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.api.log_filter import LEVELS, OFF, init_log, init_log_from_env_or, try_init_log_from_env
 
 NAMES = ("zenspark", "zenspark.net", "zenspark.api", "zenspark.net.messages", "zenspark.handlers")

@@ -14,7 +14,7 @@ import pytest
 from tests.optional import some
 from tests.unit.api.programs import PROGRAM
 from tests.unit.api.sessions import address, config, connected, has_neighbour, listening
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.open import SessionOpener, open
 from zenspark.api.session import Session
 from zenspark.engine.lifecycle import SessionLifecycle
@@ -94,10 +94,10 @@ def test_wrong_password_is_rejected(tmp_path: Path) -> None:
 
 
 def test_timestamp_callback_makes_custom_records() -> None:
-    asked: list[TimestampContext] = []
+    contexts: list[TimestampContext] = []
 
     def stamp(context: TimestampContext) -> bytes:
-        asked.append(context)
+        contexts.append(context)
         return b"now"
 
     instrumentation = TimestampInstrumentationBuilder().set_send(True).build()
@@ -106,13 +106,13 @@ def test_timestamp_callback_makes_custom_records() -> None:
         session.put("a", b"", timestamp_instrumentation=instrumentation)
         (record,) = some(subscriber.recv(TIMEOUT_SECONDS).timestamp_stack).records
         assert (record.is_custom, record.timestamp()) == (True, b"now")
-        assert asked == [TimestampContext(session.zid(), WhatAmI.PEER)]
+        assert contexts == [TimestampContext(session.zid(), WhatAmI.PEER)]
 
 
 BLOCKING = {
     "receive": "subscriber.recv()",
     "iterate": "for _ in subscriber: pass",
-    "ask": 'list(session.get("slow", timeout=600))',
+    "get": 'list(session.get("slow", timeout=600))',
     "put": 'while True: session.put("full", bytes(100_000), congestion_control=zenspark.CongestionControl.BLOCK)',
 }
 
@@ -123,7 +123,7 @@ BLOCKING = {
 def test_every_blocking_call_can_be_interrupted(router: Session, call: str) -> None:
     waiting = router.declare_queryable("slow")
     full = router.declare_subscriber("full", FifoChannel(1))
-    asked: list[Query] = []
+    held: list[Query] = []
     program = f"""
         session = zenspark.open(config)
         subscriber = session.declare_subscriber("never")
@@ -139,8 +139,8 @@ def test_every_blocking_call_can_be_interrupted(router: Session, call: str) -> N
         try:
             assert child.stdout is not None
             assert child.stdout.readline() == "ready\n"
-            if call == "ask":
-                asked.append(waiting.recv(TIMEOUT_SECONDS))
+            if call == "get":
+                held.append(waiting.recv(TIMEOUT_SECONDS))
             if call == "put":
                 until(lambda: any(driver._paused for driver in router._runtime.node.drivers.values()))
             child.send_signal(signal.SIGINT)

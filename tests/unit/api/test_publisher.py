@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.api.publisher import Publisher
 from zenspark.api.session import Session
 from zenspark.types.enums import Locality, Reliability

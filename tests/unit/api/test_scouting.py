@@ -38,7 +38,7 @@ def node(settings: ScoutingSettings) -> Iterator[None]:
     locators = (wire.Locator("tcp/127.0.0.1:7447"),)
     responders = open_responders(settings, Identity(ZID, wire.WhatAmI.ROUTER), lambda _: locators)
     ended = threading.Event()
-    thread = threading.Thread(target=answer, args=(responders, ended))
+    thread = threading.Thread(target=reply_to_scouts, args=(responders, ended))
     thread.start()
     yield
     ended.set()
@@ -47,7 +47,7 @@ def node(settings: ScoutingSettings) -> Iterator[None]:
         responder.close()
 
 
-def answer(responders: list[Responder], ended: threading.Event) -> None:
+def reply_to_scouts(responders: list[Responder], ended: threading.Event) -> None:
     while not ended.wait(0.01):
         for responder in responders:
             responder.respond()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit.api.sessions import address, config, connected, listening, replies_of
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.open import open
 from zenspark.api.session import Session, runtime_of
 from zenspark.errors import SessionClosed, UsageError, ZError

@@ -10,7 +10,7 @@ import pytest
 
 from tests.optional import some
 from tests.unit.api.sessions import PAIRS, connected, listening, pair, replies_of
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.engine import runtime
 from zenspark.handlers.arrow import ArrowBatches
@@ -207,14 +207,14 @@ def test_timestamp_of_push_is_used_where_put_has_none(body: messages.Put | messa
 
 def test_timestamping_extension_puts_the_timestamp_into_the_push(monkeypatch: pytest.MonkeyPatch) -> None:
     """PU-72: an option of the session that publishes."""
-    heard: list[wire.Timestamp | None] = []
+    timestamps: list[wire.Timestamp | None] = []
     with listening("router") as router, connected("client", router, timestamping__extension=True) as sender:
         found = router.declare_subscriber("k")
         until(lambda: sender.declare_publisher("k").matching_status)
         of = sample.sample_from_push
 
         def write_down(push: messages.Push, key_expr: KeyExpr, reliable: bool) -> Sample:
-            heard.append(push.timestamp)
+            timestamps.append(push.timestamp)
             return of(push, key_expr, reliable)
 
         monkeypatch.setattr(runtime, "sample_from_push", write_down)
@@ -223,12 +223,12 @@ def test_timestamping_extension_puts_the_timestamp_into_the_push(monkeypatch: py
         sender.delete("k", timestamp=stamp)
         sender.put("k", b"2")
         assert [found.recv(TIMEOUT_SECONDS).timestamp == stamp for _ in range(3)] == [True, True, False]
-    assert heard == [stamp.to_wire(), stamp.to_wire()]
+    assert timestamps == [stamp.to_wire(), stamp.to_wire()]
 
 
-@pytest.mark.parametrize(("patch", "told"), [(0, CongestionControl.DROP), (1, CongestionControl.BLOCK_FIRST)])
+@pytest.mark.parametrize(("patch", "expected"), [(0, CongestionControl.DROP), (1, CongestionControl.BLOCK_FIRST)])
 def test_block_first_is_sent_only_to_neighbours_with_patch_1(
-    monkeypatch: pytest.MonkeyPatch, patch: int, told: CongestionControl
+    monkeypatch: pytest.MonkeyPatch, patch: int, expected: CongestionControl
 ) -> None:
     """MR-124: flag F needs a session with patch 1; before, by publishers, queriers and routers, it is not set."""
     monkeypatch.setattr(handshake, "PATCH", patch)
@@ -248,13 +248,13 @@ def test_block_first_is_sent_only_to_neighbours_with_patch_1(
         publisher.put(b"whole", attachment=b"more")
         publisher.put_batch(pa.record_batch({"payload": [b"row"]}))
         for subscriber in subscribers:
-            assert [subscriber.recv(TIMEOUT_SECONDS).congestion_control for _ in range(3)] == [told] * 3
+            assert [subscriber.recv(TIMEOUT_SECONDS).congestion_control for _ in range(3)] == [expected] * 3
         replies = sender.get("q", target=QueryTarget.ALL, timeout=TIMEOUT_SECONDS, **way)
         for queryable in queries:
             with queryable.recv(TIMEOUT_SECONDS) as query:
-                assert query._require_handle().request.qos.congestion is told.to_wire()
+                assert query._require_handle().request.qos.congestion is expected.to_wire()
                 query.reply("q", b"yes", priority=Priority.DATA_HIGH, **way)
-        assert [reply.ok.congestion_control for reply in replies] == [told]
+        assert [reply.ok.congestion_control for reply in replies] == [expected]
 
 
 @pytest.mark.slow

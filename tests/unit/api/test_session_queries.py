@@ -14,7 +14,7 @@ import pytest
 
 from tests.optional import some
 from tests.unit.api.sessions import PAIRS, address, config, connected, listening, pair, replies_of
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.cancellation import CancellationToken
 from zenspark.api.open import open
 from zenspark.api.session import Session
@@ -40,7 +40,7 @@ from zenspark.wire import values as wire
 
 @pytest.mark.parametrize(("listener", "caller"), PAIRS)
 def test_get_receives_replies_in_both_directions(listener: str, caller: str) -> None:
-    def answer(query: Query) -> None:
+    def on_query(query: Query) -> None:
         with query:
             query.reply("q/a", query.payload or b"none", encoding="text/plain", attachment=query.attachment or b"")
             query.reply_del("q/b")
@@ -48,7 +48,7 @@ def test_get_receives_replies_in_both_directions(listener: str, caller: str) -> 
 
     with pair(listener, caller) as (one, other):
         for here, there in [(one, other), (other, one)]:
-            queryable = here.declare_queryable("q/**", answer)
+            queryable = here.declare_queryable("q/**", on_query)
             querier = there.declare_querier("q/*")
             until(lambda: querier.matching_status)  # noqa: B023 - called at once
             found = list(there.get("q/*?x=1;y", payload="why", attachment=b"more", timeout=TIMEOUT_SECONDS))
@@ -90,12 +90,12 @@ def test_query_ends_when_the_last_queried_neighbour_finishes() -> None:
     """RE-78: past the router."""
     with listening("peer") as one, listening("peer") as two:
         held = [session.declare_queryable("q") for session in (one, two)]
-        with open(config("peer", (), [address(one), address(two)])) as asker:
-            until(lambda: len(asker.info.declarations()) == 2)
-            found = asker.get("q", target=QueryTarget.ALL, timeout=TIMEOUT_SECONDS)
+        with open(config("peer", (), [address(one), address(two)])) as client:
+            until(lambda: len(client.info.declarations()) == 2)
+            found = client.get("q", target=QueryTarget.ALL, timeout=TIMEOUT_SECONDS)
             first, second = (queryable.recv(TIMEOUT_SECONDS) for queryable in held)
             first.drop()
-            until(lambda: sum(map(len, asker._runtime.direct_queries._pending.values())) == 1)
+            until(lambda: sum(map(len, client._runtime.direct_queries._pending.values())) == 1)
             with second:
                 second.reply("q", b"late")
             assert [some(reply.ok).payload.to_bytes() for reply in found] == [b"late"]
@@ -119,11 +119,11 @@ def test_query_target_selects_the_queryables_that_reply(router: Session, client:
 def test_consolidation_mode_selects_the_delivered_replies(peer: Session) -> None:
     stamps = [peer.new_timestamp() for _ in range(3)]
 
-    def answer(query: Query) -> None:
+    def on_query(query: Query) -> None:
         for number in (0, 2, 1):
             query.reply("q", str(number), timestamp=stamps[number])
 
-    peer.declare_queryable("q", answer)
+    peer.declare_queryable("q", on_query)
     modes: dict[ConsolidationMode | QueryConsolidation, list[str]] = {
         ConsolidationMode.NONE: ["0", "2", "1"],
         ConsolidationMode.MONOTONIC: ["0", "2"],
@@ -141,11 +141,11 @@ def test_consolidation_mode_selects_the_delivered_replies(peer: Session) -> None
 @pytest.mark.parametrize("where", ["here", "direct", "routed"])
 @pytest.mark.parametrize("preferred", list(ConsolidationMode))
 def test_consolidation_preferred_by_the_queryable_applies_with_auto(where: str, preferred: ConsolidationMode) -> None:
-    """QU-56, RE-50: REPLY says what the queryable prefers, which counts if the querier has chosen nothing."""
+    """QU-56, RE-50: REPLY has the mode that the queryable prefers, which counts if the querier has chosen nothing."""
     others: dict[str, object] = {"namespace": "n"} if where == "routed" else {}
     seen: list[ConsolidationMode] = []
 
-    def answer(query: Query) -> None:
+    def on_query(query: Query) -> None:
         seen.append(query.consolidation)
         for number in (0, 2, 1):
             query.reply("q", str(number), timestamp=stamps[number], consolidation=preferred)
@@ -154,7 +154,7 @@ def test_consolidation_preferred_by_the_queryable_applies_with_auto(where: str, 
 
     with listening("router", **others) as router, connected("client", router, **others) as client:
         stamps = [router.new_timestamp() for _ in range(3)]
-        (client if where == "here" else router).declare_queryable("q/**", answer)
+        (client if where == "here" else router).declare_queryable("q/**", on_query)
         until(lambda: client.declare_querier("q/**").matching_status)
         expected = {ConsolidationMode.NONE: ["0", "2", "1"], ConsolidationMode.MONOTONIC: ["0", "2"]}
         chosen: ConsolidationMode | None
@@ -176,14 +176,14 @@ def test_replies_have_the_given_source_info(where: str) -> None:
     others: dict[str, object] = {"namespace": "n"} if where == "routed" else {}
     source = SourceInfo.from_wire(wire.SourceInfo(wire.ZenohId(3), 4, 5))
 
-    def answer(query: Query) -> None:
+    def on_query(query: Query) -> None:
         for info in (source, None):
             query.reply("q/put", b"", source_info=info)
             query.reply_del("q/del", source_info=info)
             query.reply_err(b"", source_info=info)
 
     with listening("router", **others) as router, connected("client", router, **others) as client:
-        (client if where == "here" else router).declare_queryable("q/*", answer)
+        (client if where == "here" else router).declare_queryable("q/*", on_query)
         until(lambda: client.declare_querier("q/put").matching_status)
         found = list(client.get("q/*", consolidation=ConsolidationMode.NONE, timeout=TIMEOUT_SECONDS))
         assert [reply.result.source_info for reply in found] == [source] * 3 + [None] * 3
@@ -198,9 +198,9 @@ def test_query_and_error_reply_have_the_given_timestamp(where: str) -> None:
         until(lambda: client.declare_querier("q").matching_status)
         stamp = client.new_timestamp()
         ways: list[Callable[..., Any]] = [partial(client.get, "q"), client.declare_querier("q").get]
-        for ask in ways:
+        for send_query in ways:
             for given in (stamp, None):
-                found = ask(timestamp=given)
+                found = send_query(timestamp=given)
                 with queries.recv(TIMEOUT_SECONDS) as query:
                     assert query.timestamp == given
                     query.reply_err(b"no", timestamp=given)
@@ -220,8 +220,8 @@ def test_query_ends_after_budget_responses(where: str) -> None:
             partial(client.get, "q", consolidation=ConsolidationMode.NONE, timeout=TIMEOUT_SECONDS, budget=2),
             client.declare_querier("q", consolidation=ConsolidationMode.NONE, timeout=TIMEOUT_SECONDS, budget=2).get,
         ]
-        for ask in ways:
-            found = ask()
+        for send_query in ways:
+            found = send_query()
             query = queries.recv(TIMEOUT_SECONDS)
             assert query.budget == 2
             query.reply("q", b"1")
@@ -240,24 +240,24 @@ def test_all_complete_setting_decides_which_queryables_a_router_queries(meaning:
     """QU-34, RO-19."""
     with (
         listening("router", routing__router__all_complete=meaning) as router,
-        connected("client", router) as asker,
-        connected("client", router) as answerer,
+        connected("client", router) as client,
+        connected("client", router) as other,
     ):
-        answerer.declare_queryable("q/a", lambda query: query.reply("q/a", b"yes"), complete=True)
-        until(lambda: replies_of(asker.get("q/a", target=QueryTarget.ALL_COMPLETE, timeout=TIMEOUT_SECONDS)))
-        assert len(list(asker.get("q/*", target=QueryTarget.ALL_COMPLETE, timeout=TIMEOUT_SECONDS))) == count
+        other.declare_queryable("q/a", lambda query: query.reply("q/a", b"yes"), complete=True)
+        until(lambda: replies_of(client.get("q/a", target=QueryTarget.ALL_COMPLETE, timeout=TIMEOUT_SECONDS)))
+        assert len(list(client.get("q/*", target=QueryTarget.ALL_COMPLETE, timeout=TIMEOUT_SECONDS))) == count
 
 
 def test_reply_on_other_key_is_rejected_unless_accepted(peer: Session) -> None:
     refused: list[str] = []
 
-    def answer(query: Query) -> None:
+    def on_query(query: Query) -> None:
         try:
             query.reply("elsewhere", b"")
         except UsageError as error:
             refused.append(str(error))  # the error itself would keep the query alive
 
-    peer.declare_queryable("q", answer)
+    peer.declare_queryable("q", on_query)
     assert list(peer.get("q", timeout=TIMEOUT_SECONDS)) == []
     assert "does not match" in refused[0]
     selector = Selector("q", {"a": "1"})
@@ -292,8 +292,11 @@ def test_infinite_timeout_is_not_sent_and_starts_no_timer(where: str, monkeypatc
             return call_at(when, work)
 
         monkeypatch.setattr(loop, "call_at", write_down)
-        for ask in (partial(client.get, "q", timeout=math.inf), client.declare_querier("q", timeout=math.inf).get):
-            found = ask()
+        for send_query in (
+            partial(client.get, "q", timeout=math.inf),
+            client.declare_querier("q", timeout=math.inf).get,
+        ):
+            found = send_query()
             with queries.recv(TIMEOUT_SECONDS) as query:
                 assert query.timeout is None
                 query.reply("q", b"yes")
@@ -340,7 +343,7 @@ def test_allowed_destination_restricts_queries(router: Session, client: Session)
     router.declare_queryable("q", lambda query: query.reply("q", b"there"))
     client.declare_queryable("q", lambda query: query.reply("q", b"here"), allowed_origin=Locality.SESSION_LOCAL)
 
-    def ask(destination: Locality) -> list[bytes]:
+    def payloads_from(destination: Locality) -> list[bytes]:
         found = client.get(
             "q",
             allowed_destination=destination,
@@ -350,22 +353,22 @@ def test_allowed_destination_restricts_queries(router: Session, client: Session)
         )
         return sorted(some(reply.ok).payload.to_bytes() for reply in found)
 
-    assert ask(Locality.ANY) == [b"here", b"there"]
-    assert ask(Locality.REMOTE) == [b"there"]
-    assert ask(Locality.SESSION_LOCAL) == [b"here"]
-    assert list(router.get("nobody", allowed_destination=Locality.SESSION_LOCAL)) == []
+    assert payloads_from(Locality.ANY) == [b"here", b"there"]
+    assert payloads_from(Locality.REMOTE) == [b"there"]
+    assert payloads_from(Locality.SESSION_LOCAL) == [b"here"]
+    assert list(router.get("unmatched", allowed_destination=Locality.SESSION_LOCAL)) == []
 
 
 @pytest.mark.parametrize("where", ["here", "there"])
 def test_replies_have_the_qos_of_the_query_unless_given(router: Session, client: Session, where: str) -> None:
-    def answer(query: Query) -> None:
+    def on_query(query: Query) -> None:
         query.reply("q/1", b"")
         query.reply("q/2", b"", priority=Priority.BACKGROUND, congestion_control=CongestionControl.BLOCK_FIRST)
         query.reply_del("q/3", express=False)
         with pytest.raises(TypeError):
             query.reply("q/4", b"", priority="DATA")  # type: ignore[arg-type]
 
-    (client if where == "here" else router).declare_queryable("q/*", answer)
+    (client if where == "here" else router).declare_queryable("q/*", on_query)
     until(lambda: list(client.get("q/*", timeout=TIMEOUT_SECONDS)))
     found = client.get("q/*", priority=Priority.DATA_HIGH, express=True, timeout=TIMEOUT_SECONDS)
     samples = {str(some(reply.ok).key_expr): reply.ok for reply in found}
@@ -382,11 +385,11 @@ def test_replies_have_the_qos_of_the_query_unless_given(router: Session, client:
 def test_querier_queries_with_its_settings(peer: Session) -> None:
     seen: list[tuple[str, ReplyKeyExpr, object]] = []
 
-    def answer(query: Query) -> None:
+    def on_query(query: Query) -> None:
         seen.append((str(query.parameters), query.accepts_replies(), query.payload))
         query.reply("other", b"")
 
-    peer.declare_queryable("q", answer)
+    peer.declare_queryable("q", on_query)
     with peer.declare_querier("q", accept_replies=ReplyKeyExpr.ANY, timeout=TIMEOUT_SECONDS) as querier:
         assert querier.accept_replies is ReplyKeyExpr.ANY
         assert replies_of(querier.get(parameters={"a": "1"}, payload=b"p")) == ["other"]
@@ -450,17 +453,17 @@ def points(stack: TimestampStack) -> list[str]:
 def test_timestamp_stack_of_query_and_reply(router: Session, client: Session) -> None:
     wanted = TimestampInstrumentationBuilder().set_send(True).set_route(True).set_receive(True).build()
     there = ["SEND", "ROUTE", "ROUTE", "RECEIVE"]
-    for asking, expected in ((client, there), (router, ["SEND", "RECEIVE"])):
+    for sender, expected in ((client, there), (router, ["SEND", "RECEIVE"])):
         stacks: list[Any] = []
 
-        def answer(query: Query, stacks: list[Any] = stacks) -> None:
+        def on_query(query: Query, stacks: list[Any] = stacks) -> None:
             stacks.append(query.timestamp_stack)
             query.reply("a", b"")
 
-        with router.declare_queryable("a", answer):
+        with router.declare_queryable("a", on_query):
             until(lambda: list(client.get("a")))
             stacks.clear()
-            (reply,) = asking.get("a", timestamp_instrumentation=wanted)
+            (reply,) = sender.get("a", timestamp_instrumentation=wanted)
         assert points(stacks[0]) == expected
         assert reply.ok is not None
         assert reply.ok.timestamp_stack is not None

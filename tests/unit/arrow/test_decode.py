@@ -313,7 +313,7 @@ def test_number_of_cached_templates_is_limited(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_new_key_reuses_the_decoded_template(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What differs in anything but the key is still told apart."""
+    """Rows that differ in anything but the key have headers of their own."""
     decoded_shapes = []
     real = PushRun.template_at
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.api.receiving import ManualLoop, Threads
+from tests.unit.api.handler_loops import ManualLoop, Threads
 
 
 @pytest.fixture

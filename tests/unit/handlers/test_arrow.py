@@ -8,7 +8,7 @@ import pytest
 
 from tests.optional import some
 from tests.unit.net.ends import meanwhile
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA
 from zenspark.arrow.decode import concat_chunks

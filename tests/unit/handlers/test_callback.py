@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import pytest
 
-from tests.unit.api.receiving import LONG_TIMEOUT_SECONDS, ManualLoop, Threads, channel, use
+from tests.unit.api.handler_loops import LONG_TIMEOUT_SECONDS, ManualLoop, Threads, bind, channel
 from zenspark.errors import UsageError
 from zenspark.handlers import callback as callback_module
 from zenspark.handlers.callback import CALLBACK_CAPACITY
@@ -18,7 +18,7 @@ from zenspark.handlers.handler import Callback, bind_handler
 
 def test_pushed_items_are_called_in_one_turn_of_the_loop(manual_loop: ManualLoop) -> None:
     calls: list[object] = []
-    attached = use(Callback(calls.append, lambda: calls.append("drop")), manual_loop)
+    attached = bind(Callback(calls.append, lambda: calls.append("drop")), manual_loop)
     assert attached.sink.push(1)
     assert attached.sink.push_many([2, 3])
     assert len(manual_loop.work) == 1
@@ -35,7 +35,7 @@ def test_pushed_items_are_called_in_one_turn_of_the_loop(manual_loop: ManualLoop
 
 def test_queue_has_no_limit_in_the_loop_thread(manual_loop: ManualLoop) -> None:
     calls: list[object] = []
-    attached = use(calls.append, manual_loop)
+    attached = bind(calls.append, manual_loop)
     assert attached.sink.push_many(range(2 * CALLBACK_CAPACITY))
     while manual_loop.work:  # more than once if the machine is busy
         manual_loop.turn()
@@ -46,7 +46,7 @@ def test_long_queue_is_called_in_several_turns(manual_loop: ManualLoop, monkeypa
     clock = itertools.count()
     monkeypatch.setattr(callback_module, "monotonic", lambda: float(next(clock)))
     calls: list[object] = []
-    attached = use(calls.append, manual_loop)
+    attached = bind(calls.append, manual_loop)
     attached.sink.push_many(range(40))
     rounds = 0
     while manual_loop.work:
@@ -63,7 +63,7 @@ def test_callback_may_close_its_sink(manual_loop: ManualLoop) -> None:
         attached.sink.close()
         calls.append(item)
 
-    attached = use(Callback(end, lambda: calls.append("drop")), manual_loop)
+    attached = bind(Callback(end, lambda: calls.append("drop")), manual_loop)
     attached.sink.push_many([1, 2])
     manual_loop.turn()
     attached.sink.push(3)
@@ -77,7 +77,7 @@ def test_callback_outside_the_loop_runs_in_a_thread(threads: Threads) -> None:
     def log(item: object) -> None:
         calls.append((item, threading.get_ident()))
 
-    attached = use(Callback(log, lambda: log("drop")), threads)
+    attached = bind(Callback(log, lambda: log("drop")), threads)
     attached.sink.push(1)
     attached.sink.push_many([2, 3])
     attached.sink.close()
@@ -96,7 +96,7 @@ def test_only_a_slow_callback_keeps_its_thread(threads: Threads, monkeypatch: py
         if item == "slow":
             never.wait(0.01)
 
-    sink = use(call, threads).sink
+    sink = bind(call, threads).sink
     sink.push("slow")
     assert called.recv(timeout=LONG_TIMEOUT_SECONDS) == "slow"
     sink.push("slow")
@@ -141,7 +141,7 @@ def test_failed_callback_is_logged_and_called_with_the_next_item(
         raise error("bang")
 
     with caplog.at_level(logging.ERROR, "zenspark"):
-        attached = use(Callback(fail, fail_to_drop, indirect=indirect), manual_loop)
+        attached = bind(Callback(fail, fail_to_drop, indirect=indirect), manual_loop)
         attached.sink.push_many([1, 2])
         attached.sink.close()
         manual_loop.turn()
@@ -168,7 +168,7 @@ def test_failed_callback_is_logged_with_the_key_expression(
 
     sample = SimpleNamespace(key_expr="demo/a")
     with caplog.at_level(logging.ERROR, "zenspark"):
-        sink = use(Callback(fail), manual_loop).sink
+        sink = bind(Callback(fail), manual_loop).sink
         sink.push_many([sample, SimpleNamespace(result=sample), DroppedQuery()])
         manual_loop.turn()
     named, unnamed = f"callback {fail!r} failed on demo/a", f"callback {fail!r} failed"
@@ -177,7 +177,7 @@ def test_failed_callback_is_logged_with_the_key_expression(
 
 def test_handler_of_a_pair_is_its_object(threads: Threads) -> None:
     mine: list[int] = []
-    attached = use((mine.append, mine), threads)
+    attached = bind((mine.append, mine), threads)
     attached.sink.push(1)
     attached.sink.close()
     threads.join()

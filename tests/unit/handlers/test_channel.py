@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.api.receiving import LONG_TIMEOUT_SECONDS, Threads, channel, use
+from tests.unit.api.handler_loops import LONG_TIMEOUT_SECONDS, Threads, bind, channel
 from zenspark.errors import ZError
 from zenspark.handlers import channel as api_channel
 from zenspark.handlers.channel import ChannelClosed, ReceiveTimeout
@@ -209,7 +209,7 @@ def test_producer_does_not_pause_if_an_item_was_taken_meanwhile() -> None:
 
 
 def test_ring_channel_keeps_the_newest_samples() -> None:
-    attached = use(RingChannel(2))
+    attached = bind(RingChannel(2))
     assert isinstance(attached.handler, Handler)
     for number in range(5):
         assert attached.sink.push(number)

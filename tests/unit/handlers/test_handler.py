@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.api.receiving import Threads, ignore, use
+from tests.unit.api.handler_loops import Threads, bind, ignore
 from zenspark.handlers.handler import DEFAULT_CAPACITY, Callback, DefaultHandler, FifoChannel, Handler, RingChannel
 
 # --- what users name ------------------------------------------------------------------------------
@@ -30,7 +30,7 @@ def test_a_callback_is_called_like_its_function() -> None:
 
 @pytest.mark.parametrize("named", [None, DefaultHandler(), FifoChannel(DEFAULT_CAPACITY)])
 def test_default_handler_is_a_fifo_channel(named: object) -> None:
-    attached = use(named)
+    attached = bind(named)
     assert isinstance(attached.handler, Handler)
     assert attached.handler is attached.sink
     assert not attached.background
@@ -41,11 +41,11 @@ def test_default_handler_is_a_fifo_channel(named: object) -> None:
 def test_only_callbacks_without_an_object_run_in_the_background(threads: Threads) -> None:
     named: object
     for named in (repr, Callback(repr), Callback(repr, indirect=False)):
-        attached = use(named, threads)
+        attached = bind(named, threads)
         assert (attached.handler, attached.background) == (None, True)
         attached.sink.close()
     mine = object()
-    attached = use((repr, mine), threads)
+    attached = bind((repr, mine), threads)
     assert attached.handler is mine
     assert not attached.background
     attached.sink.close()
@@ -54,4 +54,4 @@ def test_only_callbacks_without_an_object_run_in_the_background(threads: Threads
 @pytest.mark.parametrize("wrong", [3, [ignore, 3], (ignore,), (3, 3), (ignore, 3, 4), "x"])
 def test_bind_handler_rejects_other_objects(wrong: object) -> None:
     with pytest.raises(ValueError, match="expected a channel, a function or a pair"):
-        use(wrong)
+        bind(wrong)

@@ -37,9 +37,9 @@ class ReplyRecorder:
         self.receive_request(request)
 
     def receive_request(self, request: messages.Request) -> None:
-        self.handle = RequestHandle(request, KeyExpr("q/*"), self.answer, self.finish, self.waiting.append)
+        self.handle = RequestHandle(request, KeyExpr("q/*"), self.send_reply, self.finish, self.waiting.append)
 
-    def answer(
+    def send_reply(
         self,
         key: str,
         body: messages.Reply | messages.Err,

@@ -33,13 +33,14 @@ ANYTHING = "**"
 
 COUNTER_HELP = {
     "received": "Network messages received from a neighbour.",
-    "lost": "Messages from a neighbour that did not arrive whole; frames, where sequence numbers were skipped.",
+    "lost": "Messages from a neighbour that did not arrive whole;"
+    " frames or fragments, where sequence numbers were skipped.",
     "dropped": "Messages that were not sent to a neighbour.",
 }
 """Help texts of the counters in the metrics."""
 
 NORTH = "north"
-REGIONS = {Region.CLIENT: "south:0:client", Region.SOUTH_PEER: "south:0:peer"}
+ECLIPSE_REGION_NAMES = {Region.CLIENT: "south:0:client", Region.SOUTH_PEER: "south:0:peer"}
 """Names of regions in eclipse-zenoh; neighbours in other regions are north."""
 
 DECLARED_KINDS = {
@@ -110,7 +111,7 @@ class AdminDocuments:
         return {
             "links": [_addresses(neighbour.link)],
             "peer": peer,
-            "region": REGIONS.get(face.region, NORTH),
+            "region": ECLIPSE_REGION_NAMES.get(face.region, NORTH),
             "shm": False,
             "weight": self._weight(face),
             "whatami": whatami,
@@ -185,7 +186,7 @@ class AdminDocuments:
         if self._node.identity.whatami is WhatAmI.ROUTER:
             assert network is not None
             yield NORTH, partial(_draw_network, network, ())
-            yield REGIONS[Region.SOUTH_PEER], partial(self._draw_neighbours, (Region.SOUTH_PEER,))
+            yield ECLIPSE_REGION_NAMES[Region.SOUTH_PEER], partial(self._draw_neighbours, (Region.SOUTH_PEER,))
         elif self._node.identity.whatami is WhatAmI.PEER:
             yield NORTH, partial(self._draw_north, network)
 

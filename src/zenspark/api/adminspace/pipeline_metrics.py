@@ -11,7 +11,7 @@ from typing import Any
 from zenspark.api.adminspace.openmetrics import Family, MetricSample, samples_by_label
 from zenspark.transport.counters import LossReason
 
-RECORDED = Family("zenspark_recorded_rows", "counter", "Messages written to journals.")
+RECORDED = Family("zenspark_recorded_rows", "counter", "Rows written to journals.")
 JOURNAL_ROWS = Family("zenspark_journal_rows", "gauge", "Rows of a journal.", ("journal",))
 JOURNAL_BYTES = Family("zenspark_journal_bytes", "gauge", "Bytes of the files of a journal.", ("journal",))
 JOURNAL_SEGMENTS = Family("zenspark_journal_segments", "gauge", "Segments of a journal.", ("journal",))
@@ -26,7 +26,7 @@ JOURNAL_BACKLOG = Family(
     "zenspark_journal_backlog", "gauge", "Chunks of received messages that wait for a journal.", ("journal",)
 )
 JOURNAL_REFUSED = Family(
-    "zenspark_journal_refused_rows", "counter", "Messages received that a journal could not take.", ("journal",)
+    "zenspark_journal_refused_rows", "counter", "Received rows that a journal could not take.", ("journal",)
 )
 INGESTED = Family("zenspark_ingested_rows", "counter", "Rows committed to tables.", ("lake",))
 INGESTED_BYTES = Family("zenspark_ingested_bytes", "counter", "Bytes of files committed to tables.", ("lake",))
@@ -35,7 +35,7 @@ BATCH_SECONDS = Family("zenspark_batch_seconds", "gauge", "Duration of the last 
 WAITING = Family("zenspark_waiting_rows", "gauge", "Rows in journals that are not ingested yet.")
 LAG = Family("zenspark_lag_seconds", "gauge", "Age of the oldest row that is not ingested yet.")
 QUARANTINED = Family("zenspark_quarantined_rows", "counter", "Rows moved to quarantine.", ("lake",))
-LOST_ROWS = Family("zenspark_lost_rows", "counter", "Messages that are in no table, by reason.", ("reason",))
+LOST_ROWS = Family("zenspark_lost_rows", "counter", "Rows that are in no table, by reason.", ("reason",))
 STORED_KEYS = Family("zenspark_stored_keys", "gauge", "Keys whose newest value can be queried.")
 
 PIPELINE_FAMILIES: tuple[Family, ...] = tuple(value for value in globals().values() if isinstance(value, Family))

@@ -31,6 +31,10 @@ class Miss(msgspec.Struct, frozen=True):
     Attributes:
         source: Id of the publisher.
         nb: How many samples are missing.
+
+    Example:
+        >>> for miss in subscriber.sample_miss_listener():
+        ...     print(miss.source, "lost", miss.nb)
     """
 
     source: EntityGlobalId

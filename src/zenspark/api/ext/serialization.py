@@ -36,6 +36,13 @@ class ZDeserializeError(ZError):
     Args:
         expected: What was expected.
         position: The offset, in bytes, where it was expected.
+
+    Example:
+        >>> try:
+        ...     z_deserialize(bool, z_serialize(Int8(7)))
+        ... except ZDeserializeError as error:
+        ...     print(error)
+        expected a bool of 0 or 1 instead of 7 at byte 0
     """
 
     def __init__(self, expected: str, position: int) -> None:
@@ -72,6 +79,10 @@ class Int8(SizedInt):
 
     Raises:
         UsageError: It is out of range; also an `AssertionError`, as in eclipse-zenoh.
+
+    Example:
+        >>> z_serialize(Int8(-1)).to_bytes().hex()
+        'ff'
     """
 
     BITS = 8
@@ -85,6 +96,10 @@ class Int16(SizedInt):
 
     Raises:
         UsageError: It is out of range; also an `AssertionError`, as in eclipse-zenoh.
+
+    Example:
+        >>> z_serialize(Int16(-2)).to_bytes().hex()
+        'feff'
     """
 
     BITS = 16
@@ -98,6 +113,10 @@ class Int32(SizedInt):
 
     Raises:
         UsageError: It is out of range; also an `AssertionError`, as in eclipse-zenoh.
+
+    Example:
+        >>> z_serialize(Int32(1)).to_bytes().hex()
+        '01000000'
     """
 
     BITS = 32
@@ -111,6 +130,10 @@ class Int64(SizedInt):
 
     Raises:
         UsageError: It is out of range; also an `AssertionError`, as in eclipse-zenoh.
+
+    Example:
+        >>> z_serialize(Int64(1)).to_bytes().hex()
+        '0100000000000000'
     """
 
     BITS = 64
@@ -124,6 +147,10 @@ class Int128(SizedInt):
 
     Raises:
         UsageError: It is out of range; also an `AssertionError`, as in eclipse-zenoh.
+
+    Example:
+        >>> z_serialize(Int128(1)).to_bytes().hex()
+        '01000000000000000000000000000000'
     """
 
     BITS = 128
@@ -137,6 +164,10 @@ class UInt8(SizedInt):
 
     Raises:
         UsageError: It is out of range; also an `AssertionError`, as in eclipse-zenoh.
+
+    Example:
+        >>> z_serialize(UInt8(255)).to_bytes().hex()
+        'ff'
     """
 
     BITS = 8
@@ -151,6 +182,10 @@ class UInt16(SizedInt):
 
     Raises:
         UsageError: It is out of range; also an `AssertionError`, as in eclipse-zenoh.
+
+    Example:
+        >>> z_serialize(UInt16(258)).to_bytes().hex()
+        '0201'
     """
 
     BITS = 16
@@ -165,6 +200,10 @@ class UInt32(SizedInt):
 
     Raises:
         UsageError: It is out of range; also an `AssertionError`, as in eclipse-zenoh.
+
+    Example:
+        >>> z_serialize(UInt32(1)).to_bytes().hex()
+        '01000000'
     """
 
     BITS = 32
@@ -179,6 +218,10 @@ class UInt64(SizedInt):
 
     Raises:
         UsageError: It is out of range; also an `AssertionError`, as in eclipse-zenoh.
+
+    Example:
+        >>> z_serialize(UInt64(1)).to_bytes().hex()
+        '0100000000000000'
     """
 
     BITS = 64
@@ -193,6 +236,10 @@ class UInt128(SizedInt):
 
     Raises:
         UsageError: It is out of range; also an `AssertionError`, as in eclipse-zenoh.
+
+    Example:
+        >>> z_serialize(UInt128(1)).to_bytes().hex()
+        '01000000000000000000000000000000'
     """
 
     BITS = 128
@@ -204,6 +251,10 @@ class Float32(float):
 
     Args:
         x: The number.
+
+    Example:
+        >>> z_serialize(Float32(1.5)).to_bytes().hex()
+        '0000c03f'
     """
 
 
@@ -212,6 +263,10 @@ class Float64(float):
 
     Args:
         x: The number.
+
+    Example:
+        >>> z_serialize(Float64(1.5)).to_bytes().hex()
+        '000000000000f83f'
     """
 
 
@@ -244,7 +299,8 @@ def z_serialize(obj: Value) -> ZBytes:
         OverflowError: A plain int has more than 32 bits.
 
     Example:
-        >>> session.put("demo/a", z_serialize([("speed", UInt8(3))]))
+        >>> z_serialize([("speed", UInt8(3))]).to_bytes().hex()
+        '0105737065656403'
     """
     out = bytearray()
     _write(out, obj)
@@ -357,9 +413,10 @@ def z_deserialize(tp: type[T], zbytes: ZBytes) -> T:
     Raises:
         ZDeserializeError: The bytes are not of that type.
         TypeError: The type is not supported, or `zbytes` is no `ZBytes`.
+        ValueError: The type is a collection without the types of its items.
 
     Example:
-        >>> z_deserialize(list[tuple[str, UInt8]], sample.payload)
+        >>> z_deserialize(list[tuple[str, UInt8]], z_serialize([("speed", UInt8(3))]))
         [('speed', 3)]
     """
     if not isinstance(zbytes, ZBytes):

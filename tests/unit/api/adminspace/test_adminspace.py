@@ -9,14 +9,14 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.api.sessions import connected, listening
-from tests.waiting import until
+from tests.wait import until
 from zenspark.api.session import Session
 from zenspark.types.ids import EntityGlobalId, SourceInfo
 
 
 @pytest.fixture
-def told() -> Iterator[Session]:
-    with listening("router", adminspace__enabled=True, metadata={"name": "told"}) as session:
+def documented() -> Iterator[Session]:
+    with listening("router", adminspace__enabled=True, metadata={"name": "admin"}) as session:
         yield session
 
 
@@ -25,13 +25,13 @@ def keys(session: Session, selector: str) -> set[str]:
     return {str(sample.key_expr) for sample in replies if sample is not None}
 
 
-def test_admin_space_replies_to_neighbours_and_the_own_session(told: Session) -> None:
-    with connected("client", told) as client:
-        root = f"@/{told.zid()}/router"
-        for session in (client, told):
+def test_admin_space_replies_to_neighbours_and_the_own_session(documented: Session) -> None:
+    with connected("client", documented) as client:
+        root = f"@/{documented.zid()}/router"
+        for session in (client, documented):
             (reply,) = session.get(root, timeout=5)
             assert reply.ok is not None
-            assert json.loads(reply.ok.payload.to_bytes())["metadata"] == {"name": "told"}
+            assert json.loads(reply.ok.payload.to_bytes())["metadata"] == {"name": "admin"}
         assert {root, f"{root}/metrics"} <= keys(client, "@/*/router/**")
         assert keys(client, f"{root}/config/**") == set()
         assert keys(client, "**") == set()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.api.sessions import address, config, connected
 from tests.unit.net.ends import free_group
-from tests.waiting import until
+from tests.wait import until
 from zenspark.api.adminspace.documents import VERSION, AdminDocuments, Document, relative_key_exprs
 from zenspark.api.open import open
 from zenspark.api.session import Session

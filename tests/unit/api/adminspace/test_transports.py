@@ -6,7 +6,7 @@ import json
 
 from tests.unit.api.sessions import address, config, connected, listening
 from tests.unit.net.ends import free_group
-from tests.waiting import until
+from tests.wait import until
 from zenspark.api.open import open
 from zenspark.api.session import Session
 from zenspark.net.links.interfaces import find_interface

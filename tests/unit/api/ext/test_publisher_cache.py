@@ -6,7 +6,7 @@ import pytest
 
 from tests.optional import some
 from tests.unit.api.sessions import pair
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.ext.publisher_cache import PublisherCache
 from zenspark.clock import ntp64_from_ns
 from zenspark.key import KeyExpr

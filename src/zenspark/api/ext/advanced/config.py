@@ -34,6 +34,9 @@ class RepliesConfig(ValidatedConfig):
 
     Raises:
         TypeError: An argument has a wrong type.
+
+    Example:
+        >>> cache = CacheConfig(10, replies_config=RepliesConfig(priority=zenspark.Priority.DATA_LOW))
     """
 
     def __init__(
@@ -62,7 +65,7 @@ class CacheConfig(ValidatedConfig):
         TypeError: An argument has a wrong type.
 
     Example:
-        >>> declare_advanced_publisher(
+        >>> publisher = declare_advanced_publisher(
         ...     session, "demo/a", cache=CacheConfig(10), sample_miss_detection=MissDetectionConfig()
         ... )
     """
@@ -86,7 +89,8 @@ class HistoryConfig(ValidatedConfig):
         TypeError: An argument has a wrong type.
 
     Example:
-        >>> declare_advanced_subscriber(session, "demo/**", history=HistoryConfig(max_samples=10, max_age=60))
+        >>> history = HistoryConfig(max_samples=10, max_age=60)
+        >>> subscriber = declare_advanced_subscriber(session, "demo/**", history=history)
     """
 
     def __init__(
@@ -101,7 +105,11 @@ class HistoryConfig(ValidatedConfig):
         self.max_age = None if max_age is None else _number(max_age)
 
     def parameters(self) -> dict[str, str]:
-        """Return the parameters of a query to a cache."""
+        """Return the parameters of a query to a cache.
+
+        Returns:
+            The parameters by name.
+        """
         selection = {} if self.max_samples is None else {"_max": str(self.max_samples)}
         return selection if self.max_age is None else {**selection, "_time": f"[now({-self.max_age}s)..]"}
 
@@ -122,7 +130,8 @@ class MissDetectionConfig(ValidatedConfig):
         TypeError: An argument has a wrong type.
 
     Example:
-        >>> declare_advanced_publisher(session, "demo/a", sample_miss_detection=MissDetectionConfig(heartbeat=0.5))
+        >>> numbered = MissDetectionConfig(heartbeat=0.5)
+        >>> publisher = declare_advanced_publisher(session, "demo/a", sample_miss_detection=numbered)
     """
 
     def __init__(self, *, heartbeat: float | None = None, sporadic_heartbeat: float | None = None) -> None:
@@ -142,7 +151,7 @@ class RecoveryConfig(ValidatedConfig):
         TypeError: An argument has a wrong type.
 
     Example:
-        >>> declare_advanced_subscriber(session, "demo/**", recovery=RecoveryConfig(heartbeat=True))
+        >>> subscriber = declare_advanced_subscriber(session, "demo/**", recovery=RecoveryConfig(heartbeat=True))
     """
 
     def __init__(self, *, periodic_queries: float | timedelta | None = None, heartbeat: bool | None = None) -> None:

@@ -187,6 +187,9 @@ class AdvancedPublisher(Entity):
             UsageError: The publisher was undeclared.
             SessionClosed: The session was closed.
             TypeError: An argument has a wrong type.
+
+        Example:
+            >>> publisher.delete()
         """
         self._check_open()
         extra = None if attachment is None else ZBytes.of(attachment)
@@ -261,6 +264,7 @@ def declare_advanced_publisher(
         SessionClosed: The session was closed.
         UsageError: The cache is empty, or samples would have neither timestamps nor sequence numbers.
         TypeError: An argument has a wrong type.
+        ZError: The key expression is not valid.
 
     Example:
         >>> publisher = declare_advanced_publisher(

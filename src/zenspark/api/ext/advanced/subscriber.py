@@ -196,7 +196,12 @@ class SampleRecovery:
 
 
 class SampleMissListener(Receiver[H_co]):
-    """Receives a `Miss` when samples of a publisher are missing. `AdvancedSubscriber.sample_miss_listener` makes it."""
+    """Receives a `Miss` when samples of a publisher are missing. `AdvancedSubscriber.sample_miss_listener` makes it.
+
+    Example:
+        >>> with subscriber.sample_miss_listener() as listener:
+        ...     miss = listener.recv()
+    """
 
     _NAME = "sample miss listener"
 
@@ -373,6 +378,10 @@ class AdvancedSubscriber(Receiver[H_co]):
             UsageError: The subscriber was undeclared, or its session is gone.
             SessionClosed: The session was closed.
             ValueError: The handler is none of these.
+
+        Example:
+            >>> for sample in subscriber.detect_publishers(history=True):
+            ...     print(sample.key_expr, sample.kind)
         """
         self._check_open()
         session = self._session()

@@ -14,7 +14,7 @@ from tests.unit.api.ext.advanced.entities import (
     publisher_on,
     subscriber_on,
 )
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.ext.advanced.config import (
     CacheConfig,
     HistoryConfig,

@@ -20,7 +20,7 @@ from tests.unit.api.ext.advanced.entities import (
     subscriber_on,
 )
 from tests.unit.api.sessions import connected, listening
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.ext.advanced.config import (
     HistoryConfig,
     MissDetectionConfig,
@@ -159,16 +159,16 @@ def test_unreferenced_subscriber_ends_with_a_channel_and_stays_with_a_callback(
     sessions: tuple[Session, Session],
 ) -> None:
     one, other = sessions
-    heard = threading.Event()
+    received = threading.Event()
     publisher = publisher_on(one)
-    subscriber_on(other, lambda _: heard.set())
+    subscriber_on(other, lambda _: received.set())
     held = subscriber_on(other)
     handler = held.handler
     until(has_subscriber(publisher))
     del held
     gc.collect()
     publisher.put("x")
-    assert heard.wait(TIMEOUT_SECONDS)
+    assert received.wait(TIMEOUT_SECONDS)
     assert until(lambda: is_closed(handler))
 
 

@@ -1,4 +1,4 @@
-"""Tests that run in an event loop; every wait is for something to happen, and bounded."""
+"""Tests that run in an event loop, with sessions of asyncio; every wait is for a condition, and has a timeout."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import zenspark.aio as aio
 from tests.unit.api.sessions import address, config, has_neighbour
 from zenspark.api.session import Session
 
-PATIENCE = 20.0
-"""Seconds after which a test fails instead of waiting on."""
+TEST_TIMEOUT_SECONDS = 20.0
+"""Seconds after which a test is cancelled."""
 
 P = ParamSpec("P")
 
@@ -23,13 +23,13 @@ def in_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
 
     @wraps(test)
     def run(*args: P.args, **options: P.kwargs) -> None:
-        asyncio.run(asyncio.wait_for(test(*args, **options), PATIENCE), debug=True)
+        asyncio.run(asyncio.wait_for(test(*args, **options), TEST_TIMEOUT_SECONDS), debug=True)
 
     return run
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait for something to become true, while other tasks run."""
+    """Wait until a condition holds, while other tasks run."""
     while not condition():  # noqa: ASYNC110 - no event announces it
         await asyncio.sleep(0.001)
 

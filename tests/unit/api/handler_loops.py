@@ -1,4 +1,4 @@
-"""Loops and threads for tests of what users receive with."""
+"""Loops and threads that run the callbacks of handlers, and channels, for tests of handlers."""
 
 import threading
 from collections.abc import Callable
@@ -10,7 +10,8 @@ from zenspark.handlers.handler import (
     bind_handler,
 )
 
-LONG_TIMEOUT_SECONDS = 30.0  # seconds, for what must happen at once: only a failing test takes so long
+LONG_TIMEOUT_SECONDS = 30.0
+"""Timeout of events that happen at once: only a failing test takes so long."""
 
 
 class Threads:
@@ -41,7 +42,7 @@ class UnusedLoop:
     is_loop_thread = True
 
     def run_callback_soon(self, work: Callable[[], object]) -> None:
-        raise AssertionError("nobody is needed here")
+        raise AssertionError("this handler needs no loop")
 
 
 class ManualLoop:
@@ -69,5 +70,5 @@ def channel(capacity: int = 1000, resume: Callable[[Any], None] = ignore) -> Han
     return Handler(capacity, resume)
 
 
-def use(handler: object, loop: Threads | ManualLoop | None = None) -> BoundHandler:
+def bind(handler: object, loop: Threads | ManualLoop | None = None) -> BoundHandler:
     return bind_handler(handler, loop or UnusedLoop(), ignore)
