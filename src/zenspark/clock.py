@@ -36,23 +36,23 @@ class HybridClock:
         self._last = 0
         self._max_drift = ntp64_from_ns(max_drift_ns)
 
-    def stamp(self, now_ns: int) -> int:
-        """New timestamp, greater than every earlier one."""
+    def new_timestamp(self, now_ns: int) -> int:
+        """Return a new timestamp, greater than every earlier one."""
         now = ntp64_from_ns(now_ns) & ~COUNTER_MASK
         self._last = now if now > self._last & ~COUNTER_MASK else self._last + 1
         return self._last
 
-    def stamps(self, count: int, now_ns: int) -> range:
-        """`count` new timestamps, each greater than every earlier one."""
-        first = self.stamp(now_ns)
+    def new_timestamps(self, count: int, now_ns: int) -> range:
+        """Return `count` new timestamps, each greater than every earlier one."""
+        first = self.new_timestamp(now_ns)
         self._last += count - 1
         return range(first, first + count)
 
-    def observe(self, stamp: int, now_ns: int) -> bool:
+    def observe(self, timestamp: int, now_ns: int) -> bool:
         """Advance the clock to a received timestamp; False, without effect, if it is too far in the future."""
         now = ntp64_from_ns(now_ns) & ~COUNTER_MASK
-        if stamp > now and stamp - now > self._max_drift:
+        if timestamp > now and timestamp - now > self._max_drift:
             return False
-        newest = max(now, stamp, self._last)
+        newest = max(now, timestamp, self._last)
         self._last = newest if newest == now else newest + 1
         return True

@@ -32,7 +32,15 @@ class CloseReason(IntEnum):
 
 
 class ZError(Exception):
-    """Base of all exceptions zenspark raises."""
+    """Base of all exceptions zenspark raises.
+
+    Example:
+        >>> try:
+        ...     zenspark.KeyExpr("demo//a")
+        ... except zenspark.ZError as error:
+        ...     print(type(error).__name__)
+        UsageError
+    """
 
 
 class UsageError(ZError):
@@ -198,8 +206,8 @@ class JournalLocked(JournalError):
     """Another process writes this journal: `pid` is its process id, if known."""
 
     def __init__(self, path: str, pid: int | None) -> None:
-        who = "another process" if pid is None else f"process {pid}"
-        super().__init__(path, f"{who} writes this journal, and only one may: end it, or choose another directory")
+        writer = "another process" if pid is None else f"process {pid}"
+        super().__init__(path, f"{writer} writes this journal, and only one may: end it, or choose another directory")
         self.pid = pid
 
     def __reduce__(self) -> tuple[type[JournalLocked], tuple[str, int | None]]:

@@ -15,7 +15,7 @@ from zenspark.wire.messages import Del, Err, Push, Put, Query, Reply, Request, R
 from zenspark.wire.values import Mapping, Timestamp, WireExpr, ZenohId
 
 NO_KEY = WireExpr(scope=0, suffix="", mapping=Mapping.RECEIVER)
-"""What the single byte `00` says behind a header with neither N nor M."""
+"""What the single byte `00` means behind a header with neither N nor M."""
 
 STAMP_BYTES = "f9 9e ce 89 82 8a ad c1 66 01 33"
 """Nine bytes of clock, then an id of one byte."""
@@ -43,7 +43,7 @@ def accepted(text: str) -> Any:  # noqa: ANN401 - a message with whatever fields
 
 
 def exact(text: str) -> Any:  # noqa: ANN401 - a message with whatever fields
-    """Decodes a drawing and checks that what it says is written as these very bytes."""
+    """Decodes a drawing and checks that its content is written as these very bytes."""
     message = accepted(text)
     written = encode(message)
     if written != drawn(text):
@@ -52,7 +52,7 @@ def exact(text: str) -> Any:  # noqa: ANN401 - a message with whatever fields
 
 
 def refused(text: str, expected: str | None = None) -> DecodeError:
-    """Checks that a drawing is no message, for the reason given if one is, and tells how it was refused."""
+    """Checks that a drawing is no message, for the reason given if one is, and returns how it was refused."""
     with pytest.raises(DecodeError, match=expected) as caught:
         accepted(text)
     return caught.value

@@ -41,7 +41,7 @@ NETWORK_IDS = {
 
 @pytest.mark.parametrize("number", TRANSPORT_IDS)
 def test_transport_ids(number: int) -> None:
-    """MR-1, MR-10 to MR-17: the low five bits of the first byte say which transport message it is."""
+    """MR-1, MR-10 to MR-17: the low five bits of the first byte specify which transport message it is."""
     text, cls = TRANSPORT_IDS[number]
     assert drawn(text)[0] & 0x1F == number
     assert type(exact(text)) is cls
@@ -49,7 +49,7 @@ def test_transport_ids(number: int) -> None:
 
 @pytest.mark.parametrize("number", NETWORK_IDS)
 def test_network_ids(number: int) -> None:
-    """MR-2, MR-101 to MR-107, PU-5, QU-5, RE-11, RE-34: the low five bits of the first byte say which network
+    """MR-2, MR-101 to MR-107, PU-5, QU-5, RE-11, RE-34: the low five bits of the first byte specify which network
     message it is.
     """
     text, cls = NETWORK_IDS[number]
@@ -59,7 +59,7 @@ def test_network_ids(number: int) -> None:
 
 @pytest.mark.parametrize("number", range(0x20))
 def test_an_id_belongs_to_one_layer_at_most(number: int) -> None:
-    """MR-1 to MR-3: the id alone tells the layer; what belongs to the other layer, or to none, is refused by its id."""
+    """MR-1 to MR-3: the id alone determines the layer; an id of the other layer, or of none, is refused."""
     for ids, decode in ((TRANSPORT_IDS, decode_transport), (NETWORK_IDS, decode_network)):
         if number not in ids:
             with pytest.raises(DecodeError, match=f"found id 0x{number:02x}$") as caught:

@@ -59,8 +59,8 @@ CONGESTION = {0x00: Congestion.DROP, 0x08: Congestion.BLOCK, 0x20: Congestion.BL
 @every_network_message
 @pytest.mark.parametrize(("bits", "express"), [*product(CONGESTION, [0, 0x10])])
 def test_qos_congestion_and_express(name: str, bits: int, express: int) -> None:
-    """MR-116, MR-120, MR-121, MR-123, MR-135, MR-138, MR-141: bit 3 says Block, bit 5 without it BlockFirst,
-    neither Drop; bit 4 says express.
+    """MR-116, MR-120, MR-121, MR-123, MR-135, MR-138, MR-141: bit 3 means Block, bit 5 without it BlockFirst,
+    neither Drop; bit 4 means express.
     """
     value = Priority.DATA_LOW | bits | express
     expected = QoS(Priority.DATA_LOW, CONGESTION[bits], bool(express))
@@ -91,7 +91,7 @@ def test_qos_is_known_by_number_kind_and_m(name: str) -> None:
 @every_network_message
 def test_absent_qos_is_data_and_drop(name: str) -> None:
     """MR-118, MR-136, MR-139: without the extension every message is of priority Data and may be dropped,
-    requests and declarations too. A RESPONSE differs from one that says so: without, it is treated like its REQUEST.
+    requests and declarations too. A RESPONSE differs from one with it: without, it is treated like its REQUEST.
     """
     head, tail = QOS_PLACES[name]
     message = exact(f"{head} {tail}")
@@ -111,7 +111,7 @@ def test_absent_qos_is_data_and_drop(name: str) -> None:
     ],
 )
 def test_block_is_always_written(text: str, qos: QoS) -> None:
-    """MR-139: captured messages that block say so in the extension, and so do ours."""
+    """MR-139: captured messages that block have it in the extension, and so do ours."""
     assert qos.congestion is Congestion.BLOCK
     assert exact(text).qos == qos
 
@@ -212,12 +212,12 @@ OPTIONS: dict[int, str] = {0x01: "keyexprs", 0x02: "subscribers", 0x04: "queryab
 @pytest.mark.parametrize("bit", OPTIONS)
 def test_interest_options(bit: int) -> None:
     """MR-193, MR-197 to MR-200: each of K, S, Q, T and A is one bit of the options byte."""
-    asked = exact(f"39 05 {bit:02x}")
-    assert asked == replace(Interest(mode=InterestMode.CURRENT, id=5), **{OPTIONS[bit]: True})
+    decoded = exact(f"39 05 {bit:02x}")
+    assert decoded == replace(Interest(mode=InterestMode.CURRENT, id=5), **{OPTIONS[bit]: True})
 
 
 def test_interest_key_only_with_r() -> None:
-    """MR-194 to MR-196, MR-201, MR-202: with R a scope follows, with N a suffix, and M says whose numbers the
+    """MR-194 to MR-196, MR-201, MR-202: with R a scope follows, with N a suffix, and M specifies whose numbers the
     scope uses.
     """
     current = InterestMode.CURRENT
@@ -250,7 +250,7 @@ every_keyed_message = pytest.mark.parametrize("name", KEYED)
 def test_key_flags(name: str, flags: int) -> None:
     """MR-145, MR-146, MR-149, MR-152, MR-153, MR-157, MR-160, MR-161, MR-166, PU-6, PU-7, PU-11, PU-14, PU-15,
     QU-6, QU-7, QU-12, QU-17, QU-18, RE-13, RE-14, RE-20, RE-23, RE-24: N, bit 5, announces a suffix; M, bit 6,
-    says that the scope is the sender's number.
+    means that the scope is the sender's number.
     """
     header, before, tail = KEYED[name]
     suffix = "02 2f 61" if flags & 0x20 else ""
@@ -283,7 +283,7 @@ def test_key_suffix_length(name: str) -> None:
 
 @every_keyed_message
 def test_z_announces_extensions(name: str) -> None:
-    """MR-147, MR-154, MR-162, PU-8, PU-12, PU-16, QU-8, QU-13, QU-19, RE-15, RE-21, RE-25: bit 7 says that
+    """MR-147, MR-154, MR-162, PU-8, PU-12, PU-16, QU-8, QU-13, QU-19, RE-15, RE-21, RE-25: bit 7 means that
     extensions stand behind the key, and nothing else does.
     """
     header, before, tail = KEYED[name]

@@ -157,7 +157,7 @@ def test_open_ack_as_drawn() -> None:
 
 @pytest.mark.parametrize(("header", "unit"), [("02", TimeUnit.MS), ("42", TimeUnit.S)])
 def test_open_lease_unit(header: str, unit: TimeUnit) -> None:
-    """MR-44: T says that the lease is in seconds, else it is in milliseconds."""
+    """MR-44: T means that the lease is in seconds, else it is in milliseconds."""
     assert exact(f"{header} 0a 00 00") == OpenSyn(unit=unit, lease=10, initial_sn=0, cookie=b"")
 
 
@@ -174,7 +174,7 @@ def test_open_extensions_come_last(header: str, cookie: str) -> None:
 @pytest.mark.parametrize(("header", "session"), [("03", False), ("23", True)])
 @pytest.mark.parametrize("reason", [0, 2, 7, 0x80, 0xFF])
 def test_close_as_drawn(header: str, session: bool, reason: int) -> None:
-    """MR-52, MR-56: S tells the session from the link; the reason is one plain byte."""
+    """MR-52, MR-56: S distinguishes the session from the link; the reason is one plain byte."""
     assert exact(f"{header} {reason:02x}") == Close(session=session, reason=reason)
 
 
@@ -210,7 +210,7 @@ def test_frame_as_drawn() -> None:
 
 @pytest.mark.parametrize(("header", "reliable"), [("05", False), ("25", True)])
 def test_frame_reliable_flag(header: str, reliable: bool) -> None:
-    """MR-64: R says that the frame belongs to the reliable channel."""
+    """MR-64: R means that the frame belongs to the reliable channel."""
     assert exact(f"{header} 00 1d 00 02") == Frame(reliable=reliable, sn=0, msgs=(DELETION,))
 
 

@@ -51,7 +51,7 @@ def test_push_as_drawn() -> None:
 
 
 def test_push_body_is_put_or_del() -> None:
-    """MR-151, PU-2, PU-13: the body's own header says which of the two it is, and one of them must be there."""
+    """MR-151, PU-2, PU-13: the body's own header specifies which of the two it is, and one of them must be there."""
     assert exact(IN_PUSH + "01 00") == push(Put(payload=b""))
     assert exact(IN_PUSH + "02") == push(Del())
     refused(IN_PUSH, "a byte")
@@ -208,7 +208,7 @@ def test_source_info(name: str) -> None:
 
 @pytest.mark.parametrize("size", range(1, 17))
 def test_source_zid_length(size: int) -> None:
-    """PU-53, PU-54: the id of a source has one byte more than bits 7:4 say."""
+    """PU-53, PU-54: the id of a source has one byte more than bits 7:4 specify."""
     raw = bytes(range(1, size + 1))
     info = exact(f"{IN_PUSH} 81 41 {size + 3:02x} {(size - 1) << 4:02x} {raw.hex()} 06 09 00").body.source_info
     assert info.zid == ZenohId(int.from_bytes(raw, "little"))
@@ -263,7 +263,7 @@ def test_unknown_mandatory_extension_is_refused() -> None:
 
 
 def test_chain_of_put_extensions() -> None:
-    """MR-216, PU-29, PU-68, RE-71: bit 7 of an extension says that another follows; they are written in the
+    """MR-216, PU-29, PU-68, RE-71: bit 7 of an extension means that another follows; they are written in the
     order of the table.
     """
     both = push(Put(source_info=SOURCE, attachment=b"\xab\xcd", payload=b"x"))

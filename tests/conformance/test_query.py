@@ -66,7 +66,7 @@ def test_request_id_has_32_bits() -> None:
 
 @pytest.mark.parametrize(("value", "target"), [(1, QueryTarget.ALL), (2, QueryTarget.ALL_COMPLETE)])
 def test_query_target(value: int, target: QueryTarget) -> None:
-    """QU-23, QU-30, QU-31, RO-15: extension 4, an integer, mandatory, says which queryables are meant."""
+    """QU-23, QU-30, QU-31, RO-15: extension 4, an integer, mandatory, specifies which queryables are meant."""
     assert exact(f"9c 00 00 34 {value:02x} 03").target is target
 
 
@@ -169,7 +169,7 @@ def test_consolidation_defaults_to_auto(with_c: str, without: str) -> None:
 
 
 def test_consolidation_is_resolved_before_sending() -> None:
-    """QU-56: captured queries of a user who chose nothing say Latest, or None if they ask for a range of time."""
+    """QU-56: captured queries of a user who chose nothing specify Latest, or None if they request a range of time."""
     assert exact("fc 01 00 07 712f7372762f61 a1 0d 26 90 4e 23 03").body.consolidation is Consolidation.LATEST
     ranged = exact("fc 08 00 07 712f7372762f61 a1 0d 26 90 4e 63 01 12 5f74696d653d5b6e6f77282d3268292e2e5d")
     assert ranged.body == Query(consolidation=Consolidation.NONE, parameters="_time=[now(-2h)..]")

@@ -1,4 +1,4 @@
-"""The page Reply: RESPONSE, RESPONSE_FINAL, REPLY and ERR, and whole answers, drawn by hand."""
+"""The page Reply: RESPONSE, RESPONSE_FINAL, REPLY and ERR, and whole replies, drawn by hand."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_response_as_drawn() -> None:
 
 
 def test_response_body_is_reply_or_err() -> None:
-    """MR-168, RE-1, RE-10, RE-22: the body's own header says which of the two it is, and one of them must be there."""
+    """MR-168, RE-1, RE-10, RE-22: the body's own header specifies which of the two it is; one of them is required."""
     assert exact(IN_RESPONSE + "04 02") == response(Reply(body=Del()))
     assert exact(IN_RESPONSE + "05 00") == response(Err(payload=b""))
     refused(IN_RESPONSE, "a byte")
@@ -89,7 +89,7 @@ def test_responder_id() -> None:
 
 @pytest.mark.parametrize("size", range(1, 17))
 def test_responder_zid_length(size: int) -> None:
-    """MR-170, MR-171, RE-30, RE-31: the id of a responder has one byte more than bits 7:4 say."""
+    """MR-170, MR-171, RE-30, RE-31: the id of a responder has one byte more than bits 7:4 specify."""
     raw = bytes(range(1, size + 1))
     message = exact(f"9b 00 00 43 {size + 2:02x} {(size - 1) << 4:02x} {raw.hex()} 06 05 00")
     assert message.responder == EntityId(ZenohId(int.from_bytes(raw, "little")), 6)
@@ -190,9 +190,9 @@ def test_err_shm_marker() -> None:
     assert (plain.shm, plain.payload, plain.exts) == (False, b"x", (Extension(0x02),))
 
 
-# -- whole answers -----------------------------------------------------------------------------------------------
+# -- whole replies -----------------------------------------------------------------------------------------------
 
-PUT_ANSWER = f"""
+PUT_REPLY = f"""
     a5 85 01 31 01                                  # FRAME Z R, seq_num 133, priority RealTime
     fb 80 01 ac 02 02 2f 61                         # RESPONSE Z M N, request_id, key_scope, key_suffix
     a1 19 c2 0b {STAMP_BYTES} 43 {RESPONDER_BYTES}  # QoS, Timestamp, ResponderId
@@ -209,11 +209,11 @@ FINAL = f"""
 URGENT = QoS(Priority.REAL_TIME, Congestion.BLOCK, express=True)
 
 
-def test_answer_as_laid_out() -> None:
+def test_reply_as_laid_out() -> None:
     """RE-6, RE-46, RE-67 to RE-71: length, FRAME, RESPONSE, REPLY and PUT, each with everything it can have, in
     the order of the layout.
     """
-    batch = drawn(PUT_ANSWER)
+    batch = drawn(PUT_REPLY)
     [frame] = decode_batch(batch)
     put = Put(timestamp=STAMP, encoding=Encoding(4), source_info=SOURCE, attachment=b"\xab\xcd", payload=b"hello")
     assert frame == Frame(
@@ -270,7 +270,7 @@ def test_error_as_laid_out() -> None:
     )
 
 
-def test_answers_on_a_low_latency_session() -> None:
+def test_replies_on_a_low_latency_session() -> None:
     """RE-9: RESPONSE and RESPONSE_FINAL may stand without FRAME."""
     data = drawn("1b 01 00 05 00 1a 01")
     found = decode_bare_batch(data)

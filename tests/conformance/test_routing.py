@@ -43,9 +43,9 @@ def test_node_id_names_the_source_router() -> None:
 
 
 def test_interest_requests_declarations_and_final_ends_them() -> None:
-    """RO-25: what a late joiner sends and what ends the answer, as captured."""
-    asked = exact("f9 01 53 01 21 08")
-    assert asked == Interest(
+    """RO-25: what a late joiner sends and what ends the reply, as captured."""
+    interest = exact("f9 01 53 01 21 08")
+    assert interest == Interest(
         mode=InterestMode.CURRENT_FUTURE,
         id=1,
         subscribers=True,
@@ -57,7 +57,7 @@ def test_interest_requests_declarations_and_final_ends_them() -> None:
 
 
 def test_complete_flag_of_a_queryable() -> None:
-    """RO-18: a queryable says in its declaration whether it is complete."""
+    """RO-18: a queryable announces in its declaration whether it is complete."""
     complete = exact("9e 21 08 e4 05 02 03 2f2a2a 21 01")
     incomplete = exact("9e 21 08 44 06 03")
     assert isinstance(complete.body, DeclareQueryable)

@@ -10,22 +10,22 @@ from collections.abc import Callable, Iterator
 import zenoh
 
 import zenspark
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 
 KEY = "honest"
-ANSWER = "an honest answer"
+REPLY = "an honest reply"
 
 
 class Client:
     """A session that queries in a thread of its own."""
 
-    def __init__(self, name: str, ask: Callable[[], bool]) -> None:
+    def __init__(self, name: str, query: Callable[[], bool]) -> None:
         self.name = name
-        self.answered = 0
-        self.unanswered = 0
+        self.replied = 0
+        self.unreplied = 0
         self.slowest = 0.0
         """Seconds of the slowest reply."""
-        self._ask = ask
+        self._query = query
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name)
 
@@ -39,11 +39,11 @@ class Client:
     def once(self) -> None:
         """Query, and wait for the reply."""
         started = time.monotonic()
-        if self._ask():
-            self.answered += 1
+        if self._query():
+            self.replied += 1
             self.slowest = max(self.slowest, time.monotonic() - started)
         else:
-            self.unanswered += 1
+            self.unreplied += 1
 
     def stop(self) -> None:
         self._is_over.set()
@@ -59,8 +59,8 @@ def honest_clients(locator: str) -> Iterator[list[Client]]:
             Client("zenspark", lambda: query_with_zenspark(mine, f"{KEY}/eclipse")),
         ]
         with (
-            theirs.declare_queryable(f"{KEY}/eclipse", lambda query: query.reply(query.key_expr, ANSWER)),
-            mine.declare_queryable(f"{KEY}/zenspark", lambda query: query.reply(query.key_expr, ANSWER)),
+            theirs.declare_queryable(f"{KEY}/eclipse", lambda query: query.reply(query.key_expr, REPLY)),
+            mine.declare_queryable(f"{KEY}/zenspark", lambda query: query.reply(query.key_expr, REPLY)),
         ):
             wait_for_each_other(clients)
             for client in clients:
@@ -73,13 +73,13 @@ def honest_clients(locator: str) -> Iterator[list[Client]]:
 
 
 def wait_for_each_other(clients: list[Client]) -> None:
-    """Until the queryables are known everywhere; only then an unanswered query is the fault of the router."""
+    """Until the queryables are known everywhere; only then a query without a reply is the fault of the router."""
     for client in clients:
         deadline = time.monotonic() + TIMEOUT_SECONDS
-        while not client.answered:
-            assert time.monotonic() < deadline, f"{client.name} is not answered at all"
+        while not client.replied:
+            assert time.monotonic() < deadline, f"{client.name} gets no reply at all"
             client.once()
-        client.answered, client.unanswered, client.slowest = 0, 0, 0.0
+        client.replied, client.unreplied, client.slowest = 0, 0, 0.0
 
 
 @contextlib.contextmanager
@@ -107,11 +107,11 @@ def query_with_eclipse(session: zenoh.Session, key: str) -> bool:
     replies = session.get(
         key, target=zenoh.QueryTarget.ALL, consolidation=zenoh.ConsolidationMode.NONE, timeout=TIMEOUT_SECONDS
     )
-    return any(reply.ok is not None and reply.ok.payload.to_bytes() == ANSWER.encode() for reply in replies)
+    return any(reply.ok is not None and reply.ok.payload.to_bytes() == REPLY.encode() for reply in replies)
 
 
 def query_with_zenspark(session: zenspark.Session, key: str) -> bool:
     replies = session.get(
         key, target=zenspark.QueryTarget.ALL, consolidation=zenspark.ConsolidationMode.NONE, timeout=TIMEOUT_SECONDS
     )
-    return any(reply.ok is not None and reply.ok.payload.to_bytes() == ANSWER.encode() for reply in replies)
+    return any(reply.ok is not None and reply.ok.payload.to_bytes() == REPLY.encode() for reply in replies)

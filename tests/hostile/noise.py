@@ -12,7 +12,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Self
 
-from fuzz.drawing import Draws, network_message
+from fuzz.draws import Draws, network_message
 from tests.hostile.raw import RawPeer
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import (
@@ -71,7 +71,7 @@ class Noise:
                 self._live.remove(session)
 
     def _join(self) -> None:
-        with contextlib.suppress(ConnectionError, AssertionError):  # refused, which is an answer
+        with contextlib.suppress(ConnectionError, AssertionError):  # refused, which is a reply
             self._live.append(Session(self._locator, self._random))
         self.sessions += 1
 

@@ -1,6 +1,6 @@
 """A neighbour by hand: real handshakes and real messages over a plain socket, and nothing it does not want to do.
 
-It reads only when it is told to, sends whatever it is given, and announces a lease of an hour, so that it needs no
+It reads only when `read` is called, sends whatever it is given, and announces a lease of an hour, so that it needs no
 keep-alives.
 """
 
@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable
 from typing import Self
 
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.transport.connection import Connection, Event, Send
 from zenspark.transport.handshake import Capabilities, Identity, Initiator, Opened
@@ -111,7 +111,7 @@ class RawPeer:
                 return False
             try:
                 del self._unsent[: self.socket.send(self._unsent)]
-            except ConnectionError:  # what was read before may tell why
+            except ConnectionError:  # what was read before may have the reason
                 return False
         return True
 

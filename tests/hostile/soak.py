@@ -3,9 +3,9 @@
     python -m tests.hostile.soak --seconds 600
 
 Half of them are eclipse-zenoh and half zenspark, of all roles; half of them leave by a reset. Meanwhile they publish,
-ask and answer, and an honest client asks another one through the router: that is the latency. What has a median in the
-last quarter of the time above that of the second quarter, by more than a tolerance, grows: then the exit code is 1. A
-good answer is a table in which all rows say `flat`, and a router that holds no more descriptors at the end than before.
+query and reply, and an honest client queries another one through the router: that is the latency. What has a median in
+the last quarter of the time above that of the second quarter, by more than a tolerance, grows: then the exit code is 1.
+A good result is a table with `flat` in all rows, and a router that holds no more descriptors at the end than before.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from typing import NamedTuple
 import psutil
 
 from tests.growth import Measure, table, verdicts
-from tests.hostile.honest import ANSWER, KEY, eclipse_session, query_with_eclipse, zenspark_session
+from tests.hostile.honest import KEY, REPLY, eclipse_session, query_with_eclipse, zenspark_session
 from tests.hostile.routers import MIB, router
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 
 SESSIONS = 100
 SAMPLE_SECONDS = 1.0
@@ -44,8 +44,8 @@ class Outcome(NamedTuple):
 
     measured: dict[str, list[float]]
     done: Counter[str]
-    unanswered: int
-    """Honest queries without an answer."""
+    unreplied: int
+    """Honest queries without a reply."""
     left: int
     """Descriptors the router has more than before, when all clients are gone."""
     log: str
@@ -54,11 +54,15 @@ class Outcome(NamedTuple):
 def run(seconds: float, seed: int = 1) -> Outcome:
     """Churn and measure."""
     found: dict[str, list[float]] = defaultdict(list)
-    unanswered = 0
-    with router() as process, eclipse_session(process.locator) as asker, zenspark_session(process.locator) as answerer:
+    unreplied = 0
+    with (
+        router() as process,
+        eclipse_session(process.locator) as querier,
+        zenspark_session(process.locator) as responder,
+    ):
         of_router = psutil.Process(process.process.pid)
-        with answerer.declare_queryable(KEY, lambda query: query.reply(query.key_expr, ANSWER)):
-            until(lambda: query_with_eclipse(asker, KEY))
+        with responder.declare_queryable(KEY, lambda query: query.reply(query.key_expr, REPLY)):
+            until(lambda: query_with_eclipse(querier, KEY))
             at_rest = of_router.num_fds()
             with churning(process.locator, seed) as clients:
                 clients.wait_until_joined()
@@ -66,7 +70,7 @@ def run(seconds: float, seed: int = 1) -> Outcome:
                 while (left := ends_at - time.monotonic()) > 0:
                     time.sleep(min(SAMPLE_SECONDS, left))
                     started = time.monotonic()
-                    unanswered += not query_with_eclipse(asker, KEY)
+                    unreplied += not query_with_eclipse(querier, KEY)
                     latency = (time.monotonic() - started) * 1000
                     values = [process.memory / MIB, of_router.num_fds(), of_router.num_threads(), latency]
                     for measure, value in zip(MEASURES, values, strict=True):
@@ -74,7 +78,7 @@ def run(seconds: float, seed: int = 1) -> Outcome:
                 done = clients.stop()
             with contextlib.suppress(AssertionError):
                 until(lambda: of_router.num_fds() <= at_rest)
-            return Outcome(found, done, unanswered, of_router.num_fds() - at_rest, process.log)
+            return Outcome(found, done, unreplied, of_router.num_fds() - at_rest, process.log)
 
 
 class Clients:
@@ -92,8 +96,8 @@ class Clients:
         """Have all of them leave; what they have done."""
         done: Counter[str] = Counter()
         for process in self._processes:
-            said, _ = process.communicate("stop\n", timeout=4 * TIMEOUT_SECONDS)
-            done.update(json.loads(said))
+            output, _ = process.communicate("stop\n", timeout=4 * TIMEOUT_SECONDS)
+            done.update(json.loads(output))
         return done
 
 
@@ -126,18 +130,18 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
     outcome = run(given.seconds, given.seed)
-    told = verdicts(MEASURES, outcome.measured)
+    results = verdicts(MEASURES, outcome.measured)
     print(summary(outcome, given.seconds))
-    print(table(told))
-    is_well = not outcome.unanswered and outcome.left <= 0 and "Traceback" not in outcome.log
-    return int(not is_well or any(verdict.has_grown for verdict in told))
+    print(table(results))
+    is_well = not outcome.unreplied and outcome.left <= 0 and "Traceback" not in outcome.log
+    return int(not is_well or any(verdict.has_grown for verdict in results))
 
 
 def summary(outcome: Outcome, seconds: float) -> str:
     """What has happened, in words."""
     done = ", ".join(f"{count} {name}" for name, count in sorted(outcome.done.items()))
     return (
-        f"{seconds:.0f} s: {done}; {outcome.unanswered} honest queries unanswered,"
+        f"{seconds:.0f} s: {done}; {outcome.unreplied} honest queries without a reply,"
         f" {max(0, outcome.left)} descriptors left behind, {outcome.log.count('Traceback')} exceptions logged"
     )
 

@@ -16,7 +16,7 @@ import pytest
 from tests.hostile.raw import RawPeer
 from tests.hostile.routers import MIB, RouterProcess, router
 from tests.unit.api.sessions import address, connected, listening
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.transport.connection import ConnectionState
 from zenspark.wire.messages import (
     Declare,
@@ -54,13 +54,13 @@ def attacked() -> Iterator[RouterProcess]:
     wait = f"{WAIT_SECONDS * 1e6:.0f}"
     with (
         router(transport__link__tx__queue__congestion_control__block__wait_before_close=wait) as target,
-        honest(target.locator) as asker,
-        honest(target.locator) as answerer,
+        honest(target.locator) as querier,
+        honest(target.locator) as responder,
     ):
-        queryable = answerer.declare_queryable("honest", lambda query: query.reply("honest", "served"))
-        until(lambda: is_served(asker))
+        queryable = responder.declare_queryable("honest", lambda query: query.reply("honest", "served"))
+        until(lambda: is_served(querier))
         yield target
-        assert is_served(asker)
+        assert is_served(querier)
         queryable.undeclare()
 
 
@@ -113,36 +113,38 @@ def has_request(peer: RawPeer) -> bool:
 
 
 def test_replies_to_a_querier_that_never_reads_are_bounded() -> None:
-    with attacked() as target, RawPeer(target.locator) as deaf, RawPeer(target.locator) as answerer:
-        assert answerer.send(Declare(body=DeclareQueryable(id=1, wire_expr=KEY, info=COMPLETE)))
+    with attacked() as target, RawPeer(target.locator) as deaf, RawPeer(target.locator) as responder:
+        assert responder.send(Declare(body=DeclareQueryable(id=1, wire_expr=KEY, info=COMPLETE)))
         numbers, body = count(1), Reply(body=Put(payload=bytes(20_000)))
         until(
-            lambda: deaf.send(Request(request_id=next(numbers), wire_expr=KEY, body=Query())) and has_request(answerer)
+            lambda: deaf.send(Request(request_id=next(numbers), wire_expr=KEY, body=Query())) and has_request(responder)
         )
 
         def chunk() -> tuple[list[NetworkMessage], int]:
             deaf.send(*(Request(request_id=next(numbers), wire_expr=KEY, body=Query()) for _ in range(20)), timeout=0.1)
-            answerer.read(0.05)
-            answers: list[NetworkMessage] = []
-            for request in [one for one in answerer.received if isinstance(one, Request)]:
-                answers += [Response(request_id=request.request_id, wire_expr=KEY, body=body)] * 10
-                answers.append(ResponseFinal(request_id=request.request_id))
-            answerer.received.clear()
-            return answers, 20_000 * len(answers)
+            responder.read(0.05)
+            replies: list[NetworkMessage] = []
+            for request in [one for one in responder.received if isinstance(one, Request)]:
+                replies += [Response(request_id=request.request_id, wire_expr=KEY, body=body)] * 10
+                replies.append(ResponseFinal(request_id=request.request_id))
+            responder.received.clear()
+            return replies, 20_000 * len(replies)
 
-        assert_backlog_is_bounded(target, deaf, answerer, chunk)
+        assert_backlog_is_bounded(target, deaf, responder, chunk)
 
 
 def test_requests_to_a_queryable_that_never_reads_are_bounded() -> None:
-    with attacked() as target, RawPeer(target.locator) as deaf, RawPeer(target.locator) as asker:
+    with attacked() as target, RawPeer(target.locator) as deaf, RawPeer(target.locator) as querier:
         assert deaf.send(Declare(body=DeclareQueryable(id=1, wire_expr=KEY, info=COMPLETE)))
         numbers, question = count(1), Query(body=QueryBody(Encoding.BYTES, bytes(30_000)))
-        until(lambda: asker.send(Request(request_id=next(numbers), wire_expr=KEY, body=question)) and has_request(deaf))
+        until(
+            lambda: querier.send(Request(request_id=next(numbers), wire_expr=KEY, body=question)) and has_request(deaf)
+        )
 
         def chunk() -> tuple[list[NetworkMessage], int]:
             return [Request(request_id=next(numbers), wire_expr=KEY, body=question) for _ in range(10)], 300_000
 
-        assert_backlog_is_bounded(target, deaf, asker, chunk)
+        assert_backlog_is_bounded(target, deaf, querier, chunk)
 
 
 TOKENS = 3_000
@@ -155,7 +157,7 @@ def tokens() -> list[NetworkMessage]:
 
 
 def settle(declarer: RawPeer) -> None:
-    """Wait until the router has read what a neighbour has sent before: it answers in order."""
+    """Wait until the router has read what a neighbour has sent before: it replies in order."""
     assert declarer.send(Interest(id=1, mode=InterestMode.CURRENT, tokens=True, wire_expr=WireExpr(0, "nothing")))
     until(lambda: declarer.read(0.02) and any(map(is_final, declarer.received)))
 
@@ -179,8 +181,8 @@ def test_declarations_for_interests_of_a_peer_that_never_reads_are_bounded(
         driver.link._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # type: ignore[attr-defined]
         numbers, most = count(1), 0
         while any(face.zid == deaf.zid for face in node.drivers):
-            asked = Interest(id=next(numbers) % 100, mode=mode, tokens=True, wire_expr=WireExpr(0, "attack/**"))
-            deaf.send(asked, timeout=0.01)
+            interest = Interest(id=next(numbers) % 100, mode=mode, tokens=True, wire_expr=WireExpr(0, "attack/**"))
+            deaf.send(interest, timeout=0.01)
             most = max(most, driver.backlog)
         assert most < 500_000
         assert driver.connection.state is ConnectionState.CLOSED
@@ -208,11 +210,11 @@ def test_admin_space_replies_to_a_querier_that_never_reads_are_bounded() -> None
         numbers, everything = count(1), WireExpr(0, "@/**")
 
         def chunk() -> tuple[list[NetworkMessage], int]:
-            asked = [
+            interests = [
                 Request(request_id=next(numbers), wire_expr=everything, target=QueryTarget.ALL, body=Query())
                 for _ in range(100)
             ]
-            return list(asked), 100_000
+            return list(interests), 100_000
 
         assert_backlog_is_bounded(target, deaf, deaf, chunk)
 
@@ -227,8 +229,8 @@ def test_slow_reader_gets_every_declaration_for_its_interests() -> None:
         assert declarer.send(*tokens())
         settle(declarer)
         for number in (1, 2):
-            asked = Interest(id=number, mode=InterestMode.CURRENT, tokens=True, wire_expr=WireExpr(0, "attack/**"))
-            assert slow.send(asked)
+            interest = Interest(id=number, mode=InterestMode.CURRENT, tokens=True, wire_expr=WireExpr(0, "attack/**"))
+            assert slow.send(interest)
         until(lambda: slow.read(0.02) and sum(is_final(message) for message in slow.received) == 2, 2 * TIMEOUT_SECONDS)
         declared = [one for one in slow.received if isinstance(one, Declare) and isinstance(one.body, DeclareToken)]
         assert len(declared) == 2 * TOKENS
@@ -251,12 +253,12 @@ def query_each_other(one: Any, other: Any, payload: Any) -> None:  # noqa: ANN40
         for session, key in ((one, "of/other"), (other, "of/one")):
             until(lambda: [reply.ok for reply in session.get(key, timeout=TIMEOUT_SECONDS)])  # noqa: B023
 
-        def ask(session: Any, key: str) -> int:  # noqa: ANN401 - of either package
+        def query_all(session: Any, key: str) -> int:  # noqa: ANN401 - of either package
             waiting = [session.get(key, payload=payload, timeout=4 * TIMEOUT_SECONDS) for _ in range(QUERIES)]
             return sum(reply.ok is not None for replies in waiting for reply in replies)
 
-        asking = [pool.submit(ask, one, "of/other"), pool.submit(ask, other, "of/one")]
-        assert [each.result(8 * TIMEOUT_SECONDS) for each in asking] == [QUERIES] * 2
+        queries = [pool.submit(query_all, one, "of/other"), pool.submit(query_all, other, "of/one")]
+        assert [each.result(8 * TIMEOUT_SECONDS) for each in queries] == [QUERIES] * 2
         for queryable in served:
             queryable.undeclare()
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit.api.sessions import listening, pair
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.handlers.handler import Callback
 from zenspark.types.query import Query
 
@@ -55,12 +55,12 @@ def test_subscriber_is_called_again_after_its_callback_raised(
 
 @pytest.mark.parametrize("error", ERRORS)
 def test_a_query_ends_although_its_queryable_raises(error: type[BaseException]) -> None:
-    def answer(query: Query) -> None:
+    def reply_to(query: Query) -> None:
         query.reply("a", b"before")
         raise error
 
     with pair("peer", "peer") as (one, other):
-        one.declare_queryable("a", answer)
+        one.declare_queryable("a", reply_to)
         until(lambda: list(other.get("a", timeout=TIMEOUT_SECONDS)))
         assert [reply.ok is not None for reply in other.get("a", timeout=TIMEOUT_SECONDS)] == [True]
         assert [reply.ok is not None for reply in one.get("a", timeout=TIMEOUT_SECONDS)] == [True]

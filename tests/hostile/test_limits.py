@@ -14,7 +14,7 @@ import zenoh
 import zenspark
 from tests.hostile.raw import RawPeer
 from tests.unit.api.sessions import address, config, listening
-from tests.waiting import until
+from tests.wait import until
 from zenspark.api.session import Session
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.router.linkstate.states import RELAY_STATE_OAM_ID

@@ -10,7 +10,7 @@ import zenspark.api.open
 from tests.hostile.raw import RawPeer
 from tests.optional import some
 from tests.unit.api.sessions import address, config, connected, listening
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.errors import SessionClosed
 from zenspark.net.loop.event_loop import EventLoop
@@ -36,10 +36,10 @@ def has_no_timer_but_one(session: Session) -> bool:
 @pytest.mark.parametrize("timeout_ms", FAR)
 def test_a_request_with_a_timeout_beyond_all_bounds_does_not_end_the_loop(timeout_ms: int) -> None:
     with listening("router", transport__unicast__accept_timeout=100) as session:
-        with RawPeer(address(session)) as queryable, RawPeer(address(session)) as asker:
+        with RawPeer(address(session)) as queryable, RawPeer(address(session)) as querier:
             info = QueryableInfo(complete=True)
             assert queryable.send(Declare(body=DeclareQueryable(id=1, wire_expr=KEY, info=info)))
-            until(lambda: asker.send(request(1, timeout_ms)) and has_request(queryable))
+            until(lambda: querier.send(request(1, timeout_ms)) and has_request(queryable))
         until(lambda: not session.info.transports())
         until(lambda: has_no_timer_but_one(session))
         with (
@@ -71,13 +71,13 @@ def test_get_with_a_huge_timeout_waits_for_its_reply(timeout: float) -> None:
 def test_a_request_of_a_neighbour_is_kept_for_the_configured_time_at_most() -> None:
     with (
         listening("router", queries_max_timeout=50) as session,
-        RawPeer(address(session)) as asker,
+        RawPeer(address(session)) as querier,
         RawPeer(address(session)) as queryable,
     ):
         assert queryable.send(Declare(body=DeclareQueryable(id=1, wire_expr=KEY, info=QueryableInfo(True))))
-        until(lambda: asker.send(request(1, 2**63)) and has_request(queryable))
-        until(lambda: asker.read(0.05) and any(isinstance(one, ResponseFinal) for one in asker.received))
-        assert any(isinstance(one, Response) for one in asker.received), "the asker is told that time is up"
+        until(lambda: querier.send(request(1, 2**63)) and has_request(queryable))
+        until(lambda: querier.read(0.05) and any(isinstance(one, ResponseFinal) for one in querier.received))
+        assert any(isinstance(one, Response) for one in querier.received), "the querier gets an error when time is up"
 
 
 def test_a_request_to_the_session_itself_is_kept_for_the_configured_time_at_most() -> None:
@@ -85,17 +85,17 @@ def test_a_request_to_the_session_itself_is_kept_for_the_configured_time_at_most
     with (
         listening("router", queries_max_timeout=50) as session,
         session.declare_queryable("a/b", kept.append),
-        RawPeer(address(session)) as asker,
+        RawPeer(address(session)) as querier,
     ):
-        assert asker.send(request(1, 2**63))
-        until(lambda: asker.read(0.05) and any(isinstance(one, ResponseFinal) for one in asker.received))
+        assert querier.send(request(1, 2**63))
+        until(lambda: querier.read(0.05) and any(isinstance(one, ResponseFinal) for one in querier.received))
 
 
 def test_queries_of_a_disconnected_neighbour_leave_no_timer() -> None:
     kept: list[Query] = []
     with listening("router") as session, session.declare_queryable("a/b", kept.append):
-        with RawPeer(address(session)) as asker:
-            assert asker.send(*(request(number, 2**40) for number in range(100)))
+        with RawPeer(address(session)) as querier:
+            assert querier.send(*(request(number, 2**40) for number in range(100)))
             until(lambda: len(kept) == 100)
         until(lambda: not session.info.transports())
         until(lambda: has_no_timer_but_one(session))
@@ -114,7 +114,7 @@ def test_session_is_closed_if_its_event_loop_fails(
         until(session.is_closed)
         with pytest.raises(SessionClosed):
             session.put("a", b"")
-        assert list(subscriber) == [], "whoever waits for samples hears that none will come"
+        assert list(subscriber) == [], "whoever waits for samples is woken: none will come"
         assert list(replies) == []
         until(lambda: not other.info.transports())
         session.close()

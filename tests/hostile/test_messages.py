@@ -1,6 +1,6 @@
 """Hostile messages of every kind in any order: thirty thousand here, a million behind `make hostile`.
 
-Meanwhile honest clients are answered; afterwards the router is at work, has not grown, and has logged no exception.
+Meanwhile honest clients get replies; afterwards the router is at work, has not grown, and has logged no exception.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 
 from tests.hostile.raw import RawPeer
 from tests.hostile.routers import router
-from tests.waiting import until
+from tests.wait import until
 
 pytest.importorskip("zenoh")
 
@@ -32,15 +32,15 @@ def test_hostile_messages_do_not_affect_other_peers() -> None:
         with Noise(process.locator, SEED) as noise:
             noise.send(MESSAGES)
             seconds, growth = time.monotonic() - started, process.growth
-        before = [client.answered for client in clients]
-        until(lambda: all(client.answered > count for client, count in zip(clients, before, strict=True)))
+        before = [client.replied for client in clients]
+        until(lambda: all(client.replied > count for client, count in zip(clients, before, strict=True)))
         RawPeer(process.locator).close()
         assert process.process.poll() is None
         logged = process.log
     print(f"\n{noise.messages:,} messages of {len(noise.kinds)} kinds in {noise.sessions} sessions, {seconds:.0f} s")
     print(f"RSS of the router: +{growth:.1f} MiB")
     for client in clients:
-        print(f"{client.name}: {client.answered} queries answered, the slowest after {client.slowest * 1000:.0f} ms")
+        print(f"{client.name}: {client.replied} replies, the slowest after {client.slowest * 1000:.0f} ms")
     assert "Traceback" not in logged, logged[-5000:]
-    assert [client.unanswered for client in clients] == [0, 0]
+    assert [client.unreplied for client in clients] == [0, 0]
     assert growth < MAX_GROWTH_MIB

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.hostile.raw import RawPeer
 from tests.unit.api.sessions import address, listening
-from tests.waiting import until
+from tests.wait import until
 from zenspark.wire.messages import Declare, DeclareSubscriber, Push, Put
 from zenspark.wire.values import WireExpr
 

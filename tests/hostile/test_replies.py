@@ -7,7 +7,7 @@ from functools import partial
 
 from tests.hostile.raw import RawPeer
 from tests.unit.api.sessions import address, connected, listening
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.types.enums import CongestionControl, Priority
 from zenspark.types.query import Query
@@ -26,7 +26,7 @@ from zenspark.wire.values import Congestion, QoS, WireExpr
 from zenspark.wire.values import Priority as WirePriority
 
 
-def answer(peer: RawPeer) -> None:
+def reply_to(peer: RawPeer) -> None:
     """Reply to one request: first with an invalid key, then with a valid one."""
     until(lambda: peer.read(0.05) and any(isinstance(message, Request) for message in peer.received))
     number = next(message.request_id for message in peer.received if isinstance(message, Request))
@@ -44,27 +44,27 @@ def replies(session: Session) -> list[bytes]:
 def test_reply_with_an_invalid_key_is_ignored() -> None:
     """By the node that queries its own neighbour, and by a client that queries through a router."""
     with listening("router") as router, connected("client", router) as client:
-        for asker in (router, client):
+        for querier in (router, client):
             with RawPeer(address(router)) as peer:
                 assert peer.send(Declare(body=DeclareQueryable(id=1, wire_expr=WireExpr(0, "a"))))
-                answering = threading.Thread(target=answer, args=(peer,))
-                answering.start()
-                assert until(partial(replies, asker)) == [b"a"]  # none as long as the queryable is not known
-                answering.join()
+                replying = threading.Thread(target=reply_to, args=(peer,))
+                replying.start()
+                assert until(partial(replies, querier)) == [b"a"]  # none as long as the queryable is not known
+                replying.join()
         assert client.info.transports()
 
 
 def test_a_reply_that_may_be_dropped_does_not_wait_for_a_querier_that_does_not_read() -> None:
     ended = threading.Event()
 
-    def answer(query: Query) -> None:
+    def reply_to(query: Query) -> None:
         with query:
             for _ in range(2000):
                 query.reply("a", bytes(10_000), congestion_control=CongestionControl.DROP)
         ended.set()
 
     with listening("router") as router, RawPeer(address(router), receive_buffer=4096) as peer:
-        queryable = router.declare_queryable("a", answer)
+        queryable = router.declare_queryable("a", reply_to)
         request = Request(request_id=1, wire_expr=WireExpr(0, "a"), qos=QoS.REQUEST, body=messages.Query())
         assert peer.send(request)
         assert ended.wait(TIMEOUT_SECONDS)

@@ -21,7 +21,7 @@ from tests.hostile.routers import router
 from tests.optional import some
 from tests.unit.api.sessions import config
 from tests.unit.net.nodes import QUICK, TestNode, nodes
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.net.io.driver import ConnectionDriver
 from zenspark.net.node.limits import NodeLimits
 from zenspark.wire.messages import Declare, Interest, KeepAlive
@@ -71,13 +71,13 @@ def test_a_router_stopped_for_longer_than_the_default_lease_loses_no_session_tha
                 assert peer.send_transport(KeepAlive())
             time.sleep(1.0)
         os.kill(stopped.process.pid, signal.SIGCONT)
-        for peer in peers:  # an answer to what is sent now shows that the session is there
+        for peer in peers:  # a reply to what is sent now shows that the session is there
             assert peer.send(Interest(id=1, mode=InterestMode.CURRENT, tokens=True, wire_expr=WireExpr(0, "none")))
-            until(partial(is_answered, peer))
+            until(partial(has_reply, peer))
         assert " closed: " not in stopped.log
 
 
-def is_answered(peer: RawPeer) -> bool:
+def has_reply(peer: RawPeer) -> bool:
     return peer.read(0.02) and any(isinstance(message, Declare) for message in peer.received)
 
 
@@ -112,7 +112,7 @@ def test_router_keeps_its_neighbours_after_a_stall() -> None:
         eclipse_client(stopped.locator) as foreign,
         zenspark.open(config("client", (), [stopped.locator], transport__link__tx__lease=int(LEASE * 1000))) as own,
     ):
-        answer = foreign.declare_queryable("theirs", lambda query: query.reply("theirs", "still here"))
+        queryable = foreign.declare_queryable("theirs", lambda query: query.reply("theirs", "still here"))
         own.declare_queryable("ours", lambda query: query.reply("ours", b"still here"))
         until(lambda: [reply.ok for reply in own.get("theirs")] and [reply.ok for reply in foreign.get("ours")])
         time.sleep(LEASE / 3)  # it stops as most do: while it has nothing to do
@@ -125,6 +125,6 @@ def test_router_keeps_its_neighbours_after_a_stall() -> None:
         assert [some(reply.ok).payload.to_string() for reply in own.get("theirs", timeout=TIMEOUT_SECONDS)] == [
             "still here"
         ]
-        answer.undeclare()
+        queryable.undeclare()
         assert " closed: " not in stopped.log
         assert stopped.log.count("session with") == 2

@@ -41,18 +41,18 @@ def test_nanoseconds_survive(nanoseconds: int) -> None:
     assert ns_from_ntp64(ntp64_from_ns(nanoseconds)) == nanoseconds
 
 
-def test_a_stamp_is_the_time_with_the_counter_cleared() -> None:
-    assert HybridClock().stamp(NOW) == READING
+def test_a_timestamp_is_the_time_with_the_counter_cleared() -> None:
+    assert HybridClock().new_timestamp(NOW) == READING
 
 
 def test_stamps_of_one_moment_are_counted() -> None:
     clock = HybridClock()
-    assert [clock.stamp(NOW) for _ in range(18)] == [READING + i for i in range(18)]
+    assert [clock.new_timestamp(NOW) for _ in range(18)] == [READING + i for i in range(18)]
 
 
 def test_time_that_stands_still_or_runs_back_does_not_stop_the_clock() -> None:
     clock = HybridClock()
-    stamps = [clock.stamp(now) for now in (NOW, NOW, NOW - NANOS_PER_SECOND, 0, NOW + TICK_NS)]
+    stamps = [clock.new_timestamp(now) for now in (NOW, NOW, NOW - NANOS_PER_SECOND, 0, NOW + TICK_NS)]
     assert stamps[:4] == [READING, READING + 1, READING + 2, READING + 3]
     assert stamps[4] == ntp64_from_ns(NOW + TICK_NS) & ~COUNTER_MASK
 
@@ -60,20 +60,20 @@ def test_time_that_stands_still_or_runs_back_does_not_stop_the_clock() -> None:
 def test_observed_past_timestamp_sets_the_clock_to_the_physical_time() -> None:
     clock = HybridClock()
     assert clock.observe(READING - 99, NOW)
-    assert clock.stamp(NOW) == READING + 1
+    assert clock.new_timestamp(NOW) == READING + 1
 
 
 def test_a_stamp_of_the_near_future_is_overtaken() -> None:
     clock = HybridClock()
     ahead = READING + ntp64_from_ns(MAX_DRIFT_NS)
     assert clock.observe(ahead, NOW)
-    assert clock.stamp(NOW) == ahead + 2
+    assert clock.new_timestamp(NOW) == ahead + 2
 
 
 def test_a_stamp_too_far_ahead_is_refused_and_forgotten() -> None:
     clock = HybridClock()
     assert not clock.observe(READING + ntp64_from_ns(MAX_DRIFT_NS) + 1, NOW)
-    assert clock.stamp(NOW) == READING
+    assert clock.new_timestamp(NOW) == READING
 
 
 def test_maximum_drift_is_configurable() -> None:
@@ -92,7 +92,7 @@ def test_stamps_only_grow_and_exceed_all_that_was_seen(events: list[tuple[bool, 
             seen = READING + offset
             newest = max(newest, seen) if clock.observe(seen, NOW + shift_ns) else newest
         else:
-            stamp = clock.stamp(NOW + shift_ns)
+            stamp = clock.new_timestamp(NOW + shift_ns)
             assert stamp > newest
             newest = stamp
 
@@ -100,13 +100,13 @@ def test_stamps_only_grow_and_exceed_all_that_was_seen(events: list[tuple[bool, 
 def test_many_stamps_at_once_are_as_many_different_ones() -> None:
     clock = HybridClock()
     now = 1_700_000_000_000_000_000
-    before = clock.stamp(now)
-    first, second = clock.stamps(1000, now), clock.stamps(3, now)
+    before = clock.new_timestamp(now)
+    first, second = clock.new_timestamps(1000, now), clock.new_timestamps(3, now)
     assert [*first, *second] == list(range(before + 1, before + 1004))
-    assert clock.stamp(now) == second[-1] + 1
+    assert clock.new_timestamp(now) == second[-1] + 1
 
 
 def test_stamps_follow_the_time() -> None:
     clock = HybridClock()
-    assert clock.stamps(2, 1_000_000_000)[0] == 1 << 32
-    assert clock.stamps(2, 2_000_000_000)[0] == 2 << 32
+    assert clock.new_timestamps(2, 1_000_000_000)[0] == 1 << 32
+    assert clock.new_timestamps(2, 2_000_000_000)[0] == 2 << 32

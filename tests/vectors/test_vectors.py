@@ -1,7 +1,7 @@
 """Bytes captured from eclipse-zenoh 1.10.2: single messages with their fields, and whole conversations.
 
-`messages/*.jsonl` say what each message means; `streams/*.json` say what the two programs did, and how many bytes each
-direction had carried after each step. Which messages a step must consist of is written down here.
+`messages/*.jsonl` record what each message means; `streams/*.json` record what the two programs did, and how many bytes
+each direction had carried after each step. Which messages a step must consist of is written down here.
 """
 
 import json
@@ -183,9 +183,9 @@ def followed(name: str) -> tuple[Conversation, list[Event]]:
     return conversation, list(conversation.finish())
 
 
-def described(said: CapturedMessage) -> str:
-    words = [str(said.side), format_title(said.message), said.key or ""]
-    body = said.message.body if isinstance(said.message, Push | Response) else None
+def described(captured: CapturedMessage) -> str:
+    words = [str(captured.side), format_title(captured.message), captured.key or ""]
+    body = captured.message.body if isinstance(captured.message, Push | Response) else None
     match body.body if isinstance(body, Reply) else body:
         case Put(payload=payload) | Err(payload=payload):
             words.append(repr(payload))
@@ -199,9 +199,9 @@ def test_captured_stream_is_followed_to_the_last_byte(name: str) -> None:
     conversation, events = followed(name)
     ignored = {event.side: event.size for event in events if isinstance(event, Ignored)}
     assert ignored == ({Side.C2S: 4} if name == "lowlatency_client_router" else {})
-    for side, speaker in conversation.sides.items():
-        assert speaker.direction.total == STREAMS[name][f"{side}_bytes"]
-        assert speaker.direction.followed + ignored.get(side, 0) == speaker.direction.total
+    for side, endpoint in conversation.sides.items():
+        assert endpoint.direction.total == STREAMS[name][f"{side}_bytes"]
+        assert endpoint.direction.followed + ignored.get(side, 0) == endpoint.direction.total
     assert {type(event) for event in events} <= {CapturedMessage, Ignored}
     assert all(event.is_resolved for event in events if isinstance(event, CapturedMessage))
 
@@ -223,10 +223,10 @@ def test_each_step_of_a_stream_has_the_expected_messages(name: str) -> None:
     for step, expected in zip(STREAMS[name]["steps"], STEPS[name], strict=True):
         ends = {side: step[f"{side}_end"] for side in Side}
         found = [
-            described(said)
+            described(captured)
             for side in Side
-            for said in messages
-            if said.side is side and begun[side] <= said.start < ends[side]
+            for captured in messages
+            if captured.side is side and begun[side] <= captured.start < ends[side]
         ]
         assert found == expected, step["action"]
         begun = ends

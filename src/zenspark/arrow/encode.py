@@ -41,7 +41,7 @@ def validate_batch(batch: pa.RecordBatch, clock: ZenohId) -> pa.RecordBatch:
         columns["kind"] = pc.fill_null(columns["kind"], "PUT")
         _raise_for_first(pc.invert(pc.is_in(columns["kind"], KIND_NAMES)), "is neither PUT nor DELETE")
     _check_payloads(columns, batch.num_rows)
-    _complete_stamps(columns, batch.num_rows, clock)
+    _complete_timestamps(columns, batch.num_rows, clock)
     return pa.RecordBatch.from_pydict(columns)
 
 
@@ -76,7 +76,7 @@ def _check_payloads(columns: dict[str, pa.Array], rows: int) -> None:
         _raise_for_first(pc.and_(pc.is_null(payload), is_put), "is a PUT without a payload")
 
 
-def _complete_stamps(columns: dict[str, pa.Array], rows: int, clock: ZenohId) -> None:
+def _complete_timestamps(columns: dict[str, pa.Array], rows: int, clock: ZenohId) -> None:
     """Convert times to NTP64, and set the clock id of every row with a time."""
     time = columns.pop("timestamp", None)
     ntp64 = columns.get("timestamp_ntp64")
@@ -99,12 +99,12 @@ def ntp64_from_microseconds(times: pa.Array) -> pa.Array:
     return pc.bit_wise_or(pc.shift_left(seconds, 32), pc.divide(pc.shift_left(rest, 32), 1_000_000))
 
 
-def fill_timestamps(batch: pa.RecordBatch, clock: ZenohId, stamps: Callable[[int], range]) -> pa.RecordBatch:
-    """Return a validated batch with a new timestamp in every row that has none; `stamps` makes NTP64 times."""
+def fill_timestamps(batch: pa.RecordBatch, clock: ZenohId, new_timestamps: Callable[[int], range]) -> pa.RecordBatch:
+    """Return a validated batch with a new timestamp in every row that has none; `new_timestamps` makes NTP64 times."""
     columns = {name: batch.column(name) for name in batch.schema.names}
     ntp64 = columns.get("timestamp_ntp64", pa.nulls(batch.num_rows, pa.int64()))
     ids = columns.get("timestamp_id", pa.nulls(batch.num_rows, pa.string()))
-    columns["timestamp_ntp64"] = pc.coalesce(ntp64, pa.array(stamps(batch.num_rows), pa.int64()))
+    columns["timestamp_ntp64"] = pc.coalesce(ntp64, pa.array(new_timestamps(batch.num_rows), pa.int64()))
     columns["timestamp_id"] = pc.fill_null(ids, str(clock))
     return pa.RecordBatch.from_pydict(columns)
 

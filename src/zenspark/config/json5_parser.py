@@ -15,7 +15,7 @@ from zenspark.config.documents import MAX_DEPTH, check_length, error_at
 from zenspark.config.schema import Json
 
 MAX_NUMBER_CHARACTERS = 400
-"""Most characters of a number: Python takes quadratic time for long ones. The largest float has 309 digits."""
+"""Maximum length of a number: Python takes quadratic time for long ones. The largest float has 309 digits."""
 
 _LINE_ENDS = "\n\r\u2028\u2029"
 _SPACE = re.compile(

@@ -32,16 +32,16 @@ class KeySettings(Section, frozen=True):
 
 
 class SessionSettings(Section, frozen=True):
-    """Most declarations, interests, key ids and pending queries of one neighbour."""
+    """Maximum number of declarations, interests, key ids and pending queries of one neighbour."""
 
     declarations: Count = _ROUTER.declarations
     network_declarations: Count = _ROUTER.network_declarations
     declared_bytes: Bytes = _ROUTER.declared_bytes
     declared_chunks: Count = _ROUTER.declared_chunks
-    wild_chunks: Count = _ROUTER.wild_chunks
+    wild_chunks: Count = _ROUTER.wildcard_chunks
     interests: Count = _ROUTER.interests
-    key_numbers: Annotated[int, Meta(ge=1, le=0xFFFF, description="a number from 1 to 65535")] = _ROUTER.key_numbers
-    key_number_bytes: Bytes = _ROUTER.key_number_bytes
+    key_numbers: Annotated[int, Meta(ge=1, le=0xFFFF, description="a number from 1 to 65535")] = _ROUTER.key_mappings
+    key_number_bytes: Bytes = _ROUTER.key_mapping_bytes
     queries: Count = _ROUTER.queries
 
 
@@ -56,9 +56,9 @@ class ReassemblySettings(Section, frozen=True):
     """Bytes of messages whose fragments have not all been received."""
 
     session_bytes: Annotated[Bytes | None, UNSET] = None
-    """transport/link/rx/max_message_size if it is not set: one message of the largest size."""
+    """For one neighbour; transport/link/rx/max_message_size if it is not set: one message of the largest size."""
     total_bytes: Annotated[Bytes | None, UNSET] = None
-    """Twice transport/link/rx/max_message_size if it is not set."""
+    """For all neighbours; twice transport/link/rx/max_message_size if it is not set."""
 
     def session(self, max_message_size: int) -> int:
         """Return the bytes for one neighbour."""
@@ -99,10 +99,10 @@ class LimitSettings(Section, frozen=True):
             network_declarations=session.network_declarations,
             declared_bytes=session.declared_bytes,
             declared_chunks=session.declared_chunks,
-            wild_chunks=session.wild_chunks,
+            wildcard_chunks=session.wild_chunks,
             interests=session.interests,
-            key_numbers=session.key_numbers,
-            key_number_bytes=session.key_number_bytes,
+            key_mappings=session.key_numbers,
+            key_mapping_bytes=session.key_number_bytes,
             queries=session.queries,
             network_nodes=self.network.nodes,
             node_links=self.network.node_links,

@@ -103,7 +103,7 @@ class ConnectSettings(Section, frozen=True):
     """The endpoints to connect to."""
 
     timeout_ms: Annotated[int, Key(unset=True, per_mode=True, defaults={"router": -1, "peer": -1, "client": 0})] = 0
-    """0 tries once, less than 0 for ever."""
+    """Milliseconds for all attempts together: 0 is one attempt, -1 no limit."""
     endpoints: Annotated[tuple[Endpoint | EndpointGroup, ...], Key(per_mode=True, otherwise=())] = ()
     exit_on_failure: Annotated[
         bool, Key(unset=True, per_mode=True, defaults={"router": False, "peer": False, "client": True})
@@ -116,7 +116,7 @@ class ListenSettings(Section, frozen=True):
     """The endpoints to listen on."""
 
     timeout_ms: Annotated[int, PER_MODE] = 0
-    """0 tries once, less than 0 for ever."""
+    """Milliseconds for all attempts together: 0 is one attempt, -1 no limit."""
     endpoints: Annotated[
         tuple[Endpoint, ...],
         Key(
@@ -196,9 +196,10 @@ class TimestampingSettings(Section, frozen=True):
         bool, Key(unset=True, per_mode=True, defaults={"router": True, "peer": False, "client": False})
     ] = False
     drop_future_timestamp: Annotated[bool, UNSET] = False
-    """Whether samples stamped too far in the future are dropped instead of stamped anew."""
+    """Whether samples with a timestamp too far in the future are dropped instead of timestamped anew."""
     extension: Annotated[bool, Key(hidden=True)] = False
-    """Ours: whether PUSH repeats the timestamp of a sample of this session in its Timestamp extension (0x2)."""
+    """Not in zenohd: whether PUSH repeats the timestamp of a sample of this session in its Timestamp extension
+    (0x2)."""
 
 
 class LinkStateSettings(Section, frozen=True):
@@ -226,10 +227,10 @@ class RouterRoutingSettings(Section, frozen=True):
     peers_failover_brokering: Annotated[bool, Key(hidden=True, used=False)] = True
     linkstate: LinkStateSettings = LinkStateSettings()
     accept: Annotated[tuple[RouterSubject, ...] | None, ROUTER_SUBJECTS] = None
-    """Ours: the nodes that may connect to a router as another router; all if it is not set."""
+    """Not in zenohd: the nodes that may connect to a router as another router; all if it is not set."""
     all_complete: Annotated[Literal["covering", "declared"], Key(hidden=True)] = "covering"
-    """Ours: whether a query for AllComplete goes to the complete queryables whose key includes that of the query, as in
-    eclipse-zenoh, or to all that are declared complete."""
+    """Not in zenohd: whether a query for AllComplete goes to the complete queryables whose key includes that of the
+    query, as in eclipse-zenoh, or to all that are declared complete."""
 
 
 class InterestSettings(Section, frozen=True):
@@ -245,7 +246,7 @@ class RoutingSettings(Section, frozen=True):
     peer: Annotated[Any, Key(hidden=True, used=False)] = None
     interests: InterestSettings = InterestSettings()
     peers: Annotated[Literal["broker", "mesh", "relay"], Key(hidden=True)] = "relay"
-    """Ours: whether and how peers without a link to each other are connected by others; docs/routing.md."""
+    """Not in zenohd: whether and how peers without a link to each other are connected by others; docs/routing.md."""
 
 
 KEY_EXPRS = Key(check=lambda keys: all(_is_key(key) for key in keys))
@@ -370,4 +371,4 @@ class Settings(Section, frozen=True):
     plugins_loading: PluginsLoadingSettings = PluginsLoadingSettings()
     plugins: Annotated[Any, UNUSED] = msgspec.field(default_factory=dict)
     limits: Annotated[LimitSettings, Key(hidden=True)] = LimitSettings()
-    """Ours: the resources a neighbour may use on this node."""
+    """Not in zenohd: the resources a neighbour may use on this node."""

@@ -47,7 +47,7 @@ class MulticastTransportSettings(Section, frozen=True):
 
 
 class QueueSizeSettings(Section, frozen=True):
-    """Most batches that may be queued at each priority."""
+    """Maximum number of batches queued at each priority."""
 
     control: Annotated[Batches, UNUSED] = 2
     real_time: Annotated[Batches, UNUSED] = 2
@@ -115,8 +115,8 @@ class TransmissionSettings(Section, frozen=True):
     queue: QueueSettings = QueueSettings()
     threads: Annotated[Size, UNUSED] = 1
     separate_finals: Annotated[bool, Key(hidden=True)] = False
-    """Ours: whether each RESPONSE_FINAL is sent in a FRAME of its own, as the specification shows it, and so in one
-    more batch; eclipse-zenoh sends it after the last RESPONSE, and accepts both."""
+    """Not in zenohd: whether each RESPONSE_FINAL is sent in a FRAME of its own, as the specification shows it, and so
+    in one more batch; eclipse-zenoh sends it after the last RESPONSE, and accepts both."""
 
 
 class ReceptionSettings(Section, frozen=True):

@@ -15,7 +15,8 @@ from zenspark.config.documents import MAX_DEPTH, DocumentError, check_length
 from zenspark.config.schema import Json
 
 MAX_YAML_VALUES = 1_000_000
-"""Most values in a text, those of aliases counted each time: a few hundred bytes of aliases can expand to billions."""
+"""Maximum number of values in a text, those of aliases counted each time: a few hundred bytes of aliases can expand
+to billions."""
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The loader of libyaml, ten times as fast, where PyYAML was built with it."""

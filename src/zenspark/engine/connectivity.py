@@ -34,7 +34,7 @@ from zenspark.wire.values import Roles, WhatAmI
 HANDSHAKE_GRACE_SECONDS = 2.0
 """Extra seconds for nodes that accepted the link to finish handshake and initial declarations: they may be busy."""
 
-SCOUT_SETTLE_SECONDS = 0.05
+SCOUT_REPLY_WINDOW_SECONDS = 0.05
 """Seconds in which all nodes of a local network reply to one SCOUT: a publication right after `open` reaches them."""
 
 
@@ -148,7 +148,7 @@ class Connectivity:
                     self._wait_for(connector)
         if settings.open.return_conditions.connect_scouted and self.connectors:
             connectors, delay = self.connectors, settings.scouting.delay / 1000
-            self._node.wait(lambda: all(connector.is_open or connector.is_over for connector in connectors), delay)
+            self._node.wait(lambda: all(connector.is_open or connector.has_ended for connector in connectors), delay)
             self._node.wait(
                 lambda: not any(connector.is_in_handshake for connector in connectors), HANDSHAKE_GRACE_SECONDS
             )
@@ -156,9 +156,9 @@ class Connectivity:
             self._wait_for_scouted(settings.scouting.delay / 1000)
 
     def _wait_for_scouted(self, delay: float) -> None:
-        """Wait for the first scouted node, then for those whose HELLO follows within `SCOUT_SETTLE_SECONDS`."""
+        """Wait for the first scouted node, then for those whose HELLO follows within `SCOUT_REPLY_WINDOW_SECONDS`."""
         if self._node.wait(lambda: bool(self._node.drivers), delay):
-            self._node.wait(lambda: False, SCOUT_SETTLE_SECONDS)
+            self._node.wait(lambda: False, SCOUT_REPLY_WINDOW_SECONDS)
             self._node.wait(lambda: not self.autoconnector.is_connecting, delay)
 
     def _connector(self, endpoints: list[Endpoint]) -> Connector:

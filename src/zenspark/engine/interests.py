@@ -15,7 +15,7 @@ from zenspark.engine.aggregation import DeclarationAggregation
 from zenspark.engine.session_sender import SessionSender
 from zenspark.key import KeyExpr
 from zenspark.key.match import includes, intersects
-from zenspark.router.face import DeclarationKind, Face
+from zenspark.router.face import KIND_BY_DECLARATION, KIND_BY_UNDECLARATION, DeclarationKind, Face
 from zenspark.types.enums import SampleKind
 from zenspark.wire import messages
 from zenspark.wire import values as wire
@@ -105,13 +105,13 @@ class LocalInterests:
         body = message.body
         match body:
             case messages.DeclareSubscriber() | messages.DeclareQueryable() | messages.DeclareToken():
-                kind = _DECLARATION_KINDS[type(body)]
+                kind = KIND_BY_DECLARATION[type(body)]
                 if body.id:
                     complete = isinstance(body, messages.DeclareQueryable) and body.info.complete
                     self._declarations[kind, body.id] = RemoteDeclaration(body.wire_expr.suffix, complete)
                 self._notify(kind, SampleKind.PUT, body.wire_expr.suffix, message.interest_id, source)
             case messages.UndeclareSubscriber() | messages.UndeclareQueryable() | messages.UndeclareToken():
-                kind = _DECLARATION_KINDS[type(body)]
+                kind = KIND_BY_UNDECLARATION[type(body)]
                 declaration = self._declarations.pop((kind, body.id), None)
                 if declaration is not None:
                     self._notify(kind, SampleKind.DELETE, declaration.key, None, source)
@@ -142,13 +142,3 @@ class LocalInterests:
             declared_kind is kind and (declaration.complete or not only_complete) and matches(declaration.key, key)
             for (declared_kind, _), declaration in self._declarations.items()
         )
-
-
-_DECLARATION_KINDS: dict[type[messages.Declaration], DeclarationKind] = {
-    messages.DeclareSubscriber: DeclarationKind.SUBSCRIBER,
-    messages.UndeclareSubscriber: DeclarationKind.SUBSCRIBER,
-    messages.DeclareQueryable: DeclarationKind.QUERYABLE,
-    messages.UndeclareQueryable: DeclarationKind.QUERYABLE,
-    messages.DeclareToken: DeclarationKind.TOKEN,
-    messages.UndeclareToken: DeclarationKind.TOKEN,
-}

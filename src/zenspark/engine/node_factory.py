@@ -16,7 +16,7 @@ from zenspark.router.linkstate.gossip import GossipProtocol
 from zenspark.router.router import RouterPolicy
 from zenspark.router.timestamping import TimestampPolicy
 from zenspark.transport.handshake import Capabilities, Credentials
-from zenspark.transport.multicast import DEFAULT_BATCH_SIZE, GroupSettings
+from zenspark.transport.multicast import DEFAULT_GROUP_BATCH_BYTES, GroupSettings
 from zenspark.wire import values as wire
 
 RESOLUTIONS = {"8bit": 0x08, "16bit": 0x09, "32bit": 0x0A}
@@ -109,7 +109,7 @@ def _make_group_settings(settings: Settings) -> GroupSettings:
     multicast, link = settings.transport.multicast, settings.transport.link
     return GroupSettings(
         resolution=RESOLUTIONS[link.tx.sequence_number_resolution],
-        batch_size=min(link.tx.batch_size, DEFAULT_BATCH_SIZE),
+        batch_size=min(link.tx.batch_size, DEFAULT_GROUP_BATCH_BYTES),
         lease_ms=link.tx.lease,
         qos=multicast.qos.enabled,
         compression=multicast.compression.enabled,

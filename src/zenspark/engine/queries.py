@@ -155,7 +155,7 @@ class SessionQueries:
         collector = self._collectors.get(response.request_id)
         if collector is None:
             return
-        key = response.wire_expr.suffix  # of a REPLY: the router has dropped those on invalid keys
+        key = response.wire_expr.suffix  # the router has already dropped replies on invalid keys
         qos = response.qos or wire.QoS.DEFAULT  # without one it is that of the query, which is the default
         reply = make_reply(key, response.body, response.responder, qos, response.ts_stack, response.timestamp)
         if not collector.add(reply):

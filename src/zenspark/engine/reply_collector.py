@@ -140,8 +140,8 @@ def make_reply(
     return Reply(sample, replier, ConsolidationMode.from_wire(body.consolidation))
 
 
-def _is_older(stamp: Timestamp | None, other: Timestamp | None) -> bool:
+def _is_older(timestamp: Timestamp | None, other: Timestamp | None) -> bool:
     """Return whether a timestamp is older than another; None is older than any timestamp."""
     if other is None:
         return False
-    return stamp is None or stamp < other
+    return timestamp is None or timestamp < other

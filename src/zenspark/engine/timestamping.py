@@ -42,12 +42,12 @@ class Timestamper:
     def now(self) -> wire.Timestamp:
         """Return a new timestamp of this node."""
         with self._lock:
-            return wire.Timestamp(self._clock.stamp(time.time_ns()), self._identity.zid)
+            return wire.Timestamp(self._clock.new_timestamp(time.time_ns()), self._identity.zid)
 
     def reserve(self, count: int) -> range:
         """Return the NTP64 times of `count` new timestamps of this node, in ascending order."""
         with self._lock:
-            return self._clock.stamps(count, time.time_ns())
+            return self._clock.new_timestamps(count, time.time_ns())
 
     def start_stack(self, instrumentation: TimestampInstrumentation | None) -> wire.TimestampStack | None:
         """Return the timestamp stack of a message sent here, with its SEND record; None without instrumentation."""

@@ -12,12 +12,12 @@ from typing import NamedTuple
 import msgspec
 
 
-class Excess(NamedTuple):
+class ExceededLimit(NamedTuple):
     """A limit that a key expression exceeds: its name, the actual and the allowed number."""
 
     limit: str
-    found: int
-    most: int
+    actual: int
+    maximum: int
 
 
 class KeyLimits(msgspec.Struct, frozen=True):
@@ -35,14 +35,14 @@ class KeyLimits(msgspec.Struct, frozen=True):
         """Length in characters up to which any key expression is within all limits."""
         return min(self.bytes // 4, 2 * self.chunks, 2 * self.wildcards) - 1
 
-    def excess(self, key: str) -> Excess | None:
+    def excess(self, key: str) -> ExceededLimit | None:
         """First limit that a key expression exceeds; None if there is none."""
         if len(key) * 4 > self.bytes:
             size = len(key.encode(errors="replace"))
             if size > self.bytes:
-                return Excess("bytes", size, self.bytes)
+                return ExceededLimit("bytes", size, self.bytes)
         chunks = key.count("/") + 1
         if chunks > self.chunks:
-            return Excess("chunks", chunks, self.chunks)
+            return ExceededLimit("chunks", chunks, self.chunks)
         wildcards = key.count("*") - key.count("**")
-        return Excess("wildcards", wildcards, self.wildcards) if wildcards > self.wildcards else None
+        return ExceededLimit("wildcards", wildcards, self.wildcards) if wildcards > self.wildcards else None

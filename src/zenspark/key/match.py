@@ -65,8 +65,8 @@ def _compare(a: str, b: str, inclusion: cython.bint) -> cython.bint:
         a_text, b_text = a.encode(), b.encode()
         a_size, b_size = len(a_text), len(b_text)
     if inclusion:
-        return _cover(a_text, 0, a_size, b_text, 0, b_size, True)
-    return _meet(a_text, 0, a_size, b_text, 0, b_size)
+        return _matches_chunkwise(a_text, 0, a_size, b_text, 0, b_size, True)
+    return _parts_intersect(a_text, 0, a_size, b_text, 0, b_size)
 
 
 # --- runs of chunks -------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ def _compare(a: str, b: str, inclusion: cython.bint) -> cython.bint:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _cover(
+def _matches_chunkwise(
     a: cython.p_const_uchar,
     i: cython.Py_ssize_t,
     a_end: cython.Py_ssize_t,
@@ -96,7 +96,7 @@ def _cover(
                 taken = j
                 continue
             j_end = _chunk_end(b, j, b_end)
-            if _agree(a, i, i_end, b, j, j_end, inclusion):
+            if _chunks_match(a, i, i_end, b, j, j_end, inclusion):
                 i = i_end + 1
                 j = j_end + 1
                 continue
@@ -109,7 +109,7 @@ def _cover(
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _meet(
+def _parts_intersect(
     a: cython.p_const_uchar,
     i: cython.Py_ssize_t,
     a_end: cython.Py_ssize_t,
@@ -124,7 +124,7 @@ def _meet(
         i_end = _chunk_end(a, i, a_end)
         j_end = _chunk_end(b, j, b_end)
         if not (_is_star_star(a, i, i_end) or _is_star_star(b, j, j_end)):
-            if not _agree(a, i, i_end, b, j, j_end, False):
+            if not _chunks_match(a, i, i_end, b, j, j_end, False):
                 return False
             i = i_end + 1
             j = j_end + 1
@@ -132,7 +132,7 @@ def _meet(
         # A `**` ends the pairing; it may go on at the next verbatim chunk.
         i_end = _plain_end(a, i, a_end)
         j_end = _plain_end(b, j, b_end)
-        if not _meet_plain(a, i, i_end, b, j, j_end):
+        if not _plain_parts_intersect(a, i, i_end, b, j, j_end):
             return False
         i = i_end + 1
         j = j_end + 1
@@ -141,7 +141,7 @@ def _meet(
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _meet_plain(
+def _plain_parts_intersect(
     a: cython.p_const_uchar,
     i: cython.Py_ssize_t,
     a_end: cython.Py_ssize_t,
@@ -153,15 +153,15 @@ def _meet_plain(
     i_start: cython.Py_ssize_t
     j_start: cython.Py_ssize_t
     if not _has_star_star(b, j, b_end):
-        return _cover(a, i, a_end, b, j, b_end, False)
+        return _matches_chunkwise(a, i, a_end, b, j, b_end, False)
     if not _has_star_star(a, i, a_end):
-        return _cover(b, j, b_end, a, i, a_end, False)
+        return _matches_chunkwise(b, j, b_end, a, i, a_end, False)
     while True:  # backwards, until one side comes to its last `**`
         i_start = _chunk_start(a, i, a_end)
         j_start = _chunk_start(b, j, b_end)
         if _is_star_star(a, i_start, a_end) or _is_star_star(b, j_start, b_end):
             return True
-        if not _agree(a, i_start, a_end, b, j_start, b_end, False):
+        if not _chunks_match(a, i_start, a_end, b, j_start, b_end, False):
             return False
         a_end = i_start - 1
         b_end = j_start - 1
@@ -216,7 +216,7 @@ def _chunk_start(text: cython.p_const_uchar, start: cython.Py_ssize_t, end: cyth
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _agree(
+def _chunks_match(
     a: cython.p_const_uchar,
     i: cython.Py_ssize_t,
     i_end: cython.Py_ssize_t,
@@ -233,19 +233,19 @@ def _agree(
     if a[i] == STAR:
         return not _is_star_star(b, j, j_end)
     if inclusion:
-        return _has_dollar(a, i, i_end) and _absorb(a, i, i_end, b, j, j_end)
+        return _has_dollar(a, i, i_end) and _glob_matches_chunk(a, i, i_end, b, j, j_end)
     if b[j] == STAR:
         return True
     if not _has_dollar(b, j, j_end):
-        return _has_dollar(a, i, i_end) and _absorb(a, i, i_end, b, j, j_end)
+        return _has_dollar(a, i, i_end) and _glob_matches_chunk(a, i, i_end, b, j, j_end)
     if not _has_dollar(a, i, i_end):
-        return _absorb(b, j, j_end, a, i, i_end)
+        return _glob_matches_chunk(b, j, j_end, a, i, i_end)
     return _same_ends(a, i, i_end, b, j, j_end)
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _absorb(
+def _glob_matches_chunk(
     a: cython.p_const_uchar,
     i: cython.Py_ssize_t,
     i_end: cython.Py_ssize_t,

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from zenspark.key import KeyExpr
-from zenspark.router.limits import Usage
+from zenspark.router.limits import NeighbourUsage
 from zenspark.wire.messages import (
     Declaration,
     DeclareKeyexpr,
@@ -38,24 +38,24 @@ class Region(Enum):
     __hash__ = object.__hash__  # Enum.__hash__ is a Python function, too slow for every route lookup
 
     LOCAL = auto()
-    """the session of this node"""
+    """The session of this node."""
     CLIENT = auto()
-    """a client connected to this node"""
+    """A client connected to this node."""
     SOUTH_PEER = auto()
-    """a peer connected to this router"""
+    """A peer connected to this router."""
     PEER = auto()
-    """a peer, as neighbour of this peer"""
+    """A peer, as neighbour of this peer."""
     UPSTREAM = auto()
-    """the router a peer is connected to; the router or peer a client is connected to"""
+    """The router a peer is connected to; the router or peer a client is connected to."""
     ROUTER = auto()
-    """a router, as neighbour of this router; or a neighbour that relays like this node: both are in one network"""
+    """A router, as neighbour of this router; or a neighbour that relays like this node: both are in one network."""
     GROUP = auto()
-    """all members of a multicast group together: a message sent there reaches every member"""
+    """All members of a multicast group together: a message sent there reaches every member."""
     MEMBER = auto()
-    """one member of a group: messages are received from it, but cannot be sent to it alone"""
+    """One member of a group: messages are received from it, but cannot be sent to it alone."""
 
 
-REGIONS = {
+REGION_BY_ROLES = {
     (WhatAmI.ROUTER, WhatAmI.ROUTER): Region.ROUTER,
     (WhatAmI.ROUTER, WhatAmI.PEER): Region.SOUTH_PEER,
     (WhatAmI.ROUTER, WhatAmI.CLIENT): Region.CLIENT,
@@ -65,7 +65,7 @@ REGIONS = {
     (WhatAmI.CLIENT, WhatAmI.ROUTER): Region.UPSTREAM,
     (WhatAmI.CLIENT, WhatAmI.PEER): Region.UPSTREAM,
 }
-"""(role of this node, role of the neighbour) to region; two clients never have a session."""
+"""Region by role of this node and role of the neighbour; two clients never have a session."""
 
 
 class DeclarationKind(Enum):
@@ -78,12 +78,12 @@ class DeclarationKind(Enum):
     TOKEN = auto()
 
 
-DECLARE: dict[type[Declaration], DeclarationKind] = {
+KIND_BY_DECLARATION: dict[type[Declaration], DeclarationKind] = {
     DeclareSubscriber: DeclarationKind.SUBSCRIBER,
     DeclareQueryable: DeclarationKind.QUERYABLE,
     DeclareToken: DeclarationKind.TOKEN,
 }
-UNDECLARE: dict[type[Declaration], DeclarationKind] = {
+KIND_BY_UNDECLARATION: dict[type[Declaration], DeclarationKind] = {
     UndeclareSubscriber: DeclarationKind.SUBSCRIBER,
     UndeclareQueryable: DeclarationKind.QUERYABLE,
     UndeclareToken: DeclarationKind.TOKEN,
@@ -174,7 +174,7 @@ class Face(DeclarationOwner):
         self._key_ids: dict[str, tuple[int, Mapping]] = {}
         self._key_lengths: dict[int, int] = {}
         """Number of mapped keys of each length: only prefixes of these lengths are looked up."""
-        self.usage = Usage()
+        self.usage = NeighbourUsage()
         self.direct_queries = 0
         """Queries of this neighbour in flight that the local session replies to without the router."""
         self.key_mapping_version = 0
@@ -193,12 +193,12 @@ class Face(DeclarationOwner):
         return self.group is not None and len(self.group.members) > 1
 
     def next_id(self) -> int:
-        """New id for a declaration or an interest of this node on this face."""
+        """Allocate an id for a declaration or an interest of this node on this face."""
         return next(self._declaration_ids)
 
     def next_request_id(self) -> int | None:
-        """New id for a request of this node on this face: within the RID resolution of the session (0 to 2^RID_bits -
-        1), and not in flight. None if all of them are in flight."""
+        """Allocate an id for a request of this node on this face: within the RID resolution of the session (0 to
+        2^RID_bits - 1), and not in flight. None if all of them are in flight."""
         request_id = (self._request_id + 1) & self._request_mask
         for requests in self.in_flight:
             if request_id in requests:
@@ -207,7 +207,7 @@ class Face(DeclarationOwner):
         return request_id
 
     def _next_free_request_id(self, request_id: int) -> int | None:
-        """The next id after one that is in flight; None if all are in flight."""
+        """Allocate the next id that is not in flight; None if all are in flight."""
         if sum(map(len, self.in_flight)) > self._request_mask:
             return None
         while any(request_id in requests for requests in self.in_flight):
@@ -254,9 +254,9 @@ class Face(DeclarationOwner):
         key_id, key = declaration.expr_id, declaration.wire_expr.suffix
         bound = self._neighbour_keys.get(key_id)
         if bound is None:
-            self.usage.key_numbers += 1
+            self.usage.key_mappings += 1
             bound = self._neighbour_keys[key_id] = key
-            self.usage.key_number_bytes += len(key)
+            self.usage.key_mapping_bytes += len(key)
         self.key_mapping_version += 1
         self._add_key_id(bound, key_id, Mapping.RECEIVER)
 
@@ -266,8 +266,8 @@ class Face(DeclarationOwner):
         key = self._neighbour_keys.pop(key_id, None)
         if key is None:
             return
-        self.usage.key_numbers -= 1
-        self.usage.key_number_bytes -= len(key)
+        self.usage.key_mappings -= 1
+        self.usage.key_mapping_bytes -= len(key)
         if self._key_ids.get(key) == (key_id, Mapping.RECEIVER):
             del self._key_ids[key]
             self._key_lengths[len(key)] -= 1

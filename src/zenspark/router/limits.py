@@ -1,15 +1,15 @@
 """Limits on the state and work a neighbour may cause in this node, and counters of refusals.
 
-Every limit has a number in `RouterLimits`, a name in `Limit` and a row in docs/security.md. Only the message over a
-limit is refused, where the protocol allows that: the declaration is ignored, the query ends without a reply, the
+Every limit has a number in `RouterLimits`, a name in `RefusalReason` and a row in docs/security.md. Only the message
+over a limit is refused, where the protocol allows that: the declaration is ignored, the query ends without a reply, the
 message is not forwarded, and the session stays open. Limits are checked when something is declared or when a route is
 looked up for the first time, never for each publication.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import StrEnum
+from typing import Protocol
 
 import msgspec
 
@@ -21,7 +21,7 @@ GLOB_CHUNKS = 8
 """Chunks a `$*` counts as: matching it takes about that much longer than looking up a chunk."""
 
 
-class Limit(StrEnum):
+class RefusalReason(StrEnum):
     """Reason of a refusal: the limit exceeded, or a rule; the values name the counters."""
 
     KEY_BYTES = "key_bytes"
@@ -30,10 +30,10 @@ class Limit(StrEnum):
     DECLARATIONS = "declarations"
     DECLARED_BYTES = "declared_bytes"
     DECLARED_CHUNKS = "declared_chunks"
-    WILD_CHUNKS = "wild_chunks"
+    WILDCARD_CHUNKS = "wild_chunks"
     INTERESTS = "interests"
-    KEY_NUMBERS = "key_numbers"
-    KEY_NUMBER_BYTES = "key_number_bytes"
+    KEY_MAPPINGS = "key_numbers"
+    KEY_MAPPING_BYTES = "key_number_bytes"
     QUERIES = "queries"
     NETWORK_NODES = "network_nodes"
     NETWORK_LINKS = "network_links"
@@ -43,11 +43,11 @@ class Limit(StrEnum):
     SESSIONS = "sessions"
     SESSIONS_PER_ADDRESS = "sessions_per_address"
     HANDSHAKES = "handshakes"
-    """Not a number: the TLS or WebSocket handshake of a connecting node failed."""
+    """Not a numeric limit: the TLS or WebSocket handshake of a connecting node failed."""
     ACCESS_INGRESS = "access_ingress"
-    """Not a number: access control denied a message from a neighbour."""
+    """Not a numeric limit: access control denied a message from a neighbour."""
     ACCESS_EGRESS = "access_egress"
-    """Not a number: access control denied a message to a neighbour."""
+    """Not a numeric limit: access control denied a message to a neighbour."""
 
 
 class RouterLimits(msgspec.Struct, frozen=True):
@@ -64,13 +64,13 @@ class RouterLimits(msgspec.Struct, frozen=True):
     declared_chunks: int = 1_000_000
     """Chunks in the keys of declarations and interests: each can take 150 bytes, and a key with wildcards can be
     matched with each."""
-    wild_chunks: int = 10_000
+    wildcard_chunks: int = 10_000
     """Chunks in the declared keys with wildcards, a `$*` counting as 8: a chunk of a key may be matched with all."""
     interests: int = 100_000
     """Interests of a client or peer: about 1.7 kB each."""
-    key_numbers: int = 65_535
+    key_mappings: int = 65_535
     """Key ids a neighbour may map: as many as there are ids of 16 bits."""
-    key_number_bytes: int = 16 << 20
+    key_mapping_bytes: int = 16 << 20
     """Bytes in the keys a neighbour maps to ids."""
     network_nodes: int = 1000
     """Routers in the network, real or forged."""
@@ -82,7 +82,7 @@ class RouterLimits(msgspec.Struct, frozen=True):
     """Pending queries of a neighbour: about 0.5 kB each, and work when all expire together."""
 
 
-class Usage:
+class NeighbourUsage:
     """Amounts of limited resources one neighbour uses."""
 
     __slots__ = (
@@ -90,9 +90,9 @@ class Usage:
         "declared_bytes",
         "declared_chunks",
         "interests",
-        "key_number_bytes",
-        "key_numbers",
-        "wild_chunks",
+        "key_mapping_bytes",
+        "key_mappings",
+        "wildcard_chunks",
     )
 
     def __init__(self) -> None:
@@ -100,9 +100,9 @@ class Usage:
         self.interests = 0
         self.declared_bytes = 0
         self.declared_chunks = 0
-        self.wild_chunks = 0
-        self.key_numbers = 0
-        self.key_number_bytes = 0
+        self.wildcard_chunks = 0
+        self.key_mappings = 0
+        self.key_mapping_bytes = 0
 
     def add_key(self, key: str | None) -> None:
         """Count the key of one more declaration or interest; None for an interest in everything."""
@@ -110,35 +110,42 @@ class Usage:
             self.declared_bytes += len(key)
             self.declared_chunks += key.count("/") + 1
             if "*" in key:
-                self.wild_chunks += wild_chunks(key)
+                self.wildcard_chunks += wildcard_chunks(key)
 
     def remove_key(self, key: str | None) -> None:
         """Uncount the key of a declaration or interest that was removed."""
         if key is not None:
             self.declared_bytes -= len(key)
             self.declared_chunks -= key.count("/") + 1
-            self.wild_chunks -= wild_chunks(key)
+            self.wildcard_chunks -= wildcard_chunks(key)
 
 
-def wild_chunks(key: str) -> int:
+def wildcard_chunks(key: str) -> int:
     """Chunks a key adds to the tree of keys with wildcards; a `$*` counts as GLOB_CHUNKS."""
     return key.count("/") + 1 + GLOB_CHUNKS * key.count("$*") if "*" in key else 0
+
+
+class RefusalObserver(Protocol):
+    """Is notified of refusals."""
+
+    def on_refusal(self, refusals: Refusals) -> None:
+        """Handle a refusal that was just counted; must be fast."""
 
 
 class Refusals:
     """Counter of each limit or rule, and the neighbour or address it last applied to."""
 
-    def __init__(self) -> None:
-        self.counts: dict[Limit, int] = {}
-        self.latest: dict[Limit, str] = {}
-        self.on_count: Callable[[], object] = lambda: None
-        """Called after each refusal; must be fast."""
+    def __init__(self, observer: RefusalObserver | None = None) -> None:
+        self.counts: dict[RefusalReason, int] = {}
+        self.latest: dict[RefusalReason, str] = {}
+        self._observer = observer
 
-    def count(self, limit: Limit, who: object, times: int = 1) -> None:
+    def count(self, limit: RefusalReason, origin: object, times: int = 1) -> None:
         """Count a refusal for a neighbour or an address."""
         self.counts[limit] = self.counts.get(limit, 0) + times
-        self.latest[limit] = str(who)  # not the object: that would keep a removed neighbour alive
-        self.on_count()
+        self.latest[limit] = str(origin)  # not the object: that would keep a removed neighbour alive
+        if self._observer is not None:
+            self._observer.on_refusal(self)
 
 
 class Admission:
@@ -149,65 +156,65 @@ class Admission:
         self.refusals = refusals
         self._always_within = limits.key.always_within
 
-    def admit_key(self, who: object, key: str) -> bool:
+    def admit_key(self, neighbour: object, key: str) -> bool:
         """Admit a key that is a canonical key expression and within the limits; False if not, and one over a limit is
         counted as refused."""
-        return (len(key) <= self._always_within or self._admit_key_size(who, key)) and is_key_expression(key)
+        return (len(key) <= self._always_within or self._admit_key_size(neighbour, key)) and is_key_expression(key)
 
-    def _admit_key_size(self, who: object, key: str) -> bool:
+    def _admit_key_size(self, neighbour: object, key: str) -> bool:
         excess = self.limits.key.excess(key)
-        return excess is None or self._refuse(Limit(f"key_{excess.limit}"), who)
+        return excess is None or self._refuse(RefusalReason(f"key_{excess.limit}"), neighbour)
 
-    def admit_declaration(self, who: object, usage: Usage, key: str, for_network: bool) -> bool:
+    def admit_declaration(self, neighbour: object, usage: NeighbourUsage, key: str, for_network: bool) -> bool:
         """Admit one more declaration on a key, which adds to the usage of its neighbour; False if it is refused."""
         limits = self.limits
         if usage.declarations >= (limits.network_declarations if for_network else limits.declarations):
-            return self._refuse(Limit.DECLARATIONS, who)
+            return self._refuse(RefusalReason.DECLARATIONS, neighbour)
         usage.add_key(key)
         excess = None if for_network else self._excess(usage)
         if excess is not None:
             usage.remove_key(key)
-            return self._refuse(excess, who)
+            return self._refuse(excess, neighbour)
         usage.declarations += 1
         return True
 
-    def admit_interest(self, who: object, usage: Usage, key: str | None) -> bool:
+    def admit_interest(self, neighbour: object, usage: NeighbourUsage, key: str | None) -> bool:
         """Admit one more interest in a key, which adds to the usage of its neighbour; False if it is refused."""
         if usage.interests >= self.limits.interests:
-            return self._refuse(Limit.INTERESTS, who)
+            return self._refuse(RefusalReason.INTERESTS, neighbour)
         usage.add_key(key)
         excess = self._excess(usage)
         if excess is not None:
             usage.remove_key(key)
-            return self._refuse(excess, who)
+            return self._refuse(excess, neighbour)
         usage.interests += 1
         return True
 
-    def _excess(self, usage: Usage) -> Limit | None:
+    def _excess(self, usage: NeighbourUsage) -> RefusalReason | None:
         """The limit that the keys of declarations and interests exceed, if any."""
         limits = self.limits
         if usage.declared_bytes > limits.declared_bytes:
-            return Limit.DECLARED_BYTES
+            return RefusalReason.DECLARED_BYTES
         if usage.declared_chunks > limits.declared_chunks:
-            return Limit.DECLARED_CHUNKS
-        return Limit.WILD_CHUNKS if usage.wild_chunks > limits.wild_chunks else None
+            return RefusalReason.DECLARED_CHUNKS
+        return RefusalReason.WILDCARD_CHUNKS if usage.wildcard_chunks > limits.wildcard_chunks else None
 
-    def admit_key_mapping(self, who: object, usage: Usage, key: str) -> bool:
+    def admit_key_mapping(self, neighbour: object, usage: NeighbourUsage, key: str) -> bool:
         """Admit the mapping of one more key to an id, which `Face.add_key_mapping` counts; False if it is refused."""
-        if not self._admit_key_size(who, key):
+        if not self._admit_key_size(neighbour, key):
             return False
-        if usage.key_numbers >= self.limits.key_numbers:
-            return self._refuse(Limit.KEY_NUMBERS, who)
-        if usage.key_number_bytes + len(key) > self.limits.key_number_bytes:
-            return self._refuse(Limit.KEY_NUMBER_BYTES, who)
+        if usage.key_mappings >= self.limits.key_mappings:
+            return self._refuse(RefusalReason.KEY_MAPPINGS, neighbour)
+        if usage.key_mapping_bytes + len(key) > self.limits.key_mapping_bytes:
+            return self._refuse(RefusalReason.KEY_MAPPING_BYTES, neighbour)
         return True
 
-    def admit_query(self, who: object, in_flight: int) -> bool:
+    def admit_query(self, neighbour: object, in_flight: int) -> bool:
         """Admit one more query of a neighbour with `in_flight` pending ones; False if it is refused."""
-        return in_flight < self.limits.queries or self._refuse(Limit.QUERIES, who)
+        return in_flight < self.limits.queries or self._refuse(RefusalReason.QUERIES, neighbour)
 
-    def _refuse(self, limit: Limit, who: object) -> bool:
-        self.refusals.count(limit, who)
+    def _refuse(self, limit: RefusalReason, neighbour: object) -> bool:
+        self.refusals.count(limit, neighbour)
         return False
 
 

@@ -19,10 +19,10 @@ import msgspec
 from zenspark.router.declarations.announcements import emit_declare
 from zenspark.router.declarations.propagation import Declarations
 from zenspark.router.face import (
-    DECLARE,
+    KIND_BY_DECLARATION,
+    KIND_BY_UNDECLARATION,
     MAX_REQUEST_BITS,
-    REGIONS,
-    UNDECLARE,
+    REGION_BY_ROLES,
     DeclarationKind,
     Face,
     FaceDeclaration,
@@ -33,7 +33,7 @@ from zenspark.router.interceptors.actions import make_final
 from zenspark.router.interceptors.rules import NeighbourAttributes, RouterSubject
 from zenspark.router.interests.interest_handler import INITIAL_INTEREST, InterestHandler
 from zenspark.router.interests.table import INTEREST_TIMEOUT_SECONDS, InterestTable
-from zenspark.router.limits import Admission, Limit, Refusals, RouterLimits
+from zenspark.router.limits import Admission, RefusalObserver, RefusalReason, Refusals, RouterLimits
 from zenspark.router.linkstate.network import RouterNetwork
 from zenspark.router.linkstate.peer_links import PeerLinks
 from zenspark.router.linkstate.sourced_declarations import SourcedDeclarations
@@ -110,13 +110,19 @@ def _is_accepted_from_member(member: Face, message: NetworkMessage) -> bool:
 class Router:
     """Routing state of one node, and the handlers of all network messages."""
 
-    def __init__(self, zid: ZenohId, whatami: WhatAmI, policy: RouterPolicy | None = None) -> None:
+    def __init__(
+        self,
+        zid: ZenohId,
+        whatami: WhatAmI,
+        policy: RouterPolicy | None = None,
+        refusal_observer: RefusalObserver | None = None,
+    ) -> None:
         policy = policy or RouterPolicy()
         self.zid = zid
         self.whatami = whatami
         self.policy = policy
         self.timestamping = policy.timestamping
-        self.refusals = Refusals()
+        self.refusals = Refusals(refusal_observer)
         """Counters of messages refused because of a limit."""
         self._admission = Admission(policy.limits, self.refusals)
         self._always_within = policy.limits.key.always_within
@@ -164,7 +170,7 @@ class Router:
         `locators` are this node's addresses as reachable by the neighbour and others, `request_bits` the negotiated RID
         resolution, `relays` whether relaying was negotiated.
         """
-        region = Region.ROUTER if relays else REGIONS[self.whatami, whatami]
+        region = Region.ROUTER if relays else REGION_BY_ROLES[self.whatami, whatami]
         face = self._add(zid, whatami, region, request_bits, relays)
         if self._sources is not None and face.region is Region.ROUTER:
             self._sources.add_neighbour(face)
@@ -299,7 +305,7 @@ class Router:
         key = self._valid_key(face, body.wire_expr)
         if key is None:
             return
-        kind = DECLARE[type(body)]
+        kind = KIND_BY_DECLARATION[type(body)]
         info = body.info if isinstance(body, DeclareQueryable) else QueryableInfo.NONE
         if self._sources is not None and face.region is Region.ROUTER:
             source = self._sources.network.source(face, message.node_id)
@@ -317,7 +323,7 @@ class Router:
         body: UndeclareSubscriber | UndeclareQueryable | UndeclareToken,
         now: float,
     ) -> None:
-        kind = UNDECLARE[type(body)]
+        kind = KIND_BY_UNDECLARATION[type(body)]
         if self._sources is None or face.region is not Region.ROUTER:
             self._declarations.undeclare(face, kind, body.id)
             return
@@ -347,7 +353,7 @@ class Router:
         return self._interest_handler.current_declarations.is_awaited_by(face)
 
     def send_next_portion(self, face: Face) -> Outgoing:
-        """The next portion of the declarations in reply to a face's interests."""
+        """Send the next portion of the declarations in reply to a face's interests."""
         self._interest_handler.current_declarations.send_next_portion(face)
         return self._flush()
 
@@ -364,7 +370,7 @@ class Router:
             return True
         if any(subject.matches(peer) for subject in self.policy.routers):
             return True
-        self.refusals.count(Limit.ROUTERS, f"{whatami.text} {peer}")
+        self.refusals.count(RefusalReason.ROUTERS, f"{whatami.text} {peer}")
         return False
 
     @property
@@ -383,7 +389,7 @@ class Router:
 
     def _on_oam(self, face: Face, message: NetworkOam, now: float) -> None:
         if is_oversized(message):
-            self.refusals.count(Limit.NETWORK_LINKS, face)
+            self.refusals.count(RefusalReason.NETWORK_LINKS, face)
             return
         if self._sources is not None and face.region is Region.ROUTER:
             self._out += self._sources.network.receive(face, message, now)

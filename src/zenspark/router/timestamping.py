@@ -37,8 +37,8 @@ class TimestampPolicy:
                 return push if received is body.timestamp else replace(push, body=replace(body, timestamp=received))
             if self._drops_future:
                 return None
-        stamp = Timestamp(self.clock.stamp(now), self._zid)
-        return replace(push, body=replace(body, timestamp=stamp))
+        timestamp = Timestamp(self.clock.new_timestamp(now), self._zid)
+        return replace(push, body=replace(body, timestamp=timestamp))
 
     def timestamp_rows(self, columns: PushColumns, start: int, stop: int, selected: bytes) -> bool:
         """Add timestamps to the rows of `selected` templates; False, without effect, if one is too far ahead."""
@@ -47,5 +47,5 @@ class TimestampPolicy:
         if newest and not self.clock.observe(newest, now):
             return False
         if missing:
-            columns.assign_timestamps(start, stop, selected, self.clock.stamps(missing, now).start)
+            columns.assign_timestamps(start, stop, selected, self.clock.new_timestamps(missing, now).start)
         return True

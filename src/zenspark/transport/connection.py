@@ -3,9 +3,9 @@
 States: OPENING (handshake in progress), REQUESTED (an acceptor received OPEN and its owner must decide), OPEN, CLOSED.
 The owner moves bytes: it receives into `buffer()`, passes the count to `receive()` and handles each event before it
 requests the next, because publications are delivered as columns that point into that buffer. It writes the batch of
-each `Send`, calls `handle_timeout` when `next_timeout` has come (it closes the link of a peer that was silent for its
-lease, `lease.py`), and stops after `Closed`. An open session has an `outbox`, which belongs to the owner alone: nothing
-here touches it.
+each `Send`, calls `handle_timeout` when `next_timeout` has come (it ends the session with a peer that was silent for
+its lease, with reason EXPIRED: `lease.py`), and stops after `Closed`. An open session has an `outbox`, which belongs to
+the owner alone: nothing here touches it.
 
 Every protocol violation of the peer ends in `Closed` with a reason, never in an exception.
 """

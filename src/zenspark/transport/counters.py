@@ -78,7 +78,7 @@ class ReceiveCounters:
         self.received = 0
         """Network messages delivered: publications, queries, replies and declarations."""
         self.decoded: defaultdict[type[NetworkMessage], int] = defaultdict(int)
-        """Those of them that were decoded to objects, by class; the others are publications in columns."""
+        """Messages decoded to objects, by class. `received` also counts publications left in columns."""
         self.lost: dict[LossReason, int] = {}
 
     def count_lost(self, reason: LossReason, count: int = 1) -> None:

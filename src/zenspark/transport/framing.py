@@ -99,7 +99,7 @@ class Deframer:
         return max(0, self.framing.width + self._length() - self.available)
 
     def next_batch(self) -> Bytes | None:
-        """The next batch without its length; None while incomplete."""
+        """Remove and return the next batch, without its length; None while incomplete."""
         width = self.framing.width
         if self.available < width:
             return None

@@ -42,7 +42,8 @@ from zenspark.wire.values import (
 
 DEFAULT_RESOLUTION = 0x0A
 """FSN and RID resolution if INIT carries none: 32 bits each."""
-DEFAULT_BATCH_SIZE = 0xFFFF
+DEFAULT_BATCH_BYTES = 0xFFFF
+"""Bytes of a batch if INIT carries no sizes."""
 MAX_LEASE_SECONDS = 3600.0
 """Longest lease of a peer that counts: a peer that vanished without CLOSE must not be kept forever."""
 PATCH = 1
@@ -51,10 +52,10 @@ PATCH = 1
 RELAYS_EXTENSION = 0x0D
 """INIT extension by which two nodes agree to relay: Unit, not mandatory, id 13."""
 
-USRPWD = 0x02
-USRPWD_NONCE = 0x20 | USRPWD
-USRPWD_PROOF = 0x40 | USRPWD
-MAC_SIZE = 16
+USRPWD_EXTENSION = 0x02
+USRPWD_NONCE_EXTENSION = 0x20 | USRPWD_EXTENSION
+USRPWD_PROOF_EXTENSION = 0x40 | USRPWD_EXTENSION
+MAC_BYTES = 16
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -75,7 +76,7 @@ class Capabilities(msgspec.Struct, frozen=True):
     """Capabilities a node offers on a link; `users` are the logins an acceptor requires, None for no authentication."""
 
     resolution: int = DEFAULT_RESOLUTION
-    batch_size: int = DEFAULT_BATCH_SIZE
+    batch_size: int = DEFAULT_BATCH_BYTES
     lease_ms: int = 10_000
     qos: bool = True
     low_latency: bool = False
@@ -151,7 +152,7 @@ def initial_sn(sender: ZenohId, receiver: ZenohId, mask: int) -> int:
 def negotiate(ours: Capabilities, theirs: InitSyn | InitAck) -> SessionParameters:
     """Intersect this node's capabilities with those in the peer's INIT; both roles call this."""
     resolution = DEFAULT_RESOLUTION if theirs.resolution is None else theirs.resolution
-    batch_size = DEFAULT_BATCH_SIZE if theirs.batch_size is None else theirs.batch_size
+    batch_size = DEFAULT_BATCH_BYTES if theirs.batch_size is None else theirs.batch_size
     return SessionParameters(
         peer=Identity(theirs.zid, theirs.whatami),
         resolution=min(ours.resolution & 0x3, resolution & 0x3) | min(ours.resolution & 0xC, resolution & 0xC),
@@ -215,12 +216,12 @@ def _encode_credentials(credentials: Credentials, nonce: int) -> bytes:
     out = Writer()
     out.blob(credentials.user, 16, "user")
     out.blob(_password_hmac(nonce, credentials.password), 16, "hmac")
-    return _encode_auth(USRPWD_PROOF, bytes(out.data))
+    return _encode_auth(USRPWD_PROOF_EXTENSION, bytes(out.data))
 
 
 def _verify_credentials(users: Mapping[bytes, bytes], chain: bytes | None, nonce: int) -> bytes:
     """User name of valid credentials; HandshakeError otherwise."""
-    value = _read_auth(chain, USRPWD_PROOF)
+    value = _read_auth(chain, USRPWD_PROOF_EXTENSION)
     assert isinstance(value, bytes)
     reader = Reader(value)
     user, proof = reader.blob(16), reader.blob(16)
@@ -287,7 +288,7 @@ class Initiator(_HandshakeRole):
             resolution=self.capabilities.resolution,
             batch_size=self.capabilities.batch_size,
             qos=self.capabilities.lanes,
-            auth=_encode_auth(USRPWD) if self.capabilities.credentials else None,
+            auth=_encode_auth(USRPWD_EXTENSION) if self.capabilities.credentials else None,
             low_latency=self.capabilities.low_latency,
             compression=self.capabilities.compression,
             patch=PATCH,
@@ -317,7 +318,7 @@ class Initiator(_HandshakeRole):
     def _authenticate(self, ack: InitAck) -> bytes | None:
         if self.capabilities.credentials is None:
             return None
-        nonce = _read_auth(ack.auth, USRPWD_NONCE)
+        nonce = _read_auth(ack.auth, USRPWD_NONCE_EXTENSION)
         assert isinstance(nonce, int)
         return _encode_credentials(self.capabilities.credentials, nonce)
 
@@ -352,7 +353,7 @@ class Acceptor(_HandshakeRole):
         if syn.whatami is self.identity.whatami is WhatAmI.CLIENT:
             raise HandshakeError("two clients cannot have a session", CloseReason.GENERIC)
         if self.capabilities.users is not None:
-            _read_auth(syn.auth, USRPWD)
+            _read_auth(syn.auth, USRPWD_EXTENSION)
         parameters = negotiate(self.capabilities, syn)
         return InitAck(
             version=PROTOCOL_VERSION,
@@ -363,7 +364,7 @@ class Acceptor(_HandshakeRole):
             cookie=self._seal_cookie(parameters),
             qos=parameters.qos and syn.qos,
             qos_link=syn.qos_link if parameters.qos else None,
-            auth=_encode_auth(USRPWD_NONCE, self.nonce) if self.capabilities.users is not None else None,
+            auth=_encode_auth(USRPWD_NONCE_EXTENSION, self.nonce) if self.capabilities.users is not None else None,
             low_latency=parameters.low_latency,
             compression=parameters.compression,
             patch=None if syn.patch is None else parameters.patch,
@@ -395,11 +396,11 @@ class Acceptor(_HandshakeRole):
     def ack(self, parameters: SessionParameters) -> OpenAck:
         """OPEN(ACK), the last message."""
         lease, unit = encode_lease(self.capabilities.lease_ms)
-        auth = _encode_auth(USRPWD) if self.capabilities.users is not None else None
+        auth = _encode_auth(USRPWD_EXTENSION) if self.capabilities.users is not None else None
         return OpenAck(lease=lease, unit=unit, initial_sn=parameters.initial_sn, auth=auth)
 
     def _mac(self, record: bytes) -> bytes:
-        return hmac.digest(self.key, record + self.nonce.to_bytes(8, "little"), "sha256")[:MAC_SIZE]
+        return hmac.digest(self.key, record + self.nonce.to_bytes(8, "little"), "sha256")[:MAC_BYTES]
 
     def _seal_cookie(self, parameters: SessionParameters) -> bytes:
         out = Writer()
@@ -410,7 +411,7 @@ class Acceptor(_HandshakeRole):
         return self._mac(bytes(out.data)) + bytes(out.data)
 
     def _open_cookie(self, cookie: bytes) -> SessionParameters:
-        mac, record = cookie[:MAC_SIZE], cookie[MAC_SIZE:]
+        mac, record = cookie[:MAC_BYTES], cookie[MAC_BYTES:]
         if not hmac.compare_digest(mac, self._mac(record)):
             raise HandshakeError("invalid cookie: not issued on this link", CloseReason.INVALID)
         reader = Reader(record)

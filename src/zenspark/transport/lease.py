@@ -1,7 +1,7 @@
 """Leases and keep-alives: when a silent peer has expired, and when this node must send.
 
-`Connection.handle_timeout` closes the link of a silent peer when its lease has expired; `GroupSession.handle_timeout`
-drops a silent member.
+`Connection.handle_timeout` ends the session with a silent peer when its lease has expired, with reason EXPIRED;
+`net/io/driver.py` closes the link. `GroupSession.handle_timeout` drops a silent member.
 
 Each node announces its lease when a session opens, or in JOIN for a group, and sends something several times within
 it: a KEEP_ALIVE if there is nothing else.

@@ -34,7 +34,7 @@ from zenspark.wire.columns import BatchDecoder, Framing, PushColumns, PushRun, S
 from zenspark.wire.messages import Close, Join, KeepAlive, TransportMessage
 from zenspark.wire.values import PROTOCOL_VERSION, NextSns, Priority, Resolution, WhatAmI
 
-DEFAULT_BATCH_SIZE = 8192
+DEFAULT_GROUP_BATCH_BYTES = 8192
 """Bytes of a batch in a group if JOIN carries no sizes, and the most that eclipse-zenoh announces."""
 MIN_JOIN_REPLY_SECONDS = 0.1
 """Minimum seconds between two JOINs sent in reply to new members: the first gets one at once, a burst of them
@@ -47,7 +47,7 @@ class GroupSettings(msgspec.Struct, frozen=True):
     """Parameters, timers and limits of a multicast session."""
 
     resolution: int = DEFAULT_RESOLUTION
-    batch_size: int = DEFAULT_BATCH_SIZE
+    batch_size: int = DEFAULT_GROUP_BATCH_BYTES
     lease_ms: int = 10_000
     qos: bool = False
     compression: bool = False
@@ -98,14 +98,16 @@ class MemberEvent(msgspec.Struct, frozen=True):
     event: MessageReceived | MessageRejected | PushRun
 
 
-class MemberRefused(msgspec.Struct, frozen=True):
-    """A sender in this group was refused, with the reason; reported once per sender and reason."""
+class SenderRefused(msgspec.Struct, frozen=True):
+    """A JOIN was refused, or a datagram that cannot be decoded, with the reason; once per sender and reason."""
 
     sender: str
     text: str
+    identity: Identity | None
+    """Zid and role in the JOIN; None if there is none."""
 
 
-GroupEvent = Send | JoinDue | MemberJoined | MemberLeft | MemberEvent | MemberRefused
+GroupEvent = Send | JoinDue | MemberJoined | MemberLeft | MemberEvent | SenderRefused
 
 
 class GroupSession:
@@ -135,7 +137,7 @@ class GroupSession:
         self._keep_alive = KeepAliveTimer(now, settings.keep_alives, settings.lease_ms / 1000)
         self._join_replied_at = float("-inf")
         self._join_due_at = now
-        self.is_over = False
+        self.has_ended = False
         self.outbox = Outbox(settings.batch_size, first_sn & self._mask, self._mask, settings.qos, settings.compression)
 
     @property
@@ -162,7 +164,7 @@ class GroupSession:
         settings = self._settings
         pairs = self.outbox.next_sns
         lease, unit = encode_lease(settings.lease_ms)
-        has_sizes = (settings.resolution, settings.batch_size) != (DEFAULT_RESOLUTION, DEFAULT_BATCH_SIZE)
+        has_sizes = (settings.resolution, settings.batch_size) != (DEFAULT_RESOLUTION, DEFAULT_GROUP_BATCH_BYTES)
         self._join_due_at = now + settings.join_interval
         return self._batch(
             Join(
@@ -186,8 +188,8 @@ class GroupSession:
 
     def close(self, reason: CloseReason = CloseReason.GENERIC, text: str = "closed by this node") -> Closed:
         """Leave the group."""
-        close_batch = b"" if self.is_over else self._batch(Close(session=False, reason=reason))
-        self.is_over = True
+        close_batch = b"" if self.has_ended else self._batch(Close(session=False, reason=reason))
+        self.has_ended = True
         return Closed(reason, text, by_peer=False, close_batch=close_batch)
 
     # -- receiving
@@ -217,7 +219,7 @@ class GroupSession:
             if self._members.get(sender) is not None:
                 yield self._drop(self._members[sender], Closed(error.reason, str(error), by_peer=False))
             else:
-                yield from self._refuse(sender, str(error))
+                yield from self._refuse(sender, str(error), None)
 
     def _make_decoder(self, count: int) -> BatchDecoder:
         if self._settings.compression:
@@ -248,7 +250,7 @@ class GroupSession:
                     yield self._drop(member, event)
                 case _:
                     yield MemberEvent(member, event)
-            if self.is_over or self._members.get(member.sender) is not member:
+            if self.has_ended or self._members.get(member.sender) is not member:
                 return
 
     # -- members
@@ -259,7 +261,7 @@ class GroupSession:
         if problem:
             if member is not None:
                 yield self._drop(member, Closed(CloseReason.INVALID, problem, by_peer=False))
-            yield from self._refuse(sender, problem)
+            yield from self._refuse(sender, problem, Identity(join.zid, join.whatami))
             return
         self._refused.pop(sender, None)
         if member is not None and member.identity.zid == join.zid:
@@ -301,7 +303,7 @@ class GroupSession:
         """Reason to refuse a JOIN; empty if it is acceptable."""
         settings = self._settings
         resolution = DEFAULT_RESOLUTION if join.resolution is None else join.resolution & 0x0F
-        batch_size = DEFAULT_BATCH_SIZE if join.batch_size is None else join.batch_size
+        batch_size = DEFAULT_GROUP_BATCH_BYTES if join.batch_size is None else join.batch_size
         if join.version != PROTOCOL_VERSION:
             return f"protocol version {join.version}, expected {PROTOCOL_VERSION}"
         if join.zid == self._identity.zid:
@@ -327,13 +329,13 @@ class GroupSession:
         member.receiver.end()
         return MemberLeft(member, closed)
 
-    def _refuse(self, sender: str, text: str) -> Iterator[MemberRefused]:
+    def _refuse(self, sender: str, text: str, identity: Identity | None) -> Iterator[SenderRefused]:
         if self._refused.get(sender) == text:
             return
         if len(self._refused) >= MAX_REFUSED_SENDERS:
             self._refused.clear()
         self._refused[sender] = text
-        yield MemberRefused(sender, text)
+        yield SenderRefused(sender, text, identity)
 
     # -- time
 
@@ -344,14 +346,14 @@ class GroupSession:
 
     def next_timeout(self) -> float:
         """Time at which `handle_timeout` must be called."""
-        if self.is_over:
+        if self.has_ended:
             return float("inf")
         expiries = [member.lease.expires_at for member in self._members.values()]
         return min(self._join_due_at, self._keep_alive.due_at, *expiries)
 
     def handle_timeout(self, now: float) -> list[GroupEvent]:
         """Drop members whose lease expired; send JOIN or KEEP_ALIVE when due."""
-        if self.is_over:
+        if self.has_ended:
             return []
         events: list[GroupEvent] = []
         for member in self.members:

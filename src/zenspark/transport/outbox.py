@@ -22,6 +22,7 @@ from zenspark.transport.counters import MessageKind
 from zenspark.transport.framing import compress
 from zenspark.wire._bytes import encode_vle
 from zenspark.wire.columns import BatchEncoder, Framing, OutgoingRows, RowForwarder, StopReason
+from zenspark.wire.columns.layout import FRAGMENT_ID, FRAME_ID
 from zenspark.wire.values import Priority
 
 if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
@@ -30,10 +31,12 @@ else:
     from zenspark.wire._bytes import append_vle
     from zenspark.wire.columns import LANE_EXPRESS, LANE_PRIORITY, LANE_RELIABLE
 
-FRAME, FRAGMENT = 0x05, 0x06
-RELIABLE, MORE, Z = 0x20, 0x40, 0x80
-ID, RESPONSE_FINAL = 0x1F, 0x1A
-QOS_EXT, FIRST_EXT = 0x31, 0x02
+RELIABLE_FLAG, MORE_FLAG, Z_FLAG = 0x20, 0x40, 0x80
+"""Flags of a FRAME or FRAGMENT header: R, M (more fragments follow) and Z (extensions follow)."""
+ID_MASK, RESPONSE_FINAL_ID = 0x1F, 0x1A
+"""Bits of a header that are the message id, and the id of RESPONSE_FINAL."""
+QOS_EXTENSION, FIRST_EXTENSION = 0x31, 0x02
+"""Headers of the extensions QoS (the priority) and First (the first fragment of a message)."""
 Payload = bytes | bytearray | memoryview
 Batch = bytearray | memoryview
 
@@ -178,7 +181,7 @@ class Outbox:
             return self._append_bare(head, payload)
         self._count(head[0])
         lanes: PriorityLanes = self._priorities[priority if self._qos else DEFAULT_PRIORITY]
-        if self._separate_final_frames and head[0] & ID == RESPONSE_FINAL:
+        if self._separate_final_frames and head[0] & ID_MASK == RESPONSE_FINAL_ID:
             return self._append_separately(lanes, reliable, head)
         batch: bytearray = lanes.batch
         full: cython.bint = False
@@ -340,7 +343,7 @@ class Outbox:
         full: cython.bint = self._close(lanes)
         batch: bytearray = lanes.batch
         batch += b"\0\0"
-        self._append_header(batch, FRAME | (RELIABLE if reliable else 0), lanes, reliable, False)
+        self._append_header(batch, FRAME_ID | (RELIABLE_FLAG if reliable else 0), lanes, reliable, False)
         lanes.open_frame_reliability = reliable
         return full
 
@@ -351,13 +354,13 @@ class Outbox:
         sn: cython.ulonglong = lanes.sn[reliable]
         lanes.sn[reliable] = (sn + 1) & self._mask
         has_priority: cython.bint = self._qos and lanes.priority != DEFAULT_PRIORITY
-        out.append(cython.cast(cython.uchar, header | (Z if has_priority or first else 0)))
+        out.append(cython.cast(cython.uchar, header | (Z_FLAG if has_priority or first else 0)))
         append_vle(out, sn)
         if has_priority:
-            out.append(cython.cast(cython.uchar, QOS_EXT | (Z if first else 0)))
+            out.append(cython.cast(cython.uchar, QOS_EXTENSION | (Z_FLAG if first else 0)))
             out.append(cython.cast(cython.uchar, lanes.priority))
         if first:
-            out.append(FIRST_EXT)
+            out.append(FIRST_EXTENSION)
 
     @cython.cfunc
     def _fragment(
@@ -402,7 +405,7 @@ class Outbox:
         while pos < size:
             stop: cython.Py_ssize_t = min(pos + self._capacity, size)
             start = bytearray(b"\0\0")
-            header: cython.int = FRAGMENT | (RELIABLE if reliable else 0) | (MORE if stop < size else 0)
+            header: cython.int = FRAGMENT_ID | (RELIABLE_FLAG if reliable else 0) | (MORE_FLAG if stop < size else 0)
             self._append_header(start, header, lanes, reliable, pos == 0)
             start += first[pos:stop]
             chunk = rest[max(pos - first_size, 0) : max(stop - first_size, 0)]

@@ -38,7 +38,7 @@ class ReassemblyPool:
         self._shares: set[ReassemblyShare] = set()
 
     def new_share(self) -> ReassemblyShare:
-        """Share of one more neighbour."""
+        """Make the share of one more neighbour."""
         return ReassemblyShare(self)
 
     def ensure_capacity(self, size: int, share: ReassemblyShare) -> bool:

@@ -44,7 +44,7 @@ class ScoutClient:
         return self._due
 
     def handle_timeout(self, now: float) -> bytes | None:
-        """The SCOUT to send, if it is due."""
+        """Return the SCOUT to send if it is due, and schedule the next one."""
         if self._due is None:
             self._due = now + self._period
             return self.scout
@@ -55,7 +55,7 @@ class ScoutClient:
         return self.scout
 
     def receive(self, datagram: bytes) -> Hello | None:
-        """The HELLO in a datagram, if it has a requested role and is new or changed.
+        """Store and return the HELLO in a datagram, if it has a requested role and is new or changed.
 
         A HELLO without locators cannot be connected to: clients reply like that.
         """

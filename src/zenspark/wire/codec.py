@@ -1618,7 +1618,7 @@ def write_interest(out: Writer, m: Interest) -> None:
     if header & 0x60:
         out.u8(options, "options")
     elif options:
-        raise EncodeError("stands only where the mode has room for it", "options")
+        raise EncodeError("is only encoded for a mode other than Final", "options")
     if m.wire_expr is not None:
         m.wire_expr.write(out)
     if m.qos is not _QOS_DEFAULT and m.qos != _QOS_DEFAULT:

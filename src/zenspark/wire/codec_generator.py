@@ -440,7 +440,7 @@ class MessageSource:
             yield f"if {self.test(flags.when)}:"
             yield f'    out.u8({name}, "{name}")'
             yield f"elif {name}:"
-            yield f'    raise EncodeError("stands only where the mode has room for it", "{name}")'
+            yield f'    raise EncodeError("is only encoded for a mode other than Final", "{name}")'
         else:
             yield f'out.u8({name}, "{name}")'
 

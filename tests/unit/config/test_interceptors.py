@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from tests.unit.api.sessions import connected, listening
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.config.interceptors import make_interceptor_config
 from zenspark.config.schema import ConfigError, Document, resolve, validate_document
 from zenspark.config.settings import Settings

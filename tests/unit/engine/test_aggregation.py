@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.api.sessions import connected, listening
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.engine.aggregation import DeclarationAggregation
 from zenspark.key import KeyExpr

@@ -11,7 +11,7 @@ import pytest
 
 import zenspark
 from tests.unit.api.sessions import connected, listening, pair
-from tests.waiting import until
+from tests.wait import until
 from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA
 from zenspark.engine import batch_publisher
@@ -23,7 +23,7 @@ from zenspark.handlers.handler import FifoChannel
 from zenspark.types.enums import Locality, SampleKind
 from zenspark.types.sample import Sample
 
-PATIENCE = 10.0
+RECEIVE_TIMEOUT_SECONDS = 10.0
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def subscribed(watching: Session, acting: Session, key: str = "k/**") -> Any:  #
 def received(subscriber: Any, rows: int) -> pa.Table:  # noqa: ANN401
     found: list[pa.RecordBatch] = []
     while sum(one.num_rows for one in found) < rows:
-        found.append(subscriber.recv(timeout=PATIENCE))
+        found.append(subscriber.recv(timeout=RECEIVE_TIMEOUT_SECONDS))
     return pa.Table.from_batches(found)
 
 
@@ -164,7 +164,7 @@ def test_subscribers_of_this_session_get_samples(peer: Session) -> None:
 
     peer.declare_subscriber("k/*", note)
     peer.put_batch(batch(key=["k/a", "x", "k/b"], kind=["PUT", "PUT", "DELETE"], payload=[b"1", b"2", None]))
-    assert done.wait(PATIENCE)
+    assert done.wait(RECEIVE_TIMEOUT_SECONDS)
     assert [(str(one.key_expr), one.kind, one.payload.to_bytes()) for one in samples] == [
         ("k/a", SampleKind.PUT, b"1"),
         ("k/b", SampleKind.DELETE, b""),
@@ -272,7 +272,9 @@ def test_only_batches_and_tables_are_taken(peer: Session, what: object) -> None:
 def test_rows_dropped_by_congestion_are_counted() -> None:
     release = threading.Event()
     with pair("peer", "peer") as (one, other):
-        waiting = zenspark.handlers.Callback[zenspark.Sample](lambda _: release.wait(PATIENCE), indirect=False)
+        waiting = zenspark.handlers.Callback[zenspark.Sample](
+            lambda _: release.wait(RECEIVE_TIMEOUT_SECONDS), indirect=False
+        )
         subscriber = one.declare_subscriber("k", waiting)
         publisher = other.declare_publisher("k", congestion_control=zenspark.CongestionControl.DROP)
         until(lambda: publisher.matching_status.matching)
@@ -334,4 +336,4 @@ def test_put_batch_releases_the_lock_between_slices_of_rows(peer: Session, monke
     payloads = [bytes([number]) for number in range(25)]
     peer.put_batch(batch(key=["a"] * 25, payload=payloads))
     assert [rows for rows in rows_per_lock if rows] == [10, 10, 5]
-    assert [bytes(subscriber.recv(PATIENCE).payload) for _ in range(25)] == payloads
+    assert [bytes(subscriber.recv(RECEIVE_TIMEOUT_SECONDS).payload) for _ in range(25)] == payloads

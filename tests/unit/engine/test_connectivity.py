@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.net.ends import free_group, meanwhile
 from tests.unit.net.nodes import TestNode, nodes
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.config.config import Config
 from zenspark.config.settings import (
     EndpointGroup,
@@ -157,8 +157,8 @@ def test_peer_that_has_started_is_connected_to_the_nodes_it_scouted() -> None:
         listen__endpoints=["tcp/127.0.0.1:0"],
         open__return_conditions={"connect_scouted": False},
     )
-    patient = settings(mode="peer", scouting__multicast=group, scouting__delay=int(TIMEOUT_SECONDS * 1000))
-    with connectivity_of(router, found) as first, connectivity_of(peer, patient) as second:
+    delayed = settings(mode="peer", scouting__multicast=group, scouting__delay=int(TIMEOUT_SECONDS * 1000))
+    with connectivity_of(router, found) as first, connectivity_of(peer, delayed) as second:
         first.start()
         second.start()
         assert peer.neighbours() == {0xA1}
@@ -206,7 +206,7 @@ def test_peer_with_connect_timeout_zero_does_not_retry() -> None:
     configured = settings(mode="peer", connect__endpoints=[unused()], connect__timeout_ms=0)
     with connectivity_of(TestNode(0xA1), configured) as connectivity:
         connectivity.start()
-        assert all(connector.is_over for connector in connectivity.connectors)
+        assert all(connector.has_ended for connector in connectivity.connectors)
 
 
 def test_stop_connecting_ends_the_connectors_of_an_open_node() -> None:
@@ -214,9 +214,9 @@ def test_stop_connecting_ends_the_connectors_of_an_open_node() -> None:
     with connectivity_of(TestNode(0xA1), configured) as connectivity:
         connectivity.start()
         (connector,) = connectivity.connectors
-        assert not connector.is_over
+        assert not connector.has_ended
         connectivity.stop_connecting()
-        assert connector.is_over
+        assert connector.has_ended
 
 
 def test_listen_on_an_address_in_use_raises_unless_exit_on_failure_is_off() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.optional import some
 from tests.unit.api.sessions import connected, listening, pair
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.engine.direct_queries import DirectQueries, DirectReplyHandle, ReplyTemplate
 from zenspark.engine.reply_collector import ReplyCollector
@@ -30,16 +30,16 @@ from zenspark.wire.message_schema import replace
 @pytest.fixture
 def routed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The requests and responses that the routers of all nodes receive."""
-    heard: list[str] = []
+    received: list[str] = []
     receive = Router.receive
 
     def write_down(self: Router, face: Face, message: messages.NetworkMessage, now: float) -> object:
         if isinstance(message, messages.Request | messages.Response | messages.ResponseFinal):
-            heard.append(message.NAME)
+            received.append(message.NAME)
         return receive(self, face, message, now)
 
     monkeypatch.setattr(Router, "receive", write_down)
-    return heard
+    return received
 
 
 def get_payloads(session: Session, key: str, **options: Any) -> list[bytes]:  # noqa: ANN401 - those of get
@@ -63,7 +63,7 @@ def test_direct_queries_do_not_pass_the_router(routed: list[str], here: str, the
 
 
 def test_reply_does_not_depend_on_the_previous_reply(router: Session, client: Session) -> None:
-    def answer(query: Query) -> None:
+    def reply_to(query: Query) -> None:
         query.reply("q/a", b"1")
         query.reply("q/b", b"2")
         query.reply("q/b", b"3", encoding="text/plain")
@@ -71,7 +71,7 @@ def test_reply_does_not_depend_on_the_previous_reply(router: Session, client: Se
         query.reply_del("q/c")
         query.reply("q/a", b"5")
 
-    router.declare_queryable("q/*", answer)
+    router.declare_queryable("q/*", reply_to)
     get_payloads(client, "q/*", priority=Priority.REAL_TIME)
     get_payloads(client, "q/*")
     found = list(client.get("q/*?_anyke", consolidation=ConsolidationMode.NONE, timeout=TIMEOUT_SECONDS))
@@ -166,11 +166,11 @@ def test_late_reply_to_a_finished_direct_query_is_dropped(router: Session, clien
     router.declare_queryable("q", kept.append)
     assert get_with_short_timeout(client) == [b"Timeout"]
     (query,) = until(lambda: kept)
-    answer = query._require_handle().send_reply
-    assert isinstance(answer, MethodType)
-    served = answer.__self__
-    assert isinstance(served, DirectReplyHandle)
-    until(lambda: served._is_finished)
+    send_reply = query._require_handle().send_reply
+    assert isinstance(send_reply, MethodType)
+    handle = send_reply.__self__
+    assert isinstance(handle, DirectReplyHandle)
+    until(lambda: handle._is_finished)
     before = router._runtime.direct_queries._response_template
     query.reply("q", b"late")
     query.drop()
@@ -180,7 +180,7 @@ def test_late_reply_to_a_finished_direct_query_is_dropped(router: Session, clien
 def test_stored_publications_are_replied_with_all_their_fields(router: Session, client: Session) -> None:
     """Whatever the fields of the replies before were."""
     bare = messages.Put(payload=b"1")
-    told = [
+    bodies = [
         bare,
         replace(bare, source_info=wire.SourceInfo(wire.ZenohId(3), 4, 5)),
         bare,
@@ -188,11 +188,11 @@ def test_stored_publications_are_replied_with_all_their_fields(router: Session, 
         replace(bare, attachment=b"more"),
     ]
 
-    def answer(query: Query) -> None:
-        for body in told:
+    def reply_to(query: Query) -> None:
+        for body in bodies:
             reply_stored(query, KeyExpr("q"), body)
 
-    router.declare_queryable("q", answer)
+    router.declare_queryable("q", reply_to)
     for _ in range(2):
         found = [reply.ok for reply in client.get("q", consolidation=ConsolidationMode.NONE, timeout=TIMEOUT_SECONDS)]
         assert [some(one).source_info is not None for one in found] == [False, True, False, False, False]
@@ -213,18 +213,18 @@ def test_reply_key_follows_the_current_key_mapping(router: Session, client: Sess
     direct, face = client._runtime.direct_queries, next(iter(client._runtime.node.drivers))
     expr = wire.WireExpr(55, "", wire.Mapping.SENDER)
     body = messages.Reply(body=messages.Put(payload=b"1"))
-    answer = messages.Response(request_id=999, wire_expr=expr, body=body)
+    response = messages.Response(request_id=999, wire_expr=expr, body=body)
     found: list[str] = []
     with client._runtime.lock:
         for key in ("a", "a", "b"):
             face.add_key_mapping(messages.DeclareKeyexpr(expr_id=55, wire_expr=wire.BoundExpr(0, key)))
             for _ in range(2):
-                reply = direct._make_reply(face, answer, wire.QoS.DEFAULT)
+                reply = direct._make_reply(face, response, wire.QoS.DEFAULT)
                 assert reply is not None
                 assert reply.ok is not None
                 found.append(str(reply.ok.key_expr))
             face.remove_key_mapping(55)
-        assert direct._make_reply(face, answer, wire.QoS.DEFAULT) is None
+        assert direct._make_reply(face, response, wire.QoS.DEFAULT) is None
     assert found == ["a", "a", "a", "a", "b", "b"]
 
 
@@ -235,10 +235,10 @@ def test_reply_key_follows_the_current_key_mapping(router: Session, client: Sess
 def test_reply_keeps_its_own_fields_after_an_equal_one_without(client: Session, extra: dict[str, Any]) -> None:
     direct, face = client._runtime.direct_queries, next(iter(client._runtime.node.drivers))
     bare = messages.Put(payload=b"1")
-    answer = messages.Response(request_id=999, wire_expr=wire.WireExpr(0, "q"), body=messages.Reply(body=bare))
-    full = replace(answer, body=messages.Reply(body=replace(bare, **extra)))
+    response = messages.Response(request_id=999, wire_expr=wire.WireExpr(0, "q"), body=messages.Reply(body=bare))
+    full = replace(response, body=messages.Reply(body=replace(bare, **extra)))
     with client._runtime.lock:
-        direct._make_reply(face, answer, wire.QoS.DEFAULT)
+        direct._make_reply(face, response, wire.QoS.DEFAULT)
         sample = some(some(direct._make_reply(face, full, wire.QoS.DEFAULT)).ok)
     assert (sample.timestamp is not None, sample.source_info is not None) == (
         "timestamp" in extra,
@@ -250,13 +250,13 @@ def test_reply_template_does_not_match_another_responder() -> None:
     face = Face(1, wire.ZenohId(1), wire.WhatAmI.ROUTER, Region.UPSTREAM)
     one, other = wire.EntityId(wire.ZenohId(1), 1), wire.EntityId(wire.ZenohId(1), 2)
     put, expr, qos = messages.Put(payload=b"1"), wire.WireExpr(0, "q"), wire.QoS.DEFAULT
-    answer = messages.Response(request_id=1, wire_expr=expr, responder=one, body=messages.Reply(body=put))
+    response = messages.Response(request_id=1, wire_expr=expr, responder=one, body=messages.Reply(body=put))
     template = ReplyTemplate(face, 0, expr, one, put.encoding, qos, SampleHeader(KeyExpr("q")), None)
-    assert template.matches(face, answer, put, qos)
-    assert not template.matches(face, replace(answer, responder=other), put, qos)
+    assert template.matches(face, response, put, qos)
+    assert not template.matches(face, replace(response, responder=other), put, qos)
 
 
-def test_equal_requests_of_two_neighbours_are_answered_to_each(router: Session, client: Session) -> None:
+def test_equal_requests_of_two_neighbours_get_a_reply_each(router: Session, client: Session) -> None:
     router.declare_queryable("q", lambda query: None)
     direct = router._runtime.direct_queries
     request = messages.Request(request_id=1, wire_expr=wire.WireExpr(0, "q"), body=messages.Query())
@@ -292,8 +292,8 @@ def test_querier_gets_a_timeout_error_of_a_silent_queryable(
     """Also if it could wait longer than its timeout."""
     kept: list[Query] = []
     router.declare_queryable("q", kept.append)
-    patient = Timer(client._runtime.node.loop, 0.0, lambda: None)
-    monkeypatch.setattr(client._runtime.node.loop, "call_at", lambda when, work: patient)
+    timer = Timer(client._runtime.node.loop, 0.0, lambda: None)
+    monkeypatch.setattr(client._runtime.node.loop, "call_at", lambda when, work: timer)
     found = list(client.get("q", timeout=0.05))
     assert [bytes(some(reply.err).payload) for reply in found] == [b"Timeout"]
     assert some(found[0].replier_id).zid == router.zid()
@@ -304,11 +304,11 @@ def test_the_error_of_a_session_has_the_key_of_the_query(
 ) -> None:
     """RE-19: in the place of its silent queryables; one without a key, as 1.10.2 sends it, is taken too."""
     queries = router.declare_queryable("q/*")
-    said: list[messages.Response] = []
+    sent: list[messages.Response] = []
     reply = DirectQueries._make_reply
 
     def write_down(self: DirectQueries, face: Face, response: messages.Response, qos: wire.QoS) -> object:
-        said.append(replace(response, wire_expr=wire.WireExpr(0, face.resolve(response.wire_expr) or "")))
+        sent.append(replace(response, wire_expr=wire.WireExpr(0, face.resolve(response.wire_expr) or "")))
         return reply(self, face, replace(response, wire_expr=wire.WireExpr()), qos)
 
     monkeypatch.setattr(DirectQueries, "_make_reply", write_down)
@@ -318,7 +318,7 @@ def test_the_error_of_a_session_has_the_key_of_the_query(
     )
     found = list(client.get("q/a", timeout=0.05))
     assert [bytes(some(reply.err).payload) for reply in found] == [b"Timeout"]
-    assert [response.wire_expr.suffix for response in said] == ["q/a"]
+    assert [response.wire_expr.suffix for response in sent] == ["q/a"]
     queries.recv(TIMEOUT_SECONDS).drop()
 
 
@@ -369,8 +369,10 @@ def test_replies_on_unknown_keys_are_ignored(router: Session, client: Session) -
     direct = client._runtime.direct_queries
     with client._runtime.lock:
         direct._pending.setdefault(face, {})[999] = collector, wire.QoS.DEFAULT
-        answer = messages.Response(request_id=999, wire_expr=wire.WireExpr(99, ""), body=messages.Err(payload=b"who?"))
-        assert direct.try_handle_reply(face, answer)
+        response = messages.Response(
+            request_id=999, wire_expr=wire.WireExpr(99, ""), body=messages.Err(payload=b"who?")
+        )
+        assert direct.try_handle_reply(face, response)
         assert direct.try_handle_reply(face, messages.ResponseFinal(request_id=999))
     assert found == []
 

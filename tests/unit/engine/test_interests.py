@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from tests.unit.engine.senders import RecordingSender
-from tests.waiting import until
+from tests.wait import until
 from zenspark.api.session import Session
 from zenspark.engine.interests import LocalInterest, LocalInterests
 from zenspark.key import KeyExpr

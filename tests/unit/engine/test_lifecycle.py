@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.api.programs import run
 from tests.unit.api.sessions import address
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 
 

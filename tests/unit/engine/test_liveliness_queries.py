@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.optional import some
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.engine.matching_status import MatchingTracker, has_match
 from zenspark.handlers.handler import Handler
@@ -38,33 +38,33 @@ def test_matching_status_considers_the_allowed_destination(
 
 def test_matching_listener_gets_changes_only(router: Session, client: Session) -> None:
     watched = matching(client)
-    told: Handler[MatchingStatus] = Handler(10, lambda _: None)
-    watched.listen(99, told)
+    notified: Handler[MatchingStatus] = Handler(10, lambda _: None)
+    watched.listen(99, notified)
     with client.declare_subscriber("demo/a"), client.declare_subscriber("demo/**"):
-        assert told.try_recv() == MatchingStatus(True)
-        assert told.try_recv() is None
-    assert told.try_recv() == MatchingStatus(False)
+        assert notified.try_recv() == MatchingStatus(True)
+        assert notified.try_recv() is None
+    assert notified.try_recv() == MatchingStatus(False)
     watched.unlisten(99)
     watched.unlisten(99)
-    assert list(told) == []
+    assert list(notified) == []
 
 
 def test_undeclaring_a_publisher_closes_its_matching_listeners(peer: Session) -> None:
     publisher = peer.declare_publisher("demo/a")
     listener = publisher.declare_matching_listener()
-    told = listener.handler
+    notified = listener.handler
     publisher.undeclare()
-    assert list(told) == []
+    assert list(notified) == []
     assert peer._runtime.observers.count(DeclarationKind.SUBSCRIBER) == 0
 
 
 def test_unreferenced_matching_listener_with_callback_stays(peer: Session) -> None:
     publisher = peer.declare_publisher("demo/a")
-    told: list[MatchingStatus] = []
-    publisher.declare_matching_listener(told.append)
+    notified: list[MatchingStatus] = []
+    publisher.declare_matching_listener(notified.append)
     with peer.declare_subscriber("demo/a"):
-        until(lambda: told)
-    until(lambda: told == [MatchingStatus(True), MatchingStatus(False)])
+        until(lambda: notified)
+    until(lambda: notified == [MatchingStatus(True), MatchingStatus(False)])
 
 
 def test_queryables_match_queriers_only(peer: Session) -> None:

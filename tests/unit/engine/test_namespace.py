@@ -7,7 +7,7 @@ import pytest
 
 from tests.optional import some
 from tests.unit.api.sessions import connected, listening
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.engine.namespace import Namespace
 from zenspark.types.enums import Locality
 from zenspark.wire.messages import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.api.sessions import connected, listening
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.net.io.congestion_control import WriterSettings
 from zenspark.net.node.inbound_links import InboundLimits
 from zenspark.net.node.limits import NodeLimits
@@ -41,7 +41,7 @@ def test_configuration_reaches_the_node() -> None:
         "peer", id="abc", transport=transport, queries_default_timeout=2200, routing__interests__timeout=2300
     ) as session:
         node = session._runtime.node
-        patience = WriterSettings(drop_wait=0.0018, block_wait=0.0019, batch_fill_wait=0.02)
+        writer_settings = WriterSettings(drop_wait=0.0018, block_wait=0.0019, batch_fill_wait=0.02)
         assert node.limits == NodeLimits(
             open_timeout=1.1,
             accept_timeout=1.2,
@@ -50,7 +50,7 @@ def test_configuration_reaches_the_node() -> None:
             session_reassembly=2100,
             total_reassembly=4200,
             keep_alives=6,
-            writer=patience,
+            writer=writer_settings,
         )
         assert node.capabilities == Capabilities(
             resolution=0x09,

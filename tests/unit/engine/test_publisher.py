@@ -8,7 +8,7 @@ import pytest
 
 from tests.optional import some
 from tests.unit.api.sessions import connected, listening, pair
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.publisher import Publisher
 from zenspark.api.session import Session
 from zenspark.engine.publisher import PreencodedPublisher, PublishSettings, publish_targets

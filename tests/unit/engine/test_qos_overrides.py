@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.api.sessions import connected, listening
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.config.config import Config
 from zenspark.config.schema import ConfigError
 from zenspark.engine.publisher import PublishSettings

@@ -6,7 +6,7 @@ import pytest
 
 from tests.optional import some
 from tests.unit.api.sessions import connected, listening
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.engine.node_factory import RESOLUTIONS
 from zenspark.router.queries.query_router import TOO_MANY_QUERIES_TEXT
@@ -33,7 +33,7 @@ def test_ids_of_requests_stay_within_the_resolution(
 ) -> None:
     """QU-15: a session with an RID resolution of 8 bits queries with ids from 0 to 255, except those in flight."""
     monkeypatch.setitem(RESOLUTIONS, "32bit", 0x02)
-    asked: list[int] = []
+    request_ids: list[int] = []
     with listening("router", **namespace) as router, connected("client", router, **namespace) as client:
         queries = router.declare_queryable("q")
         until(lambda: client.declare_querier("q").matching_status.matching)
@@ -42,14 +42,14 @@ def test_ids_of_requests_stay_within_the_resolution(
         for _ in range(300):
             replies = client.get("q", timeout=TIMEOUT_SECONDS)
             with queries.recv(TIMEOUT_SECONDS) as query:
-                asked.append(query._require_handle().request.request_id)
+                request_ids.append(query._require_handle().request.request_id)
                 query.reply("q", "yes")
             assert len(list(replies)) == 1
         kept.reply("q", "late")
         kept.drop()
         assert [some(reply.ok).payload.to_string() for reply in slow] == ["late"]
     if not namespace:  # through the router the id is another on the way to the queryable
-        assert asked == [*range(2, 256), 0, *range(2, 47)]
+        assert request_ids == [*range(2, 256), 0, *range(2, 47)]
 
 
 @pytest.mark.slow

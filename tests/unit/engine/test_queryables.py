@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.api.sessions import connected, listening
 from tests.unit.engine.senders import RecordingSender
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.engine import queryables as queryables_module
 from zenspark.engine.queryables import LocalQueryable, LocalQueryables
@@ -150,27 +150,27 @@ def test_a_full_queryable_pauses_the_link_of_the_querier(router: Session, client
 @pytest.mark.slow
 def test_droppable_replies_to_a_slow_querier_do_not_block_publications() -> None:
     """A querier that takes nothing loses replies in the router; what else their sender publishes arrives meanwhile."""
-    heard = threading.Event()
+    received_end = threading.Event()
     queue = "transport__link__tx__queue__congestion_control"
-    patience = {f"{queue}__block__wait_before_close": 600_000_000, f"{queue}__drop__wait_before_drop": 600_000_000}
-    with listening("router", **patience) as router, contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(connected("client", router, **patience)) for _ in range(3)]
-        asking, other, answering = clients
-        other.declare_subscriber("end", lambda _: heard.set())
-        queryable = answering.declare_queryable("q", FifoChannel(1))
-        querier = asking.declare_querier("q", timeout=600, consolidation=ConsolidationMode.NONE)
-        publisher = answering.declare_publisher("end", congestion_control=CongestionControl.BLOCK)
+    timeouts = {f"{queue}__block__wait_before_close": 600_000_000, f"{queue}__drop__wait_before_drop": 600_000_000}
+    with listening("router", **timeouts) as router, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(connected("client", router, **timeouts)) for _ in range(3)]
+        querying, subscribing, replying = clients
+        subscribing.declare_subscriber("end", lambda _: received_end.set())
+        queryable = replying.declare_queryable("q", FifoChannel(1))
+        querier = querying.declare_querier("q", timeout=600, consolidation=ConsolidationMode.NONE)
+        publisher = replying.declare_publisher("end", congestion_control=CongestionControl.BLOCK)
         until(lambda: querier.matching_status.matching and publisher.matching_status.matching)
         replies = querier.get(handler=FifoChannel(1))
 
-        def answer() -> None:
+        def reply_and_publish() -> None:
             with queryable.recv() as query:
                 for _ in range(300):
                     query.reply("q", bytes(100_000), congestion_control=CongestionControl.DROP)
             publisher.put(b"")
 
-        thread = threading.Thread(target=answer, daemon=True)
+        thread = threading.Thread(target=reply_and_publish, daemon=True)
         thread.start()
-        assert heard.wait(TIMEOUT_SECONDS)
+        assert received_end.wait(TIMEOUT_SECONDS)
         thread.join(TIMEOUT_SECONDS)
         assert 0 < sum(1 for _ in replies) < 300

@@ -11,7 +11,7 @@ import pytest
 from tests.optional import some
 from tests.unit.api.sessions import connected, listening
 from tests.unit.net.ends import meanwhile
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.engine import receive_backpressure
 from zenspark.handlers.callback import CallbackRunner
@@ -49,8 +49,8 @@ class Idle:
         """Run something later."""
 
 
-def wait_for_queryable(asker: Session, key: str) -> None:
-    with asker.declare_querier(key) as querier:
+def wait_for_queryable(session: Session, key: str) -> None:
+    with session.declare_querier(key) as querier:
         until(lambda: querier.matching_status.matching)
 
 
@@ -105,12 +105,12 @@ def test_undeclaring_a_full_receiver_resumes_its_link(router: Session, client: S
 def test_unread_replies_pause_their_link_until_the_query_finishes(router: Session, client: Session) -> None:
     given: list[int] = []
 
-    def answer(query: Query) -> None:
+    def reply_to(query: Query) -> None:
         for number in range(3000):
             query.reply("q", bytes(10_000))
             given.append(number)
 
-    router.declare_queryable("q", answer)
+    router.declare_queryable("q", reply_to)
     wait_for_queryable(client, "q")
     replies = client.get("q", FifoChannel(2), consolidation=ConsolidationMode.NONE, timeout=2 * TIMEOUT_SECONDS)
     until(lambda: link(client)._paused)
@@ -128,7 +128,7 @@ def test_callback_with_a_full_queue_receives_the_reply_to_its_query(router: Sess
     found: list[str] = []
     go = threading.Event()
 
-    def ask(sample: Sample) -> None:
+    def query_in_callback(sample: Sample) -> None:
         go.wait(TIMEOUT_SECONDS)
         if len(found) == 10:
             return
@@ -137,7 +137,7 @@ def test_callback_with_a_full_queue_receives_the_reply_to_its_query(router: Sess
 
     router.declare_queryable("q", lambda query: query.reply("q", "yes"))
     wait_for_queryable(client, "q")
-    client.declare_subscriber("k", ask)
+    client.declare_subscriber("k", query_in_callback)
     publisher = router.declare_publisher("k", congestion_control=BLOCK)
     until(lambda: publisher.matching_status.matching)
     for number in range(5000):
@@ -274,7 +274,7 @@ def test_a_response_waits_only_for_the_link_it_goes_to(router: Session, client: 
 def test_put_waits_for_a_slow_local_callback(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(receive_backpressure, "STALL_TIMEOUT_SECONDS", TIMEOUT_SECONDS)
     found: list[int] = []
-    said = [0]
+    sent = [0]
     go = threading.Event()
 
     def slow(sample: Sample) -> None:
@@ -284,13 +284,13 @@ def test_put_waits_for_a_slow_local_callback(peer: Session, monkeypatch: pytest.
     def publish() -> None:
         for number in range(3000):
             peer.put("k", str(number))
-            said[0] += 1
+            sent[0] += 1
 
     peer.declare_subscriber("k", slow)
     with meanwhile(publish) as result:
         try:
-            until(lambda: said[0] > 1000)
-            assert said[0] < 2000
+            until(lambda: sent[0] > 1000)
+            assert sent[0] < 2000
         finally:
             go.set()
         result()
@@ -365,12 +365,12 @@ def test_callback_can_publish_to_its_own_subscriber(peer: Session, caplog: pytes
 def test_local_reply_waits_for_the_querier(peer: Session) -> None:
     given: list[int] = []
 
-    def answer(query: Query) -> None:
+    def reply_to(query: Query) -> None:
         for number in range(100):
             query.reply("q", str(number))
             given.append(number)
 
-    peer.declare_queryable("q", answer)
+    peer.declare_queryable("q", reply_to)
     replies: Handler[Any] = peer.get(
         "q", FifoChannel(2), consolidation=ConsolidationMode.NONE, allowed_destination=Locality.SESSION_LOCAL
     )
@@ -381,12 +381,12 @@ def test_unread_local_replies_are_limited(peer: Session, monkeypatch: pytest.Mon
     monkeypatch.setattr(receive_backpressure, "MAX_BACKLOG_FACTOR", 3)
     done = threading.Event()
 
-    def answer(query: Query) -> None:
+    def reply_to(query: Query) -> None:
         for number in range(100):
             query.reply("q", str(number))
         done.set()
 
-    peer.declare_queryable("q", answer)
+    peer.declare_queryable("q", reply_to)
     replies: Handler[Any] = peer.get("q", FifoChannel(2), consolidation=ConsolidationMode.NONE, timeout=TIMEOUT_SECONDS)
     assert done.wait(TIMEOUT_SECONDS)
     assert replies.backlog <= 7
@@ -397,12 +397,12 @@ def test_query_waits_for_a_slow_local_queryable(peer: Session, monkeypatch: pyte
     queryable = peer.declare_queryable("q", FifoChannel(2))
     done = threading.Event()
 
-    def ask() -> None:
+    def query_four_times() -> None:
         for _ in range(4):
             peer.get("q", timeout=TIMEOUT_SECONDS)
         done.set()
 
-    thread = threading.Thread(target=ask)
+    thread = threading.Thread(target=query_four_times)
     thread.start()
     until(lambda: queryable.handler.backlog == 2)
     assert not done.wait(0.05)

@@ -9,7 +9,7 @@ import pytest
 from tests.optional import some
 from tests.unit.api.sessions import connected, listening
 from tests.unit.net.ends import meanwhile
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.engine.runtime import SessionRuntime
 from zenspark.errors import SessionClosed

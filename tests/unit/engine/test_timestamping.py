@@ -6,7 +6,7 @@ import pytest
 
 from tests.optional import some
 from tests.unit.api.sessions import pair
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.api.session import Session
 from zenspark.config.settings import TimestampingSettings
 from zenspark.engine.timestamping import CUSTOM_RECORD_FLAG, Timestamper

@@ -106,9 +106,9 @@ def test_relation_to_other_key_expressions(a: str, b: str, level: SetIntersectio
 
 def test_relations_to_invalid_text_are_refused() -> None:
     key = KeyExpr("a")
-    for ask in (key.intersects, key.includes, key.relation_to):
+    for compare in (key.intersects, key.includes, key.relation_to):
         with pytest.raises(UsageError):
-            ask("a//b")
+            compare("a//b")
 
 
 @pytest.mark.parametrize(

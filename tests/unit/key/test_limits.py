@@ -10,7 +10,7 @@ import pytest
 
 from tests.steps import interpreted_key_tree, steps
 from zenspark.key import KeyExpr
-from zenspark.key.limits import Excess, KeyLimits
+from zenspark.key.limits import ExceededLimit, KeyLimits
 from zenspark.key.match import includes, intersects
 from zenspark.key.tree import KeyTree
 
@@ -23,17 +23,17 @@ MOST_STEPS = 1_000_000
     ("key", "excess"),
     [
         ("a" * 100, None),
-        ("a" * 101, Excess("bytes", 101, 100)),
+        ("a" * 101, ExceededLimit("bytes", 101, 100)),
         ("é" * 50, None),
-        ("é" * 51, Excess("bytes", 102, 100)),
+        ("é" * 51, ExceededLimit("bytes", 102, 100)),
         ("a/b/c/d", None),
-        ("a/b/c/d/e", Excess("chunks", 5, 4)),
+        ("a/b/c/d/e", ExceededLimit("chunks", 5, 4)),
         ("*/a$*/**", None),
-        ("*/a$*b$*/**", Excess("wildcards", 4, 3)),
-        ("a/\ud800" + "a" * 200, Excess("bytes", 203, 100)),
+        ("*/a$*b$*/**", ExceededLimit("wildcards", 4, 3)),
+        ("a/\ud800" + "a" * 200, ExceededLimit("bytes", 203, 100)),
     ],
 )
-def test_excess_names_the_exceeded_limit(key: str, excess: Excess | None) -> None:
+def test_excess_names_the_exceeded_limit(key: str, excess: ExceededLimit | None) -> None:
     assert KeyLimits(bytes=100, chunks=4, wildcards=3).excess(key) == excess
 
 
@@ -65,11 +65,11 @@ WORST = {
 @pytest.mark.parametrize("pair", WORST.values(), ids=WORST)
 def test_a_search_for_one_key_within_the_limits_takes_few_steps(pair: tuple[str, str], relation: str) -> None:
     module = interpreted_key_tree()
-    for stored, asked in (pair, pair[::-1]):
-        assert LIMITS.excess(stored) is LIMITS.excess(asked) is None
+    for stored, query in (pair, pair[::-1]):
+        assert LIMITS.excess(stored) is LIMITS.excess(query) is None
         tree = module.KeyTree()
         tree.insert(stored, 1)
-        assert steps(partial(getattr(tree, relation), asked)) < MOST_STEPS
+        assert steps(partial(getattr(tree, relation), query)) < MOST_STEPS
 
 
 def variants(chunks: int, count: int) -> list[str]:
@@ -90,21 +90,21 @@ CROWDS = {
 @pytest.mark.parametrize("crowd", CROWDS.values(), ids=CROWDS)
 def test_a_search_takes_few_times_the_steps_of_comparing_all(crowd: tuple[list[str], str], relation: str) -> None:
     module = interpreted_key_tree()
-    stored, asked = crowd
+    stored, query = crowd
     tree = module.KeyTree()
     for key in stored:
         tree.insert(key, 1)
-    compared = steps(lambda: [module.intersects(key, asked) for key in stored])
-    assert steps(partial(getattr(tree, relation), asked)) < 3 * compared + 50_000
+    compared = steps(lambda: [module.intersects(key, query) for key in stored])
+    assert steps(partial(getattr(tree, relation), query)) < 3 * compared + 50_000
 
 
 def test_the_tree_finds_what_the_match_functions_find_in_the_worst_cases() -> None:
     tree: KeyTree[str] = KeyTree()
-    crowds = {key for stored, asked in CROWDS.values() for key in (*stored, asked)}
+    crowds = {key for stored, query in CROWDS.values() for key in (*stored, query)}
     keys = sorted({key for pair in WORST.values() for key in pair} | crowds)
     for key in keys:
         tree.insert(key, key)
-    for asked in random.Random(12).sample(keys, 30):
-        assert sorted(key for key, _ in tree.intersecting(asked)) == [key for key in keys if intersects(key, asked)]
-        assert sorted(key for key, _ in tree.including(asked)) == [key for key in keys if includes(key, asked)]
-        assert sorted(key for key, _ in tree.included(asked)) == [key for key in keys if includes(asked, key)]
+    for query in random.Random(12).sample(keys, 30):
+        assert sorted(key for key, _ in tree.intersecting(query)) == [key for key in keys if intersects(key, query)]
+        assert sorted(key for key, _ in tree.including(query)) == [key for key in keys if includes(key, query)]
+        assert sorted(key for key, _ in tree.included(query)) == [key for key in keys if includes(query, key)]

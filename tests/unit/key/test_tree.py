@@ -34,10 +34,10 @@ def texts(found: list[tuple[str, str]]) -> list[str]:
 def test_key_tree_finds_what_the_match_functions_find() -> None:
     stored = sorted(EXPRESSIONS)
     made = make_tree(EXPRESSIONS)
-    for asked in [*EXPRESSIONS[::7], "a/ab/c", "c", "a/c/@a/ab", "**/ab/@a", "ab/**/a/**", "**/a/**/@a/**", "$*c$*/c"]:
-        assert texts(made.intersecting(asked)) == [text for text in stored if intersects(text, asked)], asked
-        assert texts(made.including(asked)) == [text for text in stored if includes(text, asked)], asked
-        assert texts(made.included(asked)) == [text for text in stored if includes(asked, text)], asked
+    for query in [*EXPRESSIONS[::7], "a/ab/c", "c", "a/c/@a/ab", "**/ab/@a", "ab/**/a/**", "**/a/**/@a/**", "$*c$*/c"]:
+        assert texts(made.intersecting(query)) == [text for text in stored if intersects(text, query)], query
+        assert texts(made.including(query)) == [text for text in stored if includes(text, query)], query
+        assert texts(made.included(query)) == [text for text in stored if includes(query, text)], query
 
 
 def test_each_expression_comes_once() -> None:

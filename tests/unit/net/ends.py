@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 import trustme
 
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.net.links import registry
 from zenspark.net.links.base import READ, WOULD_BLOCK, DatagramLink, Link, Listener, SocketLink, poll_descriptor
 from zenspark.net.links.endpoint import Endpoint

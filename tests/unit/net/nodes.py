@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 from tests.unit.net.ends import link_pair
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.net.io.congestion_control import WriterSettings
 from zenspark.net.io.driver import ConnectionDriver, LinkDriver
 from zenspark.net.io.link_observer import LinkObserver
@@ -270,9 +270,9 @@ class TestNode(Node):
             gossip=GossipProtocol(zid, whatami, Roles(7)) if gossip else None,
             groups=groups,
         )
-        self.heard = Recorder()
+        self.received = Recorder()
         self.observer = RecordingObserver()
-        self.start(self.heard, self.observer)
+        self.start(self.received, self.observer)
 
     def listen_on_loopback(self, protocol: str = "tcp") -> Endpoint:
         """Listen somewhere on loopback; where."""
@@ -312,6 +312,6 @@ def nodes(*made: TestNode) -> Iterator[None]:
 
 def call(node: TestNode, endpoint: Endpoint) -> EventRecorder:
     """Connect; what becomes of it."""
-    heard = EventRecorder()
-    node.connect(endpoint, lambda _, event: heard.note(event))
-    return heard
+    recorder = EventRecorder()
+    node.connect(endpoint, lambda _, event: recorder.note(event))
+    return recorder

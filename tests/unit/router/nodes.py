@@ -34,7 +34,7 @@ class Node:
         self.router = Router(ZenohId(number), whatami, RouterPolicy(relays=relays))
         self.local = self.router.add_local()
         self.links: dict[Face, tuple[Node, Face]] = {}
-        self.heard: list[NetworkMessage] = []
+        self.received: list[NetworkMessage] = []
 
     @property
     def trees_due_at(self) -> float | None:
@@ -97,7 +97,7 @@ class Network:
     def emit(self, node: Node, out: Outgoing) -> None:
         for face, message in out:
             if face is node.local:
-                node.heard.append(message)
+                node.received.append(message)
             elif face in node.links:
                 target, back = node.links[face]
                 self._moving.append((target, back, message))
@@ -121,15 +121,15 @@ class Network:
 
     # what a session does
 
-    def say(self, node: Node, message: NetworkMessage) -> list[NetworkMessage]:
+    def send(self, node: Node, message: NetworkMessage) -> list[NetworkMessage]:
         """Send a message of the local session. Returns the messages that it receives at once."""
-        node.heard.clear()
+        node.received.clear()
         self.emit(node, node.router.receive(node.local, message, self.now))
         self.run()
-        return list(node.heard)
+        return list(node.received)
 
     def declare(self, node: Node, body: AnyDeclaration) -> None:
-        self.say(node, Declare(qos=QoS.DECLARE, body=body))
+        self.send(node, Declare(qos=QoS.DECLARE, body=body))
 
     def subscribe(self, node: Node, key: str, number: int = 1) -> None:
         self.declare(node, DeclareSubscriber(id=number, wire_expr=WireExpr(0, key)))
@@ -141,13 +141,13 @@ class Network:
         self.declare(node, DeclareToken(id=number, wire_expr=WireExpr(0, key)))
 
     def put(self, node: Node, key: str, payload: bytes = b"x") -> None:
-        self.say(node, Push(wire_expr=WireExpr(0, key), body=Put(payload=payload)))
+        self.send(node, Push(wire_expr=WireExpr(0, key), body=Put(payload=payload)))
 
     def get(self, node: Node, key: str, number: int = 1, target: QueryTarget = QueryTarget.BEST_MATCHING) -> None:
         request = Request(request_id=number, wire_expr=WireExpr(0, key), target=target, timeout_ms=1000, body=Query())
-        self.say(node, request)
+        self.send(node, request)
 
-    def ask(
+    def send_interest(
         self,
         node: Node,
         key: str | None,
@@ -162,17 +162,17 @@ class Network:
         interest = Interest(
             id=7, mode=mode, subscribers=subscribers, tokens=tokens, aggregate=aggregate, wire_expr=expr
         )
-        return self.say(node, interest)
+        return self.send(node, interest)
 
 
 def pushed(node: Node) -> list[tuple[str, bytes]]:
-    pushes = [message for message in node.heard if isinstance(message, Push)]
+    pushes = [message for message in node.received if isinstance(message, Push)]
     return [(push.wire_expr.suffix, push.body.payload) for push in pushes if isinstance(push.body, Put)]
 
 
-def answered(heard: list[NetworkMessage]) -> list[str]:
+def declaration_texts(received: list[NetworkMessage]) -> list[str]:
     found = []
-    for message in heard:
+    for message in received:
         assert isinstance(message, Declare)
         expr = getattr(message.body, "wire_expr", None)
         found.append(f"{message.body.NAME} {expr.suffix}" if expr else message.body.NAME)
@@ -180,7 +180,7 @@ def answered(heard: list[NetworkMessage]) -> list[str]:
 
 
 def requests(node: Node) -> list[Request]:
-    return [message for message in node.heard if isinstance(message, Request)]
+    return [message for message in node.received if isinstance(message, Request)]
 
 
 def face_towards(node: Node, other: Node) -> Face:

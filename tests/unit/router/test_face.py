@@ -83,12 +83,12 @@ def test_key_ids_run_out(face: Face) -> None:
 def test_ids_of_requests_stay_within_the_resolution_and_skip_those_in_flight() -> None:
     """QU-15."""
     face = Face(1, ZenohId(0xA), WhatAmI.CLIENT, Region.CLIENT, request_bits=8)
-    answered: dict[int, object] = {}
-    face.in_flight += [{3: None, 255: None}, answered]
+    replied: dict[int, object] = {}
+    face.in_flight += [{3: None, 255: None}, replied]
     assert [face.next_request_id() for _ in range(256)] == [1, 2, *range(4, 255), 0, 1, 2]
-    answered.update(dict.fromkeys(set(range(256)) - {3, 17, 255}))
+    replied.update(dict.fromkeys(set(range(256)) - {3, 17, 255}))
     assert [face.next_request_id(), face.next_request_id()] == [17, 17]
-    answered[17] = None
+    replied[17] = None
     assert face.next_request_id() is None
 
 

@@ -39,7 +39,7 @@ def test_peer_lists_neighbouring_and_upstream_nodes_as_peers() -> None:
     net.subscribe(client, "x/client")
     net.subscribe(other, "x/peer")
     net.subscribe(router, "x/router")
-    net.ask(client, "x/router", InterestMode.CURRENT_FUTURE, subscribers=True)
+    net.send_interest(client, "x/router", InterestMode.CURRENT_FUTURE, subscribers=True)
     assert introspection.declared_keys(peer.router, DeclarationKind.SUBSCRIBER, "x/*") == {
         "x/own": OwnersByRole(peers=["1"], clients=["1"]),
         "x/client": OwnersByRole(peers=["1"], clients=["2"]),
@@ -65,9 +65,9 @@ def test_publishers_are_listed_by_their_interests() -> None:
     router, client, peer = net.router(), net.client(), net.peer()
     net.join(router, client)
     net.join(peer, router)
-    net.ask(client, "demo/pub", InterestMode.CURRENT_FUTURE, subscribers=True)
-    net.ask(peer, "demo/pub", InterestMode.CURRENT_FUTURE, subscribers=True)
-    net.ask(router, "demo/tokens", InterestMode.CURRENT_FUTURE, tokens=True)
+    net.send_interest(client, "demo/pub", InterestMode.CURRENT_FUTURE, subscribers=True)
+    net.send_interest(peer, "demo/pub", InterestMode.CURRENT_FUTURE, subscribers=True)
+    net.send_interest(router, "demo/tokens", InterestMode.CURRENT_FUTURE, tokens=True)
     assert introspection.interested_keys(router.router, DeclarationKind.SUBSCRIBER, "demo/*") == {
         "demo/pub": OwnersByRole(peers=["3"], clients=["2"])
     }
@@ -79,11 +79,11 @@ def test_interests_of_neighbouring_peers_are_not_listed() -> None:
     peer, other = net.peer(), net.peer()
     net.join(peer, other)
     face = next(iter(peer.links))
-    asking = Interest(id=1, mode=InterestMode.FUTURE, subscribers=True, wire_expr=WireExpr(0, "a"))
-    peer.router.receive(face, asking, 0.0)
+    interest = Interest(id=1, mode=InterestMode.FUTURE, subscribers=True, wire_expr=WireExpr(0, "a"))
+    peer.router.receive(face, interest, 0.0)
     assert peer.router.interests.by_face(face)
     assert introspection.interested_keys(peer.router, DeclarationKind.SUBSCRIBER, "a") == {}
-    net.say(peer, asking)
+    net.send(peer, interest)
     assert introspection.interested_keys(peer.router, DeclarationKind.SUBSCRIBER, "a") == {
         "a": OwnersByRole(clients=["1"])
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.router.nodes import Network, answered, face_towards, pushed
+from tests.unit.router.nodes import Network, declaration_texts, face_towards, pushed
 from zenspark.clock import HybridClock, ntp64_from_ns
 from zenspark.router.face import DeclarationKind
 from zenspark.router.router import Router, RouterPolicy
@@ -74,7 +74,7 @@ def test_peers_push_their_declarations_and_then_the_final_zero(net: Network) -> 
     one, other = net.peer(), net.peer()
     net.subscribe(other, "demo/**")
     face, first = other.router.add_face(one.router.zid, one.router.whatami, 0.0)
-    assert answered([message for _, message in first]) == ["D_KEYEXPR demo", "D_SUBSCRIBER /**", "D_FINAL"]
+    assert declaration_texts([message for _, message in first]) == ["D_KEYEXPR demo", "D_SUBSCRIBER /**", "D_FINAL"]
     assert first[-1][1] == Declare(interest_id=0, qos=QoS.DECLARE, body=DeclareFinal())
     assert face.initial_declarations_pending
 
@@ -124,15 +124,17 @@ def test_undeclaring_the_last_subscriber_stops_publications(net: Network) -> Non
     publisher, centre, one, two = net.client(), net.router(), net.client(), net.client()
     for client in (publisher, one, two):
         net.join(client, centre)
-    assert answered(net.ask(publisher, "a", InterestMode.CURRENT_FUTURE, subscribers=True)) == ["D_FINAL"]
+    assert declaration_texts(net.send_interest(publisher, "a", InterestMode.CURRENT_FUTURE, subscribers=True)) == [
+        "D_FINAL"
+    ]
     net.subscribe(one, "a")
     net.subscribe(two, "a")
     net.declare(one, UndeclareSubscriber(id=1))
     net.put(publisher, "a")
     assert pushed(two) == [("a", b"x")]
-    publisher.heard.clear()
+    publisher.received.clear()
     net.part(two, centre)
-    assert answered(publisher.heard) == ["U_SUBSCRIBER"]
+    assert declaration_texts(publisher.received) == ["U_SUBSCRIBER"]
 
 
 def test_tokens_are_announced_also_to_their_owner(net: Network) -> None:
@@ -141,23 +143,23 @@ def test_tokens_are_announced_also_to_their_owner(net: Network) -> None:
     net.join(two, centre)
     net.token(one, "live/one")
     net.token(two, "live/two")
-    heard = net.ask(one, "live/**", InterestMode.CURRENT, tokens=True)
-    assert sorted(answered(heard)[:-1]) == ["D_TOKEN live/one", "D_TOKEN live/two"]
-    assert answered(heard)[-1] == "D_FINAL"
-    assert all(isinstance(message, Declare) and message.interest_id == 7 for message in heard)
+    received = net.send_interest(one, "live/**", InterestMode.CURRENT, tokens=True)
+    assert sorted(declaration_texts(received)[:-1]) == ["D_TOKEN live/one", "D_TOKEN live/two"]
+    assert declaration_texts(received)[-1] == "D_FINAL"
+    assert all(isinstance(message, Declare) and message.interest_id == 7 for message in received)
 
 
 def test_token_is_undeclared_when_its_session_ends(net: Network) -> None:
     watcher, centre, alive = net.client(), net.router(), net.client()
     net.join(watcher, centre)
     net.join(alive, centre)
-    net.ask(watcher, "live/**", InterestMode.FUTURE, tokens=True)
+    net.send_interest(watcher, "live/**", InterestMode.FUTURE, tokens=True)
     net.token(alive, "live/a")
     net.token(alive, "live/a", 2)
-    assert answered(watcher.heard) == ["D_TOKEN live/a"]
-    watcher.heard.clear()
+    assert declaration_texts(watcher.received) == ["D_TOKEN live/a"]
+    watcher.received.clear()
     net.part(alive, centre)
-    assert answered(watcher.heard) == ["U_TOKEN"]
+    assert declaration_texts(watcher.received) == ["U_TOKEN"]
 
 
 def test_messages_with_unknown_key_ids_or_invalid_keys_are_dropped(net: Network) -> None:
@@ -213,9 +215,9 @@ def test_declarations_and_interests_are_sent_with_control_priority_and_block(net
     client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
     subscriber = Declare(body=DeclareSubscriber(id=1, wire_expr=WireExpr(0, "a")))
     interest = Interest(id=3, mode=InterestMode.CURRENT, tokens=True)
-    said = [message for one in (subscriber, interest) for _, message in client.router.receive(client.local, one, 0.0)]
-    assert [type(message) for message in said] == [Declare, Declare, Interest], "the first gives the key a number"
-    assert {getattr(message, "qos", None) for message in said} == {QoS(Priority.CONTROL, Congestion.BLOCK)}
+    sent = [message for one in (subscriber, interest) for _, message in client.router.receive(client.local, one, 0.0)]
+    assert [type(message) for message in sent] == [Declare, Declare, Interest], "the first gives the key a number"
+    assert {getattr(message, "qos", None) for message in sent} == {QoS(Priority.CONTROL, Congestion.BLOCK)}
 
 
 def test_a_new_session_of_a_node_outlives_the_old_one() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.router.nodes import Network, answered
+from tests.unit.router.nodes import Network, declaration_texts
 from zenspark.router.face import Face
 from zenspark.wire.message_schema import replace
 from zenspark.wire.messages import (
@@ -81,22 +81,23 @@ class TestGroups:
         node.router.receive(member, Declare(body=UndeclareKeyexpr(expr_id=7)), 0.0)
         assert node.router.receive(member, named, 0.0) == []
 
-    def test_requests_of_members_are_answered_in_the_group(self, net: Network) -> None:
+    def test_requests_of_members_get_replies_in_the_group(self, net: Network) -> None:
         node = net.peer()
         net.queryable(node, "a/**")
         group = node.router.add_group()
         member = node.router.add_member(group, ZenohId(99), WhatAmI.PEER)
         node.router.add_member(group, ZenohId(98), WhatAmI.PEER)
         request = Request(request_id=7, wire_expr=WireExpr(0, "a/b"), qos=QoS.REQUEST, body=Query())
-        ((target, asked),) = node.router.receive(member, request, 0.0)
+        ((target, forwarded),) = node.router.receive(member, request, 0.0)
         assert target is node.local
-        assert isinstance(asked, Request)
-        reply = Response(request_id=asked.request_id, wire_expr=WireExpr(0, "a/b"), body=Reply(body=Put(payload=b"")))
+        assert isinstance(forwarded, Request)
+        reply = Response(
+            request_id=forwarded.request_id, wire_expr=WireExpr(0, "a/b"), body=Reply(body=Put(payload=b""))
+        )
         ((target, back),) = node.router.receive(node.local, reply, 0.0)
         assert (target, back) == (member, replace(reply, request_id=7, qos=QoS.REQUEST))
-        final = ResponseFinal(request_id=asked.request_id)
-        answered = node.router.receive(node.local, final, 0.0)
-        assert answered == [(member, ResponseFinal(request_id=7, qos=QoS.REQUEST))]
+        final = ResponseFinal(request_id=forwarded.request_id)
+        assert node.router.receive(node.local, final, 0.0) == [(member, ResponseFinal(request_id=7, qos=QoS.REQUEST))]
 
     def test_no_final_to_a_member_where_other_members_may_reply(self, net: Network) -> None:
         """zenoh-pico takes the first RESPONSE_FINAL for the end of all replies, and does the same."""
@@ -119,13 +120,15 @@ class TestGroups:
     def test_tokens_of_members_are_alive_until_they_are_undeclared_or_the_member_leaves(self, net: Network) -> None:
         node = net.router()
         member = node.router.add_member(node.router.add_group(), ZenohId(99), WhatAmI.PEER)
-        assert answered(net.ask(node, "t/**", InterestMode.CURRENT_FUTURE, tokens=True)) == ["D_FINAL"]
+        assert declaration_texts(net.send_interest(node, "t/**", InterestMode.CURRENT_FUTURE, tokens=True)) == [
+            "D_FINAL"
+        ]
         for number, interest in ((1, None), (2, 0)):  # what it declares, and what it announces to a newcomer
             token = DeclareToken(id=number, wire_expr=WireExpr(0, f"t/{number}"))
             out = node.router.receive(member, Declare(interest_id=interest, body=token), 0.0)
             assert [target for target, _ in out] == [node.local]
-            assert answered([message for _, message in out]) == [f"D_TOKEN t/{number}"]
-        assert answered(net.ask(node, "t/*", InterestMode.CURRENT, tokens=True))[-3:] == [
+            assert declaration_texts([message for _, message in out]) == [f"D_TOKEN t/{number}"]
+        assert declaration_texts(net.send_interest(node, "t/*", InterestMode.CURRENT, tokens=True))[-3:] == [
             "D_TOKEN t/1",
             "D_TOKEN t/2",
             "D_FINAL",
@@ -143,7 +146,10 @@ class TestGroups:
         member = node.router.add_member(node.router.add_group(), ZenohId(99), WhatAmI.PEER)
         net.emit(node, node.router.receive(member, Declare(body=DeclareToken(id=1, wire_expr=WireExpr(0, "t"))), 0.0))
         net.run()
-        assert answered(net.ask(other, "t", InterestMode.CURRENT, tokens=True)) == ["D_TOKEN t", "D_FINAL"]
+        assert declaration_texts(net.send_interest(other, "t", InterestMode.CURRENT, tokens=True)) == [
+            "D_TOKEN t",
+            "D_FINAL",
+        ]
 
     def test_other_declarations_of_members_are_ignored(self, net: Network) -> None:
         node = net.peer()

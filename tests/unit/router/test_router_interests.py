@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.router.nodes import Network, answered, face_towards
+from tests.unit.router.nodes import Network, declaration_texts, face_towards
 from zenspark.wire.messages import (
     Declare,
     DeclareFinal,
@@ -19,16 +19,16 @@ def test_publisher_interest_gets_current_and_future_subscribers(net: Network) ->
     net.join(publisher, centre)
     net.join(subscriber, centre)
     net.subscribe(subscriber, "demo/**")
-    heard = net.ask(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
-    assert answered(heard) == ["D_SUBSCRIBER demo/**", "D_FINAL"]
-    publisher.heard.clear()
+    received = net.send_interest(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
+    assert declaration_texts(received) == ["D_SUBSCRIBER demo/**", "D_FINAL"]
+    publisher.received.clear()
     net.subscribe(subscriber, "demo/p", 2)
-    assert answered(publisher.heard) == ["D_SUBSCRIBER demo/p"]
-    forgotten = net.ask(publisher, None, InterestMode.FINAL)
-    assert answered(forgotten) == ["U_SUBSCRIBER", "U_SUBSCRIBER"]  # no neighbour announces their end any more
-    publisher.heard.clear()
+    assert declaration_texts(publisher.received) == ["D_SUBSCRIBER demo/p"]
+    forgotten = net.send_interest(publisher, None, InterestMode.FINAL)
+    assert declaration_texts(forgotten) == ["U_SUBSCRIBER", "U_SUBSCRIBER"]  # no neighbour announces their end any more
+    publisher.received.clear()
     net.subscribe(subscriber, "demo/*", 3)
-    assert answered(publisher.heard) == []
+    assert declaration_texts(publisher.received) == []
 
 
 def test_resolved_interest_filters_publications_upstream(net: Network) -> None:
@@ -36,7 +36,7 @@ def test_resolved_interest_filters_publications_upstream(net: Network) -> None:
     net.join(publisher, centre)
     upstream = next(iter(publisher.links))
     assert publisher.router.routes.push_targets(publisher.local, "demo/p") == (upstream,)
-    net.ask(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
+    net.send_interest(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
     assert publisher.router.routes.push_targets(publisher.local, "demo/p") == ()
     assert publisher.router.routes.push_targets(publisher.local, "demo/other") == (upstream,)
     subscriber = net.client()
@@ -46,20 +46,20 @@ def test_resolved_interest_filters_publications_upstream(net: Network) -> None:
 
 
 def test_aggregated_interest_gets_one_declaration(net: Network) -> None:
-    asker, centre, other = net.client(), net.router(), net.client()
-    net.join(asker, centre)
+    querier, centre, other = net.client(), net.router(), net.client()
+    net.join(querier, centre)
     net.join(other, centre)
     net.subscribe(other, "a/b", 1)
     net.subscribe(other, "a/c", 2)
-    face = next(face for face, (node, _) in centre.links.items() if node is asker)
-    heard = net.ask(centre, "a/*", InterestMode.CURRENT_FUTURE, subscribers=True, aggregate=True)
-    assert answered(heard) == ["D_SUBSCRIBER a/*", "D_FINAL"]
+    face = next(face for face, (node, _) in centre.links.items() if node is querier)
+    received = net.send_interest(centre, "a/*", InterestMode.CURRENT_FUTURE, subscribers=True, aggregate=True)
+    assert declaration_texts(received) == ["D_SUBSCRIBER a/*", "D_FINAL"]
     assert face.region.name == "CLIENT"
-    centre.heard.clear()
+    centre.received.clear()
     net.declare(other, UndeclareSubscriber(id=1))
-    assert answered(centre.heard) == []
+    assert declaration_texts(centre.received) == []
     net.declare(other, UndeclareSubscriber(id=2))
-    assert answered(centre.heard) == ["U_SUBSCRIBER"]
+    assert declaration_texts(centre.received) == ["U_SUBSCRIBER"]
 
 
 def test_upstream_declarations_for_an_interest_are_removed_with_it(net: Network) -> None:
@@ -67,14 +67,14 @@ def test_upstream_declarations_for_an_interest_are_removed_with_it(net: Network)
     net.join(publisher, centre)
     net.join(subscriber, centre)
     net.subscribe(subscriber, "demo/p")
-    net.ask(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
-    net.ask(publisher, None, InterestMode.FINAL)
+    net.send_interest(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
+    net.send_interest(publisher, None, InterestMode.FINAL)
     net.declare(subscriber, UndeclareSubscriber(id=1))
-    heard = net.ask(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
-    assert answered(heard) == ["D_FINAL"]
+    received = net.send_interest(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
+    assert declaration_texts(received) == ["D_FINAL"]
     assert publisher.router.routes.push_targets(publisher.local, "demo/p") == ()
     net.subscribe(subscriber, "demo/p", 2)
-    assert answered(publisher.heard)[-1] == "D_SUBSCRIBER demo/p"
+    assert declaration_texts(publisher.received)[-1] == "D_SUBSCRIBER demo/p"
     assert publisher.router.routes.push_targets(publisher.local, "demo/p") == tuple(publisher.links)
 
 
@@ -84,44 +84,46 @@ def test_upstream_declarations_of_another_interest_are_kept(net: Network) -> Non
     net.join(subscriber, centre)
     net.subscribe(subscriber, "demo/p")
     other = Interest(id=8, mode=InterestMode.CURRENT_FUTURE, subscribers=True, wire_expr=WireExpr(0, "demo/**"))
-    net.say(publisher, other)
-    net.ask(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
-    net.ask(publisher, None, InterestMode.FINAL)
-    publisher.heard.clear()
+    net.send(publisher, other)
+    net.send_interest(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
+    net.send_interest(publisher, None, InterestMode.FINAL)
+    publisher.received.clear()
     net.declare(subscriber, UndeclareSubscriber(id=1))
-    assert answered(publisher.heard) == ["U_SUBSCRIBER"]
+    assert declaration_texts(publisher.received) == ["U_SUBSCRIBER"]
 
 
 def test_querier_interest_gets_queryable_updates_and_end(net: Network) -> None:
-    asker, centre, answerer = net.client(), net.router(), net.client()
-    net.join(asker, centre)
-    net.join(answerer, centre)
+    querier, centre, responder = net.client(), net.router(), net.client()
+    net.join(querier, centre)
+    net.join(responder, centre)
     interest = Interest(id=7, mode=InterestMode.CURRENT_FUTURE, queryables=True, wire_expr=WireExpr(0, "q/*"))
-    assert answered(net.say(asker, interest)) == ["D_FINAL"]
-    asker.heard.clear()
-    net.queryable(answerer, "q/a")
-    net.queryable(answerer, "q/a", complete=True)
-    net.declare(answerer, UndeclareQueryable(id=1))
-    assert answered(asker.heard) == ["D_QUERYABLE q/a", "D_QUERYABLE q/a", "U_QUERYABLE"]
-    bodies = [message.body for message in asker.heard if isinstance(message, Declare)]
+    assert declaration_texts(net.send(querier, interest)) == ["D_FINAL"]
+    querier.received.clear()
+    net.queryable(responder, "q/a")
+    net.queryable(responder, "q/a", complete=True)
+    net.declare(responder, UndeclareQueryable(id=1))
+    assert declaration_texts(querier.received) == ["D_QUERYABLE q/a", "D_QUERYABLE q/a", "U_QUERYABLE"]
+    bodies = [message.body for message in querier.received if isinstance(message, Declare)]
     assert [body.info.complete for body in bodies if isinstance(body, DeclareQueryable)] == [False, True]
 
 
 def test_earlier_interests_are_forwarded_to_a_new_router(net: Network) -> None:
     watcher, centre, alive = net.client(), net.router(), net.client()
-    assert answered(net.ask(watcher, "live/**", InterestMode.CURRENT_FUTURE, tokens=True)) == ["D_FINAL"]
+    assert declaration_texts(net.send_interest(watcher, "live/**", InterestMode.CURRENT_FUTURE, tokens=True)) == [
+        "D_FINAL"
+    ]
     net.join(alive, centre)
     net.token(alive, "live/a")
-    watcher.heard.clear()
+    watcher.received.clear()
     net.join(watcher, centre)
-    assert answered(watcher.heard)[0] == "D_TOKEN live/a"
+    assert declaration_texts(watcher.received)[0] == "D_TOKEN live/a"
 
 
 def test_interests_of_a_removed_face_end(net: Network) -> None:
     client, peer, above = net.client(), net.peer(), net.router()
     net.join(peer, above)
     net.join(client, peer)
-    net.ask(client, "a", InterestMode.CURRENT_FUTURE, subscribers=True)
+    net.send_interest(client, "a", InterestMode.CURRENT_FUTURE, subscribers=True)
     upstream = face_towards(peer, above)
     assert peer.router.routes.push_targets(peer.local, "a") == ()
     net.part(client, peer)
@@ -159,11 +161,11 @@ def test_interest_of_a_peer_is_not_forwarded_upstream(net: Network) -> None:
     assert [type(message) for _, message in out] == [Declare]
 
 
-def test_interest_may_end_before_it_is_answered(net: Network) -> None:
+def test_interest_may_end_before_its_reply(net: Network) -> None:
     client = net.client()
     upstream, _ = client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
-    ask = Interest(id=3, mode=InterestMode.CURRENT, tokens=True)
-    ((target, passed),) = client.router.receive(client.local, ask, 0.0)
+    interest = Interest(id=3, mode=InterestMode.CURRENT, tokens=True)
+    ((target, passed),) = client.router.receive(client.local, interest, 0.0)
     assert target is upstream
     ((target, final),) = client.router.receive(client.local, Interest(id=3, mode=InterestMode.FINAL), 0.0)
     assert isinstance(passed, Interest)
@@ -185,13 +187,13 @@ def test_aggregate_declaration_ends_with_its_interest(net: Network) -> None:
     centre, other = net.router(), net.client()
     net.join(other, centre)
     net.subscribe(other, "a/b")
-    net.ask(centre, "a/*", InterestMode.CURRENT_FUTURE, subscribers=True, aggregate=True)
-    centre.heard.clear()
-    assert answered(net.ask(centre, None, InterestMode.FINAL)) == ["U_SUBSCRIBER"]
+    net.send_interest(centre, "a/*", InterestMode.CURRENT_FUTURE, subscribers=True, aggregate=True)
+    centre.received.clear()
+    assert declaration_texts(net.send_interest(centre, None, InterestMode.FINAL)) == ["U_SUBSCRIBER"]
 
 
 def test_future_interest_gets_no_current_declarations(net: Network) -> None:
     centre, other = net.router(), net.client()
     net.join(other, centre)
     net.subscribe(other, "a")
-    assert net.ask(centre, "a", InterestMode.FUTURE, subscribers=True) == []
+    assert net.send_interest(centre, "a", InterestMode.FUTURE, subscribers=True) == []

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.unit.router.nodes import Network, answered, pushed
+from tests.unit.router.nodes import Network, declaration_texts, pushed
 from zenspark.router.face import Face
 from zenspark.router.interceptors.rules import NeighbourAttributes, RouterSubject
-from zenspark.router.limits import Limit
+from zenspark.router.limits import RefusalReason
 from zenspark.router.linkstate.states import MAX_STATES_MESSAGE_BYTES
 from zenspark.router.router import Router, RouterPolicy
 from zenspark.wire.codec import encode, encode_link_states
@@ -114,7 +114,10 @@ def test_relaying_peers_in_a_line_reach_each_other(net: Network) -> None:
     net.token(left, "t")
     net.put(right, "a/b")
     assert pushed(left) == [("a/b", b"x")]
-    assert answered(net.ask(right, "**", InterestMode.CURRENT, tokens=True)) == ["D_TOKEN t", "D_FINAL"]
+    assert declaration_texts(net.send_interest(right, "**", InterestMode.CURRENT, tokens=True)) == [
+        "D_TOKEN t",
+        "D_FINAL",
+    ]
     net.put(middle, "a/c")
     assert pushed(left) == [("a/b", b"x"), ("a/c", b"x")]
 
@@ -137,10 +140,10 @@ def test_a_peer_that_does_not_relay_reaches_the_relay_beside_it_only(net: Networ
     for node in (plain, near, far):
         net.subscribe(node, "a")
     for node in (plain, near, far):
-        node.heard.clear()
+        node.received.clear()
     net.put(plain, "a")
     assert (pushed(near), pushed(far)) == ([("a", b"x")], [])
-    near.heard.clear()
+    near.received.clear()
     net.put(far, "a")
     assert (pushed(near), pushed(plain)) == ([("a", b"x")], [])
 
@@ -155,32 +158,32 @@ def test_peer_linked_to_a_relay_and_a_router_receives_publications_once(net: Net
     net.put(beside, "down")
     assert pushed(plain) == [("down", b"x")]
     net.join(plain, above)
-    for speaker, listener, key in ((beside, plain, "down"), (plain, beside, "up")):
-        listener.heard.clear()
-        net.put(speaker, key)
-        assert pushed(listener) == [(key, b"x")]
+    for sender, receiver, key in ((beside, plain, "down"), (plain, beside, "up")):
+        receiver.received.clear()
+        net.put(sender, key)
+        assert pushed(receiver) == [(key, b"x")]
     net.part(plain, above)
-    for speaker, listener, key in ((beside, plain, "down"), (plain, beside, "up")):
-        listener.heard.clear()
-        net.put(speaker, key)
-        assert pushed(listener) == [(key, b"x")]
+    for sender, receiver, key in ((beside, plain, "down"), (plain, beside, "up")):
+        receiver.received.clear()
+        net.put(sender, key)
+        assert pushed(receiver) == [(key, b"x")]
 
 
 def test_relay_and_its_upstream_router_receive_each_publication_once(net: Network) -> None:
     """It does not relay, but another router is linked to it: for a relaying peer there are two ways."""
     peer, ours, theirs = net.relay(), net.relay(WhatAmI.ROUTER), net.router()
     net.join(peer, theirs)
-    net.ask(peer, "up", InterestMode.CURRENT_FUTURE, subscribers=True)
+    net.send_interest(peer, "up", InterestMode.CURRENT_FUTURE, subscribers=True)
     net.subscribe(theirs, "up")
     net.subscribe(peer, "down")
     changes = [(net.join, ours, theirs), (net.join, peer, ours), (net.part, ours, theirs)]
     for change, one, other in changes:
-        for speaker, listener, key in ((peer, theirs, "up"), (theirs, peer, "down")):
-            listener.heard.clear()
-            net.put(speaker, key)
-            assert pushed(listener) == [(key, b"x")]
+        for sender, receiver, key in ((peer, theirs, "up"), (theirs, peer, "down")):
+            receiver.received.clear()
+            net.put(sender, key)
+            assert pushed(receiver) == [(key, b"x")]
         change(one, other)
-    theirs.heard.clear()
+    theirs.received.clear()
     net.put(peer, "up")
     assert pushed(theirs) == [("up", b"x")]
 
@@ -192,11 +195,11 @@ def test_router_that_is_not_among_the_allowed_routers_is_refused_and_counted() -
     assert router.accepts(WhatAmI.ROUTER, member)
     assert router.accepts(WhatAmI.CLIENT, stranger)
     assert not router.accepts(WhatAmI.ROUTER, stranger)
-    assert router.refusals.counts[Limit.ROUTERS] == 1
+    assert router.refusals.counts[RefusalReason.ROUTERS] == 1
 
 
 def test_oversized_link_state_message_is_refused_and_counted() -> None:
     router, (neighbour,) = beside(WhatAmI.ROUTER)
     message = NetworkOam(id=NetworkOam.LINK_STATE, zbuf=bytes(MAX_STATES_MESSAGE_BYTES + 1))
     assert router.receive(neighbour, message, 0.0) == []
-    assert router.refusals.counts[Limit.NETWORK_LINKS] == 1
+    assert router.refusals.counts[RefusalReason.NETWORK_LINKS] == 1

@@ -78,12 +78,12 @@ def reason(events: list[Event]) -> CloseReason:
 @pytest.mark.parametrize("cut", [0, 1, 7])
 def test_messages_arrive_as_sent_however_the_stream_is_cut(name: str, cut: int) -> None:
     alice, bob = opened_pair(OFFERS[name], OFFERS[name], cut)
-    said = [push(b"1"), Declare(body=DeclareFinal()), push(b"2" * 40), Push(wire_expr=WireExpr(0, "d"), body=Del())]
-    for message in said:
+    sent = [push(b"1"), Declare(body=DeclareFinal()), push(b"2" * 40), Push(wire_expr=WireExpr(0, "d"), body=Del())]
+    for message in sent:
         send(alice, message)
         send(bob, message)
-    assert shuttle(alice, bob, cut) == [MessageReceived(message, True) for message in said]
-    assert shuttle(bob, alice, cut) == [MessageReceived(message, True) for message in said]
+    assert shuttle(alice, bob, cut) == [MessageReceived(message, True) for message in sent]
+    assert shuttle(bob, alice, cut) == [MessageReceived(message, True) for message in sent]
 
 
 @pytest.mark.parametrize("name", [name for name in OFFERS if name != "low latency"])
@@ -221,8 +221,8 @@ class TestFragments:
         found = []
         for event in bob.receive(len(data), 0.0):
             assert isinstance(event, PushRun)
-            shape = event.columns.template_at(0)
-            found.append((event.columns.push(0), shape.reliable, shape.priority))
+            template = event.columns.template_at(0)
+            found.append((event.columns.push(0), template.reliable, template.priority))
         assert found == [(push(b"z" * 300), reliable, priority)]
 
     def test_any_network_message_may_be_fragmented(self) -> None:
@@ -317,8 +317,8 @@ def test_close_flag_distinguishes_session_end_from_refused_link() -> None:
         alice, bob = opened_pair()
         is_end = reason is not CloseReason.MAX_LINKS
         assert alice.close(reason).close_batch == wrapped(encode(Close(session=is_end, reason=reason)))
-        asked = Connection(Acceptor(BOB, Capabilities(), b"key", 7), 0.0)
-        assert asked.close(reason).close_batch == wrapped(encode(Close(session=False, reason=reason)))
+        acceptor = Connection(Acceptor(BOB, Capabilities(), b"key", 7), 0.0)
+        assert acceptor.close(reason).close_batch == wrapped(encode(Close(session=False, reason=reason)))
         assert bob.state is ConnectionState.OPEN
 
 
@@ -326,11 +326,11 @@ def test_owner_may_refuse_a_requested_session() -> None:
     alice = Connection(Initiator(ALICE, Capabilities()), 0.0)
     bob = Connection(Acceptor(BOB, Capabilities(), b"key", 7), 0.0)
     (init_syn,) = alice.start()
-    (init_ack,) = feed(bob, said(init_syn))
-    answered, open_syn = feed(alice, said(init_ack))
-    assert answered == PeerIdentified(BOB.zid)
-    (asked,) = feed(bob, said(open_syn))
-    assert isinstance(asked, SessionRequested)
+    (init_ack,) = feed(bob, batch_of(init_syn))
+    identified, open_syn = feed(alice, batch_of(init_ack))
+    assert identified == PeerIdentified(BOB.zid)
+    (requested,) = feed(bob, batch_of(open_syn))
+    assert isinstance(requested, SessionRequested)
     assert bob.state is ConnectionState.REQUESTED
     assert feed(bob, framed(push(), sn=1)) == []
     farewell = bob.close(CloseReason.MAX_LINKS).close_batch
@@ -339,7 +339,7 @@ def test_owner_may_refuse_a_requested_session() -> None:
     assert (closed.reason, closed.by_peer, closed.close_batch) == (CloseReason.MAX_LINKS, True, b"")
 
 
-def said(event: Event) -> bytes:
+def batch_of(event: Event) -> bytes:
     assert isinstance(event, Send)
     return event.batch
 
@@ -443,7 +443,7 @@ def test_connection_may_be_closed_on_peer_identified() -> None:
     events = alice.receive(len(ack.batch), 0.0)
     assert next(events) == PeerIdentified(BOB.zid)
     alice.close()
-    assert list(events) == [], "nothing is asked for"
+    assert list(events) == [], "nothing is requested"
 
 
 @pytest.mark.parametrize("name", OFFERS)
@@ -452,9 +452,9 @@ def test_close_is_sent_and_received(name: str) -> None:
     closed = alice.close()
     assert (closed.reason, closed.by_peer) == (CloseReason.GENERIC, False)
     assert alice.close().close_batch == b""
-    (heard,) = feed(bob, closed.close_batch)
-    assert isinstance(heard, Closed)
-    assert heard.by_peer
+    (received,) = feed(bob, closed.close_batch)
+    assert isinstance(received, Closed)
+    assert received.by_peer
     assert bob.receive_eof().by_peer
 
 

@@ -84,16 +84,16 @@ def test_both_sides_come_to_the_smaller_resolution_of_request_ids(ours: int, the
 
 
 @pytest.mark.parametrize(
-    ("said", "agreed"), [(0x0A, 0x0A), (0x09, 0x09), (0x06, 0x06), (0x00, 0x00), (0x0F, 0x0A), (0xF5, 0x05)]
+    ("offered", "agreed"), [(0x0A, 0x0A), (0x09, 0x09), (0x06, 0x06), (0x00, 0x00), (0x0F, 0x0A), (0xF5, 0x05)]
 )
-def test_both_halves_of_the_resolution_are_agreed_on_and_the_reserved_bits_ignored(said: int, agreed: int) -> None:
+def test_both_halves_of_the_resolution_are_agreed_on_and_the_reserved_bits_ignored(offered: int, agreed: int) -> None:
     """Bits 3:2 are for request ids, bits 1:0 for sequence numbers."""
     opening = Initiator(CLIENT, Capabilities())
-    ack = accepting().receive(replace(opening.start(), resolution=said))
+    ack = accepting().receive(replace(opening.start(), resolution=offered))
     assert isinstance(ack, InitAck)
     assert ack.resolution == agreed
     opened = opening.receive(replace(ack, resolution=0xF0 | 0x0A))
-    assert isinstance(opened, OpenSyn), "reserved bits of the answer mean nothing either"
+    assert isinstance(opened, OpenSyn), "reserved bits of the reply mean nothing either"
 
 
 def test_qos_is_negotiated_only_if_both_sides_offer_it() -> None:
@@ -107,7 +107,7 @@ def test_relaying_is_negotiated_only_if_both_sides_offer_it(ours: bool, theirs: 
     opening = Initiator(CLIENT, Capabilities(relays=ours))
     mine, yours = shake(opening, accepting(Capabilities(relays=theirs)))
     assert mine.relays == yours.relays == (ours and theirs)
-    assert (opening.start().exts != ()) == ours, "who does not relay says what eclipse-zenoh says"
+    assert (opening.start().exts != ()) == ours, "a node that does not relay sends what eclipse-zenoh sends"
 
 
 def test_initial_sequence_numbers_are_those_of_eclipse_zenoh() -> None:
@@ -117,7 +117,7 @@ def test_initial_sequence_numbers_are_those_of_eclipse_zenoh() -> None:
     assert initial_sn(CLIENT.zid, ROUTER.zid, 0x7F) == 51
 
 
-def test_the_captured_answers_of_a_router_open_a_session() -> None:
+def test_the_captured_replies_of_a_router_open_a_session() -> None:
     opening = Initiator(CLIENT, Capabilities(batch_size=65480))
     assert opening.start() == decode_transport(bytes.fromhex("c10932c3c2c1c00ac8ff812701"))
     cookie = "2005a0e55e1973c5ec849470e9bec9e54e6ab8198250e0746e7b3d01d445e7d818"

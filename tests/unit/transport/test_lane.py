@@ -127,7 +127,7 @@ def test_missing_fragment_loses_only_its_message(joiner: Defragmenter) -> None:
     joiner.receive(fragment(1, b"ab", first=True))
     why = "fragment missing: expected sequence number 2, found 3"
     assert joiner.receive(fragment(3, b"cd")) == [ReassemblyAborted(1, 2, why)]
-    assert joiner.receive(fragment(4, b"ef", more=False)) == []  # the rest of it: told already
+    assert joiner.receive(fragment(4, b"ef", more=False)) == []  # the rest of it: reported already
     assert joiner.receive(fragment(5, b"g", more=False)) == [ReassemblyAborted(1, 1, "first fragment missing")]
     assert joiner.receive(fragment(6, b"ok", first=True, more=False)) == [Reassembled(b"ok", 1)]
 

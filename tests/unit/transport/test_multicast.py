@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.gathering import Node, deliver_datagrams, joined_group_nodes
+from tests.group_nodes import Node, deliver_datagrams, joined_group_nodes
 from zenspark.errors import CloseReason
 from zenspark.transport import multicast as module
 from zenspark.transport.counters import LossReason
 from zenspark.transport.framing import compress
 from zenspark.transport.handshake import Identity
 from zenspark.transport.multicast import (
-    DEFAULT_BATCH_SIZE,
+    DEFAULT_GROUP_BATCH_BYTES,
     MIN_JOIN_REPLY_SECONDS,
     GroupSession,
     GroupSettings,
@@ -19,7 +19,7 @@ from zenspark.transport.multicast import (
     MemberEvent,
     MemberJoined,
     MemberLeft,
-    MemberRefused,
+    SenderRefused,
 )
 from zenspark.wire.codec import decode_transport, encode
 from zenspark.wire.columns import PushColumns
@@ -66,7 +66,7 @@ def payloads(node: Node) -> list[bytes]:
 
 
 def refusals(node: Node) -> list[str]:
-    return [event.text for event in node.events if isinstance(event, MemberRefused)]
+    return [event.text for event in node.events if isinstance(event, SenderRefused)]
 
 
 def departures(node: Node) -> list[tuple[int, CloseReason]]:
@@ -86,24 +86,24 @@ class TestTalk:
     @pytest.mark.parametrize("reliable", [True, False])
     def test_message_reaches_all_other_members_once(self, name: str, reliable: bool) -> None:
         first, *others = joined_group_nodes(3, RULES[name])
-        said = [push(b"1"), Declare(body=DeclareFinal()), push(bytes(range(256)) * 100), push(b"2")]
-        for message in said:
+        sent = [push(b"1"), Declare(body=DeclareFinal()), push(bytes(range(256)) * 100), push(b"2")]
+        for message in sent:
             first.send_message(message, 1.0, reliable)
         deliver_datagrams([first, *others], 1.0)
-        assert [node.messages for node in others] == [[(1, message) for message in said]] * 2
+        assert [node.messages for node in others] == [[(1, message) for message in sent]] * 2
         assert first.messages == []
 
     def test_repeated_frames_are_dropped(self, name: str) -> None:
         first, second = joined_group_nodes(2, RULES[name])
         for number in range(3):
             first.send_message(push(b"%d" % number), 1.0)
-        deliver_datagrams([first, second], 1.0, lambda said: [*said, *said])
+        deliver_datagrams([first, second], 1.0, lambda sent: [*sent, *sent])
         assert payloads(second) == [b"0", b"1", b"2"]
 
     def test_no_datagram_is_larger_than_announced(self, name: str) -> None:
         (node,) = joined_group_nodes(1, RULES[name])
         node.send_message(push(bytes(range(256)) * 100), 1.0)
-        assert max(len(datagram) for _, datagram in node.said) <= RULES[name].batch_size
+        assert max(len(datagram) for _, datagram in node.sent) <= RULES[name].batch_size
 
     def test_leaving_member_sends_close(self, name: str) -> None:
         first, second, third = joined_group_nodes(3, RULES[name])
@@ -112,7 +112,7 @@ class TestTalk:
         deliver_datagrams([first, second, third], 1.0)
         assert second.others == [3]
         assert departures(second) == departures(third) == [(1, CloseReason.GENERIC)]
-        assert first.group.is_over
+        assert first.group.has_ended
         assert first.group.close().close_batch == b""
 
 
@@ -139,8 +139,8 @@ def test_sequence_numbers_of_priorities_override_those_of_the_join_body(priority
     node = Node(1, GroupSettings(qos=True))
     node.receive(STRANGER, encode(replace(JOIN, sn_re=0, sn_be=0, qos=announced)), 0.0)
     for sn in (first - 1, first):
-        said = Frame(reliable=reliable, sn=sn, priority=priority, msgs=(push(b"%d" % sn),))
-        node.receive(STRANGER, encode(said), 0.0)
+        sent = Frame(reliable=reliable, sn=sn, priority=priority, msgs=(push(b"%d" % sn),))
+        node.receive(STRANGER, encode(sent), 0.0)
     assert payloads(node) == [b"%d" % first], "the number before it is an old one"
 
 
@@ -161,26 +161,26 @@ class TestJoin:
     def test_join_has_the_documented_bytes(self) -> None:
         node = Node(0xA0A1, first_sn=0x5462F1)
         node.tick(0.0)
-        assert node.said == [(node.address, bytes.fromhex("a70911a1a00a f1c5d102 f1c5d102 2701"))]
+        assert node.sent == [(node.address, bytes.fromhex("a70911a1a00a f1c5d102 f1c5d102 2701"))]
 
     def test_join_is_sent_at_once_and_periodically(self) -> None:
         node = Node(1, GroupSettings(join_interval=2.0, lease_ms=1_000_000))
-        said = []
+        sent = []
         for now in range(7):
             node.tick(float(now))
-            said.append([type(decode_transport(datagram)) for _, datagram in node.said])
-            node.said.clear()
-        assert said == [[Join], [], [Join], [], [Join], [], [Join]]
+            sent.append([type(decode_transport(datagram)) for _, datagram in node.sent])
+            node.sent.clear()
+        assert sent == [[Join], [], [Join], [], [Join], [], [Join]]
 
     def test_join_carries_sizes_only_if_not_default(self) -> None:
         for rules, expected in [
             (GroupSettings(), (None, None)),
             (GroupSettings(batch_size=2048), (0x0A, 2048)),
-            (GroupSettings(resolution=0x09), (0x09, DEFAULT_BATCH_SIZE)),
+            (GroupSettings(resolution=0x09), (0x09, DEFAULT_GROUP_BATCH_BYTES)),
         ]:
             node = Node(1, rules)
             node.tick(0.0)
-            join = decode_transport(node.said[0][1])
+            join = decode_transport(node.sent[0][1])
             assert isinstance(join, Join)
             assert (join.resolution, join.batch_size) == expected
 
@@ -212,7 +212,7 @@ class TestJoin:
     def test_new_member_gets_a_join_first_and_bursts_one_more(self) -> None:
         node = Node(1, now=-1.0)
         node.tick(-1.0)
-        node.said.clear()
+        node.sent.clear()
         order: list[object] = []
         for number in range(5):
             raw = encode(replace(JOIN, zid=ZenohId(0x10 + number)))
@@ -221,10 +221,10 @@ class TestJoin:
                 order.append(type(event))
                 node.handle([event], 0.0)
         assert order == [JoinDue, *[MemberJoined] * 5]
-        node.said.clear()
+        node.sent.clear()
         assert node.group.next_timeout() == MIN_JOIN_REPLY_SECONDS
         node.tick(MIN_JOIN_REPLY_SECONDS)
-        assert len(node.said) == 1
+        assert len(node.sent) == 1
         assert node.group.next_timeout() > MIN_JOIN_REPLY_SECONDS
 
     def test_old_join_does_not_reset_lanes(self) -> None:
@@ -357,12 +357,12 @@ class TestTime:
 
     def test_idle_member_sends_keep_alive(self) -> None:
         (node,) = joined_group_nodes(1, GroupSettings(lease_ms=4000, keep_alives=4, join_interval=100.0))
-        node.said.clear()
+        node.sent.clear()
         assert node.group.next_timeout() == 1.0
         node.tick(0.9)
-        assert node.said == []
+        assert node.sent == []
         node.tick(1.0)
-        assert [decode_transport(datagram) for _, datagram in node.said] == [KeepAlive()]
+        assert [decode_transport(datagram) for _, datagram in node.sent] == [KeepAlive()]
         assert node.group.next_timeout() == 2.0
 
     def test_no_member_expires_while_reading_is_paused(self) -> None:
@@ -398,9 +398,9 @@ class TestBadBytes:
         node.receive(STRANGER, bad, 0.0)
         assert node.others == [0xE]
         assert [number for number, _ in departures(node)] == [0xF]
-        node.receive(STRANGER, frame(push(b"unheard")), 0.0)
-        node.receive("udp/10.8.8.8:8", frame(push(b"heard")), 0.0)
-        assert payloads(node) == [b"heard"]
+        node.receive(STRANGER, frame(push(b"dropped")), 0.0)
+        node.receive("udp/10.8.8.8:8", frame(push(b"received")), 0.0)
+        assert payloads(node) == [b"received"]
         node.receive(STRANGER, encode(JOIN), 1.0)
         assert node.others == [0xE, 0xF]
 
@@ -439,12 +439,12 @@ class TestBadBytes:
         node = Node(1)
         raw = encode(JOIN) + frame(push(), Declare(body=DeclareFinal()), push())
         node.group.buffer()[: len(raw)] = raw
-        heard = 0
+        received = 0
         for event in node.group.receive(STRANGER, len(raw), 0.0):
             if isinstance(event, MemberEvent):
-                heard += 1
+                received += 1
                 node.group.close()
-        assert heard == 1
+        assert received == 1
 
     def test_members_are_shown_with_their_address(self) -> None:
         node = Node(1)

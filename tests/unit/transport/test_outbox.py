@@ -328,7 +328,7 @@ def test_compressed_batches_of_rows_are_one_by_one() -> None:
 def test_row_that_just_fits_a_compressed_batch_is_not_fragmented() -> None:
     payload = bytes(range(244))
     frame = Frame(reliable=True, sn=0, msgs=(Push(wire_expr=WireExpr(1), body=Put(payload=payload)),))
-    size = 2 + 1 + len(encode(frame))  # behind the length and the byte that tells whether the rest is compressed
+    size = 2 + 1 + len(encode(frame))  # behind the length and the byte that marks whether the rest is compressed
     (write,) = append_and_pop(Outbox(size, 0, MASK, compression=True), rows_of([payload]))
     assert len(write) == size
     assert decode_stream([write], compressed=True) == [frame]
@@ -477,9 +477,12 @@ def relay_of(*pushes: Push, reliable: bool = True) -> RowForwarder:
     columns = PushColumns(64)
     content = encode(Frame(reliable=reliable, sn=1, msgs=pushes))
     assert BatchDecoder(content, Framing.BATCH).decode(columns) is StopReason.END
-    shapes = [columns.template_at(index) for index in range(columns.template_count)]
-    lanes = [NO_LANE if shape.wire_expr.suffix == "kept" else shape.qos.priority | 8 * reliable for shape in shapes]
-    heads = [encode(Push(wire_expr=shape.wire_expr, qos=shape.qos, body=Del()))[:-1] for shape in shapes]
+    templates = [columns.template_at(index) for index in range(columns.template_count)]
+    lanes = [
+        NO_LANE if template.wire_expr.suffix == "kept" else template.qos.priority | 8 * reliable
+        for template in templates
+    ]
+    heads = [encode(Push(wire_expr=template.wire_expr, qos=template.qos, body=Del()))[:-1] for template in templates]
     return RowForwarder(columns, 0, len(columns), bytes(lanes), heads, b"\1")
 
 

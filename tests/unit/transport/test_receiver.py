@@ -84,8 +84,8 @@ def test_each_lane_begins_where_it_was_announced(receiver: FrameReceiver, priori
 def test_events_are_in_order_and_keep_alives_ignored(receiver: FrameReceiver) -> None:
     messages = [push(b"1"), Declare(body=DeclareFinal()), push(b"2")]
     batch = frame(*messages, sn=50) + encode(KeepAlive()) + encode(JOIN) + encode(Close(session=False, reason=5))
-    *heard, join, closed = receive_all(receiver, batch)
-    assert heard == [MessageReceived(message, True) for message in messages]
+    *received, join, closed = receive_all(receiver, batch)
+    assert received == [MessageReceived(message, True) for message in messages]
     assert join == JOIN
     assert isinstance(closed, Closed)
     assert (closed.reason, closed.by_peer) == (5, True)
@@ -185,8 +185,8 @@ def test_messages_whose_fragments_arrived_together_are_received_in_order(receive
         *encoded_fragments(push(b"3"), 55, reliable=False),
         *encoded_fragments(push(b"4"), 57),
     )
-    heard = receive_all(receiver, data, Framing.STREAM)
-    assert heard == [
+    received = receive_all(receiver, data, Framing.STREAM)
+    assert received == [
         MessageReceived(one, True) for one in (push(b"1"), final, final, push(b"2"), push(b"3"), push(b"4"))
     ]
 

@@ -28,42 +28,42 @@ def test_scout_equals_that_of_eclipse_zenoh() -> None:
 
 
 def test_scout_is_sent_at_once_then_with_backoff() -> None:
-    asking = ScoutClient(ANY_ROLE)
-    assert asking.next_timeout() is None
-    asked, now = [], 50.0
+    client = ScoutClient(ANY_ROLE)
+    assert client.next_timeout() is None
+    sent_at, now = [], 50.0
     for _ in range(7):
-        assert asking.handle_timeout(now) == asking.scout
-        asked.append(now - 50)
-        due = asking.next_timeout()
+        assert client.handle_timeout(now) == client.scout
+        sent_at.append(now - 50)
+        due = client.next_timeout()
         assert due is not None
-        assert asking.handle_timeout(due - 0.01) is None
+        assert client.handle_timeout(due - 0.01) is None
         now = due
-    assert asked == [0, 1, 3, 7, 15, 23, 31]  # the first four as captured
+    assert sent_at == [0, 1, 3, 7, 15, 23, 31]  # the first four as captured
 
 
 def test_each_node_is_reported_once() -> None:
-    asking = ScoutClient(ANY_ROLE, OWN)
-    assert asking.receive(encode(hello())) == hello()
-    assert asking.receive(encode(hello())) is None
+    client = ScoutClient(ANY_ROLE, OWN)
+    assert client.receive(encode(hello())) == hello()
+    assert client.receive(encode(hello())) is None
     moved = hello(locators=(Locator("tcp/127.0.0.1:1"),))
-    assert asking.receive(encode(moved)) == moved
-    assert asking.hellos == (moved,)
+    assert client.receive(encode(moved)) == moved
+    assert client.hellos == (moved,)
 
 
 def test_a_lost_node_is_reported_again() -> None:
-    asking = ScoutClient(ANY_ROLE, OWN)
-    asking.receive(encode(hello()))
-    asking.forget(OTHER)
-    asking.forget(OTHER)
-    assert asking.receive(encode(hello())) == hello()
+    client = ScoutClient(ANY_ROLE, OWN)
+    client.receive(encode(hello()))
+    client.forget(OTHER)
+    client.forget(OTHER)
+    assert client.receive(encode(hello())) == hello()
 
 
 def test_hello_of_another_role_is_ignored() -> None:
-    asking = ScoutClient(Roles(WhatAmI.ROUTER.bit), OWN)
-    assert asking.receive(encode(hello(whatami=WhatAmI.PEER))) is None
-    assert asking.receive(encode(hello(zid=OWN))) is None
-    assert asking.receive(scout()) is None
-    assert asking.hellos == ()
+    client = ScoutClient(Roles(WhatAmI.ROUTER.bit), OWN)
+    assert client.receive(encode(hello(whatami=WhatAmI.PEER))) is None
+    assert client.receive(encode(hello(zid=OWN))) is None
+    assert client.receive(scout()) is None
+    assert client.hellos == ()
 
 
 def test_client_without_zid_may_find_itself() -> None:
@@ -77,27 +77,27 @@ def test_a_node_without_locators_is_found_all_the_same() -> None:
 
 @pytest.mark.slow
 def test_number_of_known_nodes_is_limited() -> None:
-    asking = ScoutClient(ANY_ROLE)
+    client = ScoutClient(ANY_ROLE)
     for number in range(1, MAX_KNOWN_NODES + 2):
-        asking.receive(encode(hello(zid=ZenohId(number))))
-    assert len(asking.hellos) == MAX_KNOWN_NODES
+        client.receive(encode(hello(zid=ZenohId(number))))
+    assert len(client.hellos) == MAX_KNOWN_NODES
     moved = hello(zid=ZenohId(1), locators=())
-    assert asking.receive(encode(moved)) == moved
+    assert client.receive(encode(moved)) == moved
 
 
-# -- answering ---------------------------------------------------------------------------------------------------
+# -- responder ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("whatami", WhatAmI)
 @pytest.mark.parametrize("what", range(1, 8))
 def test_responder_replies_to_scouts_for_its_role(whatami: WhatAmI, what: int) -> None:
-    asked = ScoutResponder(Identity(OWN, whatami)).should_reply(scout(what))
-    assert asked == bool(what & whatami.bit)
+    is_replied = ScoutResponder(Identity(OWN, whatami)).should_reply(scout(what))
+    assert is_replied == bool(what & whatami.bit)
 
 
 def test_hello_equals_that_of_eclipse_zenoh() -> None:
-    answering = ScoutResponder(Identity(ZenohId.parse("a0a1a2a3"), WhatAmI.ROUTER))
-    hello = answering.hello([Locator("tcp/127.0.0.1:36871")])
+    responder = ScoutResponder(Identity(ZenohId.parse("a0a1a2a3"), WhatAmI.ROUTER))
+    hello = responder.hello([Locator("tcp/127.0.0.1:36871")])
     assert hello.hex() == "220930a3a2a1a001137463702f3132372e302e302e313a3336383731"  # captured
 
 
@@ -106,15 +106,15 @@ def test_scout_version_is_ignored() -> None:
 
 
 def test_own_scout_is_ignored() -> None:
-    answering = ScoutResponder(Identity(OWN, WhatAmI.PEER))
-    assert not answering.should_reply(scout(zid=OWN))
-    assert answering.should_reply(scout(zid=OTHER))
-    assert not answering.should_reply(encode(hello()))
+    responder = ScoutResponder(Identity(OWN, WhatAmI.PEER))
+    assert not responder.should_reply(scout(zid=OWN))
+    assert responder.should_reply(scout(zid=OTHER))
+    assert not responder.should_reply(encode(hello()))
 
 
 def test_too_long_locator_is_omitted() -> None:
-    told = ScoutResponder(Identity(OWN, WhatAmI.PEER)).hello([Locator("unixsock-stream/" + "x" * 250), HERE])
-    assert decode_scouting(told) == hello(zid=OWN, whatami=WhatAmI.PEER)
+    reply = ScoutResponder(Identity(OWN, WhatAmI.PEER)).hello([Locator("unixsock-stream/" + "x" * 250), HERE])
+    assert decode_scouting(reply) == hello(zid=OWN, whatami=WhatAmI.PEER)
 
 
 @pytest.mark.parametrize("datagram", [b"", b"\x01", b"\x22\x09", b"\x01\x09\x00", b"GET / HTTP/1.1", bytes(65507)])

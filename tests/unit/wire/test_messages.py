@@ -368,7 +368,7 @@ UNWRITABLE: list[tuple[Message, str]] = [
     (NetworkOam(id=1, value=1, zbuf=b""), "OAM.zbuf: value and zbuf exclude each other"),
     (
         Interest(mode=InterestMode.FINAL, id=1, tokens=True),
-        "INTEREST.options: stands only where the mode has room for it",
+        "INTEREST.options: is only encoded for a mode other than Final",
     ),
     (Hello(version=9, whatami=WhatAmI.PEER, zid=ZenohId(0)), "HELLO.zid: 0 is not a node id of 1 to 128 bits"),
     (Scout(version=9, what=Roles(8)), "SCOUT.what: 8 is not a set of roles"),

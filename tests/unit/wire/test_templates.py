@@ -38,36 +38,36 @@ def read_all(repeats: TemplateDecoder, batch: bytes) -> list[Message]:
     return found
 
 
-def framed(*told: bytes) -> bytes:
-    return b"\x25\x01" + b"".join(told)
+def framed(*sent: bytes) -> bytes:
+    return b"\x25\x01" + b"".join(sent)
 
 
 @pytest.mark.parametrize("message", [REQUEST, RESPONSE, GONE, ERROR, FINAL])
 def test_messages_that_differ_only_in_their_request_id_are_decoded(message: messages.NetworkMessage) -> None:
-    told = [replace(message, request_id=number) for number in [*NUMBERS, *NUMBERS]]
-    assert read_all(TemplateDecoder(), framed(*map(encode, told))) == told
+    sent = [replace(message, request_id=number) for number in [*NUMBERS, *NUMBERS]]
+    assert read_all(TemplateDecoder(), framed(*map(encode, sent))) == sent
 
 
 @pytest.mark.parametrize("size", [0, 1, 127, 128, MAX_TEMPLATE_BYTES, 20_000])
 def test_responses_that_differ_only_in_their_payload_are_decoded(size: int) -> None:
     other = replace(RESPONSE, body=replace(REPLY, body=messages.Put(payload=bytes(size), encoding=wire.Encoding(5))))
-    told = [RESPONSE, other, RESPONSE, replace(other, request_id=8), other]
-    assert read_all(TemplateDecoder(), framed(*map(encode, told))) == told
+    sent = [RESPONSE, other, RESPONSE, replace(other, request_id=8), other]
+    assert read_all(TemplateDecoder(), framed(*map(encode, sent))) == sent
 
 
 @pytest.mark.slow
 @strategies.examples(50)
 @given(st.lists(strategies.messages(messages.Request) | strategies.messages(messages.Response), max_size=4))
-def test_any_sequence_of_requests_and_responses_is_decoded(told: list[messages.NetworkMessage]) -> None:
-    again = [*told, *told, FINAL, *reversed(told), REQUEST, RESPONSE]
-    assert read_all(TemplateDecoder(), framed(*map(encode, again))) == again
+def test_any_sequence_of_requests_and_responses_is_decoded(sent: list[messages.NetworkMessage]) -> None:
+    repeated = [*sent, *sent, FINAL, *reversed(sent), REQUEST, RESPONSE]
+    assert read_all(TemplateDecoder(), framed(*map(encode, repeated))) == repeated
 
 
 def test_other_messages_between_requests_are_decoded() -> None:
     interest = messages.Interest(id=1, mode=wire.InterestMode.FINAL)
-    told = [interest, REQUEST, interest]
-    batch = framed(*map(encode, told)) + encode(messages.KeepAlive()) + framed(encode(REQUEST))
-    assert read_all(TemplateDecoder(), batch) == [*told, messages.KeepAlive(), REQUEST]
+    sent = [interest, REQUEST, interest]
+    batch = framed(*map(encode, sent)) + encode(messages.KeepAlive()) + framed(encode(REQUEST))
+    assert read_all(TemplateDecoder(), batch) == [*sent, messages.KeepAlive(), REQUEST]
 
 
 def test_a_request_that_differs_in_its_number_only_shares_the_body_of_the_last() -> None:
@@ -85,8 +85,8 @@ def test_non_canonical_length_is_decoded_beside_the_canonical_one() -> None:
 
 
 def test_truncated_message_after_its_template_is_a_decode_error() -> None:
-    for told in (REQUEST, RESPONSE):
-        whole = encode(told)
+    for sent in (REQUEST, RESPONSE):
+        whole = encode(sent)
         for stop in range(1, len(whole)):
             repeats = TemplateDecoder()
             read_all(repeats, framed(whole))

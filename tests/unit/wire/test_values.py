@@ -141,21 +141,21 @@ def test_resolution_has_its_sequence_number_mask(code: int, mask: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("extension", "wire", "shape"),
+    ("extension", "wire", "fields"),
     [
         (Extension(0x0F), "0f", (15, "unit", False)),
         (Extension(0x31, 5), "3105", (1, "z64", True)),
         (Extension(0x47, b"\xaa\xbb"), "4702aabb", (7, "zbuf", False)),
     ],
 )
-def test_unknown_extensions_round_trip(extension: Extension, wire: str, shape: tuple[int, str, bool]) -> None:
+def test_unknown_extensions_round_trip(extension: Extension, wire: str, fields: tuple[int, str, bool]) -> None:
     out = Writer()
     out.u8(0x04, "")
     assert extension.write(out, 0) == 1
     assert bytes(out.data).hex() == "84" + wire
     reader = reader_of(wire)
     assert Extension.read(reader, reader.u8(), False) == extension
-    assert (extension.id, extension.enc, extension.mandatory) == shape
+    assert (extension.id, extension.enc, extension.mandatory) == fields
 
 
 def test_unknown_mandatory_extensions_are_refused_if_strict() -> None:
@@ -194,7 +194,7 @@ def test_extensions_that_cannot_be_written(extension: Extension, problem: str) -
 
 
 def test_reads_a_nested_chain() -> None:
-    # the answer of usrpwd authentication in an InitAck, section 6.4
+    # the reply of usrpwd authentication in an InitAck, section 6.4
     assert read_extensions(reader_of("228c8fe2ddebddb7901d")) == (Extension(0x22, 0x1D20DEEEBBB8878C),)
     assert read_extensions(reader_of("8202")) == (Extension(0x02), Extension(0x02))
     with pytest.raises(DecodeError, match="a byte"):
@@ -605,14 +605,18 @@ def test_there_is_a_weight_for_each_link() -> None:
 
 
 def test_the_qos_of_a_response_is_its_own_or_that_of_its_request() -> None:
-    asked, own = QoS(Priority.DATA_HIGH, Congestion.BLOCK), QoS(Priority.DATA, Congestion.DROP, express=True)
-    assert asked.of_response(own) is own
-    assert asked.of_response(None) is asked
-    assert asked.of_response(QoS.DEFAULT) is QoS.DEFAULT
-    assert [asked.response_extension(each) for each in (own, asked, QoS.DEFAULT)] == [own, asked, QoS.DEFAULT]
+    requested, own = QoS(Priority.DATA_HIGH, Congestion.BLOCK), QoS(Priority.DATA, Congestion.DROP, express=True)
+    assert requested.of_response(own) is own
+    assert requested.of_response(None) is requested
+    assert requested.of_response(QoS.DEFAULT) is QoS.DEFAULT
+    assert [requested.response_extension(each) for each in (own, requested, QoS.DEFAULT)] == [
+        own,
+        requested,
+        QoS.DEFAULT,
+    ]
     assert [QoS.DEFAULT.response_extension(each) for each in (own, QoS.DEFAULT)] == [own, None]
-    assert asked.not_before(QoS(Priority.REAL_TIME)) is asked
-    assert asked.not_before(own) == QoS(Priority.DATA, Congestion.BLOCK)
+    assert requested.not_before(QoS(Priority.REAL_TIME)) is requested
+    assert requested.not_before(own) == QoS(Priority.DATA, Congestion.BLOCK)
 
 
 @pytest.mark.parametrize("congestion", list(Congestion))

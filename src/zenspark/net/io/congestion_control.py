@@ -8,6 +8,8 @@
 
 The policy reads the state of the link through `CongestedLink`, and waits on its `WaitQueue`. A thread that waits offers
 the unsent bytes to the link again from time to time, since the loop may be busy.
+
+This is about links. A full receiver of this session blocks publishers in `engine/receive_backpressure.py`.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ class CongestedLink(Protocol):
         """Offer the unsent bytes to the link again, in a thread that waits; whether the link took all."""
 
     def on_waiting(self, is_waiting: bool) -> None:
-        """A thread starts (True) or stops (False) to wait for progress of the peer."""
+        """Report that a thread starts (True) or stops (False) waiting for the peer to take bytes."""
 
     def on_slow_consumer(self, seconds: float) -> None:
         """The peer has taken no bytes for `seconds` while a message waited."""

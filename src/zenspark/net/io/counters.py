@@ -30,9 +30,10 @@ class DropReason(StrEnum):
     """Reason why messages were not sent to a neighbour. They are counted, for UNRESPONSIVE in batches."""
 
     CONGESTION = "congestion"
-    """The link had unsent bytes or was backlogged, and the message may be dropped."""
+    """The link had unsent bytes or was backlogged, and the message may be dropped: one with Drop or BlockFirst."""
     BLOCKED = "blocked"
-    """The message waited for the link until the session ended, or the neighbour was closed as a slow consumer."""
+    """The message, one with Block, waited for the link until the session ended, or the neighbour was closed as a slow
+    consumer."""
     UNRESPONSIVE = "unresponsive"
     """The link had not taken the batch when the neighbour was closed as a slow consumer, with the protocol's reason
     UNRESPONSIVE."""
@@ -51,7 +52,7 @@ LOSS_TEXTS = {
     LossReason.MEMORY: ("fragmented messages", "more bytes in unfinished messages than limits/reassembly allows"),
     LossReason.SHARED_MEMORY: ("messages", "the payload is in shared memory, which was not negotiated"),
     LossReason.UNKNOWN_EXTENSION: ("messages", "a mandatory extension is unknown here"),
-    LossReason.SEQUENCE_GAP: ("frames", "sequence numbers were skipped"),
+    LossReason.SEQUENCE_GAP: ("frames or fragments", "sequence numbers were skipped"),
 }
 """Unit that is counted, and the reason, as logged, for each loss."""
 DROP_TEXTS = {
@@ -197,7 +198,7 @@ class CounterRegistry:
         self._loop = loop
         self._lock = lock
         self._neighbours: dict[ZenohId, NeighbourCounters] = {}
-        """In the order in which they joined or left last."""
+        """Counters by zid, the neighbour that joined or left longest ago first."""
         self._forgotten = MessageTotals()
         """The counters of neighbours that were removed."""
         self._is_due = False

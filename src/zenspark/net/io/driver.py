@@ -11,7 +11,8 @@ Closing has two steps. First the session ends (`end_session`): its owner is noti
 Then the link lingers, so that the messages sent before and the CLOSE arrive: they are written, and the link is
 half-closed, so that two nodes that close at once do not wait for each other. Bytes that still arrive are read and
 discarded until the peer has closed too, because closing a socket with unread bytes resets the connection and loses
-what was written. Then the link is closed (`close_link`).
+what was written. Then the link is closed (`close_link`). A lost link, or that of a slow consumer, is closed at once,
+without CLOSE.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ class LinkDriver(LinkWriter):
         self._arm()
 
     def _read_before_timeout(self) -> None:
-        """Read before a lease is judged: after a stall of this node, unread data may be there.
+        """Read before a lease is checked: after a stall of this node, unread data may be there.
 
         A link that is paused, or has events to be handled first, is not read, so its peers' leases are renewed instead.
         """
@@ -160,7 +161,7 @@ class LinkDriver(LinkWriter):
         return Closed(CloseReason.GENERIC, str(error), by_peer=True)
 
     def _end(self, closed: Closed) -> None:
-        """End the session, and linger unless the link is lost."""
+        """End the session, and linger; a lost link, or that of a slow consumer, is closed at once."""
         if self._has_ended:
             return
         with self._lock:
@@ -168,8 +169,8 @@ class LinkDriver(LinkWriter):
             self._disable_lockfree_append()
             if self._timer is not None:
                 self._timer.cancel()
-            is_lost = closed.by_peer or closed.reason is CloseReason.UNRESPONSIVE
-            if is_lost:
+            closes_at_once = closed.by_peer or closed.reason is CloseReason.UNRESPONSIVE
+            if closes_at_once:
                 if not closed.by_peer:
                     self.drop(DropReason.UNRESPONSIVE, self._count_unsent_batches())
                 self._discard_unsent()
@@ -178,7 +179,7 @@ class LinkDriver(LinkWriter):
                 self._enqueue([*([] if outbox is None else outbox.pop_all()), closed.close_batch])
             self._wait_queue.notify_all()
         self._on_ended(closed)
-        if is_lost:
+        if closes_at_once:
             self.close_link()
         else:
             self._extend_linger(MAX_LINGER_EXTENSIONS)
@@ -273,7 +274,7 @@ class LinkDriver(LinkWriter):
     # -- called by the writer, in the loop
 
     def close_slow_consumer(self, text: str) -> None:
-        """End the session with a slow consumer; nothing else does that."""
+        """End the session with a slow consumer; for HTTP: `web/connection.py`, `web/events.py`."""
         self.end_session(CloseReason.UNRESPONSIVE, text)
 
     def _fail(self, error: LinkError) -> None:
@@ -350,7 +351,7 @@ class ConnectionDriver(LinkDriver):
 
     def _read(self) -> bool:
         if self._unhandled is not None:
-            return self._handle_portion(self._unhandled)
+            return self._handle_events(self._unhandled)
         buffer = self.connection.buffer()
         count = self.link.recv_into(buffer[self._prefix :])
         if count == WOULD_BLOCK:
@@ -362,7 +363,7 @@ class ConnectionDriver(LinkDriver):
         if self._prefix:
             buffer[: self._prefix] = count.to_bytes(self._prefix, "little")  # a datagram is a batch
         now = self.loop.now()
-        if not self._handle_portion(self.connection.receive(count + self._prefix, now)):
+        if not self._handle_events(self.connection.receive(count + self._prefix, now)):
             return False
         if self._coalescer.should_delay_next_read(count, len(buffer), self._bytes_sent, now):
             self.loop.coalesce_next_read()
@@ -371,7 +372,7 @@ class ConnectionDriver(LinkDriver):
             self.loop.busy_poller.note_reply()
         return True
 
-    def _handle_portion(self, events: Iterator[Event]) -> bool:
+    def _handle_events(self, events: Iterator[Event]) -> bool:
         """Handle events of one read; False if others are left for the next turn. They are interrupted behind a message
         only: rows of publications are in columns that all links share."""
         for event in islice(events, MAX_EVENTS_PER_TURN):

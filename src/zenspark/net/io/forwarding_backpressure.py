@@ -2,10 +2,10 @@
 consumer.
 
 The loop cannot wait, so forwarded messages would pile up. While the link to a target is backlogged, publications that
-may be dropped are dropped and counted, and so are responses with Drop; one without a QoS is not. For everything else
-(other publications, requests, responses, declarations, link states) reading from the source is paused until the link
-has drained, which slows the source down in turn. Of the publications of a source with BlockFirst one is forwarded in
-this way, and the others are dropped until the link has drained.
+may be dropped are dropped and counted, and so are responses with Drop; a response without a QoS is not dropped. For
+everything else (other publications, requests, responses, declarations, link states) reading from the source is paused
+until the link has drained, which slows the source down in turn. Of the publications of a source with BlockFirst one is
+forwarded in this way, and the others are dropped until the link has drained.
 
 A target that takes no bytes for `block_wait` seconds is closed, if sources are paused for it or its backlog is large.
 Before that, at half of the time, the target itself is read again if it was paused: two neighbours may each wait for

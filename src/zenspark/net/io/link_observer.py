@@ -12,7 +12,7 @@ class LinkObserver(Protocol):
     """Receives the events of drivers, in the loop. Every method does nothing unless it is overridden."""
 
     def on_blocked(self, is_blocked: bool) -> None:
-        """A user callback starts (True) or stops (False) to wait until a link has taken its unsent bytes."""
+        """Report that a user callback starts (True) or stops (False) waiting for a link to take its unsent bytes."""
         return
 
     def on_unsent(self, driver: LinkDriver) -> None:

@@ -1,7 +1,8 @@
 """Threads that wait for any condition without holding a lock; `congestion_control.py` decides when a publisher waits.
 
 `threading.Condition.wait` takes its lock back before it returns; a KeyboardInterrupt at that moment leaves it
-unlocked, and the `with` around it raises RuntimeError instead. Here nothing has to be taken back.
+unlocked, and the `with` around it raises RuntimeError instead. Here nothing has to be taken back. Nothing here is about
+links: `spark/ingest/supervisor.py` waits with it, too.
 """
 
 import contextlib

@@ -184,7 +184,7 @@ class LinkWriter(ABC):
             counters.drop(reason, count)
 
     def _drop_too_large(self, error: ZError) -> None:
-        logger.warning("dropped message to %s: %s", self.neighbour, error)
+        logger.debug("dropped message to %s: %s", self.neighbour, error)
         self.drop(DropReason.TOO_LARGE)
 
     def send_encoded(self, head: bytes, payload: bytes | None, qos: QoS, reliable: bool = True) -> None:

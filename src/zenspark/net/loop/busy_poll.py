@@ -17,7 +17,7 @@ if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
 
 MAX_BUSY_POLL_SECONDS = 250e-6
 """Longest busy poll: longer than a reply takes if both processors have to wake up, so that exchanges get faster."""
-MAX_SCORE = 8
+MAX_BUSY_POLL_SCORE = 8
 """Maximum of the score, which rises by one with a hit and falls by one with a miss; polling is disabled at 0."""
 PROBE_INTERVAL_EXCHANGES = 32
 """Replies after which a disabled poller polls once, to see whether it succeeds again."""
@@ -55,5 +55,5 @@ class BusyPoller:
         self.should_poll = False
         seconds = MAX_BUSY_POLL_SECONDS if timeout < 0 else min(MAX_BUSY_POLL_SECONDS, timeout)
         is_hit = self._poll(descriptor, seconds)
-        self._score = min(self._score + 1, MAX_SCORE) if is_hit else max(self._score - 1, 0)
+        self._score = min(self._score + 1, MAX_BUSY_POLL_SCORE) if is_hit else max(self._score - 1, 0)
         return is_hit

@@ -95,7 +95,7 @@ class Autoconnector:
 
     def on_node_discovered(self, discovered: DiscoveredNode) -> None:
         """Connect to a node in a neighbour's gossip, if the policy for gossip allows it."""
-        self._consider(discovered, self._gossip_policy)
+        self._connect_if_allowed(discovered, self._gossip_policy)
 
     def on_session_lost(self, zid: ZenohId) -> None:
         """Have the next HELLO of a node whose session was lost reported again, so that it is connected to once more."""
@@ -123,9 +123,9 @@ class Autoconnector:
     def _receive_hellos(self) -> None:
         assert self._scouter is not None
         for hello in self._scouter.handle(self._node.loop.now()):
-            self._consider(DiscoveredNode(hello.zid, hello.whatami, hello.locators), self._scout_policy)
+            self._connect_if_allowed(DiscoveredNode(hello.zid, hello.whatami, hello.locators), self._scout_policy)
 
-    def _consider(self, discovered: DiscoveredNode, policy: AutoconnectPolicy) -> None:
+    def _connect_if_allowed(self, discovered: DiscoveredNode, policy: AutoconnectPolicy) -> None:
         """Connect to a discovered node, if the policy allows it and there is no session."""
         node = self._node
         if node.is_closed or discovered.zid == node.identity.zid or not policy.allows(node.identity.zid, discovered):

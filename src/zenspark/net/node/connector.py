@@ -31,7 +31,7 @@ class ConnectAttempt:
         self._endpoint = endpoint
         self._expected = expected
         self._has_link = False
-        self._is_settled = False
+        self._has_result = False
         self.zid: ZenohId | None = None
         """The node with which there is a session, over this link or another one."""
         self.reason: CloseReason | None = None
@@ -46,7 +46,7 @@ class ConnectAttempt:
             return False
         self._has_link = True
         timeout = self._node.limits.open_timeout + 1
-        self._node.wait(lambda: self._is_settled or self._node.is_closed, timeout)
+        self._node.wait(lambda: self._has_result or self._node.is_closed, timeout)
         return self.zid is not None
 
     def _watch(self, driver: ConnectionDriver, event: Event) -> None:
@@ -54,16 +54,16 @@ class ConnectAttempt:
             case Opened(parameters):
                 self.zid = parameters.peer.zid
             case Closed(reason, text):
-                if not self._is_settled and reason is CloseReason.MAX_LINKS:
+                if not self._has_result and reason is CloseReason.MAX_LINKS:
                     self.zid = driver.connection.dialed_zid
                 self.reason = reason
                 self.error = LinkError(self._endpoint.locator.text, text)
-        self._is_settled = True
+        self._has_result = True
 
     @property
     def is_in_handshake(self) -> bool:
         """Whether the link is open and the handshake has not ended yet."""
-        return self._has_link and not self._is_settled
+        return self._has_link and not self._has_result
 
     @property
     def is_open(self) -> bool:
@@ -80,7 +80,7 @@ class Connector:
         self._retry = retry.of(endpoints[0])
         self._attempt: ConnectAttempt | None = None
         self._current: ConnectAttempt | None = None
-        self._is_over = False
+        self._has_ended = False
         self.error: ZError | None = None
         """Error of the last attempt that failed; None if none has failed."""
         self._thread = threading.Thread(target=self._run, name="zenspark-connect", daemon=True)
@@ -114,38 +114,38 @@ class Connector:
         return self._current is not None and self._current.is_in_handshake
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether it makes no further attempts: the time limit is over, or it was stopped."""
-        return self._is_over or self._node.is_closed
+        return self._has_ended or self._node.is_closed
 
     def start(self) -> None:
         """Start the thread that connects."""
         self._thread.start()
 
     def wait_open(self, timeout: float | None) -> bool:
-        """Wait until the session is open; False if it is not within `timeout` seconds, or the connector is over."""
-        self._node.wait(lambda: self.is_open or self.is_over, timeout)
+        """Wait until the session is open; False if it is not within `timeout` seconds, or the connector has ended."""
+        self._node.wait(lambda: self.is_open or self.has_ended, timeout)
         return self.is_open
 
     def stop(self, timeout: float = 1.0) -> None:
         """Stop connecting; an attempt in progress may take a while, but its result is ignored."""
-        self._is_over = True
+        self._has_ended = True
         self._node.wake()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(timeout)
 
     def _run(self) -> None:
         backoff = Backoff(self._retry, self._node.loop.now())
-        while not self.is_over:
+        while not self.has_ended:
             if self._connect_to_first():
                 # A session that was open is reconnected without time limit.
                 backoff = Backoff(RetryPolicy(*self._periods), self._node.loop.now())
-                self._node.wait(lambda: self.is_over or not self.is_open)
+                self._node.wait(lambda: self.has_ended or not self.is_open)
             retry_at = backoff.next_attempt(self._node.loop.now())
             if retry_at is None:
-                self._is_over = True
+                self._has_ended = True
             else:
-                self._node.wait(lambda: self.is_over, retry_at - self._node.loop.now())
+                self._node.wait(lambda: self.has_ended, retry_at - self._node.loop.now())
         self._node.wake()
 
     @property
@@ -155,7 +155,7 @@ class Connector:
     def _connect_to_first(self) -> bool:
         """Try each endpoint once; returns whether there is a session."""
         for endpoint in self._endpoints:
-            if self.is_over:
+            if self.has_ended:
                 return False
             attempt = self._current = ConnectAttempt(self._node, endpoint)
             if attempt.run() and attempt.is_open:
@@ -170,5 +170,5 @@ class Connector:
                     "connecting to %s failed: it is this node itself; remove it from connect/endpoints",
                     endpoint.locator.text,
                 )
-                self._is_over = len(self._endpoints) == 1
+                self._has_ended = len(self._endpoints) == 1
         return False

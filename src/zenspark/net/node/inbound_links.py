@@ -18,7 +18,7 @@ import msgspec
 
 from zenspark.net.links.base import READ, Link, poll_descriptor
 from zenspark.net.links.interfaces import parse_address
-from zenspark.router.limits import Limit, Refusals
+from zenspark.router.limits import RefusalReason, Refusals
 
 IPV6_PREFIX = 64
 """Bits of an IPv6 address that identify a network: a host with one address of it can have all."""
@@ -68,7 +68,7 @@ class InboundLinks:
     def add(self, link: Link) -> Link | None:
         """Add a pending link; returns the link to close if there are too many, itself only if the limit is 0."""
         if not self._limits.pending:
-            self._refusals.count(Limit.PENDING, link.dst)
+            self._refusals.count(RefusalReason.PENDING, link.dst)
             return link
         origin = origin_of(link)
         evicted = self._find_evicted(origin)
@@ -80,12 +80,12 @@ class InboundLinks:
         """Return the link to close when another one comes from an address; None if the limits are kept."""
         if origin is not None and self._pending_of.get(origin, 0) >= self._limits.pending_per_address:
             candidates = [link for link, link_origin in self._pending.items() if link_origin == origin]
-            return self._oldest(candidates, Limit.PENDING_PER_ADDRESS)
+            return self._oldest(candidates, RefusalReason.PENDING_PER_ADDRESS)
         if len(self._pending) >= self._limits.pending:
-            return self._oldest(list(self._pending), Limit.PENDING)
+            return self._oldest(list(self._pending), RefusalReason.PENDING)
         return None
 
-    def _oldest(self, candidates: list[Link], limit: Limit) -> Link:
+    def _oldest(self, candidates: list[Link], limit: RefusalReason) -> Link:
         """Return the oldest link without received bytes, or the oldest of all."""
         without_data = (link for link in candidates if not self._has_received(link) and not _has_unread(link))
         evicted = next(without_data, candidates[0])
@@ -96,10 +96,10 @@ class InboundLinks:
         """Return the reason to refuse a session on a pending link; None if the limits allow it."""
         limits, origin = self._limits, self._pending.get(link)
         if len(self._sessions) >= limits.sessions:
-            self._refusals.count(Limit.SESSIONS, link.dst)
+            self._refusals.count(RefusalReason.SESSIONS, link.dst)
             return f"{limits.sessions} sessions are the limit"
         if origin is not None and self._sessions_of.get(origin, 0) >= limits.sessions_per_address:
-            self._refusals.count(Limit.SESSIONS_PER_ADDRESS, link.dst)
+            self._refusals.count(RefusalReason.SESSIONS_PER_ADDRESS, link.dst)
             return f"{limits.sessions_per_address} sessions from {origin} are the limit"
         return None
 

@@ -12,7 +12,7 @@ from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.loop.event_loop import detach_after_fork
 from zenspark.net.node.dispatch import Dispatcher
 from zenspark.net.node.sessions import SessionTable
-from zenspark.router.limits import Limit
+from zenspark.router.limits import RefusalReason
 from zenspark.wire.values import Locator
 
 logger = logging.getLogger("zenspark.net")
@@ -103,7 +103,7 @@ class ListenerSet:
         except LinkError as error:
             logger.debug("%s handshake with %s failed: %s", link.endpoint.protocol, link.dst, error.problem)
             with self._dispatcher.lock:
-                self._dispatcher.router.refusals.count(Limit.HANDSHAKES, error)
+                self._dispatcher.router.refusals.count(RefusalReason.HANDSHAKES, error)
             link.close()
         self._loop.call_soon(lambda: self._on_established(link))
 

@@ -21,8 +21,8 @@ from zenspark.net.node.observer import GroupMemberInfo
 from zenspark.net.node.transport_factory import TransportFactory
 from zenspark.router.face import Face, describe_neighbour
 from zenspark.transport.connection import MIN_BATCH_BYTES
-from zenspark.transport.handshake import PATCH
-from zenspark.transport.multicast import GroupEvent, Member, MemberEvent, MemberJoined, MemberLeft, MemberRefused
+from zenspark.transport.handshake import PATCH, Identity
+from zenspark.transport.multicast import GroupEvent, Member, MemberEvent, MemberJoined, MemberLeft, SenderRefused
 from zenspark.transport.receiver import Closed, MessageReceived, MessageRejected
 from zenspark.wire.columns import PushRun
 from zenspark.wire.values import Locator, WhatAmI
@@ -42,7 +42,7 @@ class MulticastGroups:
         self.factory = factory
         self.dispatcher = dispatcher
         self.links = links
-        self.sessions: list[MulticastSession] = []
+        self.sessions: list[JoinedGroup] = []
         self.is_closed = False
         """Whether the node is closed, and no group can be joined."""
         self._counters = counters
@@ -56,7 +56,7 @@ class MulticastGroups:
         size = self.factory.groups.batch_size
         if size < MIN_BATCH_BYTES:
             raise endpoint.error(f"is a multicast group, for which transport/link/tx/batch_size={size} is too small")
-        session = MulticastSession(self, endpoint)
+        session = JoinedGroup(self, endpoint)
         self.sessions.append(session)
         self.dispatcher.loop.call_soon(session.start)
 
@@ -96,8 +96,8 @@ class MulticastGroups:
         dispatcher.changed.notify_all()
 
 
-class MulticastSession:
-    """The membership of a node in one group."""
+class JoinedGroup:
+    """One group this node has joined: its driver, and the faces of the group and of its members."""
 
     def __init__(self, groups: MulticastGroups, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -139,8 +139,8 @@ class MulticastSession:
                 self._on_member_joined(member)
             case MemberLeft(member, closed):
                 self._on_member_left(member, closed)
-            case MemberRefused(sender, text):
-                logger.warning("refused member %s of group %s: %s", sender, self.endpoint.locator.text, text)
+            case SenderRefused(sender, text, identity):
+                self._log_refusal(sender, text, identity)
             case Closed():
                 self._on_closed(event)
 
@@ -166,6 +166,13 @@ class MulticastSession:
             face.address = member.sender
             self._set_patch()
             self._groups.add_face(face, self.driver, info)
+
+    def _log_refusal(self, sender: str, text: str, identity: Identity | None) -> None:
+        if identity is None:
+            refused = f"datagram of {sender}"
+        else:
+            refused = f"JOIN of {describe_neighbour(identity.whatami, identity.zid, sender)}"
+        logger.warning("refused %s to group %s: %s", refused, self.endpoint.locator.text, text)
 
     def _on_member_left(self, member: Member, closed: Closed) -> None:
         logger.info("%s left group %s: %s", _describe(member), self.driver.link.dst, closed.text)

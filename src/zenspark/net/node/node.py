@@ -67,9 +67,9 @@ class Node:
         self.identity = identity
         self.capabilities = capabilities
         self.limits = limits
-        self.router = Router(identity.zid, identity.whatami, policy)
-        self.clock = HybridClock() if policy.timestamping is None else policy.timestamping.clock
         self.loop = EventLoop(f"zenspark-{identity.zid}", self._on_loop_failed)
+        self.router = Router(identity.zid, identity.whatami, policy, RefusalLog(self.loop))
+        self.clock = HybridClock() if policy.timestamping is None else policy.timestamping.clock
         self._interceptors = None if interceptors is None else InterceptorPipeline(self.router, interceptors)
         backpressure = ForwardingBackpressure(self.loop, limits.writer)
         self.dispatcher = Dispatcher(self.router, self.loop, backpressure, gossip, self._interceptors)
@@ -77,7 +77,6 @@ class Node:
         self.local_face = self.dispatcher.local_face
         self.counters = CounterRegistry(self.loop, self.lock)
         """Messages received, lost and dropped, by neighbour."""
-        RefusalLog(self.router.refusals, self.loop, self.lock)
         self._faces = self.dispatcher.faces
         self._links = LinkEvents(self.dispatcher, self._on_all_links_closed)
         self._factory = TransportFactory(identity, capabilities, limits, groups, self.router)

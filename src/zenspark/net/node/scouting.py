@@ -49,7 +49,11 @@ class ScoutingSettings(msgspec.Struct, frozen=True):
         """Return the interfaces to scout on, as they are now."""
         selected = interfaces.multicast_interfaces(self.interface)
         if not selected:
-            logger.warning("scouting disabled: no network interface supports multicast")
+            logger.warning(
+                "multicast scouting on %s disabled: no interface of scouting/multicast/interface=%s supports multicast",
+                self.address,
+                self.interface,
+            )
         return selected
 
 

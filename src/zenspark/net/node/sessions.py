@@ -81,7 +81,7 @@ class SessionTable:
     # -- new links
 
     def admit(self, link: Link) -> bool:
-        """Count a link that a peer opened, and close the oldest pending one if there are too many; False if itself."""
+        """Count a link that a peer opened. Over the limit closes the oldest pending one: False if that is this one."""
         with self._dispatcher.lock:
             evicted = self._inbound.add(link)
         if evicted is not None:

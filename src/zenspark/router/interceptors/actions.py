@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from zenspark.router.face import DECLARE, UNDECLARE, DeclarationKind
+from zenspark.router.face import KIND_BY_DECLARATION, KIND_BY_UNDECLARATION, DeclarationKind
 from zenspark.router.interceptors.rules import Action
 from zenspark.wire.messages import (
     Declare,
@@ -59,10 +59,10 @@ def action_of(message: NetworkMessage) -> tuple[Action, WireExpr | None] | None:
         case Interest(tokens=True, mode=mode, wire_expr=expr) if mode is not InterestMode.FINAL:
             return _INTEREST_ACTIONS[mode], expr
         case Declare(body=DeclareSubscriber() | DeclareQueryable() | DeclareToken() as body):
-            return _DECLARE_ACTIONS[DECLARE[type(body)]], body.wire_expr
+            return _DECLARE_ACTIONS[KIND_BY_DECLARATION[type(body)]], body.wire_expr
         case Declare(body=UndeclareSubscriber() | UndeclareQueryable() | UndeclareToken() as body):
             if body.ext_wire_expr is not None and (body.ext_wire_expr.scope or body.ext_wire_expr.suffix):
-                return _DECLARE_ACTIONS[UNDECLARE[type(body)]], body.ext_wire_expr
+                return _DECLARE_ACTIONS[KIND_BY_UNDECLARATION[type(body)]], body.ext_wire_expr
     return None
 
 
@@ -71,7 +71,7 @@ def get_declared_ref(message: NetworkMessage) -> DeclarationRef | None:
     by its key."""
     match message:
         case Declare(body=DeclareSubscriber() | DeclareQueryable() | DeclareToken() as body) if body.id:
-            return DECLARE[type(body)], body.id
+            return KIND_BY_DECLARATION[type(body)], body.id
         case Interest(mode=mode, id=interest_id) if mode is not InterestMode.FINAL:
             return None, interest_id
     return None
@@ -81,7 +81,7 @@ def get_undeclared_ref(message: NetworkMessage) -> DeclarationRef | None:
     """Reference of the declaration or interest that a message ends."""
     match message:
         case Declare(body=UndeclareSubscriber() | UndeclareQueryable() | UndeclareToken() as body):
-            return UNDECLARE[type(body)], body.id
+            return KIND_BY_UNDECLARATION[type(body)], body.id
         case Interest(mode=InterestMode.FINAL, id=interest_id):
             return None, interest_id
     return None

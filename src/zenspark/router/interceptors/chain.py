@@ -38,7 +38,7 @@ M = TypeVar("M", bound=NetworkMessage)
 
 MAX_CACHED_DECISIONS = 10_000
 """Decisions cached per chain: more would let a peer that uses ever new keys fill the memory."""
-MAX_CACHED_KEY_CHARS = 1024
+MAX_CACHED_KEY_CHARACTERS = 1024
 """Longest key, in characters, whose decisions are cached: long keys must not fill the memory either."""
 
 
@@ -139,7 +139,7 @@ class InterceptorChain:
             if len(self._decisions) >= MAX_CACHED_DECISIONS:
                 self._decisions.clear()
             decision = self._evaluate(action, key)
-            if key is None or len(key) <= MAX_CACHED_KEY_CHARS:
+            if key is None or len(key) <= MAX_CACHED_KEY_CHARACTERS:
                 self._decisions[action, key] = decision
         return decision
 

@@ -12,11 +12,14 @@ from zenspark.router.face import Face, Outgoing
 from zenspark.router.interceptors.actions import make_final
 from zenspark.router.interceptors.chain import InterceptorConfig
 from zenspark.router.interceptors.rules import Action, Flow, NeighbourAttributes
-from zenspark.router.limits import Limit
+from zenspark.router.limits import RefusalReason
 from zenspark.router.router import Router
 from zenspark.wire.messages import NetworkMessage
 
-DENIAL_COUNTERS: dict[Flow, Limit] = {"ingress": Limit.ACCESS_INGRESS, "egress": Limit.ACCESS_EGRESS}
+DENIAL_COUNTERS: dict[Flow, RefusalReason] = {
+    "ingress": RefusalReason.ACCESS_INGRESS,
+    "egress": RefusalReason.ACCESS_EGRESS,
+}
 """Counter of messages that access control denied, by direction."""
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from zenspark.router.face import Face, Outgoing
-from zenspark.router.limits import Admission, Limit, Refusals, RouterLimits
+from zenspark.router.limits import Admission, RefusalReason, Refusals, RouterLimits
 from zenspark.router.linkstate import spanning_trees
 from zenspark.router.linkstate.spanning_trees import Edges, Tree
 from zenspark.router.linkstate.states import RELAY_STATE_OAM_ID, SELF, decode_states
@@ -314,7 +314,7 @@ class RouterNetwork:
         limits = self._limits
         if count <= limits.node_links and self._link_count - len(node.links) + count <= limits.network_links:
             return True
-        self._refusals.count(Limit.NETWORK_LINKS, face)
+        self._refusals.count(RefusalReason.NETWORK_LINKS, face)
         return False
 
     def _find_or_add_node(self, zid: ZenohId, sender: Face) -> _NetworkNode | None:
@@ -323,7 +323,7 @@ class RouterNetwork:
         if node is not None:
             return node
         if len(self._nodes) >= self._limits.network_nodes:
-            self._refusals.count(Limit.NETWORK_NODES, sender)
+            self._refusals.count(RefusalReason.NETWORK_NODES, sender)
             return None
         node = self._nodes[zid] = _NetworkNode(zid, self._next_psid())
         self._psids[node.psid] = zid
@@ -331,7 +331,7 @@ class RouterNetwork:
         return node
 
     def _next_psid(self) -> int:
-        """A free psid, the most recently freed last: neighbours may still use it for another node."""
+        """Allocate a free psid, the most recently freed last: neighbours may still use it for another node."""
         self._last_psid = self._last_psid % MAX_PSID + 1
         while self._last_psid in self._psids:
             self._last_psid = self._last_psid % MAX_PSID + 1

@@ -11,6 +11,8 @@ flight:
   will send them if they are valid: otherwise two neighbours could keep confirming to each other what was undeclared;
 * an unreachable source has no declarations, but if it soon becomes reachable again they count again: neighbours that
   have not noticed will not repeat them.
+
+On the wire a source is named by its psid: the number of a node in the link states of the neighbour that sends.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ class _NeighbourState(msgspec.Struct, eq=False):
 
     received: dict[ZenohId, DeclarationsByKind] = msgspec.field(default_factory=dict)
     sent: dict[ZenohId, DeclarationsByKind] = msgspec.field(default_factory=dict)
-    complete: set[ZenohId] = msgspec.field(default_factory=set)
+    fully_sent: set[ZenohId] = msgspec.field(default_factory=set)
     """Sources of which it was sent everything, as a child."""
 
 
@@ -82,10 +84,12 @@ OnSourceChange = Callable[[SourceRouter, DeclarationKind, str, QueryableInfo | N
 class SourcedDeclarations:
     """Declarations of all routers, including this one."""
 
-    def __init__(self, network: RouterNetwork, out: Outgoing, change: OnSourceChange, admission: Admission) -> None:
+    def __init__(
+        self, network: RouterNetwork, out: Outgoing, on_source_change: OnSourceChange, admission: Admission
+    ) -> None:
         self.network = network
         self._out = out
-        self._change = change
+        self._on_source_change = on_source_change
         self._admission = admission
         self._local = SourceRouter(network.zid)
         self._sources: dict[ZenohId, SourceRouter] = {network.zid: self._local}
@@ -134,7 +138,7 @@ class SourcedDeclarations:
         if source.keys[kind].get(key) != info:
             source.keys[kind][key] = info
             if source.unreachable_since is None:
-                self._change(source, kind, key, info)
+                self._on_source_change(source, kind, key, info)
         self._propagate(source, kind, key, info, sender)
 
     def _is_confirmed(self, source: SourceRouter, kind: DeclarationKind, key: str) -> bool:
@@ -183,7 +187,7 @@ class SourcedDeclarations:
         del source.keys[kind][key]
         source.unconfirmed.pop((kind, key), None)
         if source is not self._local and source.unreachable_since is None:
-            self._change(source, kind, key, None)
+            self._on_source_change(source, kind, key, None)
         psid = self.network.psid(source.zid)
         for face, neighbour in self._neighbours.items():
             sent = neighbour.sent.get(source.zid)
@@ -235,12 +239,12 @@ class SourcedDeclarations:
             source = self._sources[zid]
             self._mark_unreachable(source, now)
             for kind, key, _ in source.items():
-                self._change(source, kind, key, None)
+                self._on_source_change(source, kind, key, None)
         for zid in sorted(change.appeared & self._sources.keys()):
             source = self._sources[zid]
             source.unreachable_since = None
             for kind, key, info in source.items():
-                self._change(source, kind, key, info)
+                self._on_source_change(source, kind, key, info)
         for zid, source in self._sources.items():
             parent = self.network.parent(zid)
             if parent is not source.parent:
@@ -261,16 +265,16 @@ class SourcedDeclarations:
         source.unreachable_since = now
         self._pending_checks.add(_PendingCheck(source, []), now + UNCONFIRMED_TTL_SECONDS)
         for neighbour in self._neighbours.values():
-            neighbour.complete.discard(source.zid)
+            neighbour.fully_sent.discard(source.zid)
 
     def _send_all_to_children(self, source: SourceRouter, children: Iterable[Face]) -> None:
         """Send everything to new children, whatever they were sent before: they may have dropped it since."""
         zid, receivers = source.zid, set(children)
         for face, neighbour in self._neighbours.items():
             if face not in receivers:
-                neighbour.complete.discard(zid)
-            elif zid not in neighbour.complete:
-                neighbour.complete.add(zid)
+                neighbour.fully_sent.discard(zid)
+            elif zid not in neighbour.fully_sent:
+                neighbour.fully_sent.add(zid)
                 for kind, key, info in source.items():
                     self._send(face, zid, kind, key, info)
 

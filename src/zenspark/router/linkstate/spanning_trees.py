@@ -2,7 +2,7 @@
 
 All routers of a network must compute the same trees from the same link states, or messages would loop. So the length of
 an edge is that of eclipse-zenoh: its weight and up to one per cent more, by a hash of its two ends, which makes every
-shortest path unique. Protocol.md sections 16.6 and 25.
+shortest path unique. Protocol.md section 16.6.
 """
 
 from __future__ import annotations

@@ -85,7 +85,8 @@ class QueryRouter:
         return query_timeout_seconds(request, self._timeout, self._max_timeout)
 
     def _assign_request_ids(self, pending: PendingQuery, targets: tuple[Face, ...]) -> list[tuple[Face, int]]:
-        """Branches of a query with their request ids; the querier gets an error for a target that has no id left."""
+        """Allocate a request id on each target of a query, and return these branches; the querier gets an error for a
+        target that has no id left."""
         branches = []
         for target in targets:
             request_id = target.next_request_id()

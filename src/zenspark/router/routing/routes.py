@@ -38,7 +38,7 @@ of a router only if both have announced their links and have none to each other;
 along a tree.
 
 A peer forwards nothing from its peers into a group, as it forwards nothing from one peer to another: in a full mesh
-every peer would do so, and the group would receive many copies. eclipse-zenoh's peers do.
+every peer would do so, and the group would receive many copies. eclipse-zenoh's peers forward into groups.
 """
 
 RELAY_PEER_REACHABLE_REGIONS = REACHABLE_REGIONS | {Region.ROUTER: _DOWNSTREAM, Region.MEMBER: _DOWNSTREAM}
@@ -64,8 +64,8 @@ MAX_WILDCARD_ROUTES = 1000
 
 
 class ReachabilityPolicy:
-    """Reachability between faces. A broker also forwards messages between its peers that have no link to each
-    other.
+    """Reachability between faces. A broker (a router that forwards between peers) also forwards messages between those
+    of its peers that have no link to each other.
 
     Upstream nodes and peers of a relay that are reached through its network (`reached_via_network`) are not reached by
     their links: nothing arrives twice.

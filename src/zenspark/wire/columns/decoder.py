@@ -33,7 +33,6 @@ if not cython.compiled:
         ATTACHMENT_DISTANCE,
         ATTACHMENT_SIZE,
         DATA_PRIORITY,
-        DEFAULT_QOS,
         DEL_ID,
         EID,
         ENCODING,
@@ -69,6 +68,7 @@ if not cython.compiled:
         STOP_OVERSIZED,
         SUFFIX_POS,
         SUFFIX_SIZE,
+        WIRE_DEFAULT_QOS,
         ZID_POS,
         record_at,
     )
@@ -595,7 +595,7 @@ def _parse_head(
     header: cython.int = columns._data[at]
     size: cython.Py_ssize_t = record[SUFFIX_SIZE]
     record[HEAD_POS] = at
-    record[META] |= DEFAULT_QOS << QOS_SHIFT | (header & 0x40) >> 1
+    record[META] |= WIRE_DEFAULT_QOS << QOS_SHIFT | (header & 0x40) >> 1
     if not is_utf8(columns._data, record[SUFFIX_POS], record[SUFFIX_POS] + size):
         return 0
     if header & 0x80:

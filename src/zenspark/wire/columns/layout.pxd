@@ -44,7 +44,7 @@ cdef enum:  # of messages
     PUSH_ID = 0x1D
     PUT_ID = 0x01
     DEL_ID = 0x02
-    DEFAULT_QOS = 0x05
+    WIRE_DEFAULT_QOS = 0x05
     DATA_PRIORITY = 0x05
 
 cdef enum:  # reasons why a loop stopped; the first is for loops inside others

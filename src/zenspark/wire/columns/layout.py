@@ -60,7 +60,7 @@ class PushTemplate(msgspec.Struct, frozen=True):
     node_id: int
     reliable: bool
     priority: Priority
-    """That of the frame; `qos` has that of the message."""
+    """Priority of the frame; the priority of the message is in `qos`."""
     timestamp_id: ZenohId | None
     encoding: Encoding
     source: EntityId | None
@@ -129,7 +129,7 @@ MAX_TRANSPORT_ID = 0x07  # in a frame, ids up to this one end it
 PUSH_ID = 0x1D
 PUT_ID = 0x01
 DEL_ID = 0x02
-DEFAULT_QOS = 0x05
+WIRE_DEFAULT_QOS = 0x05
 DATA_PRIORITY = 0x05
 
 # -- the values of StopReason, and one for a loop inside another

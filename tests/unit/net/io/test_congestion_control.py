@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.net.io.congestion_control import CongestionPolicy, WriterSettings
 from zenspark.net.io.wait_queue import WaitQueue
 from zenspark.wire.values import Congestion

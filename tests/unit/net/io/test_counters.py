@@ -149,7 +149,7 @@ def test_losses_are_logged_once_per_interval_with_a_count(
     assert caplog.messages == [
         f"lost 677 fragmented messages from {NAME} in the last 10 s: "
         "a new message began before the last fragment; 689 in all",
-        f"lost 3 frames from {NAME} in the last 10 s: sequence numbers were skipped; 3 in all",
+        f"lost 3 frames or fragments from {NAME} in the last 10 s: sequence numbers were skipped; 3 in all",
     ]
 
 

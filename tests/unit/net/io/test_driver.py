@@ -23,7 +23,7 @@ from tests.unit.net.nodes import (
     push,
     qos,
 )
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.errors import CloseReason, LinkError
 from zenspark.net.io.congestion_control import WriterSettings
 from zenspark.net.io.driver import MAX_EVENTS_PER_TURN, ConnectionDriver
@@ -191,12 +191,12 @@ def test_close_sends_its_reason_after_earlier_messages() -> None:
     with ends(writer=NEVER_IDLE) as (alice, bob):
         alice.driver._last_write = time.monotonic()
 
-        def say_and_close() -> None:
+        def send_and_close() -> None:
             for number in range(50):
                 alice.put(b"%d" % number)
             alice.driver.end_session(CloseReason.EXPIRED)
 
-        alice.in_loop(say_and_close)
+        alice.in_loop(send_and_close)
         closed = bob.wait_closed()
         assert bob.payloads == [b"%d" % n for n in range(50)]
         assert closed.reason is CloseReason.EXPIRED

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.net.ends import meanwhile
 from tests.unit.net.nodes import KEY, TestNode, call, nodes, qos
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.net.io import forwarding_backpressure as module
 from zenspark.net.io import writer
 from zenspark.net.io.congestion_control import WriterSettings, describe_stall
@@ -42,8 +42,8 @@ class Relay:
     """A router between a client that publishes and one that does not read for the moment."""
 
     def __init__(self, block: float) -> None:
-        patience = WriterSettings(block_wait=block, close_linger=0.1)
-        self.router = TestNode(A, WhatAmI.ROUTER, NodeLimits(writer=patience))
+        settings = WriterSettings(block_wait=block, close_linger=0.1)
+        self.router = TestNode(A, WhatAmI.ROUTER, NodeLimits(writer=settings))
         self.source, self.target = TestNode(B, WhatAmI.CLIENT), TestNode(C, WhatAmI.CLIENT)
         there = self.router.listen_on_loopback()
         # Not below loopback's maximum segment of 65,483 bytes: there TCP may send one receive buffer every 200 ms.
@@ -81,7 +81,7 @@ def test_source_is_paused_while_the_target_is_backlogged(monkeypatch: pytest.Mon
                 relay.router.wait(lambda: False, 0.01)
             relay.target_driver.resume()
             assert all(result())
-        assert len(relay.target.heard.wait_payloads(3000)) == 3000
+        assert len(relay.target.received.wait_payloads(3000)) == 3000
         assert relay.behind._backlog < 2_000_000, "its source was held back"
 
 
@@ -95,8 +95,8 @@ def test_droppable_publications_to_a_backlogged_target_are_dropped(monkeypatch: 
         assert relay.router.wait(lambda: relay.behind._backlog < 1_000_000, 0)
         relay.target_driver.resume()
         assert relay.publish(Congestion.BLOCK)
-        assert relay.target.heard.wait(lambda: bool(relay.target.heard.payloads))
-        assert len(relay.target.heard.payloads) <= sum(sent) + 1
+        assert relay.target.received.wait(lambda: bool(relay.target.received.payloads))
+        assert len(relay.target.received.payloads) <= sum(sent) + 1
 
 
 @pytest.mark.slow
@@ -109,9 +109,9 @@ def test_drops_are_counted_for_the_backlogged_target(monkeypatch: pytest.MonkeyP
         relay.target_driver.resume()
         last = Push(wire_expr=WireExpr(0, KEY), qos=qos(Congestion.BLOCK), body=Put(payload=b"last"))
         assert relay.source_driver.publish(encode(last), None, qos(Congestion.BLOCK), True)
-        assert relay.target.heard.wait(lambda: b"last" in relay.target.heard.payloads)
+        assert relay.target.received.wait(lambda: b"last" in relay.target.received.payloads)
         (totals,) = [each for each in relay.router.counters.totals if each.zid.value == C]
-        assert totals.dropped == {DropReason.CONGESTION: sent + 1 - len(relay.target.heard.payloads)}
+        assert totals.dropped == {DropReason.CONGESTION: sent + 1 - len(relay.target.received.payloads)}
 
 
 SHAPES = {"a": Congestion.DROP, "b": Congestion.BLOCK, "c": Congestion.DROP}
@@ -130,10 +130,10 @@ def test_count_droppable_counts_forwarded_rows_that_may_be_dropped(keys: str, wa
     )
     share = NeighbourPlan.empty(columns.template_count)
     for index in range(columns.template_count):
-        shape = columns.template_at(index)
-        if shape.wire_expr.suffix in wanted:
+        template = columns.template_at(index)
+        if template.wire_expr.suffix in wanted:
             share.lanes[index] = 13
-            share.blocking[index] = 13 if shape.qos.congestion is Congestion.BLOCK else NO_LANE
+            share.blocking[index] = 13 if template.qos.congestion is Congestion.BLOCK else NO_LANE
     assert module._count_droppable(share, PushRun(columns, 0, len(keys))) == dropped
 
 
@@ -203,8 +203,8 @@ def test_relay_pauses_a_source_of_block_first(monkeypatch: pytest.MonkeyPatch) -
     relay = Relay(block=60.0)
     with nodes(*relay.all()):
         with meanwhile(lambda: sum(relay.publish(Congestion.BLOCK_FIRST) for _ in range(3000))) as result:
-            (heard,) = [each for face, each in relay.router.drivers.items() if face.zid.value == B]
-            until(lambda: relay.behind in heard._paused)
+            (driver,) = [each for face, each in relay.router.drivers.items() if face.zid.value == B]
+            until(lambda: relay.behind in driver._paused)
             relay.target_driver.resume()
             sent = result()
         assert relay.publish(Congestion.BLOCK)
@@ -214,7 +214,7 @@ def test_relay_pauses_a_source_of_block_first(monkeypatch: pytest.MonkeyPatch) -
 def totals(relay: Relay) -> tuple[int, int]:
     """How many publications arrived, and how many the router dropped."""
     (counted,) = [each for each in relay.router.counters.totals if each.zid.value == C]
-    return len(relay.target.heard.payloads), counted.dropped.get(DropReason.CONGESTION, 0)
+    return len(relay.target.received.payloads), counted.dropped.get(DropReason.CONGESTION, 0)
 
 
 @pytest.mark.slow
@@ -249,10 +249,10 @@ def test_forwarded_publications_keep_their_reliability() -> None:
         relay.target_driver.resume()
         for reliable in (True, False):
             assert relay.publish(Congestion.BLOCK, reliable)
-        relay.target.heard.wait_payloads(2)
-        hearing = relay.target_driver.connection._receiver
-        assert hearing is not None
-        assert {lane[1] for lane in hearing._lanes if lane[0] is Priority.DATA} == {True, False}
+        relay.target.received.wait_payloads(2)
+        receiver = relay.target_driver.connection._receiver
+        assert receiver is not None
+        assert {lane[1] for lane in receiver._lanes if lane[0] is Priority.DATA} == {True, False}
 
 
 # -- everything but publications --------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.net.ends import free_group
 from tests.unit.net.nodes import QUICK, EventRecorder, qos
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.net.io.driver import LinkDriver
 from zenspark.net.io.group_driver import GroupDriver
 from zenspark.net.io.link_observer import LinkObserver

@@ -4,7 +4,7 @@ import threading
 import time
 
 from tests.unit.net.ends import meanwhile
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.net.io.wait_queue import WaitQueue
 
 
@@ -40,5 +40,5 @@ def test_notify_all_wakes_every_waiter() -> None:
 
 def test_predicate_that_holds_just_before_waiting_is_noticed() -> None:
     wait_queue = WaitQueue()
-    answers = iter([False, True, True])
-    assert wait_queue.wait_for(lambda: next(answers), TIMEOUT_SECONDS)
+    results = iter([False, True, True])
+    assert wait_queue.wait_for(lambda: next(results), TIMEOUT_SECONDS)

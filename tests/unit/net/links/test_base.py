@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.net.ends import fill, in_thread, link_pair, meanwhile, readable, receive, send
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.errors import LinkError, ZError
 from zenspark.net.links.base import (
     WOULD_BLOCK,

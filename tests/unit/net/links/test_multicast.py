@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.net.ends import free_group, readable
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.errors import LinkError, UsageError
 from zenspark.net.links import multicast
 from zenspark.net.links.base import WOULD_BLOCK
@@ -36,7 +36,7 @@ def groups(endpoint: Endpoint) -> Iterator[tuple[MulticastLink, MulticastLink, M
 def receive(group: MulticastLink) -> tuple[bytes, str]:
     buffer = memoryview(bytearray(1 << 16))
     while True:
-        assert readable(group), "nothing was heard"
+        assert readable(group), "nothing was received"
         size, source = group.recv_from(buffer)
         if size != WOULD_BLOCK:
             return bytes(buffer[:size]), source

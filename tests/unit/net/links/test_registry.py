@@ -4,7 +4,7 @@ import logging
 import pytest
 
 from tests.unit.net.ends import accept, listen
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.errors import UsageError
 from zenspark.net.links import registry
 from zenspark.net.links.endpoint import Endpoint

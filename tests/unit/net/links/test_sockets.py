@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.errors import LinkError, UsageError
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.links.sockets import DATAGRAM, STREAM, advertised_locators, bind_socket, connect_socket, resolve
@@ -65,7 +65,7 @@ def test_unresponsive_address_does_not_use_up_the_deadline_of_the_next_one(
         full = stack.enter_context(socket.socket())
         full.bind(("127.0.0.2", server.getsockname()[1]))
         full.listen(0)
-        for _ in range(2):  # a backlog that is full: further connections get no answer
+        for _ in range(2):  # a backlog that is full: further connections get no reply
             waiting = stack.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex(full.getsockname())

@@ -23,7 +23,7 @@ from tests.unit.net.ends import (
     receive,
     send,
 )
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.errors import LinkError, UsageError
 from zenspark.net.links import tls
 from zenspark.net.links.base import WOULD_BLOCK, Link, Listener
@@ -324,12 +324,12 @@ def test_connect_to_a_listener_without_tls_raises_link_error(trust: str) -> None
     with contextlib.closing(listen("tcp/127.0.0.1:0")) as listener:
         endpoint = Endpoint.parse(f"tls/{listener.locator.address}{trust}")
 
-        def answer() -> None:
+        def accept_and_send() -> None:
             with contextlib.closing(accept(listener)) as link:
                 receive(link)
                 link.send(b"what?" * 10)
 
-        with meanwhile(answer), pytest.raises(LinkError, match="TLS handshake: "):
+        with meanwhile(accept_and_send), pytest.raises(LinkError, match="TLS handshake: "):
             tls.connect(endpoint, TIMEOUT_SECONDS)
 
 

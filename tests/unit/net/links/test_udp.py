@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.net.ends import accept, connect, connected_links, listen, meanwhile, readable, receive, send
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.errors import LinkError
 from zenspark.net.links import udp
 from zenspark.net.links.base import WOULD_BLOCK, Link, Listener

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.net.ends import connect, connected_links, listen, receive, send
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.errors import LinkError, UsageError
 from zenspark.net.links import unix
 from zenspark.net.links.endpoint import Endpoint

@@ -9,7 +9,7 @@ from websockets.frames import CloseCode
 from websockets.uri import parse_uri
 
 from tests.unit.net.ends import accept, connected_links, fill, listen, meanwhile, readable, receive, send
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.errors import LinkError
 from zenspark.net.links import websocket
 from zenspark.net.links.base import MAX_MTU, WOULD_BLOCK, Link, Listener
@@ -125,14 +125,14 @@ def test_bytes_arrive_over_ipv6() -> None:
 def test_data_arrives_in_both_directions_at_once() -> None:
     batches = [bytes([number]) * 50_000 for number in range(100)]
 
-    def say(link: Link) -> None:
+    def send_all(link: Link) -> None:
         for batch in batches:
             send(link, batch)
 
     with (
         connected_links("ws/127.0.0.1:0") as (left, right),
-        meanwhile(lambda: say(left)),
-        meanwhile(lambda: say(right)),
+        meanwhile(lambda: send_all(left)),
+        meanwhile(lambda: send_all(right)),
         meanwhile(lambda: [receive(left) for _ in batches]) as received,
     ):
         assert [receive(right) for _ in batches] == batches
@@ -158,7 +158,7 @@ def test_a_batch_may_come_in_fragments(client: RawClient, link: Link) -> None:
     assert receive(link) == b"one batch"
 
 
-def test_pings_are_answered(client: RawClient, link: Link) -> None:
+def test_pings_get_pongs(client: RawClient, link: Link) -> None:
     client.protocol.send_ping(b"there?")
     client.flush()
     client.send(b"batch")
@@ -345,10 +345,10 @@ def test_peer_that_disconnects_before_the_handshake_raises_link_error(listener: 
 def test_connect_to_a_listener_without_websocket_raises_link_error() -> None:
     with contextlib.closing(listen("tcp/127.0.0.1:0")) as listener:
 
-        def answer() -> None:
+        def accept_and_send() -> None:
             with contextlib.closing(accept(listener)) as link:
                 receive(link)
                 link.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
-        with meanwhile(answer), pytest.raises(LinkError, match="WebSocket handshake: "):
+        with meanwhile(accept_and_send), pytest.raises(LinkError, match="WebSocket handshake: "):
             websocket.connect(Endpoint.parse(f"ws/{listener.locator.address}"), TIMEOUT_SECONDS)

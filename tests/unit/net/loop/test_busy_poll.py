@@ -9,8 +9,8 @@ import pytest
 
 from zenspark.net.loop import busy_poll
 from zenspark.net.loop.busy_poll import (
+    MAX_BUSY_POLL_SCORE,
     MAX_BUSY_POLL_SECONDS,
-    MAX_SCORE,
     PROBE_INTERVAL_EXCHANGES,
     BusyPoller,
     poll_for,
@@ -61,13 +61,13 @@ def test_busy_poll_probes_and_continues_while_it_succeeds(fake_poll: FakePoll) -
     assert exchange(looks, PROBE_INTERVAL_EXCHANGES - 1) == 0
     assert exchange(looks, 20) == 20
     fake_poll.poll = False
-    assert exchange(looks, PROBE_INTERVAL_EXCHANGES) == MAX_SCORE + 1
+    assert exchange(looks, PROBE_INTERVAL_EXCHANGES) == MAX_BUSY_POLL_SCORE + 1
 
 
 def test_busy_poll_is_disabled_by_misses(fake_poll: FakePoll) -> None:
     looks = BusyPoller(fake_poll)
-    exchange(looks, PROBE_INTERVAL_EXCHANGES + MAX_SCORE)
-    for turn in range(MAX_SCORE * 3):
+    exchange(looks, PROBE_INTERVAL_EXCHANGES + MAX_BUSY_POLL_SCORE)
+    for turn in range(MAX_BUSY_POLL_SCORE * 3):
         fake_poll.poll = turn % 3 == 0
         exchange(looks)
     assert not looks._score

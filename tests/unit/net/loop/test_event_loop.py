@@ -15,7 +15,7 @@ import pytest
 
 from tests.unit.net.ends import in_thread
 from tests.unit.net.loop.loops import running_loop
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.net.loop.event_loop import (
     MAX_CANCELLED_TIMERS,
     MAX_FAILED_TURNS,
@@ -173,13 +173,13 @@ def test_loop_that_fails_repeatedly_ends_and_calls_on_failed(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zenspark.net.loop.event_loop.FAILED_TURN_PAUSE_SECONDS", 0.001)
-    told, cleaned = threading.Event(), threading.Event()
-    loop = EventLoop("test-loop", told.set)
+    notified, cleaned = threading.Event(), threading.Event()
+    loop = EventLoop("test-loop", notified.set)
     with caplog.at_level(logging.ERROR, "zenspark.net"):
         loop.start()
         FailingPoller(loop, 1_000_000)
         loop.call_soon(cleaned.set)
-        assert told.wait(TIMEOUT_SECONDS)
+        assert notified.wait(TIMEOUT_SECONDS)
         assert loop._ended.wait(TIMEOUT_SECONDS)
         assert cleaned.wait(TIMEOUT_SECONDS), "what was queued is still run"
     assert caplog.records[-1].levelname == "CRITICAL"
@@ -188,8 +188,8 @@ def test_loop_that_fails_repeatedly_ends_and_calls_on_failed(
 
 
 def test_loop_thread_that_fails_outside_of_turns_calls_on_failed(caplog: pytest.LogCaptureFixture) -> None:
-    told = threading.Event()
-    loop = EventLoop("test-loop", told.set)
+    notified = threading.Event()
+    loop = EventLoop("test-loop", notified.set)
 
     def fail() -> bool:
         raise MemoryError
@@ -197,7 +197,7 @@ def test_loop_thread_that_fails_outside_of_turns_calls_on_failed(caplog: pytest.
     loop._run_as_leader = fail  # type: ignore[method-assign]
     with caplog.at_level(logging.ERROR, "zenspark.net"):
         loop.start()
-        assert told.wait(TIMEOUT_SECONDS)
+        assert notified.wait(TIMEOUT_SECONDS)
         assert loop._ended.wait(TIMEOUT_SECONDS)
     assert [record.levelname for record in caplog.records] == ["CRITICAL"] * 2
 

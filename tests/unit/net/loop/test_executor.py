@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.net.loop.executor import ThreadPerCallback
 
 

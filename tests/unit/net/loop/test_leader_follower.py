@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from tests.unit.net.loop.loops import running_loop
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.net.loop.leader_follower import in_callback, yield_leadership
 
 
@@ -76,16 +76,16 @@ def test_several_callbacks_may_block_at_once() -> None:
 
 def test_yield_leadership_promotes_the_follower_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zenspark.net.loop.leader_follower.CALLBACK_GRACE_SECONDS", TIMEOUT_SECONDS)
-    answered = threading.Event()
+    promoted = threading.Event()
     with running_loop() as loop:
 
-        def ask() -> None:
+        def yield_and_wait() -> None:
             loop.call_soon(went_on.set)
             yield_leadership()
             if went_on.wait(TIMEOUT_SECONDS):
-                answered.set()
+                promoted.set()
 
         went_on = threading.Event()
         yield_leadership()  # in a thread that is no leader: no effect
-        loop.run_callback_soon(ask)
-        assert answered.wait(TIMEOUT_SECONDS)
+        loop.run_callback_soon(yield_and_wait)
+        assert promoted.wait(TIMEOUT_SECONDS)

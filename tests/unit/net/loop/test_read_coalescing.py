@@ -10,10 +10,10 @@ BUFFER_BYTES = BULK_READ_BYTES * 8
 def coalescer_in_bulk() -> ReadCoalescer:
     """One that has just become a flow, at second 1."""
     flow = ReadCoalescer()
-    answers = [
+    delays = [
         flow.should_delay_next_read(BULK_READ_BYTES, BUFFER_BYTES, 0, 1.0) for _ in range(BULK_READS_TO_START + 1)
     ]
-    assert answers == [False] * BULK_READS_TO_START + [True]
+    assert delays == [False] * BULK_READS_TO_START + [True]
     return flow
 
 
@@ -28,14 +28,14 @@ def test_reads_that_fill_the_buffer_are_not_delayed() -> None:
 
 
 def test_bulk_ends_with_a_small_read_a_write_or_a_gap() -> None:
-    for count, said, now in (
+    for count, bytes_sent, now in (
         (BULK_READ_BYTES - 1, 0, 1.0),
         (BULK_READ_BYTES, 1, 1.0),
         (BULK_READ_BYTES, 0, 1.0 + 2 * BULK_GAP_SECONDS),
     ):
         flow = coalescer_in_bulk()
-        answers = [
-            flow.should_delay_next_read(count if not step else BULK_READ_BYTES, BUFFER_BYTES, said, now)
+        delays = [
+            flow.should_delay_next_read(count if not step else BULK_READ_BYTES, BUFFER_BYTES, bytes_sent, now)
             for step in range(BULK_READS_TO_START + 1)
         ]
-        assert answers == [False] * BULK_READS_TO_START + [True]
+        assert delays == [False] * BULK_READS_TO_START + [True]

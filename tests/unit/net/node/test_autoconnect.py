@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.net.ends import free_group
 from tests.unit.net.nodes import TestNode, call, nodes
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.errors import UsageError
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.links.interfaces import find_interface
@@ -107,10 +107,10 @@ def test_locators_are_tried_in_order_and_invalid_ones_skipped() -> None:
         there = bob.listen_on_loopback()
         bad = ("nonsense/1", "tcp/127.0.0.1:1", "tcp/no-port")
         found = DiscoveredNode(ZenohId(B), WhatAmI.PEER, tuple(Locator(text) for text in (*bad, str(there))))
-        autoconnector._consider(found, ALL)
-        autoconnector._consider(found, ALL)
+        autoconnector._connect_if_allowed(found, ALL)
+        autoconnector._connect_if_allowed(found, ALL)
         alice.wait_for(B)
-        autoconnector._consider(found, ALL)
+        autoconnector._connect_if_allowed(found, ALL)
         assert len(alice.drivers) == 1
 
 
@@ -124,7 +124,7 @@ def test_locators_of_disabled_protocols_are_skipped() -> None:
     with nodes(alice):
         found = DiscoveredNode(ZenohId(B), WhatAmI.PEER, (Locator("tcp/127.0.0.1:1"),))
         autoconnector._connect(found)
-        autoconnector._consider(DiscoveredNode(ZenohId(A), WhatAmI.PEER, ()), ALL)
+        autoconnector._connect_if_allowed(DiscoveredNode(ZenohId(A), WhatAmI.PEER, ()), ALL)
         assert autoconnector._connecting == set()
-    autoconnector._consider(found, ALL)
+    autoconnector._connect_if_allowed(found, ALL)
     assert autoconnector._connecting == set(), "a node that is closed connects to nobody"

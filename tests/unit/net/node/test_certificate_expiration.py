@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.api.sessions import config, has_neighbour
 from tests.unit.net.ends import Certificates
-from tests.waiting import until
+from tests.wait import until
 from zenspark.api.open import open as open_session
 from zenspark.api.session import Session
 from zenspark.errors import CloseReason

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.net.ends import meanwhile
 from tests.unit.net.nodes import QUICK, TestNode, call, nodes
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.errors import LinkError
 from zenspark.net.backoff import RetryPolicy
 from zenspark.net.links.endpoint import Endpoint
@@ -108,7 +108,7 @@ def test_timeout_of_zero_makes_one_attempt() -> None:
         connector = Connector(alice, [unused()], ONCE)
         connector.start()
         assert not connector.wait_open(None), "it gives up, so there is nothing to wait for"
-        assert connector.is_over
+        assert connector.has_ended
         assert isinstance(connector.error, LinkError)
 
 
@@ -161,7 +161,7 @@ def test_connection_to_self_is_not_retried() -> None:
         connector = Connector(alice, [alice.listen_on_loopback()], OFTEN)
         connector.start()
         assert not connector.wait_open(None)
-        assert connector.is_over
+        assert connector.has_ended
 
 
 def test_stop_wakes_wait_open_at_once() -> None:

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from tests.unit.net.nodes import KEY, Recorder, TestNode, call, nodes, push
-from tests.waiting import until
+from tests.wait import until
 from zenspark.net.io.congestion_control import WriterSettings
 from zenspark.net.io.driver import ConnectionDriver
 from zenspark.net.io.forwarding_backpressure import ForwardingBackpressure
@@ -43,12 +43,12 @@ def test_router_forwards_publications_between_its_clients() -> None:
         one.wait_for(A)
         until(lambda: router.router.routes.push_targets(router.local_face, KEY))
         one.send_local(Interest(id=1, mode=InterestMode.CURRENT_FUTURE, subscribers=True, wire_expr=WireExpr(0, KEY)))
-        assert one.heard.wait(
-            lambda: any(isinstance(e, Declare) and isinstance(e.body, DeclareFinal) for e in one.heard.events)
+        assert one.received.wait(
+            lambda: any(isinstance(e, Declare) and isinstance(e.body, DeclareFinal) for e in one.received.events)
         )
         one.publish(b"through")
-        assert other.heard.wait_payloads(1) == [b"through"]
-        assert one.heard.payloads == []
+        assert other.received.wait_payloads(1) == [b"through"]
+        assert one.received.payloads == []
 
 
 def test_gossip_of_a_neighbour_reports_discovered_nodes() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.net.ends import link_pair
 from zenspark.net.links.base import Link
 from zenspark.net.node.inbound_links import InboundLimits, InboundLinks, origin_of
-from zenspark.router.limits import Limit, Refusals
+from zenspark.router.limits import RefusalReason, Refusals
 
 
 class Calls:
@@ -74,7 +74,7 @@ def test_oldest_pending_link_without_data_is_evicted(calls: Calls) -> None:
     calls.far_ends[second].send(b"unread")
     assert calls.add(None)[1] is third
     assert len(calls.inbound) == 3
-    assert calls.refusals.counts == {Limit.PENDING: 1}
+    assert calls.refusals.counts == {RefusalReason.PENDING: 1}
     calls.links_with_data.update(calls.far_ends)
     assert calls.add(None)[1] is first
 
@@ -84,7 +84,7 @@ def test_address_over_its_limit_evicts_one_of_its_own_links(calls: Calls) -> Non
     mine, _ = calls.add("192.0.2.2")
     calls.add("192.0.2.2")
     assert calls.add("192.0.2.2")[1] is mine
-    assert calls.refusals.counts == {Limit.PENDING_PER_ADDRESS: 1}
+    assert calls.refusals.counts == {RefusalReason.PENDING_PER_ADDRESS: 1}
 
 
 def test_sessions_are_limited_in_all_and_per_address(calls: Calls) -> None:
@@ -105,7 +105,7 @@ def test_sessions_are_limited_in_all_and_per_address(calls: Calls) -> None:
     assert open_from("192.0.2.3")[1] == "3 sessions are the limit"
     calls.inbound.remove(first)
     assert open_from("192.0.2.1")[1] is None
-    assert calls.refusals.counts == {Limit.SESSIONS_PER_ADDRESS: 1, Limit.SESSIONS: 1}
+    assert calls.refusals.counts == {RefusalReason.SESSIONS_PER_ADDRESS: 1, RefusalReason.SESSIONS: 1}
     assert len(calls.inbound) == 0
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.net.ends import meanwhile
 from tests.unit.net.nodes import TestNode, call, nodes
-from tests.waiting import until
+from tests.wait import until
 from zenspark.errors import LinkError, SessionClosed
 from zenspark.net.backoff import RetryPolicy
 from zenspark.net.links.endpoint import Endpoint

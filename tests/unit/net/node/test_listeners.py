@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.net.ends import Certificates, is_at_end, raw
 from tests.unit.net.nodes import QUICK, TestNode, call, nodes
-from tests.waiting import until
+from tests.wait import until
 from zenspark.errors import LinkError
 from zenspark.net.links import registry
 from zenspark.net.links.base import Link, Listener
@@ -16,7 +16,7 @@ from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.node import listeners as listeners_module
 from zenspark.net.node.inbound_links import InboundLimits
 from zenspark.net.node.limits import NodeLimits
-from zenspark.router.limits import Limit
+from zenspark.router.limits import RefusalReason
 
 A, B, C = 0xA1, 0xB1, 0xC1
 
@@ -44,7 +44,7 @@ def test_failed_handshakes_are_counted_and_logged_together(tmp_path: Path, caplo
             with raw(there) as stranger:
                 stranger.send(b"this is not TLS\r\n\r\n")
                 assert is_at_end(stranger)
-        until(lambda: bob.router.refusals.counts.get(Limit.HANDSHAKES) == 20)
+        until(lambda: bob.router.refusals.counts.get(RefusalReason.HANDSHAKES) == 20)
     warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert len(warnings) == 1
     assert warnings[0].startswith(

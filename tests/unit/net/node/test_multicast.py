@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.net.ends import free_group
 from tests.unit.net.nodes import KEY, QUICK, EventRecorder, TestNode, call, nodes, qos
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.errors import CloseReason, LinkError, SessionClosed, UsageError
 from zenspark.net.io.counters import DropReason
 from zenspark.net.io.group_driver import GroupDriver
@@ -112,13 +112,13 @@ def test_publication_in_a_group_arrives_once(pair: tuple[TestNode, TestNode]) ->
     for payload in (b"1", b"2" * 50_000, b"3"):
         alice.publish(payload)
     bob.publish(b"back")
-    assert bob.heard.wait_payloads(3) == [b"1", b"2" * 50_000, b"3"]
-    assert alice.heard.wait_payloads(1) == [b"back"]
+    assert bob.received.wait_payloads(3) == [b"1", b"2" * 50_000, b"3"]
+    assert alice.received.wait_payloads(1) == [b"back"]
 
 
 def test_members_come_and_go_as_neighbours(pair: tuple[TestNode, TestNode]) -> None:
     alice, bob = pair
-    assert ("opened", B) in alice.heard.events
+    assert ("opened", B) in alice.received.events
     ((face, seat),) = alice.neighbourhood.items()
     assert face.zid.value == B
     assert alice.driver(face) is driver_of(alice)
@@ -129,7 +129,7 @@ def test_members_come_and_go_as_neighbours(pair: tuple[TestNode, TestNode]) -> N
     assert (seat.dst, seat.is_qos) == (driver_of(bob).link.src, False)
     bob.close()
     wait_members(alice)
-    assert ("closed", B) in alice.heard.events
+    assert ("closed", B) in alice.received.events
 
 
 def test_other_messages_of_a_group_member_are_ignored(group: Endpoint, stranger: Stranger) -> None:
@@ -142,7 +142,7 @@ def test_other_messages_of_a_group_member_are_ignored(group: Endpoint, stranger:
         stranger.send_datagrams(frame(NetworkOam(id=1), sn=1), frame(Declare(body=DeclareFinal()), sn=2))
         stranger.send_datagrams(encode(Fragment(more=False, reliable=True, sn=3, payload=b"the end of something")))
         stranger.send_datagrams(frame(Push(wire_expr=WireExpr(0, KEY), body=Put(payload=b"x")), sn=4))
-        assert alice.heard.wait_payloads(1) == [b"x"]
+        assert alice.received.wait_payloads(1) == [b"x"]
         (totals,) = alice.counters.totals
         lost = {LossReason.SEQUENCE_GAP: 1, LossReason.FIRST_FRAGMENT_MISSING: 1}
         assert (totals.zid, totals.received, totals.lost) == (ZenohId(C), 3, lost)
@@ -175,14 +175,14 @@ def test_drop_in_a_group_is_counted_for_each_member(pair: tuple[TestNode, TestNo
     assert [totals.dropped for totals in alice.counters.totals] == [{DropReason.CONGESTION: 2}]
 
 
-def test_rejected_group_member_is_logged(group: Endpoint, stranger: Stranger, caplog: pytest.LogCaptureFixture) -> None:
+def test_refused_group_sender_is_logged(group: Endpoint, stranger: Stranger, caplog: pytest.LogCaptureFixture) -> None:
     alice, bob = TestNode(A), TestNode(B)
     with caplog.at_level(logging.INFO, "zenspark.net"), nodes(alice, bob):
         alice.join(group)
         stranger.send_datagrams(b"\x1f\xff")
         bob.join(group)
         wait_members(alice, B)
-        assert f"refused member {stranger.link.src} of group {group.locator.text}: " in caplog.text
+        assert f"refused datagram of {stranger.link.src} to group {group.locator.text}: " in caplog.text
         assert f"peer b1 ({driver_of(bob).link.src}) joined group {group.locator.text}" in caplog.messages
 
 
@@ -196,7 +196,7 @@ def test_group_uses_the_group_settings_of_the_node(group: Endpoint) -> None:
         wait_members(alice, B)
         wait_members(bob, A)
         alice.publish(b"1" * 5000)
-        assert bob.heard.wait_payloads(1) == [b"1" * 5000]
+        assert bob.received.wait_payloads(1) == [b"1" * 5000]
 
 
 def test_invalid_group_cannot_be_joined(group: Endpoint) -> None:
@@ -219,9 +219,9 @@ def test_member_with_a_session_is_received_by_session_only(pair: tuple[TestNode,
     assert bob.wait(lambda: bob.initial_declarations_received, TIMEOUT_SECONDS)
     for number in range(10):
         alice.publish(b"%d" % number)
-    assert bob.heard.wait_payloads(10) == [b"%d" % number for number in range(10)]
+    assert bob.received.wait_payloads(10) == [b"%d" % number for number in range(10)]
     in_loop(bob, lambda: None)
-    assert len(bob.heard.payloads) == 10
+    assert len(bob.received.payloads) == 10
 
 
 def test_pause_stops_all_members_and_keeps_their_leases(pair: tuple[TestNode, TestNode]) -> None:
@@ -231,9 +231,9 @@ def test_pause_stops_all_members_and_keeps_their_leases(pair: tuple[TestNode, Te
     in_loop(bob, lambda: None)
     alice.publish(b"held")
     in_loop(bob, driver._on_timeout)
-    assert bob.heard.payloads == []
+    assert bob.received.payloads == []
     driver.resume()
-    assert bob.heard.wait_payloads(1) == [b"held"]
+    assert bob.received.wait_payloads(1) == [b"held"]
 
 
 def test_unsent_datagrams_are_sent_again(pair: tuple[TestNode, TestNode], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +247,7 @@ def test_unsent_datagrams_are_sent_again(pair: tuple[TestNode, TestNode], monkey
 
     monkeypatch.setattr(link, "send", reluctant)
     alice.publish(b"1")
-    assert bob.heard.wait_payloads(1) == [b"1"]
+    assert bob.received.wait_payloads(1) == [b"1"]
 
 
 def test_a_group_that_is_lost_is_joined_again(
@@ -273,7 +273,7 @@ def test_a_group_that_is_lost_is_joined_again(
     assert bob.wait(lambda: members(bob) == {A}, TIMEOUT_SECONDS)
     assert "lost group " in caplog.text
     alice.publish(b"again")
-    assert bob.heard.wait_payloads(1) == [b"again"]
+    assert bob.received.wait_payloads(1) == [b"again"]
 
 
 def test_group_is_not_rejoined_after_leave(pair: tuple[TestNode, TestNode], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,7 +307,7 @@ if not child:
 _, status = os.waitpid(child, 0)
 assert status == 0, status
 alice.publish(b"from the parent")
-assert bob.heard.wait_payloads(1) == [b"from the parent"]
+assert bob.received.wait_payloads(1) == [b"from the parent"]
 alice.close()
 wait_members(bob)
 bob.close()
@@ -341,9 +341,9 @@ def test_router_forwards_publications_into_and_out_of_a_group(group: Endpoint) -
             TIMEOUT_SECONDS,
         )
         member.publish(b"in")
-        assert client.heard.wait_payloads(1) == [b"in"]
+        assert client.received.wait_payloads(1) == [b"in"]
         client.publish(b"out")
-        assert member.heard.wait_payloads(1) == [b"out"]
+        assert member.received.wait_payloads(1) == [b"out"]
 
 
 def test_close_sends_close_to_a_group_before_its_link_closes(group: Endpoint) -> None:
@@ -378,4 +378,4 @@ def test_callback_that_blocks_on_a_group_is_reported_to_the_observer(
     finally:
         is_full = False
     assert reports.wait(lambda: reports.events == [True, False])
-    assert bob.heard.wait_payloads(2) == [b"unsent", b"blocked"]
+    assert bob.received.wait_payloads(2) == [b"unsent", b"blocked"]

@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.net.ends import is_at_end, raw
 from tests.unit.net.nodes import QUICK, TestNode, call, nodes
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.errors import CloseReason, LinkError, SessionClosed
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.node.limits import NodeLimits
@@ -33,27 +33,27 @@ def test_publications_arrive_in_both_directions(protocol: str) -> None:
         alice.wait_for(B)
         bob.wait_for(A)
         bob.subscribe()
-        for speaker, listener in ((alice, bob), (bob, alice)):
+        for sender, receiver in ((alice, bob), (bob, alice)):
             deadline = time.monotonic() + TIMEOUT_SECONDS
-            while not listener.heard.payloads and time.monotonic() < deadline:
-                speaker.publish(b"hello")
-                listener.heard.wait(lambda: bool(listener.heard.payloads), 0.01)  # noqa: B023
-            assert set(listener.heard.payloads) == {b"hello"}
+            while not receiver.received.payloads and time.monotonic() < deadline:
+                sender.publish(b"hello")
+                receiver.received.wait(lambda: bool(receiver.received.payloads), 0.01)  # noqa: B023
+            assert set(receiver.received.payloads) == {b"hello"}
 
 
 def test_neighbours_come_and_go() -> None:
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):
-        heard = call(alice, bob.listen_on_loopback())
+        recorder = call(alice, bob.listen_on_loopback())
         alice.wait_for(B)
-        assert heard.wait(lambda: isinstance(heard.events[0], Opened))
+        assert recorder.wait(lambda: isinstance(recorder.events[0], Opened))
         bob.close()
         alice.wait_for()
-        closed = heard.wait_closed()
+        closed = recorder.wait_closed()
         assert closed.by_peer
         assert closed.reason is CloseReason.GENERIC
-        assert alice.heard.wait(lambda: ("closed", B) in alice.heard.events)
-        assert alice.heard.events.index(("opened", B)) < alice.heard.events.index(("closed", B))
+        assert alice.received.wait(lambda: ("closed", B) in alice.received.events)
+        assert alice.received.events.index(("opened", B)) < alice.received.events.index(("closed", B))
 
 
 def test_connect_to_unreachable_endpoint_raises_link_error() -> None:
@@ -87,7 +87,7 @@ def test_close_returns_although_a_peer_is_stuck() -> None:
 def test_close_ends_pending_links_of_both_sides() -> None:
     alice = TestNode(A)
     with socket.create_server(("127.0.0.1", 0)) as deaf, raw(alice.listen_on_loopback()) as silent:
-        heard = call(alice, Endpoint.parse(f"tcp/127.0.0.1:{deaf.getsockname()[1]}"))
+        recorder = call(alice, Endpoint.parse(f"tcp/127.0.0.1:{deaf.getsockname()[1]}"))
         called, _ = deaf.accept()
         assert called.recv(1)
         start = time.monotonic()
@@ -95,7 +95,7 @@ def test_close_ends_pending_links_of_both_sides() -> None:
         alice.close()
         called.close()
         assert time.monotonic() - start < 8.0
-        assert heard.closure is not None
+        assert recorder.closure is not None
         assert is_at_end(silent)
         with pytest.raises(SessionClosed):
             alice.connect(Endpoint.parse(f"tcp/127.0.0.1:{deaf.getsockname()[1]}"), lambda *_: None)

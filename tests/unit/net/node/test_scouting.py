@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from tests.unit.net.ends import free_group, meanwhile, readable
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.errors import UsageError
 from zenspark.net.links import interfaces
 from zenspark.net.links.endpoint import Endpoint
@@ -65,59 +65,59 @@ def test_scout_discovers_responders(scouter: Open, responder: Responder) -> None
 
 
 def test_scout_delivers_a_node_once(scouter: Open, responder: Responder) -> None:
-    asking = scouter(ANY_ROLE)
-    assert found(asking, responder)
-    assert asking.handle(time.monotonic() + 1) == []
+    scouting = scouter(ANY_ROLE)
+    assert found(scouting, responder)
+    assert scouting.handle(time.monotonic() + 1) == []
     assert readable(responder)
     responder.respond()
-    assert asking.wait(0.05) == []
+    assert scouting.wait(0.05) == []
 
 
 def test_responder_of_another_role_does_not_reply(scouter: Open, responder: Responder) -> None:
-    asking = scouter(Roles(WhatAmI.PEER.bit))
-    asking.handle(time.monotonic())
+    scouting = scouter(Roles(WhatAmI.PEER.bit))
+    scouting.handle(time.monotonic())
     assert readable(responder)
     responder.respond()
-    assert asking.wait(0.05) == []
+    assert scouting.wait(0.05) == []
 
 
 def test_a_node_does_not_find_itself(scouter: Open, responder: Responder) -> None:
-    asking = scouter(ANY_ROLE, ROUTER.zid)
-    asking.handle(time.monotonic())
+    scouting = scouter(ANY_ROLE, ROUTER.zid)
+    scouting.handle(time.monotonic())
     assert readable(responder)
     responder.respond()
-    assert asking.wait(0.05) == []
+    assert scouting.wait(0.05) == []
 
 
 def test_scouter_can_be_driven_by_an_event_loop(scouter: Open, responder: Responder) -> None:
-    asking = scouter(ANY_ROLE)
-    assert asking.next_timeout() is None
-    asking.handle(100.0)
-    assert asking.next_timeout() == 101.0
+    scouting = scouter(ANY_ROLE)
+    assert scouting.next_timeout() is None
+    scouting.handle(100.0)
+    assert scouting.next_timeout() == 101.0
     assert readable(responder)
     responder.respond()
-    (descriptor,) = asking.filenos()
+    (descriptor,) = scouting.filenos()
     with socket.socket(fileno=socket.dup(descriptor)) as watched:
         assert readable(watched)
-    assert [hello.zid for hello in asking.handle(100.1)] == [ROUTER.zid]
+    assert [hello.zid for hello in scouting.handle(100.1)] == [ROUTER.zid]
 
 
 def test_close_wakes_waiting_threads(scouter: Open) -> None:
-    asking = scouter(ANY_ROLE)
-    with meanwhile(lambda: asking.wait(TIMEOUT_SECONDS)) as waited:
+    scouting = scouter(ANY_ROLE)
+    with meanwhile(lambda: scouting.wait(TIMEOUT_SECONDS)) as waited:
         started = time.monotonic()
-        asking.close()
+        scouting.close()
         assert waited() == []
         assert time.monotonic() - started < TIMEOUT_SECONDS / 2
-    asking.close()
-    assert asking.wait(TIMEOUT_SECONDS) == []
-    assert asking.handle(0.0) == []
+    scouting.close()
+    assert scouting.wait(TIMEOUT_SECONDS) == []
+    assert scouting.handle(0.0) == []
 
 
 def test_scout_is_repeated_while_waiting(scouter: Open, responder: Responder, monkeypatch: pytest.MonkeyPatch) -> None:
-    asking = scouter(ANY_ROLE)
-    asking.client._period = 0.01
-    with meanwhile(lambda: asking.wait(TIMEOUT_SECONDS)) as waited:
+    scouting = scouter(ANY_ROLE)
+    scouting.client._period = 0.01
+    with meanwhile(lambda: scouting.wait(TIMEOUT_SECONDS)) as waited:
         for _ in range(3):
             assert readable(responder)
             with responder._lock:
@@ -128,15 +128,15 @@ def test_scout_is_repeated_while_waiting(scouter: Open, responder: Responder, mo
 
 
 def test_bad_datagrams_are_passed_over(scouter: Open, responder: Responder, settings: ScoutingSettings) -> None:
-    asking = scouter(ANY_ROLE)
+    scouting = scouter(ANY_ROLE)
     group = (settings.address.partition(":")[0], int(settings.address.partition(":")[2]))
     with open_sender(settings.endpoint, LO, 1) as stranger:
         for datagram in (b"", b"\x01", b"garbage", bytes(60_000)):
             stranger.sendto(datagram, group)
-            for descriptor in asking.filenos():
+            for descriptor in scouting.filenos():
                 with socket.socket(fileno=socket.dup(descriptor)) as target:
                     stranger.sendto(datagram, target.getsockname())
-        assert [hello.zid for hello in found(asking, responder)] == [ROUTER.zid]
+        assert [hello.zid for hello in found(scouting, responder)] == [ROUTER.zid]
         with pytest.raises(BlockingIOError):
             stranger.recv(100)
 
@@ -144,11 +144,11 @@ def test_bad_datagrams_are_passed_over(scouter: Open, responder: Responder, sett
 def test_responder_reads_at_most_max_datagrams_per_read(
     scouter: Open, responder: Responder, settings: ScoutingSettings
 ) -> None:
-    asking = scouter(ANY_ROLE)
+    scouting = scouter(ANY_ROLE)
     group = (settings.address.partition(":")[0], int(settings.address.partition(":")[2]))
     with open_sender(settings.endpoint, LO, 1) as stranger:
         for _ in range(MAX_DATAGRAMS_PER_READ + 1):
-            stranger.sendto(asking.client.scout, group)
+            stranger.sendto(scouting.client.scout, group)
         assert readable(responder)
         responder.respond()
         assert readable(responder, 0)
@@ -194,7 +194,7 @@ def test_scouting_without_a_multicast_interface_is_logged(
     with contextlib.closing(Scouter(ScoutingSettings(), ANY_ROLE)) as scouter:
         assert scouter.wait(0.01) == []
     assert open_responders(ScoutingSettings(), ROUTER, locators) == []
-    assert "no network interface supports multicast" in caplog.text
+    assert "no interface of scouting/multicast/interface=auto supports multicast" in caplog.text
 
 
 def test_scouting_uses_the_zenoh_group_by_default_and_rejects_invalid_settings() -> None:

@@ -12,13 +12,13 @@ import pytest
 
 from tests.unit.net.ends import is_at_end, raw
 from tests.unit.net.nodes import QUICK, TestNode, call, nodes
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.errors import CloseReason
 from zenspark.net.io.congestion_control import describe_stall
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.node.inbound_links import InboundLimits
 from zenspark.net.node.limits import NodeLimits
-from zenspark.router.limits import Limit
+from zenspark.router.limits import RefusalReason
 from zenspark.transport.framing import LengthPrefix
 from zenspark.transport.handshake import Acceptor, Capabilities, Identity, Initiator, Opened
 from zenspark.wire.codec import decode_transport, encode
@@ -114,8 +114,8 @@ def test_simultaneous_open_ends_with_one_session(round_: int) -> None:
     with nodes(alice, bob):
         to_alice, to_bob = alice.listen_on_loopback(), bob.listen_on_loopback()
         first, second = call(alice, to_bob), call(bob, to_alice)
-        for heard in (first, second):
-            assert heard.wait(lambda: bool(heard.events))  # noqa: B023
+        for recorder in (first, second):
+            assert recorder.wait(lambda: bool(recorder.events))  # noqa: B023
         alice.wait_for(B)
         bob.wait_for(A)
         assert len(alice.drivers) == len(bob.drivers) == 1
@@ -129,7 +129,7 @@ class ManualPeer:
         self.accepting = Acceptor(identity, Capabilities(), b"key", 7)
         self.opening = Initiator(identity, Capabilities())
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        self.heard = call(alice, Endpoint.parse(f"tcp/127.0.0.1:{listener.getsockname()[1]}"))
+        self.recorder = call(alice, Endpoint.parse(f"tcp/127.0.0.1:{listener.getsockname()[1]}"))
         self.accepted_socket = stack.enter_context(listener.accept()[0])
         self.connected_socket = stack.enter_context(raw(alice.listen_on_loopback()))
         for end in (self.accepted_socket, self.connected_socket):
@@ -219,7 +219,7 @@ def test_own_attempt_is_closed_when_an_inbound_session_opened_meanwhile() -> Non
         assert isinstance(bob.opening.receive(bob.receive(bob.connected_socket)), Opened)
         bob.send_init_ack()
         assert isinstance(bob.receive(bob.accepted_socket), Close)
-        assert bob.heard.wait_closed().reason is CloseReason.MAX_LINKS
+        assert bob.recorder.wait_closed().reason is CloseReason.MAX_LINKS
         alice.wait_for(B)
 
 
@@ -256,7 +256,7 @@ def test_flood_of_links_without_data_evicts_the_oldest() -> None:
             alice.wait_for(B)
             assert is_at_end(second)
             assert not select.select([third], [], [], 0)[0]
-            assert bob.router.refusals.counts == {Limit.PENDING: 2}
+            assert bob.router.refusals.counts == {RefusalReason.PENDING: 2}
 
 
 def test_links_with_data_are_evicted_after_those_without() -> None:
@@ -284,8 +284,8 @@ def test_pending_limit_of_zero_closes_every_inbound_link() -> None:
 def test_own_attempt_without_reply_is_closed_after_open_timeout() -> None:
     alice = TestNode(A, limits=NodeLimits(open_timeout=0.2, writer=QUICK))
     with nodes(alice), socket.create_server(("127.0.0.1", 0)) as deaf:
-        heard = call(alice, Endpoint.parse(f"tcp/127.0.0.1:{deaf.getsockname()[1]}"))
-        closed = heard.wait_closed()
+        recorder = call(alice, Endpoint.parse(f"tcp/127.0.0.1:{deaf.getsockname()[1]}"))
+        closed = recorder.wait_closed()
         assert not closed.by_peer
         assert "no session" in closed.text
 
@@ -293,7 +293,7 @@ def test_own_attempt_without_reply_is_closed_after_open_timeout() -> None:
 def test_peer_with_unexpected_zid_is_rejected() -> None:
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):
-        heard: list[object] = []
-        alice.connect(bob.listen_on_loopback(), lambda _, event: heard.append(event), ZenohId(C))
-        assert alice.wait(lambda: bool(heard), TIMEOUT_SECONDS)
-        assert not isinstance(heard[0], Opened)
+        received: list[object] = []
+        alice.connect(bob.listen_on_loopback(), lambda _, event: received.append(event), ZenohId(C))
+        assert alice.wait(lambda: bool(received), TIMEOUT_SECONDS)
+        assert not isinstance(received[0], Opened)

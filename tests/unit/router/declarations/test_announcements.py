@@ -41,36 +41,36 @@ def test_undeclare_body_has_a_key_expression_only_if_one_is_given() -> None:
 
 def test_key_is_announced_once_updated_and_withdrawn() -> None:
     out: Outgoing = []
-    telling, face = Announcements(out), Face(1, ZenohId(1), WhatAmI.CLIENT, Region.CLIENT)
-    telling.update(face, DeclarationKind.QUERYABLE, "a/*", None)
+    announcements, face = Announcements(out), Face(1, ZenohId(1), WhatAmI.CLIENT, Region.CLIENT)
+    announcements.update(face, DeclarationKind.QUERYABLE, "a/*", None)
     assert bodies(out) == []
-    telling.update(face, DeclarationKind.QUERYABLE, "a/*", NONE)
-    telling.update(face, DeclarationKind.QUERYABLE, "a/*", NONE)
+    announcements.update(face, DeclarationKind.QUERYABLE, "a/*", NONE)
+    announcements.update(face, DeclarationKind.QUERYABLE, "a/*", NONE)
     assert bodies(out) == ["D_KEYEXPR", "D_QUERYABLE"]
-    assert telling.announced_faces(DeclarationKind.QUERYABLE, "a/*") == [face]
-    telling.update(face, DeclarationKind.QUERYABLE, "a/*", COMPLETE)
+    assert announcements.announced_faces(DeclarationKind.QUERYABLE, "a/*") == [face]
+    announcements.update(face, DeclarationKind.QUERYABLE, "a/*", COMPLETE)
     ((_, changed),) = out
     assert isinstance(changed, Declare)
     assert isinstance(changed.body, DeclareQueryable)
     assert (changed.body.id, changed.body.info) == (1, COMPLETE)
     out.clear()
-    telling.update(face, DeclarationKind.QUERYABLE, "a/*", None)
+    announcements.update(face, DeclarationKind.QUERYABLE, "a/*", None)
     assert bodies(out) == ["U_QUERYABLE"]
-    assert telling.announced_faces(DeclarationKind.QUERYABLE, "a/*") == []
+    assert announcements.announced_faces(DeclarationKind.QUERYABLE, "a/*") == []
 
 
 def test_announce_once_is_not_remembered() -> None:
     out: Outgoing = []
-    telling, face = Announcements(out), Face(1, ZenohId(1), WhatAmI.CLIENT, Region.LOCAL)
-    telling.announce_once(face, DeclarationKind.TOKEN, "a", NONE, 5)
+    announcements, face = Announcements(out), Face(1, ZenohId(1), WhatAmI.CLIENT, Region.LOCAL)
+    announcements.announce_once(face, DeclarationKind.TOKEN, "a", NONE, 5)
     assert bodies(out) == ["D_TOKEN"]
-    assert telling.announced_faces(DeclarationKind.TOKEN, "a") == []
+    assert announcements.announced_faces(DeclarationKind.TOKEN, "a") == []
 
 
 def test_removed_face_has_no_announcements() -> None:
-    telling = Announcements([])
+    announcements = Announcements([])
     one, other = (Face(number, ZenohId(number), WhatAmI.CLIENT, Region.CLIENT) for number in (1, 2))
     for face in (one, other):
-        telling.announce(face, DeclarationKind.TOKEN, "a", NONE)
-    telling.remove_face(one)
-    assert telling.announced_faces(DeclarationKind.TOKEN, "a") == [other]
+        announcements.announce(face, DeclarationKind.TOKEN, "a", NONE)
+    announcements.remove_face(one)
+    assert announcements.announced_faces(DeclarationKind.TOKEN, "a") == [other]

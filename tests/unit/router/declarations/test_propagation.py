@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.router.nodes import Network, answered, pushed
+from tests.unit.router.nodes import Network, declaration_texts, pushed
 from zenspark.router.face import DeclarationKind
 from zenspark.wire.messages import (
     Declare,
@@ -42,19 +42,19 @@ def test_router_does_not_forward_between_linked_peers() -> None:
         net.join(peer, centre)
         net.announce_links(centre, peer)
     net.subscribe(other, "a")
-    assert answered(net.ask(one, "a", BOTH, subscribers=True)) == ["D_SUBSCRIBER a", "D_FINAL"]
+    assert declaration_texts(net.send_interest(one, "a", BOTH, subscribers=True)) == ["D_SUBSCRIBER a", "D_FINAL"]
     net.put(one, "a", b"1")
     assert pushed(other) == [("a", b"1")]
-    one.heard.clear()
+    one.received.clear()
     net.announce_links(centre, one, other)
     net.announce_links(centre, other, one)
-    assert answered(one.heard) == ["U_SUBSCRIBER"]
-    other.heard.clear()
+    assert declaration_texts(one.received) == ["U_SUBSCRIBER"]
+    other.received.clear()
     net.put(one, "a", b"2")
     assert pushed(other) == []
-    one.heard.clear()
+    one.received.clear()
     net.announce_links(centre, one)
-    assert answered(one.heard) == ["D_SUBSCRIBER a"]
+    assert declaration_texts(one.received) == ["D_SUBSCRIBER a"]
 
 
 def test_link_to_an_unknown_peer_changes_nothing() -> None:
@@ -76,10 +76,10 @@ def test_aggregate_queryable_is_complete_if_one_includes_the_key() -> None:
     centre, other = net.router(), net.client()
     net.join(other, centre)
     net.queryable(other, "q/a", True, 1)
-    ask = Interest(id=7, mode=BOTH, queryables=True, aggregate=True, wire_expr=WireExpr(0, "q/*"))
-    net.say(centre, ask)
+    interest = Interest(id=7, mode=BOTH, queryables=True, aggregate=True, wire_expr=WireExpr(0, "q/*"))
+    net.send(centre, interest)
     net.queryable(other, "q/**", True, 2)
-    offers = [message.body for message in centre.heard if isinstance(message, Declare)]
+    offers = [message.body for message in centre.received if isinstance(message, Declare)]
     infos = [body.info for body in offers if isinstance(body, DeclareQueryable)]
     assert infos == [QueryableInfo(False), QueryableInfo(True)]
 
@@ -91,12 +91,12 @@ def test_declarations_of_other_sources_are_not_declared_as_own() -> None:
     net.join(middle, right)
     net.subscribe(left, "a")
     net.subscribe(right, "a")
-    assert answered(net.ask(middle, "a", BOTH, subscribers=True)) == ["D_SUBSCRIBER a", "D_FINAL"]
-    middle.heard.clear()
+    assert declaration_texts(net.send_interest(middle, "a", BOTH, subscribers=True)) == ["D_SUBSCRIBER a", "D_FINAL"]
+    middle.received.clear()
     net.declare(left, UndeclareSubscriber(id=1))
-    assert middle.heard == []
+    assert middle.received == []
     net.part(middle, right)
-    assert answered(middle.heard) == ["U_SUBSCRIBER"]
+    assert declaration_texts(middle.received) == ["U_SUBSCRIBER"]
 
 
 def test_link_between_two_peers_changes_no_announcement_to_a_client() -> None:
@@ -105,11 +105,11 @@ def test_link_between_two_peers_changes_no_announcement_to_a_client() -> None:
     for node in (one, other, third):
         net.join(node, centre)
     net.subscribe(other, "a")
-    assert answered(net.ask(third, "a", BOTH, subscribers=True)) == ["D_SUBSCRIBER a", "D_FINAL"]
-    third.heard.clear()
+    assert declaration_texts(net.send_interest(third, "a", BOTH, subscribers=True)) == ["D_SUBSCRIBER a", "D_FINAL"]
+    third.received.clear()
     net.announce_links(centre, one, other)
     net.announce_links(centre, other, one)
-    assert third.heard == []
+    assert third.received == []
 
 
 @pytest.mark.parametrize("body", [DeclareSubscriber, DeclareQueryable])

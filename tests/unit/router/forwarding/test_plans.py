@@ -1,4 +1,4 @@
-"""Where publications in columns go: what is known of a shape, until when, and what has to be received one by one."""
+"""Where publications in columns go: what is known of a template, until when, and what has to be received one by one."""
 
 from __future__ import annotations
 
@@ -71,33 +71,33 @@ class RouterWithClients:
     def plans(self, *pushes: Push, face: Face | None = None) -> list[ForwardingPlan] | None:
         return self.forwarding.plans(face or self.source, columns_of(*pushes), 0, len(pushes))
 
-    def course(self, message: Push, face: Face | None = None) -> ForwardingPlan:
+    def plan(self, message: Push, face: Face | None = None) -> ForwardingPlan:
         found = self.plans(message, face=face)
         assert found is not None
-        (course,) = found
-        return course
+        (plan,) = found
+        return plan
 
 
-def forwarded(course: ForwardingPlan) -> dict[int, Push]:
+def forwarded(plan: ForwardingPlan) -> dict[int, Push]:
     """By neighbour, the message that is sent to it, with a deletion in place of its body."""
-    found: dict[int, Any] = {way.target.zid.value: decode_network(way.head + b"\x02") for way in course.next_hops}
+    found: dict[int, Any] = {way.target.zid.value: decode_network(way.head + b"\x02") for way in plan.next_hops}
     return found
 
 
 def test_next_hop_header_uses_the_key_ids_of_the_subscriber() -> None:
     place = RouterWithClients()
-    assert forwarded(place.course(push()))[2].wire_expr == WireExpr(0, "a/b")
+    assert forwarded(place.plan(push()))[2].wire_expr == WireExpr(0, "a/b")
     place.name(place.target, 7, "a")
-    assert forwarded(place.course(push()))[2].wire_expr == WireExpr(7, "/b", Mapping.RECEIVER)
+    assert forwarded(place.plan(push()))[2].wire_expr == WireExpr(7, "/b", Mapping.RECEIVER)
 
 
 def test_plan_is_cached_per_template() -> None:
     place = RouterWithClients()
-    assert place.course(push()) is place.course(push())
+    assert place.plan(push()) is place.plan(push())
 
 
 def test_new_key_reuses_the_decoded_prefix_template() -> None:
-    """What differs in anything but the key is still told apart."""
+    """What differs in anything but the key is still distinguished."""
     place = RouterWithClients()
     place.subscribe(place.local, "a/2")
     place.name(place.source, 3, "a/")
@@ -105,10 +105,10 @@ def test_new_key_reuses_the_decoded_prefix_template() -> None:
     for qos in (QoS.DEFAULT, blocking):
         for number in range(3):
             for expr in (WireExpr(0, f"a/{number}"), WireExpr(3, f"{number}", Mapping.SENDER)):
-                course = place.course(push(expr, qos=qos))
-                assert forwarded(course)[2].wire_expr == WireExpr(0, f"a/{number}")
-                assert course.local_key == ("a/2" if number == 2 else None)
-                assert course.congestion is qos.congestion
+                plan = place.plan(push(expr, qos=qos))
+                assert forwarded(plan)[2].wire_expr == WireExpr(0, f"a/{number}")
+                assert plan.local_key == ("a/2" if number == 2 else None)
+                assert plan.congestion is qos.congestion
     cached = place.forwarding._cache.for_face(place.source, place.source.key_mapping_version)
     assert (len(cached), len(cached.templates)) == (3 * 2 * 2, 2 * 2)
 
@@ -116,11 +116,11 @@ def test_new_key_reuses_the_decoded_prefix_template() -> None:
 def test_plan_is_recomputed_after_new_subscriber_or_key_mapping() -> None:
     place = RouterWithClients()
     number = push(WireExpr(3, "", Mapping.SENDER))
-    assert place.course(number).next_hops == ()
+    assert place.plan(number).next_hops == ()
     place.name(place.source, 3, "a/b")
-    assert forwarded(place.course(number)).keys() == {2}
+    assert forwarded(place.plan(number)).keys() == {2}
     place.subscribe(place.client(4), "a/b")
-    assert forwarded(place.course(number)).keys() == {2, 4}
+    assert forwarded(place.plan(number)).keys() == {2, 4}
 
 
 def test_the_lane_is_that_of_the_message_and_its_frame() -> None:
@@ -128,13 +128,13 @@ def test_the_lane_is_that_of_the_message_and_its_frame() -> None:
     urgent = QoS(Priority.REAL_TIME, Congestion.DROP, express=True)
     found = place.forwarding.plans(place.source, columns_of(push(qos=urgent), reliable=False), 0, 1)
     assert found is not None
-    course = found[0]
-    assert course.lane == Priority.REAL_TIME | LANE_EXPRESS
-    assert course.congestion is Congestion.DROP
-    course = place.course(push(qos=QoS(Priority.DATA, Congestion.BLOCK)))
-    assert course.lane == Priority.DATA | 0x08
-    assert course.congestion is Congestion.BLOCK
-    assert forwarded(course)[2].qos == QoS(Priority.DATA, Congestion.BLOCK)
+    plan = found[0]
+    assert plan.lane == Priority.REAL_TIME | LANE_EXPRESS
+    assert plan.congestion is Congestion.DROP
+    plan = place.plan(push(qos=QoS(Priority.DATA, Congestion.BLOCK)))
+    assert plan.lane == Priority.DATA | 0x08
+    assert plan.congestion is Congestion.BLOCK
+    assert forwarded(plan)[2].qos == QoS(Priority.DATA, Congestion.BLOCK)
 
 
 def test_no_plan_if_an_interceptor_inspects_every_message() -> None:
@@ -145,7 +145,7 @@ def test_no_plan_if_an_interceptor_inspects_every_message() -> None:
     place = RouterWithClients()
     place.target.egress = Guard()
     assert place.plans(push()) is None
-    assert place.plans(push("b")) == [place.course(push("b"))]
+    assert place.plans(push("b")) == [place.plan(push("b"))]
     assert place.plans(push("b"), push()) is None
     place.source.ingress = Guard()
     assert place.plans(push("b")) is None
@@ -154,18 +154,18 @@ def test_no_plan_if_an_interceptor_inspects_every_message() -> None:
 def test_no_plan_for_a_duplicate_group_member() -> None:
     place = RouterWithClients()
     member = place.router.add_member(place.router.add_group(), ZenohId(5), WhatAmI.PEER)
-    assert forwarded(place.course(push(), face=member)).keys() == {2}
+    assert forwarded(place.plan(push(), face=member)).keys() == {2}
     place.client(5)
     assert place.plans(push(), face=member) is None
 
 
 def test_plan_is_local_if_the_local_session_subscribes() -> None:
     place = RouterWithClients()
-    assert not place.course(push()).is_local
+    assert not place.plan(push()).is_local
     place.subscribe(place.local, "a/*")
-    course = place.course(push())
-    assert course.is_local
-    assert forwarded(course).keys() == {2}
+    plan = place.plan(push())
+    assert plan.is_local
+    assert forwarded(plan).keys() == {2}
 
 
 def test_rows_for_the_local_session_only_get_timestamps() -> None:
@@ -180,9 +180,9 @@ def test_rows_for_the_local_session_only_get_timestamps() -> None:
 def test_rows_get_timestamps_unless_one_is_too_far_in_the_future(ahead: int) -> None:
     place = RouterWithClients(stamps=True)
     columns = columns_of(push(), push("b"), push(stamp=Timestamp(ntp64_from_ns(NOW + ahead), ZenohId(5))))
-    courses = place.forwarding.plans(place.source, columns, 0, 3)
+    plans = place.forwarding.plans(place.source, columns, 0, 3)
     if ahead:
-        assert courses is None
+        assert plans is None
     else:
         stamped, unwanted, _ = columns.timestamp
         assert stamped >> 32 == NOW // 10**9
@@ -219,12 +219,12 @@ def test_rows_between_routers_follow_the_tree_of_their_entry_router() -> None:
     place = RouterBetweenRouters()
     network = place.router.network
     assert network is not None
-    ways = forwarded(place.course(push(node_id=2), face=place.left))
+    ways = forwarded(place.plan(push(node_id=2), face=place.left))
     assert ways.keys() == {2, 0x30}
     assert ways[0x30].node_id == network.psid(ZenohId(0x21))
     assert ways[2].node_id == 0
     assert place.left.region is Region.ROUTER
-    assert forwarded(place.course(push(), face=place.left))[0x30].node_id == network.psid(ZenohId(0x20))
+    assert forwarded(place.plan(push(), face=place.left))[0x30].node_id == network.psid(ZenohId(0x20))
     assert place.plans(push(node_id=9), face=place.left) is None
 
 
@@ -232,21 +232,21 @@ def test_reassigned_psid_of_a_router_invalidates_the_plan() -> None:
     place = RouterBetweenRouters()
     network = place.router.network
     assert network is not None
-    before = forwarded(place.course(push(node_id=2), face=place.left))[0x30].node_id
+    before = forwarded(place.plan(push(node_id=2), face=place.left))[0x30].node_id
     version = place.router.routes.version
     place.links(place.left, 0x20, 3, 0x20, 0x21)  # what was 2 is now 3
     assert place.router.routes.version == version
-    assert forwarded(place.course(push(node_id=3), face=place.left))[0x30].node_id == before
-    assert forwarded(place.course(push(node_id=2), face=place.left))[0x30].node_id == network.psid(ZenohId(0x20))
+    assert forwarded(place.plan(push(node_id=3), face=place.left))[0x30].node_id == before
+    assert forwarded(place.plan(push(node_id=2), face=place.left))[0x30].node_id == network.psid(ZenohId(0x20))
 
 
 def test_plans_are_split_by_peer_and_template() -> None:
     place = RouterWithClients()
     place.subscribe(place.client(4), "b")
     messages = (push(), push("b"), push("c"), push(qos=QoS(Priority.DATA, Congestion.BLOCK)))
-    courses = place.plans(*messages)
-    assert courses is not None
-    found = dict(plans_by_neighbour(courses))
+    plans = place.plans(*messages)
+    assert plans is not None
+    found = dict(plans_by_neighbour(plans))
     assert {face.zid.value for face in found} == {2, 4}
     for face, share in found.items():
         first, second = (13, NO_LANE) if face.zid.value == 2 else (NO_LANE, 13)
@@ -259,9 +259,9 @@ def test_plans_are_split_by_peer_and_template() -> None:
 
 def test_neighbour_plan_lists_the_templates_with_block_first() -> None:
     congestions = (Congestion.DROP, Congestion.BLOCK_FIRST, Congestion.BLOCK)
-    courses = RouterWithClients().plans(*(push(qos=QoS(Priority.DATA, congestion)) for congestion in congestions))
-    assert courses is not None
-    ((_, share),) = plans_by_neighbour(courses)
+    plans = RouterWithClients().plans(*(push(qos=QoS(Priority.DATA, congestion)) for congestion in congestions))
+    assert plans is not None
+    ((_, share),) = plans_by_neighbour(plans)
     assert share.block_first == {1}
 
 

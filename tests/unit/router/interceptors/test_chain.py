@@ -105,10 +105,10 @@ def test_cached_decisions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert passes(found, put(f"a/{number % 5}"))
         assert not passes(found, put(f"shut/{number % 5}"))
         assert len(found._decisions) <= 3
-    asked: list[str] = []
-    monkeypatch.setattr(found, "_evaluate", lambda action, key: asked.append(key))
+    evaluated: list[str] = []
+    monkeypatch.setattr(found, "_evaluate", lambda action, key: evaluated.append(key))
     assert not passes(found, put("shut/4"))
-    assert asked == []
+    assert evaluated == []
 
 
 def test_undeclare_of_a_suppressed_declaration_is_suppressed() -> None:
@@ -137,7 +137,7 @@ def test_undeclare_passes_ingress() -> None:
 
 def test_decision_on_a_long_key_is_not_cached() -> None:
     chain = make_chain(InterceptorConfig(access=denying("put")))
-    longest = "k" * module.MAX_CACHED_KEY_CHARS
+    longest = "k" * module.MAX_CACHED_KEY_CHARACTERS
     for key in (longest, longest + "k"):
         assert passes(chain, put(key))
     assert [key for _, key in chain._decisions] == [longest]

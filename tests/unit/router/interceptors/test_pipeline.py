@@ -11,7 +11,7 @@ from zenspark.router.interceptors.access_control import AccessRules
 from zenspark.router.interceptors.chain import InterceptorConfig
 from zenspark.router.interceptors.pipeline import InterceptorPipeline
 from zenspark.router.interceptors.rules import AccessPolicy, AccessRule, AccessSubject, Flow, NeighbourAttributes
-from zenspark.router.limits import Limit
+from zenspark.router.limits import RefusalReason
 from zenspark.router.router import Router
 from zenspark.wire.messages import (
     Declare,
@@ -55,9 +55,9 @@ class RouterWithInterceptors:
 
     def route(self, face: Face, message: NetworkMessage) -> list[tuple[Face, NetworkMessage]]:
         """Receive a message from a face. Returns the messages that are sent then."""
-        passed, told = self.pipeline.on_ingress(face, message, True, NOW)
+        passed, delivered = self.pipeline.on_ingress(face, message, True, NOW)
         if passed is None:
-            return self.pipeline.on_egress(told, True, NOW)
+            return self.pipeline.on_egress(delivered, True, NOW)
         return self.pipeline.on_egress(self.router.receive(face, passed, NOW), True, NOW)
 
 
@@ -88,21 +88,21 @@ def test_local_messages_are_intercepted_on_egress() -> None:
     assert {face for face, _ in place.route(place.local, put("open"))} == {place.watched, place.free}
 
 
-def test_query_dropped_on_egress_counts_as_answered() -> None:
+def test_query_dropped_on_egress_counts_as_finished() -> None:
     place = RouterWithInterceptors("egress")
     place.route(place.watched, declare(DeclareQueryable(id=1, wire_expr=WireExpr(0, "shut/**"))))
-    answers = place.route(place.free, query("shut/a", number=9))
-    assert answers == [(place.free, ResponseFinal(request_id=9))]
+    replies = place.route(place.free, query("shut/a", number=9))
+    assert replies == [(place.free, ResponseFinal(request_id=9))]
     assert place.router.next_timeout() is None
 
 
 @pytest.mark.parametrize("key", ["shut/a", "open/a"])
-def test_interest_dropped_on_egress_counts_as_answered(key: str) -> None:
+def test_interest_dropped_on_egress_counts_as_finished(key: str) -> None:
     place = RouterWithInterceptors("egress", WhatAmI.CLIENT, WhatAmI.ROUTER)
     place.pipeline.on_egress(place.router.remove_face(place.free, NOW), True, NOW)
-    said = place.route(place.local, interest(InterestMode.CURRENT, key, 3))
+    sent = place.route(place.local, interest(InterestMode.CURRENT, key, 3))
     final = (place.local, Declare(interest_id=3, qos=QoS.DECLARE, body=DeclareFinal()))
-    assert (final in said) is (key == "shut/a")
+    assert (final in sent) is (key == "shut/a")
     assert (place.router.next_timeout() is None) is (key == "shut/a")
 
 
@@ -124,8 +124,8 @@ def test_denied_ingress_is_counted() -> None:
     for face, key in ((place.watched, "shut/a"), (place.watched, "shut/b"), (place.watched, "a"), (place.free, "shut")):
         place.route(face, put(key))
     place.route(place.watched, query("shut/c"))
-    assert place.router.refusals.counts == {Limit.ACCESS_INGRESS: 3}
-    assert place.router.refusals.latest == {Limit.ACCESS_INGRESS: str(place.watched)}
+    assert place.router.refusals.counts == {RefusalReason.ACCESS_INGRESS: 3}
+    assert place.router.refusals.latest == {RefusalReason.ACCESS_INGRESS: str(place.watched)}
 
 
 def test_denied_egress_is_counted() -> None:
@@ -133,11 +133,11 @@ def test_denied_egress_is_counted() -> None:
     place.route(place.watched, declare(DeclareSubscriber(id=1, wire_expr=WireExpr(0, "**"))))
     place.route(place.free, put("shut/a"))
     place.route(place.free, put("a"))
-    assert place.router.refusals.counts == {Limit.ACCESS_EGRESS: 1}
+    assert place.router.refusals.counts == {RefusalReason.ACCESS_EGRESS: 1}
 
 
 def test_denial_of_a_client_without_a_face_is_counted() -> None:
     place = RouterWithInterceptors("ingress")
     assert place.pipeline.allows(NeighbourAttributes(ZenohId(0xA1)), "ingress", "put", "a")
     assert not place.pipeline.allows(NeighbourAttributes(ZenohId(0xA1)), "ingress", "put", "shut/a")
-    assert place.router.refusals.counts == {Limit.ACCESS_INGRESS: 1}
+    assert place.router.refusals.counts == {RefusalReason.ACCESS_INGRESS: 1}

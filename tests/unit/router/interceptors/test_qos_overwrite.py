@@ -56,8 +56,8 @@ def test_qos_changes(treatment: QosChange, expected: QoS) -> None:
 
 
 def test_qos_of_replies_is_not_overwritten() -> None:
-    answer = reply("a", Put(payload=b""))
-    assert overwriting().apply(answer, True) is answer
+    response = reply("a", Put(payload=b""))
+    assert overwriting().apply(response, True) is response
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.router.nodes import Network, Node, answered, face_towards
+from tests.unit.router.nodes import Network, Node, declaration_texts, face_towards
 from zenspark.router.declarations.announcements import NULL_EXPR
 from zenspark.router.face import Face, Outgoing
 from zenspark.router.interests.interest_handler import INITIAL_INTEREST
@@ -29,7 +29,7 @@ def test_declaration_with_unknown_interest_id_is_stored() -> None:
     above = face_towards(client, centre)
     stray = DeclareSubscriber(id=1, wire_expr=WireExpr(0, "a"))
     client.router.receive(above, Declare(interest_id=99, body=stray), 0.0)
-    net.ask(client, "a", BOTH, subscribers=True)
+    net.send_interest(client, "a", BOTH, subscribers=True)
     assert client.router.routes.push_targets(client.local, "a") == (above,)
 
 
@@ -40,7 +40,10 @@ def test_aggregated_interest_gets_one_declaration() -> None:
     net.join(other, centre)
     net.subscribe(other, "a/b", 1)
     net.subscribe(other, "a/c", 2)
-    assert answered(net.ask(client, "a/*", BOTH, subscribers=True, aggregate=True)) == ["D_SUBSCRIBER a/*", "D_FINAL"]
+    assert declaration_texts(net.send_interest(client, "a/*", BOTH, subscribers=True, aggregate=True)) == [
+        "D_SUBSCRIBER a/*",
+        "D_FINAL",
+    ]
 
 
 def test_current_and_future_declarations_are_announced_two_levels_down() -> None:
@@ -50,10 +53,10 @@ def test_current_and_future_declarations_are_announced_two_levels_down() -> None
     net.join(client, peer)
     net.join(other, centre)
     net.token(other, "live/a")
-    assert answered(net.ask(client, "live/*", BOTH, tokens=True)) == ["D_TOKEN live/a", "D_FINAL"]
-    client.heard.clear()
+    assert declaration_texts(net.send_interest(client, "live/*", BOTH, tokens=True)) == ["D_TOKEN live/a", "D_FINAL"]
+    client.received.clear()
     net.token(other, "live/b", 2)
-    assert answered(client.heard) == ["D_TOKEN live/b"]
+    assert declaration_texts(client.received) == ["D_TOKEN live/b"]
 
 
 def test_current_interest_gets_each_key_once() -> None:
@@ -61,9 +64,9 @@ def test_current_interest_gets_each_key_once() -> None:
     client = net.client()
     above, _ = client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
     client.router.receive(client.local, Interest(id=3, mode=InterestMode.CURRENT, tokens=True), 0.0)
-    answer = Declare(interest_id=1, body=DeclareToken(id=0, wire_expr=WireExpr(0, "a")))
-    heard = [*client.router.receive(above, answer, 0.0), *client.router.receive(above, answer, 0.0)]
-    assert [face for face, _ in heard] == [client.local]
+    reply = Declare(interest_id=1, body=DeclareToken(id=0, wire_expr=WireExpr(0, "a")))
+    received = [*client.router.receive(above, reply, 0.0), *client.router.receive(above, reply, 0.0)]
+    assert [face for face, _ in received] == [client.local]
     final = Declare(interest_id=1, qos=QoS.DECLARE, body=DeclareFinal())
     assert client.router.receive(above, final, 0.0) == [
         (client.local, Declare(interest_id=3, qos=QoS.DECLARE, body=DeclareFinal()))
@@ -71,7 +74,7 @@ def test_current_interest_gets_each_key_once() -> None:
     assert client.router.receive(above, Declare(body=DeclareFinal()), 0.0) == []
 
 
-def test_propagated_interest_also_asks_for_key_expressions() -> None:
+def test_propagated_interest_also_requests_key_expressions() -> None:
     client = Network().client()
     above, _ = client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
     out = client.router.receive(client.local, Interest(id=3, mode=InterestMode.CURRENT, tokens=True), 0.0)
@@ -87,8 +90,8 @@ def test_an_interest_that_was_replaced_does_not_end_the_one_of_the_same_id() -> 
     client.router.receive(client.local, interest, 5.0)
     assert client.router.handle_timeout(INTEREST_TIMEOUT_SECONDS) == []
     final = Declare(interest_id=3, qos=QoS.DECLARE, body=DeclareFinal())
-    answer = Declare(interest_id=2, body=DeclareFinal())
-    assert client.router.receive(above, answer, 6.0) == [(client.local, final)]
+    reply = Declare(interest_id=2, body=DeclareFinal())
+    assert client.router.receive(above, reply, 6.0) == [(client.local, final)]
 
 
 def test_interest_timeout_of_removed_face_sends_nothing() -> None:
@@ -115,7 +118,7 @@ def test_own_subscribers_are_not_announced_back() -> None:
     centre, client = net.router(), net.client()
     net.join(client, centre)
     net.subscribe(client, "a")
-    assert answered(net.ask(client, "a", BOTH, subscribers=True)) == ["D_FINAL"]
+    assert declaration_texts(net.send_interest(client, "a", BOTH, subscribers=True)) == ["D_FINAL"]
 
 
 # -- interests of group members
@@ -133,7 +136,7 @@ class InGroup:
     def join(self, zid: int) -> Face:
         return self.router.add_member(self.group, ZenohId(zid), WhatAmI.PEER)
 
-    def ask(self, *kinds: str, mode: InterestMode = InterestMode.CURRENT) -> Outgoing:
+    def send_interest(self, *kinds: str, mode: InterestMode = InterestMode.CURRENT) -> Outgoing:
         """Let the member send interest 3."""
         interest = Interest(
             id=3,
@@ -146,10 +149,10 @@ class InGroup:
 
 
 def format_declarations(out: Outgoing) -> list[str]:
-    return answered([message for _, message in out])
+    return declaration_texts([message for _, message in out])
 
 
-def test_an_interest_of_a_member_is_answered_in_the_group() -> None:
+def test_an_interest_of_a_member_gets_its_reply_in_the_group() -> None:
     """All members receive the reply: it has no key ids, and each key one declaration id, until it is undeclared."""
     net = Network()
     node = net.peer()
@@ -160,7 +163,7 @@ def test_an_interest_of_a_member_is_answered_in_the_group() -> None:
     assert inside.router.receive(inside.member, binding, 0.0) == []
     first, second = inside.member, inside.join(98)
     for inside.member in (first, second):
-        out = inside.ask("subscribers", "tokens")
+        out = inside.send_interest("subscribers", "tokens")
         assert [face for face, _ in out] == [inside.group, inside.group, inside.member]
         assert [message for _, message in out] == [
             Declare(interest_id=3, qos=QoS.DECLARE, body=DeclareSubscriber(id=1, wire_expr=WireExpr(0, "s/1"))),
@@ -176,7 +179,7 @@ def test_an_interest_of_a_member_is_answered_in_the_group() -> None:
 
 def test_a_future_interest_of_a_member_is_followed_until_it_ends() -> None:
     inside = InGroup(Network().peer())
-    assert inside.ask("tokens", mode=InterestMode.FUTURE) == []
+    assert inside.send_interest("tokens", mode=InterestMode.FUTURE) == []
 
     def declare(number: int) -> Outgoing:
         token = DeclareToken(id=number, wire_expr=WireExpr(0, f"t/{number}"))
@@ -184,7 +187,7 @@ def test_a_future_interest_of_a_member_is_followed_until_it_ends() -> None:
 
     out = declare(1)
     assert ([face for face, _ in out], format_declarations(out)) == ([inside.group], ["D_TOKEN t/1"])
-    assert inside.ask(mode=InterestMode.FINAL) == []
+    assert inside.send_interest(mode=InterestMode.FINAL) == []
     assert declare(2) == []
 
 
@@ -194,7 +197,7 @@ def test_no_queryables_are_declared_to_a_member() -> None:
     node = net.peer()
     net.queryable(node, "a/**")
     inside = InGroup(node)
-    out = inside.ask("queryables", mode=BOTH)
+    out = inside.send_interest("queryables", mode=BOTH)
     assert ([face for face, _ in out], format_declarations(out)) == ([inside.member], ["D_FINAL"])
     declaration = DeclareQueryable(id=2, wire_expr=WireExpr(0, "b"))
     assert inside.router.receive(inside.local, Declare(body=declaration), 0.0) == []
@@ -203,9 +206,9 @@ def test_no_queryables_are_declared_to_a_member() -> None:
 def test_an_interest_without_declarations_gets_no_final_where_other_members_may_reply() -> None:
     """zenoh-pico takes the first D_FINAL for the end of all replies."""
     inside = InGroup(Network().peer())
-    assert format_declarations(inside.ask("tokens")) == ["D_FINAL"]
+    assert format_declarations(inside.send_interest("tokens")) == ["D_FINAL"]
     inside.join(98)
-    assert inside.ask("tokens") == []
+    assert inside.send_interest("tokens") == []
 
 
 def test_tokens_of_another_member_are_not_declared_for_it() -> None:
@@ -214,16 +217,16 @@ def test_tokens_of_another_member_are_not_declared_for_it() -> None:
     net.join(peer, node)
     net.token(peer, "t/1")
     inside = InGroup(node)
-    assert format_declarations(inside.ask("tokens")) == ["D_TOKEN t/1", "D_FINAL"]
+    assert format_declarations(inside.send_interest("tokens")) == ["D_TOKEN t/1", "D_FINAL"]
     inside.router.add_member(inside.group, peer.router.zid, WhatAmI.PEER)
-    assert inside.ask("tokens") == []
+    assert inside.send_interest("tokens") == []
 
 
-def test_an_interest_of_a_member_with_a_session_is_answered_on_the_session() -> None:
+def test_an_interest_of_a_member_with_a_session_gets_its_reply_on_the_session() -> None:
     net = Network()
     node, other = net.peer(), net.peer()
     net.token(node, "t/1")
     net.join(node, other)
     inside = InGroup(node)
     inside.member = inside.router.add_member(inside.group, other.router.zid, WhatAmI.PEER)
-    assert inside.ask("tokens") == []
+    assert inside.send_interest("tokens") == []

@@ -12,7 +12,7 @@ ABOVE = Face(2, ZenohId(2), WhatAmI.ROUTER, Region.UPSTREAM)
 SUBSCRIBERS = frozenset({DeclarationKind.SUBSCRIBER})
 
 
-def asked(
+def interest_in(
     key: str | None = "a/*", mode: InterestMode = InterestMode.CURRENT_FUTURE, aggregate: bool = False
 ) -> LiveInterest:
     return LiveInterest(ORIGIN, 5, mode, SUBSCRIBERS, key, aggregate)
@@ -24,7 +24,7 @@ def test_kinds_come_from_the_option_bits() -> None:
 
 
 def test_matching_is_intersection() -> None:
-    interests, mine, everything = InterestTable(), asked(), asked(None)
+    interests, mine, everything = InterestTable(), interest_in(), interest_in(None)
     everything.id = 6
     interests.add(mine)
     assert interests.matching_future(DeclarationKind.SUBSCRIBER, "a/**") == [mine]
@@ -38,8 +38,8 @@ def test_matching_is_intersection() -> None:
 
 def test_aggregation_only_if_requested() -> None:
     interests = InterestTable()
-    interests.add(asked(aggregate=True))
-    other = asked()
+    interests.add(interest_in(aggregate=True))
+    other = interest_in()
     other.id = 6
     interests.add(other)
     assert interests.is_aggregated(ORIGIN, DeclarationKind.SUBSCRIBER, "a/*")
@@ -50,13 +50,13 @@ def test_aggregation_only_if_requested() -> None:
 
 
 def test_aggregated_interests_announce_their_own_key() -> None:
-    assert asked(aggregate=True).announced_key(DeclarationKind.SUBSCRIBER, "a/b") == "a/*"
-    assert asked(aggregate=True).announced_key(DeclarationKind.TOKEN, "a/b") == "a/b"
-    assert asked().announced_key(DeclarationKind.SUBSCRIBER, "a/b") == "a/b"
+    assert interest_in(aggregate=True).announced_key(DeclarationKind.SUBSCRIBER, "a/b") == "a/*"
+    assert interest_in(aggregate=True).announced_key(DeclarationKind.TOKEN, "a/b") == "a/b"
+    assert interest_in().announced_key(DeclarationKind.SUBSCRIBER, "a/b") == "a/b"
 
 
 def test_forwarded_interest_is_resolved_with_the_last_final() -> None:
-    interests, mine = InterestTable(), asked()
+    interests, mine = InterestTable(), interest_in()
     interests.add(mine)
     interests.record_propagation(mine, ABOVE, 9, 1.0)
     assert interests.find_propagated(ABOVE, 9) is mine
@@ -75,7 +75,7 @@ def test_forwarded_interest_is_resolved_with_the_last_final() -> None:
 
 
 def test_removed_upstream_face_is_not_awaited() -> None:
-    interests, mine = InterestTable(), asked()
+    interests, mine = InterestTable(), interest_in()
     interests.add(mine)
     interests.record_propagation(mine, ABOVE, 9, 1.0)
     assert interests.remove_upstream(ABOVE) == [mine]
@@ -85,7 +85,7 @@ def test_removed_upstream_face_is_not_awaited() -> None:
 
 
 def test_future_interest_has_no_deadline() -> None:
-    interests, mine = InterestTable(), asked(mode=InterestMode.FUTURE)
+    interests, mine = InterestTable(), interest_in(mode=InterestMode.FUTURE)
     interests.record_propagation(mine, ABOVE, 9, 1.0)
     assert not mine.waiting
     assert mine.is_future
@@ -97,6 +97,6 @@ def test_matching_interests_intersect_the_key() -> None:
     near = LiveInterest(ORIGIN, 1, InterestMode.FUTURE, SUBSCRIBERS, "a/*", False)
     far = LiveInterest(ORIGIN, 2, InterestMode.FUTURE, SUBSCRIBERS, "b", False)
     other = LiveInterest(ORIGIN, 3, InterestMode.FUTURE, frozenset({DeclarationKind.TOKEN}), "a/b", False)
-    for asked in (near, far, other):
-        interests.add(asked)
+    for interest in (near, far, other):
+        interests.add(interest)
     assert interests.matching(DeclarationKind.SUBSCRIBER, "a/b") == [near]

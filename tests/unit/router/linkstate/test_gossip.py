@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zenspark.router.face import REGIONS, Face, Outgoing
+from zenspark.router.face import REGION_BY_ROLES, Face, Outgoing
 from zenspark.router.linkstate import gossip
 from zenspark.router.linkstate.gossip import DiscoveredNode, GossipProtocol
 from zenspark.wire.codec import decode_link_states, encode, encode_link_states
@@ -18,7 +18,7 @@ THERE = (Locator("tcp/127.0.0.1:44407"),)
 
 
 def neighbour(number: int, whatami: WhatAmI = WhatAmI.PEER) -> Face:
-    return Face(number, ZenohId(number), whatami, REGIONS[WhatAmI.PEER, whatami])
+    return Face(number, ZenohId(number), whatami, REGION_BY_ROLES[WhatAmI.PEER, whatami])
 
 
 def make_oam(*entries: LinkState) -> NetworkOam:
@@ -81,9 +81,9 @@ def test_new_neighbour_gets_locators_of_the_others() -> None:
     node.add_neighbour(first, HERE)
     node.add_neighbour(silent, HERE)
     node.receive(first, about_self(first))
-    ((_, heard),) = entries(node.add_neighbour(late, HERE))
-    assert [entry.zid for entry in heard] == [OWN, late.zid, first.zid]
-    assert heard[2].locators == THERE
+    ((_, received),) = entries(node.add_neighbour(late, HERE))
+    assert [entry.zid for entry in received] == [OWN, late.zid, first.zid]
+    assert received[2].locators == THERE
 
 
 def test_known_locators_are_not_forwarded_again() -> None:
@@ -110,8 +110,8 @@ def test_entries_of_non_neighbours_are_forwarded_only_with_multihop(multihop: bo
     found, out = node.receive(first, rumour)
     assert found == [DiscoveredNode(ZenohId(0xC1), WhatAmI.PEER, THERE)]
     assert [face for face, _ in out] == ([second] if multihop else [])
-    ((_, heard),) = entries(node.add_neighbour(neighbour(0xB3), HERE))
-    assert (ZenohId(0xC1) in [entry.zid for entry in heard]) is multihop
+    ((_, received),) = entries(node.add_neighbour(neighbour(0xB3), HERE))
+    assert (ZenohId(0xC1) in [entry.zid for entry in received]) is multihop
 
 
 def test_psid_resolves_to_the_announced_node() -> None:
@@ -159,9 +159,9 @@ def test_removed_neighbour_is_not_announced_any_more() -> None:
     node.add_neighbour(first, HERE)
     node.receive(first, about_self(first))
     node.remove_neighbour(first)
-    assert node.receive(first, about_self(first)) == ([], []), "what a link that is gone had said"
-    ((_, heard),) = entries(node.add_neighbour(second, HERE))
-    assert [entry.zid for entry in heard] == [OWN, second.zid]
+    assert node.receive(first, about_self(first)) == ([], []), "what was received over a link that is gone"
+    ((_, received),) = entries(node.add_neighbour(second, HERE))
+    assert [entry.zid for entry in received] == [OWN, second.zid]
     again = neighbour(0xB1)
     node.add_neighbour(again, HERE)
     assert len(node.receive(again, about_self(again))[0]) == 1
@@ -225,14 +225,14 @@ def test_peer_announces_its_links_to_its_router_as_eclipse_zenoh_does() -> None:
 def test_late_router_gets_all_links() -> None:
     node = peer()
     node.add_neighbour(neighbour(0xB1), HERE)
-    ((_, told_now),) = entries(node.add_neighbour(neighbour(0xA1, WhatAmI.ROUTER), HERE))
-    assert told_now[0].links == (1, 2)
-    assert [(entry.psid, entry.zid) for entry in told_now[1:]] == [(2, ZenohId(0xA1)), (1, ZenohId(0xB1))]
+    ((_, announced),) = entries(node.add_neighbour(neighbour(0xA1, WhatAmI.ROUTER), HERE))
+    assert announced[0].links == (1, 2)
+    assert [(entry.psid, entry.zid) for entry in announced[1:]] == [(2, ZenohId(0xA1)), (1, ZenohId(0xB1))]
 
 
 def test_router_does_not_gossip_to_other_routers() -> None:
     node = GossipProtocol(OWN, WhatAmI.ROUTER, ALL_ROLES)
-    beside = Face(1, ZenohId(0xA1), WhatAmI.ROUTER, REGIONS[WhatAmI.ROUTER, WhatAmI.ROUTER])
+    beside = Face(1, ZenohId(0xA1), WhatAmI.ROUTER, REGION_BY_ROLES[WhatAmI.ROUTER, WhatAmI.ROUTER])
     assert node.add_neighbour(beside, HERE) == []
     assert node.add_neighbour(neighbour(0xB1), HERE)
     assert node.receive(beside, about_self(beside))[0] == [DiscoveredNode(beside.zid, WhatAmI.ROUTER, THERE)]
@@ -243,22 +243,22 @@ def test_router_does_not_gossip_to_other_routers() -> None:
 def test_locators_of_routers_are_not_announced(role: WhatAmI, multihop: bool) -> None:
     """A peer with links to two routers of one network would receive everything twice."""
     node = GossipProtocol(OWN, role, ALL_ROLES, multihop)
-    router = Face(1, ZenohId(0xA1), WhatAmI.ROUTER, REGIONS[role, WhatAmI.ROUTER])
+    router = Face(1, ZenohId(0xA1), WhatAmI.ROUTER, REGION_BY_ROLES[role, WhatAmI.ROUTER])
     first, late = neighbour(0xB1), neighbour(0xB2)
     node.add_neighbour(router, HERE)
     node.add_neighbour(first, HERE)
     found, out = node.receive(router, about_self(router))
     assert found == [DiscoveredNode(router.zid, WhatAmI.ROUTER, THERE)]
     assert out == []
-    *_, (told_to, heard) = entries(node.add_neighbour(late, HERE))
-    assert told_to == late.zid.value
-    assert [entry.zid for entry in heard] == [OWN, late.zid]
+    *_, (receiver, received) = entries(node.add_neighbour(late, HERE))
+    assert receiver == late.zid.value
+    assert [entry.zid for entry in received] == [OWN, late.zid]
 
 
 def test_a_router_does_not_announce_its_own_locators() -> None:
     """A peer of eclipse-zenoh would pass them on to peers that have no link to the router."""
     node = GossipProtocol(OWN, WhatAmI.ROUTER, ALL_ROLES)
-    face = Face(1, ZenohId(0xB1), WhatAmI.PEER, REGIONS[WhatAmI.ROUTER, WhatAmI.PEER])
+    face = Face(1, ZenohId(0xB1), WhatAmI.PEER, REGION_BY_ROLES[WhatAmI.ROUTER, WhatAmI.PEER])
     ((_, (own, *_)),) = entries(node.add_neighbour(face, HERE))
     assert own == LinkState(psid=0, sn=1, zid=OWN, whatami=WhatAmI.ROUTER.bit)
 
@@ -268,11 +268,11 @@ def test_upstream_router_gets_entries_of_the_other_routers_of_a_peer() -> None:
     first, second = neighbour(0xA1, WhatAmI.ROUTER), neighbour(0xA2, WhatAmI.ROUTER)
     node.add_neighbour(first, HERE)
     node.receive(first, about_self(first))
-    *_, (_, heard) = entries(node.add_neighbour(second, HERE))
-    assert [entry.zid for entry in heard] == [OWN, second.zid, first.zid]
+    *_, (_, received) = entries(node.add_neighbour(second, HERE))
+    assert [entry.zid for entry in received] == [OWN, second.zid, first.zid]
 
 
 def test_relays_gossip_as_other_peers_do() -> None:
     node = peer()
-    face = Face(1, ZenohId(0xB1), WhatAmI.PEER, REGIONS[WhatAmI.ROUTER, WhatAmI.ROUTER], relays=True)
+    face = Face(1, ZenohId(0xB1), WhatAmI.PEER, REGION_BY_ROLES[WhatAmI.ROUTER, WhatAmI.ROUTER], relays=True)
     assert len(node.add_neighbour(face, HERE)) == 1

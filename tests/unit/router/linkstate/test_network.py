@@ -9,7 +9,7 @@ import pytest
 
 from tests.steps import steps
 from zenspark.router.face import Face, Outgoing, Region
-from zenspark.router.limits import Admission, Limit, Refusals, RouterLimits
+from zenspark.router.limits import Admission, RefusalReason, Refusals, RouterLimits
 from zenspark.router.linkstate import network
 from zenspark.router.linkstate.network import (
     FORGET_AFTER_SECONDS,
@@ -88,9 +88,9 @@ def test_newer_states_are_flooded_with_own_psids() -> None:
     node = RouterNetwork(A)
     left, right = beside(node, B, 1), beside(node, C, 2)
     news = oam(own(D, 5, 7, psid=9), LinkState(psid=7, sn=3, zid=B, whatami=1, links=(1, 9)))
-    told = sent(node.receive(left, news, 0.0))
-    assert told[0] == (C, [own(D, 5, 1, psid=3), LinkState(psid=1, sn=3, links=(0, 3))])
-    assert told[1] == (B, [named(3, D)])  # the neighbour that announced it receives our psid for it
+    announced = sent(node.receive(left, news, 0.0))
+    assert announced[0] == (C, [own(D, 5, 1, psid=3), LinkState(psid=1, sn=3, links=(0, 3))])
+    assert announced[1] == (B, [named(3, D)])  # the neighbour that announced it receives our psid for it
     assert node.receive(left, news, 0.0) == []
     assert node.psid(D) == 3
     assert node.root(3) == D
@@ -106,8 +106,8 @@ def test_locators_in_a_state_are_flooded_with_it() -> None:
     node, locators = RouterNetwork(A), (Locator("tcp/192.0.2.1:7447"),)
     left, _ = beside(node, B, 1), beside(node, C, 2)
     state = LinkState(psid=0, sn=3, locators=locators, links=(1,))
-    ((to, (told,)),) = sent(node.receive(left, oam(state), 0.0))
-    assert (to, told.locators) == (C, locators)
+    ((to, (announced,)),) = sent(node.receive(left, oam(state), 0.0))
+    assert (to, announced.locators) == (C, locators)
 
 
 def test_unknown_nodes_in_a_state_are_announced_with_it() -> None:
@@ -118,8 +118,8 @@ def test_unknown_nodes_in_a_state_are_announced_with_it() -> None:
     ((_, first), _) = sent(node.add_neighbour(right, (), 0.0))
     assert {entry.zid for entry in first} == {A, B, C, D}
     node.receive(right, oam(own(C, 2, 1), named(1, A)), 0.0)
-    (told, _) = sent(node.receive(right, oam(own(C, 3, 1, 5), named(5, ZenohId(0xE))), 0.0))
-    assert told == (B, [LinkState(psid=3, sn=3, links=(0, 4)), named(4, ZenohId(0xE))])
+    (announced, _) = sent(node.receive(right, oam(own(C, 3, 1, 5), named(5, ZenohId(0xE))), 0.0))
+    assert announced == (B, [LinkState(psid=3, sn=3, links=(0, 4)), named(4, ZenohId(0xE))])
 
 
 def test_lost_link_is_flooded_and_nodes_behind_it_become_unreachable() -> None:
@@ -208,8 +208,8 @@ def test_weights_are_announced_and_applied() -> None:
     left, right = face(B, 1), face(C, 2)
     ((_, entries),) = sent(node.add_neighbour(left, (), 0.0))
     assert entries[0].weights == (7,)
-    told = sent(node.add_neighbour(right, (), 0.0))
-    assert told[1] == (B, [LinkState(psid=0, sn=3, links=(1, 2), weights=(7, 0)), named(2, C)])
+    announced = sent(node.add_neighbour(right, (), 0.0))
+    assert announced[1] == (B, [LinkState(psid=0, sn=3, links=(1, 2), weights=(7, 0)), named(2, C)])
     state = LinkState(psid=0, sn=2, zid=B, whatami=1, links=(1,), weights=(500,))
     node.receive(left, oam(state, named(1, A)), 0.0)
     node.recompute_trees(0.1)
@@ -231,7 +231,7 @@ def test_number_of_network_nodes_is_limited() -> None:
     left = beside(node, B)
     assert node.receive(left, oam(own(C, 5, 0, psid=3), LinkState(psid=0, sn=2, links=(1, 3))), 0.0) == []
     assert node.add_neighbour(face(D, 3), (), 0.0) == []
-    assert refusals.counts == {Limit.NETWORK_NODES: 2}
+    assert refusals.counts == {RefusalReason.NETWORK_NODES: 2}
 
 
 def test_number_of_network_links_is_limited() -> None:
@@ -241,11 +241,11 @@ def test_number_of_network_links_is_limited() -> None:
     node.receive(left, oam(own(B, 3, 1, 2), named(1, A), named(2, C), own(C, 2, 0, 1, psid=2)), 0.0)
     assert refusals.counts == {}
     node.receive(left, oam(own(D, 2, 0, psid=4)), 0.0)
-    assert refusals.counts == {Limit.NETWORK_LINKS: 1}
+    assert refusals.counts == {RefusalReason.NETWORK_LINKS: 1}
     node.receive(left, oam(own(C, 3, 1, psid=2), own(D, 3, 0, psid=4)), 0.0)
-    assert refusals.counts == {Limit.NETWORK_LINKS: 1}
+    assert refusals.counts == {RefusalReason.NETWORK_LINKS: 1}
     node.receive(left, oam(own(C, 4, 0, 1, 4, psid=2)), 0.0)
-    assert refusals.counts == {Limit.NETWORK_LINKS: 2}
+    assert refusals.counts == {RefusalReason.NETWORK_LINKS: 2}
 
 
 def forged_states(count: int, links: int) -> list[LinkState]:
@@ -268,7 +268,7 @@ def test_forged_full_mesh_of_routers_takes_few_steps() -> None:
     message = oam(*forged_states(700, 698))
     assert steps(lambda: node.receive(left, message, 0.0), "/zenspark/router/") < 200_000  # reading it is linear
     assert steps(lambda: node.recompute_trees(1.0)) < 200_000
-    assert refusals.counts == {Limit.NETWORK_LINKS: 700}
+    assert refusals.counts == {RefusalReason.NETWORK_LINKS: 700}
 
 
 @pytest.mark.slow
@@ -317,11 +317,11 @@ def test_parents_and_children_are_those_of_the_trees(seed: int) -> None:
     node = RouterNetwork(zids[0])
     for number, other in enumerate(links[0]):
         node.add_neighbour(face(zids[other], number + 1), (), 0.0)
-    for teller in list(node._neighbours):
+    for announcer in list(node._neighbours):
         for at in range(12):
             weights = tuple(1 + (at + other) % 3 for other in links[at])
             state = LinkState(psid=at, sn=9, zid=zids[at], whatami=1, links=tuple(links[at]), weights=weights)
-            node.receive(teller, oam(state), 0.0)
+            node.receive(announcer, oam(state), 0.0)
     node.recompute_trees(1.0)
     for root in zids:
         tree = node.tree(root)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.router.linkstate.test_network import face, named, oam, own
 from zenspark.router.face import DeclarationKind, Face, Outgoing
-from zenspark.router.limits import Admission, Limit, Refusals, RouterLimits
+from zenspark.router.limits import Admission, RefusalReason, Refusals, RouterLimits
 from zenspark.router.linkstate.network import RouterNetwork
 from zenspark.router.linkstate.sourced_declarations import UNCONFIRMED_TTL_SECONDS, SourcedDeclarations, SourceRouter
 from zenspark.wire.messages import Declare, LinkState
@@ -50,10 +50,10 @@ class RouterInRing:
             if self.network.face(there.zid) is there:
                 links = (1, 2) if there.zid in routers else (1,)
                 self.network.receive(there, oam(LinkState(psid=0, sn=self.sns, links=links)), now)
-        teller, number = (self.b, B) if B in routers or not routers else (self.c, C)
-        others = [named(5, C)] if teller is self.b else [named(5, B)]
+        announcer, number = (self.b, B) if B in routers or not routers else (self.c, C)
+        others = [named(5, C)] if announcer is self.b else [named(5, B)]
         mine = tuple(0 if zid == number else 5 for zid in routers)
-        self.network.receive(teller, oam(*others, LinkState(psid=2, sn=self.sns, links=mine)), now)
+        self.network.receive(announcer, oam(*others, LinkState(psid=2, sn=self.sns, links=mine)), now)
         self.recompute_trees(now)
 
     def recompute_trees(self, now: float) -> None:
@@ -215,4 +215,4 @@ def test_declaration_beyond_the_limit_of_a_neighbouring_router_is_refused() -> N
     for key in ("a", "a", "b"):
         ring.sources.declare(ring.b, D, SUBSCRIBER, key, NONE, 0.0)
     assert list(ring.held) == [(D, SUBSCRIBER, "a")]
-    assert ring.admission.refusals.counts[Limit.DECLARATIONS] == 1
+    assert ring.admission.refusals.counts[RefusalReason.DECLARATIONS] == 1

@@ -26,7 +26,7 @@ from zenspark.wire.values import Congestion, Priority, QoS, QueryTarget, WhatAmI
 
 
 def message_types(node: Node) -> list[str]:
-    return [type(message).__name__ for message in node.heard]
+    return [type(message).__name__ for message in node.received]
 
 
 def response(number: int, key: str) -> Response:
@@ -46,14 +46,14 @@ def test_query_through_a_line_of_routers_gets_one_final(line: tuple[Network, Nod
     net, left, _, right = line
     net.queryable(right, "q/**")
     net.get(left, "q/a", 9, QueryTarget.ALL)
-    (request,) = right.heard
+    (request,) = right.received
     assert isinstance(request, Request)
     assert (request.wire_expr, request.node_id) == (WireExpr(0, "q/a"), 0)
-    left.heard.clear()
-    net.say(right, response(request.request_id, "q/a"))
-    net.say(right, ResponseFinal(request_id=request.request_id))
+    left.received.clear()
+    net.send(right, response(request.request_id, "q/a"))
+    net.send(right, ResponseFinal(request_id=request.request_id))
     assert message_types(left) == ["Response", "ResponseFinal"]
-    net.say(right, ResponseFinal(request_id=request.request_id))
+    net.send(right, ResponseFinal(request_id=request.request_id))
     assert message_types(left) == ["Response", "ResponseFinal"]
 
 
@@ -62,14 +62,14 @@ def test_a_reply_on_an_invalid_key_is_dropped_and_not_counted(line: tuple[Networ
     net, left, _, right = line
     net.queryable(right, "q/**")
     request = Request(request_id=9, wire_expr=WireExpr(0, "q/a"), target=QueryTarget.ALL, budget=2, body=Query())
-    net.say(left, request)
-    (asked,) = right.heard
-    assert isinstance(asked, Request)
-    left.heard.clear()
+    net.send(left, request)
+    (forwarded,) = right.received
+    assert isinstance(forwarded, Request)
+    left.received.clear()
     for name in (key, "q/a", "q/b"):
-        net.say(right, response(asked.request_id, name))
+        net.send(right, response(forwarded.request_id, name))
     assert message_types(left) == ["Response", "Response", "ResponseFinal"]
-    keys = [message.wire_expr.suffix for message in left.heard if isinstance(message, Response)]
+    keys = [message.wire_expr.suffix for message in left.received if isinstance(message, Response)]
     assert keys == ["q/a", "q/b"]
 
 
@@ -77,39 +77,39 @@ def test_error_reply_without_a_key_is_forwarded(line: tuple[Network, Node, Node,
     net, left, _, right = line
     net.queryable(right, "q/**")
     net.get(left, "q/a", 9, QueryTarget.ALL)
-    (asked,) = right.heard
-    assert isinstance(asked, Request)
-    left.heard.clear()
-    net.say(right, Response(request_id=asked.request_id, wire_expr=WireExpr(), body=Err(payload=b"Timeout")))
+    (forwarded,) = right.received
+    assert isinstance(forwarded, Request)
+    left.received.clear()
+    net.send(right, Response(request_id=forwarded.request_id, wire_expr=WireExpr(), body=Err(payload=b"Timeout")))
     assert message_types(left) == ["Response"]
 
 
 def test_responses_keep_their_qos_and_the_final_overtakes_none(line: tuple[Network, Node, Node, Node]) -> None:
     net, left, _, right = line
     net.queryable(right, "q/**")
-    asked = QoS(Priority.DATA_HIGH, Congestion.BLOCK)
-    net.say(left, Request(request_id=9, wire_expr=WireExpr(0, "q/a"), qos=asked, body=Query()))
-    (request,) = right.heard
+    requested = QoS(Priority.DATA_HIGH, Congestion.BLOCK)
+    net.send(left, Request(request_id=9, wire_expr=WireExpr(0, "q/a"), qos=requested, body=Query()))
+    (request,) = right.received
     assert isinstance(request, Request)
-    left.heard.clear()
+    left.received.clear()
     urgent, idle = QoS(Priority.REAL_TIME, Congestion.BLOCK, express=True), QoS(Priority.BACKGROUND)
     for qos in (urgent, None, QoS.DEFAULT, idle, urgent):
-        net.say(right, replace(response(request.request_id, "q/a"), qos=qos))
-    net.say(right, ResponseFinal(request_id=request.request_id, qos=asked))
-    treated = [message.qos for message in left.heard if isinstance(message, Response | ResponseFinal)]
-    assert treated == [urgent, asked, QoS.DEFAULT, idle, urgent, QoS(Priority.BACKGROUND, Congestion.BLOCK)]
+        net.send(right, replace(response(request.request_id, "q/a"), qos=qos))
+    net.send(right, ResponseFinal(request_id=request.request_id, qos=requested))
+    treated = [message.qos for message in left.received if isinstance(message, Response | ResponseFinal)]
+    assert treated == [urgent, requested, QoS.DEFAULT, idle, urgent, QoS(Priority.BACKGROUND, Congestion.BLOCK)]
 
 
 def test_responses_to_a_request_without_a_qos_carry_none_either(line: tuple[Network, Node, Node, Node]) -> None:
     net, left, _, right = line
     net.queryable(right, "q/**")
-    net.say(left, Request(request_id=9, wire_expr=WireExpr(0, "q/a"), body=Query()))
-    (request,) = right.heard
+    net.send(left, Request(request_id=9, wire_expr=WireExpr(0, "q/a"), body=Query()))
+    (request,) = right.received
     assert isinstance(request, Request)
-    left.heard.clear()
+    left.received.clear()
     for qos in (None, QoS.DEFAULT, QoS.REQUEST):
-        net.say(right, replace(response(request.request_id, "q/a"), qos=qos))
-    assert [message.qos for message in left.heard if isinstance(message, Response)] == [None, None, QoS.REQUEST]
+        net.send(right, replace(response(request.request_id, "q/a"), qos=qos))
+    assert [message.qos for message in left.received if isinstance(message, Response)] == [None, None, QoS.REQUEST]
 
 
 def test_request_between_routers_carries_its_entry_router(line: tuple[Network, Node, Node, Node]) -> None:
@@ -135,7 +135,7 @@ def test_a_queryable_that_is_lost_ends_the_query(line: tuple[Network, Node, Node
     net, left, middle, right = line
     net.queryable(right, "q")
     net.get(left, "q", 3)
-    left.heard.clear()
+    left.received.clear()
     net.part(middle, right)
     assert message_types(left) == ["ResponseFinal"]
 
@@ -150,18 +150,18 @@ def test_best_matching_targets_the_nearest_router(line: tuple[Network, Node, Nod
     assert left.router.routes.request_targets(left.local, "q", QueryTarget.BEST_MATCHING) == (face,)
 
 
-@pytest.mark.parametrize(("said", "seconds"), [(None, 10.0), (2_000, 2.0), (2**63, MAX_QUERY_SECONDS)])
-def test_query_timeout_of_a_neighbour_is_limited(said: int | None, seconds: float) -> None:
-    request = Request(request_id=1, wire_expr=WireExpr(0, "q"), timeout_ms=said, body=Query())
+@pytest.mark.parametrize(("requested_ms", "seconds"), [(None, 10.0), (2_000, 2.0), (2**63, MAX_QUERY_SECONDS)])
+def test_query_timeout_of_a_neighbour_is_limited(requested_ms: int | None, seconds: float) -> None:
+    request = Request(request_id=1, wire_expr=WireExpr(0, "q"), timeout_ms=requested_ms, body=Query())
     assert query_timeout_seconds(request, 10.0, MAX_QUERY_SECONDS) == seconds
 
 
 def test_request_without_timeout_gets_the_default() -> None:
     """QU-41."""
     router = Router(ZenohId(1), WhatAmI.ROUTER)
-    asker, queryable = (router.add_face(ZenohId(number), WhatAmI.CLIENT, 0.0)[0] for number in (2, 3))
+    querier, queryable = (router.add_face(ZenohId(number), WhatAmI.CLIENT, 0.0)[0] for number in (2, 3))
     router.receive(queryable, Declare(body=DeclareQueryable(id=1, wire_expr=WireExpr(0, "q"))), 0.0)
-    ((_, passed),) = router.receive(asker, Request(request_id=1, wire_expr=WireExpr(0, "q"), body=Query()), 5.0)
+    ((_, passed),) = router.receive(querier, Request(request_id=1, wire_expr=WireExpr(0, "q"), body=Query()), 5.0)
     assert isinstance(passed, Request)
     assert passed.timeout_ms is None
     assert (router.next_timeout(), router.handle_timeout(14.9)) == (15.0, [])
@@ -172,25 +172,25 @@ def test_errors_of_a_router_have_the_key_of_the_query() -> None:
     """RE-19: in the place of a queryable that is silent, that has no request id left, or that may not be queried."""
     policy = RouterPolicy(limits=RouterLimits(queries=2))
     router = Router(ZenohId(1), WhatAmI.ROUTER, policy)
-    asker = router.add_face(ZenohId(2), WhatAmI.CLIENT, 0.0)[0]
+    querier = router.add_face(ZenohId(2), WhatAmI.CLIENT, 0.0)[0]
     queryable = router.add_face(ZenohId(3), WhatAmI.CLIENT, 0.0, request_bits=8)[0]
     router.receive(queryable, Declare(body=DeclareQueryable(id=1, wire_expr=WireExpr(0, "q/**"))), 0.0)
     queryable.in_flight.append(dict.fromkeys(range(255)))
 
-    def ask(number: int) -> list[tuple[Face, NetworkMessage]]:
+    def send_query(number: int) -> list[tuple[Face, NetworkMessage]]:
         return router.receive(
-            asker, Request(request_id=number, wire_expr=WireExpr(0, f"q/{number}"), body=Query()), 0.0
+            querier, Request(request_id=number, wire_expr=WireExpr(0, f"q/{number}"), body=Query()), 0.0
         )
 
     def errors(out: list[tuple[Face, NetworkMessage]]) -> list[tuple[int, WireExpr, bytes]]:
-        found = [message for face, message in out if face is asker and isinstance(message, Response)]
+        found = [message for face, message in out if face is querier and isinstance(message, Response)]
         return [(one.request_id, one.wire_expr, one.body.payload) for one in found if isinstance(one.body, Err)]
 
-    assert errors(ask(1)) == []
-    assert errors(ask(2)) == [(2, WireExpr(0, "q/2"), TOO_MANY_QUERIES_TEXT)]
+    assert errors(send_query(1)) == []
+    assert errors(send_query(2)) == [(2, WireExpr(0, "q/2"), TOO_MANY_QUERIES_TEXT)]
     del queryable.in_flight[0]
-    assert errors(ask(3)) == []
-    assert errors(ask(4)) == [(4, WireExpr(0, "q/4"), TOO_MANY_QUERIES_TEXT)]
+    assert errors(send_query(3)) == []
+    assert errors(send_query(4)) == [(4, WireExpr(0, "q/4"), TOO_MANY_QUERIES_TEXT)]
     late = errors(router.handle_timeout(10.0))
     assert late == [(1, WireExpr(0, "q/1"), b"Timeout"), (3, WireExpr(0, "q/3"), b"Timeout")]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zenspark.router.face import REGIONS, DeclarationKind, Face, Region
+from zenspark.router.face import REGION_BY_ROLES, DeclarationKind, Face, Region
 from zenspark.router.limits import Admission, Refusals, RouterLimits
 from zenspark.router.linkstate.network import RouterNetwork
 from zenspark.router.linkstate.sourced_declarations import SourceRouter
@@ -23,9 +23,9 @@ def face(number: int, region: Region) -> Face:
 @pytest.mark.parametrize("target", Region)
 def test_reachability_is_symmetric(source: Region, target: Region) -> None:
     """Members receive what is sent to their group, so a region that reaches the group is reached by its members."""
-    heard = {Region.GROUP: Region.MEMBER, Region.MEMBER: Region.GROUP}
+    reverse = {Region.GROUP: Region.MEMBER, Region.MEMBER: Region.GROUP}
     assert (target in REACHABLE_REGIONS[source]) == (
-        heard.get(source, source) in REACHABLE_REGIONS[heard.get(target, target)]
+        reverse.get(source, source) in REACHABLE_REGIONS[reverse.get(target, target)]
     )
 
 
@@ -49,7 +49,7 @@ def test_messages_from_peers_and_upstream_go_only_downstream() -> None:
 
 
 def test_two_clients_have_no_region() -> None:
-    assert (WhatAmI.CLIENT, WhatAmI.CLIENT) not in REGIONS
+    assert (WhatAmI.CLIENT, WhatAmI.CLIENT) not in REGION_BY_ROLES
 
 
 def without_network() -> tuple[dict[DeclarationKind, DeclarationTable], Routes]:
