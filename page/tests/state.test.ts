@@ -118,19 +118,19 @@ test("the WebSocket is opened again, and the subscription sent again", () => {
   vi.useRealTimers();
 });
 
-function answerLogin(login: Login): void {
-  const answers: Record<string, unknown> = { "/_api/login": login, "/_api/node": { zid: "a1" }, "/_api/overview": null };
-  vi.stubGlobal("fetch", (path: string) => Promise.resolve(new Response(JSON.stringify(answers[path]))));
+function respondToLogin(login: Login): void {
+  const responses: Record<string, unknown> = { "/_api/login": login, "/_api/node": { zid: "a1" }, "/_api/overview": null };
+  vi.stubGlobal("fetch", (path: string) => Promise.resolve(new Response(JSON.stringify(responses[path]))));
 }
 
 test("no WebSocket is opened before a login", async () => {
   vi.stubGlobal("WebSocket", FakeSocket);
   FakeSocket.made = [];
-  answerLogin({ methods: ["password"], is_needed: true });
+  respondToLogin({ methods: ["password"], is_needed: true });
   await connect();
   expect([loginNeeded.value, loginMethods.value]).toEqual([true, ["password"]]);
   expect([live.connection.value, FakeSocket.made.length]).toEqual(["closed", 0]);
-  answerLogin({ methods: ["password"], is_needed: false });
+  respondToLogin({ methods: ["password"], is_needed: false });
   await connect();
   expect([loginNeeded.value, live.connection.value, FakeSocket.made.length]).toEqual([false, "connecting", 1]);
   FakeSocket.made[0]?.open();
@@ -141,19 +141,19 @@ test("no WebSocket is opened before a login", async () => {
 test("a page whose login ended with its node asks for it again", async () => {
   vi.stubGlobal("WebSocket", FakeSocket);
   FakeSocket.made = [];
-  answerLogin({ methods: ["token"], is_needed: false });
+  respondToLogin({ methods: ["token"], is_needed: false });
   startSession();
   await vi.waitFor(() => expect(FakeSocket.made.length).toBe(1));
   FakeSocket.made[0]?.open();
-  answerLogin({ methods: ["token"], is_needed: true });
+  respondToLogin({ methods: ["token"], is_needed: true });
   FakeSocket.made[0]?.onclose?.();
   await vi.waitFor(() => expect(loginNeeded.value).toBe(true));
   expect(live.connection.value).toBe("closed");
 });
 
 test("errors carry the sentence of the server", async () => {
-  const answers = [new Response('{"error": "expected a key"}', { status: 400 }), new Response("", { status: 404 }), new Response("{}", { status: 401 })];
-  vi.stubGlobal("fetch", () => Promise.resolve(answers.shift()));
+  const responses = [new Response('{"error": "expected a key"}', { status: 400 }), new Response("", { status: 404 }), new Response("{}", { status: 401 })];
+  vi.stubGlobal("fetch", () => Promise.resolve(responses.shift()));
   let asked = 0;
   const forget = whenUnauthorized(() => (asked += 1));
   await expect(get("value")).rejects.toThrow("expected a key");

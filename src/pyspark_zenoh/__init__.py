@@ -53,7 +53,7 @@ class DefaultSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = BatchOptions.of(self.options)
-        reader: DataSourceReader = _module_of(options).reader_of(options)
+        reader: DataSourceReader = _module_of(options).make_reader(options)
         return reader
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:

@@ -27,7 +27,7 @@ def check_accessible(page: Page, view: str) -> None:
 
 
 def violations(page: Page) -> list[Any]:
-    """Return what axe finds, in short; colours of text that is drawn over a canvas cannot be told and do not count."""
+    """Return what axe finds, in short, except for colours of text over a canvas, which it cannot determine."""
     script = (
         "axe.run(document, {resultTypes: ['violations']}).then((found) =>"
         " found.violations.map((each) => [each.id, each.help, each.nodes.map((node) => node.html.slice(0, 200))]))"

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from websockets.sync.client import ClientConnection, connect
 
-from tests.waiting import until
+from tests.wait import until
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -34,7 +34,7 @@ FLAGS = (
     "--force-color-profile=srgb",
     "--remote-debugging-port=0",
 )
-PATIENCE = 90.0
+TIMEOUT_SECONDS = 90.0
 """Seconds until something that does not appear on a page is reported, on a machine with much else to do."""
 DESKTOP = (1280, 860)
 PHONE = (390, 844)
@@ -52,7 +52,7 @@ class Chromium:
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, start_new_session=True
         )
         port_file = profile / "DevToolsActivePort"
-        until(lambda: port_file.exists() and "\n" in port_file.read_text(), PATIENCE)
+        until(lambda: port_file.exists() and "\n" in port_file.read_text(), TIMEOUT_SECONDS)
         self._port = int(port_file.read_text().split()[0])
 
     def open(self, url: str, size: tuple[int, int] = DESKTOP, scheme: str = "light") -> Page:
@@ -83,7 +83,7 @@ class Page:
 
     def __init__(self, debugger: str) -> None:
         self._stack = contextlib.ExitStack()
-        connection = connect(debugger, max_size=None, open_timeout=PATIENCE)
+        connection = connect(debugger, max_size=None, open_timeout=TIMEOUT_SECONDS)
         self._socket: ClientConnection = self._stack.enter_context(connection)
         self._ids = itertools.count(1)
         self.errors: list[str] = []
@@ -112,7 +112,7 @@ class Page:
         number = next(self._ids)
         self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
         while True:
-            message = json.loads(self._socket.recv(PATIENCE))
+            message = json.loads(self._socket.recv(TIMEOUT_SECONDS))
             if message.get("id") == number:
                 assert "error" not in message, f"{method}: {message['error']}"
                 result: dict[str, Any] = message["result"]
@@ -154,9 +154,9 @@ class Page:
         assert "exceptionDetails" not in result, f"{expression}: {result['exceptionDetails']}"
         return result["result"].get("value")
 
-    def wait(self, expression: str, patience: float = PATIENCE) -> Any:  # noqa: ANN401 - any JSON value
+    def wait(self, expression: str, timeout: float = TIMEOUT_SECONDS) -> Any:  # noqa: ANN401 - any JSON value
         """Wait until an expression is true, and return its value."""
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         while True:
             with contextlib.suppress(AssertionError):  # while a page loads, its context may vanish
                 if found := self.evaluate(expression):

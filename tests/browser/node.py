@@ -1,7 +1,7 @@
 """A node with its page, in a process of its own: `python -m tests.browser.node SETTINGS`, JSON as in `NodeSettings`.
 
 It is a router. With a lake it is what `zenspark up` is: it records, ingests with Spark, replies to queries for the past
-and answers SQL. It prints the URL of its page, and ends at end of file on standard input.
+and runs SQL. It prints the URL of its page, and ends at end of file on standard input.
 """
 
 from __future__ import annotations

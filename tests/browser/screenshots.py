@@ -23,7 +23,7 @@ LAKE = Path("build/screenshots/lake")
 MAX_BYTES = 150_000
 WARM_UP_SECONDS = 60
 """How long the fleet publishes before the pictures, so that there is something to see."""
-SPARK_PATIENCE = 300.0
+SPARK_TIMEOUT_SECONDS = 300.0
 SIZE = (1180, 760)
 ROWS_INGESTED = "!/^0?$/.test(document.querySelector('[aria-label=\"Rows in tables\"] output')?.textContent ?? '')"
 VIEWS = {
@@ -45,7 +45,7 @@ AFTER = {
 def prepare(page: Page, name: str) -> None:
     """Do in a view what a user would do first."""
     if name == "query":
-        page.click_text("Ask")
+        page.click_text("Send")
     elif name == "sql":
         page.click_text("Run")
     elif name == "time":
@@ -85,7 +85,7 @@ def main(arguments: list[str]) -> int:
                 with browser.open(node.url, SIZE) as page:
                     page.wait(
                         ROWS_INGESTED,
-                        SPARK_PATIENCE,
+                        SPARK_TIMEOUT_SECONDS,
                     )
                     take(page, node.url, folder)
                 with browser.open(node.url, SIZE, "dark") as page:

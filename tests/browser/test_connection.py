@@ -14,7 +14,7 @@ from tests.browser.node import NodeSettings
 from tests.browser.processes import NodeProcess
 from tests.browser.publishers import eclipse_session
 from tests.ports import free_port
-from tests.waiting import until
+from tests.wait import until
 
 TOKEN = "let me in"
 MANY = 10_000

@@ -18,7 +18,7 @@ from tests.ports import free_port
 QUERY = "select key, count(*) as n from samples group by key order by n desc"
 REFRESHED = "/refresh.*derived tables refreshed/s.test(document.querySelector('[aria-label^=Maintenance]')?.innerText)"
 """The table of maintenance has a run of the task refresh."""
-SPARK_PATIENCE = 300.0
+SPARK_TIMEOUT_SECONDS = 300.0
 """Seconds until Spark has written its first batch, on a machine with much else to do."""
 
 
@@ -38,7 +38,7 @@ ROWS = "parseInt(document.querySelector('[aria-label=\"Rows in tables\"] output'
 def page(browser: Chromium, pipeline: NodeProcess) -> Iterator[Page]:
     """Open the page once the first rows are in the tables."""
     with browser.open(pipeline.url) as opened:
-        opened.wait(f"{ROWS} > 0", SPARK_PATIENCE)
+        opened.wait(f"{ROWS} > 0", SPARK_TIMEOUT_SECONDS)
         yield opened
         check_clean(opened, pipeline.url)
 
@@ -105,7 +105,7 @@ def test_pipeline_shows_batches_and_tables(page: Page, pipeline: NodeProcess) ->
 def test_views_with_data_have_no_accessibility_violations(browser: Chromium, pipeline: NodeProcess, form: str) -> None:
     size, scheme = FORMS[form]
     with browser.open(pipeline.url, size, scheme) as page:
-        page.wait(f"{ROWS} > 0", SPARK_PATIENCE)
+        page.wait(f"{ROWS} > 0", SPARK_TIMEOUT_SECONDS)
         check_accessible(page, "overview")
         page.go(f"{pipeline.url}/#/sql")
         run_sql(page, QUERY)

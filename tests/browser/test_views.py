@@ -15,7 +15,7 @@ from tests.browser.node import NodeSettings
 from tests.browser.processes import NodeProcess
 from tests.browser.publishers import Robots, eclipse_session
 from tests.ports import free_port
-from tests.waiting import until
+from tests.wait import until
 
 NUMBER = "document.querySelector('.big-number output')?.textContent"
 ANT = "fleet/ant"
@@ -237,12 +237,12 @@ def test_router_and_token_come_and_go(page: Page, recorder: NodeProcess) -> None
 def test_query_shows_replies_with_latency_and_replier(page: Page, recorder: NodeProcess) -> None:
     page.go(f"{recorder.url}/#/query")
     page.type("input.mono", "fleet/*/diagnosis")
-    page.click_text("Ask")
+    page.click_text("Send")
     page.wait_text("all fine", ".replies")
     assert page.evaluate("/^[\\d.]+ (µs|ms|s)$/.test(document.querySelector('.reply-latency').textContent)")
     assert len(page.text(".reply-replier")) == 8
     page.type("input.mono", f"{ANT}/pose?_time=[now(-1m)..]")
-    page.click_text("Ask")
+    page.click_text("Send")
     page.wait("document.querySelectorAll('.replies li').length > 5")
     page.click(".replies summary")
     page.wait("document.querySelector('.replies .json') !== null")

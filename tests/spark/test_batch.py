@@ -123,9 +123,9 @@ def test_selectors_query_eclipse_zenoh_queryables(spark: SparkSession) -> None:
         router.execute("queryable a/x")
         router.execute("queryable b/y")
         source = spark.read.format("zenoh").options(connect=endpoint, selector='["a/*?q=1", "b/*", "c/*"]')
-        asked = source.option("parallelism", 2).load()
-        assert asked.rdd.getNumPartitions() == 2
-        rows = asked.orderBy("key").collect()
+        queried = source.option("parallelism", 2).load()
+        assert queried.rdd.getNumPartitions() == 2
+        rows = queried.orderBy("key").collect()
     assert [(row["key"], row["kind"], bytes(row["payload"])) for row in rows] == [
         ("a/*", "PUT", b"answer"),  # this queryable replies with the key expression of the query
         ("b/*", "PUT", b"answer"),
@@ -135,16 +135,16 @@ def test_selectors_query_eclipse_zenoh_queryables(spark: SparkSession) -> None:
 def test_an_error_reply_fails_the_query_or_is_a_row(spark: SparkSession) -> None:
     endpoint = unused()
 
-    def answer(query: Query) -> None:
+    def on_query(query: Query) -> None:
         query.reply("a/x", "fine", encoding="text/plain", attachment="note")
         query.reply_err("out of order", encoding="text/plain")
 
     with open_session(ours(mode="router", listen__endpoints=[endpoint])) as session:
-        session.declare_queryable("a/*", answer)
-        asked = spark.read.format("zenoh").options(connect=endpoint, selector="a/*")
+        session.declare_queryable("a/*", on_query)
+        queried = spark.read.format("zenoh").options(connect=endpoint, selector="a/*")
         with pytest.raises(PySparkException, match="a queryable replied with an error: out of order"):
-            asked.load().collect()
-        rows = asked.option("onError", "row").load().orderBy("kind").collect()
+            queried.load().collect()
+        rows = queried.option("onError", "row").load().orderBy("kind").collect()
     assert [(row["key"], row["kind"], row["error"]) for row in rows] == [
         ("a/*", "ERROR", "out of order"),
         ("a/x", "PUT", None),
@@ -156,19 +156,21 @@ def test_many_selectors_are_few_tasks(spark: SparkSession) -> None:
     endpoint, wanted = unused(), [f"a/{number}" for number in range(100)]
     with open_session(ours(mode="router", listen__endpoints=[endpoint])) as session:
         session.declare_queryable("a/*", lambda query: query.reply(query.key_expr, "x"))
-        asked = spark.read.format("zenoh").options(connect=endpoint, selector=json.dumps(wanted), parallelism=2).load()
-        assert asked.rdd.getNumPartitions() == 2
-        assert sorted(row["key"] for row in asked.select("key").collect()) == sorted(wanted)
+        queried = (
+            spark.read.format("zenoh").options(connect=endpoint, selector=json.dumps(wanted), parallelism=2).load()
+        )
+        assert queried.rdd.getNumPartitions() == 2
+        assert sorted(row["key"] for row in queried.select("key").collect()) == sorted(wanted)
 
 
 def test_a_selector_without_a_final_reply_is_named(spark: SparkSession) -> None:
     endpoint, held = unused(), list[Query]()
     with open_session(ours(mode="router", listen__endpoints=[endpoint])) as session:
         session.declare_queryable("a", held.append)
-        asked = spark.read.format("zenoh").options(connect=endpoint, selector="a", timeout=0.2)
+        queried = spark.read.format("zenoh").options(connect=endpoint, selector="a", timeout=0.2)
         with pytest.raises(PySparkException, match="a: timed out"):
-            asked.load().collect()
-        (row,) = asked.option("onError", "row").load().collect()
+            queried.load().collect()
+        (row,) = queried.option("onError", "row").load().collect()
     assert (row["key"], row["kind"]) == ("a", "TIMEOUT")
 
 

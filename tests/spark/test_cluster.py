@@ -1,6 +1,6 @@
 """A standalone Spark master with two workers on loopback, and the journal in a directory all of them reach.
 
-Executors run the Python of an archive that Spark ships to them, as docs/spark.md says.
+Executors run the Python of an archive that Spark ships to them, as docs/spark.md describes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pytest
 import pyspark_zenoh
 import zenspark
 from tests.interop.reference import unused
-from tests.spark.crashing import assert_equal, fill, finish, job, wait_for
+from tests.spark.crash_load import assert_equal, fill, finish, job, wait_for
 from zenspark.journal import Journal
 from zenspark.spark.java_home import java_home
 
@@ -52,7 +52,7 @@ class Daemon:
 
     def wait_for(self, words: str, times: int = 1) -> None:
         """Wait until a text has been printed so many times."""
-        wait_for(lambda: self.log.read_text().count(words) >= times, f"{self.log.name} does not say {words!r}")
+        wait_for(lambda: self.log.read_text().count(words) >= times, f"{self.log.name} does not contain {words!r}")
 
 
 @contextlib.contextmanager

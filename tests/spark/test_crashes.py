@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 import zenspark
 from tests.interop.reference import unused
-from tests.spark.crashing import (
+from tests.spark.crash_load import (
     assert_derived_tables,
     assert_equal,
     executors,

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from tests.interop.reference import unused
 from tests.spark import fleet
-from tests.spark.crashing import TIMEOUT_SECONDS, wait_for
+from tests.spark.crash_load import TIMEOUT_SECONDS, wait_for
 from zenspark.spark.lake import Lake
 
 zenoh = pytest.importorskip("zenoh")
@@ -50,8 +50,8 @@ def up(lake: Path, locator: str) -> Iterator[None]:
             assert line, "it ended"
         yield
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=TIMEOUT_SECONDS)[0]
-        assert process.returncode == 0, said
+        output = process.communicate(timeout=TIMEOUT_SECONDS)[0]
+        assert process.returncode == 0, output
     finally:
         process.kill()
         process.communicate()
@@ -68,7 +68,7 @@ def client(locator: str) -> Iterator[Any]:
         yield session
 
 
-def answers(session: Any, selector: str) -> list[tuple[object, ...]]:  # noqa: ANN401 - eclipse-zenoh's
+def replies(session: Any, selector: str) -> list[tuple[object, ...]]:  # noqa: ANN401 - eclipse-zenoh's
     """What a query gets: key, kind, payload, encoding, attachment and time of every sample."""
     found = []
     for reply in session.get(selector, timeout=60):
@@ -99,15 +99,15 @@ def test_million_publications_are_ingested_and_queryable(tmp_path: Path, spark: 
         )
         wait_for(lambda: sum(Lake(lake).ingested().values()) >= ROWS, "not all rows are ingested")
         with client(place) as session:
-            wait_for(lambda: len(answers(session, "fleet/**")) == len(newest), "the storage is behind")
-            assert answers(session, "fleet/**") == sorted(expected(number) for number in newest.values())
+            wait_for(lambda: len(replies(session, "fleet/**")) == len(newest), "the storage is behind")
+            assert replies(session, "fleet/**") == sorted(expected(number) for number in newest.values())
             name = fleet.key(123)
-            assert answers(session, name) == [expected(newest[name])]
+            assert replies(session, name) == [expected(newest[name])]
             numbers = [number for number in range(ROWS) if fleet.key(number) == name]
-            assert answers(session, f"{name}?_time=[..]") == sorted(expected(number) for number in numbers)
+            assert replies(session, f"{name}?_time=[..]") == sorted(expected(number) for number in numbers)
             few = "_time=[2023-11-14T22:13:20Z..2023-11-14T22:13:30Z["
             first = sorted(expected(number) for number in range(10 * fleet.TICKS))
-            assert answers(session, f"fleet/**?{few}") == first
+            assert replies(session, f"fleet/**?{few}") == first
     assert_samples(lake)
     assert_latest(lake, spark, newest)
 

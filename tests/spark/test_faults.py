@@ -24,7 +24,7 @@ from tests.interop.reference import ours, unused
 from tests.s3 import serving
 from tests.s3_proxy import running_s3_proxy
 from tests.shifted_clock import ShiftedClock, shifted_clock
-from tests.spark.crashing import wait_for
+from tests.spark.crash_load import wait_for
 from tests.spark.poison import poison
 from tests.spark.test_up import Up, samples, up
 from zenspark.journal import Journal
@@ -127,7 +127,7 @@ class Pipeline:
             return text in problems[-1]
 
         try:
-            wait_for(is_reported, f"nothing says: {text}")
+            wait_for(is_reported, f"not reported: {text}")
         except AssertionError as error:
             raise AssertionError(f"{error}; {set(problems)}; {self.running.lines}") from None
         self.wait_for_recording()
@@ -212,7 +212,7 @@ def fill_disk(pipeline: Pipeline) -> None:
 def fill_disk_of_journal(pipeline: Pipeline) -> None:
     """Publishers wait: nothing more is acknowledged, and nothing is lost."""
     with full(pipeline.journal.parent):
-        wait_for(lambda: "the disk is full" in "\n".join(pipeline.running.lines), "nothing says that the disk is full")
+        wait_for(lambda: "the disk is full" in "\n".join(pipeline.running.lines), "the full disk is not reported")
     pipeline.wait_for_ingestion()
 
 

@@ -37,11 +37,11 @@ def test_sql_functions_equal_key_expression_relations(spark: SparkSession) -> No
     )
     found = {(row["key"], row["keyexpr"]): (row["i"], row["c"], row["m"]) for row in rows.collect()}
     assert len(found) == len(KEYS) * len(EXPRESSIONS)
-    for (key, text), answers in found.items():
+    for (key, text), results in found.items():
         if key is None or text is None:
-            assert answers == (None, None, None)
+            assert results == (None, None, None)
         else:
-            assert answers == (intersects(key, text), includes(text, key), includes(text, key))
+            assert results == (intersects(key, text), includes(text, key), includes(text, key))
 
 
 def test_functions_accept_dataframe_columns(spark: SparkSession) -> None:

@@ -63,16 +63,16 @@ def test_derived_tables_equal_a_model_after_random_operations(spark: SparkSessio
 # --- rows that another tool deletes from `samples` --------------------------------------------------------------------
 
 
-def put(key: str, stamp: int, **more: object) -> Row:
-    return {"key": key, "kind": "PUT", "payload": f"{key} at {stamp}".encode(), "timestamp_ntp64": stamp} | more
+def put(key: str, timestamp: int, **more: object) -> Row:
+    return {"key": key, "kind": "PUT", "payload": f"{key} at {timestamp}".encode(), "timestamp_ntp64": timestamp} | more
 
 
-def delete(key: str, stamp: int) -> Row:
-    return put(key, stamp) | {"kind": "DELETE", "payload": None}
+def delete(key: str, timestamp: int) -> Row:
+    return put(key, timestamp) | {"kind": "DELETE", "payload": None}
 
 
 def values(table: pa.Table) -> dict[str, int]:
-    """The stamps of keys."""
+    """The timestamps of keys."""
     return {row["key"]: row["timestamp_ntp64"] for row in table.select(["key", "timestamp_ntp64"]).to_pylist()}
 
 

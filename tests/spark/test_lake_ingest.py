@@ -15,16 +15,16 @@ from pyspark.sql import SparkSession
 from tests.spark.conftest import Recorded
 from tests.spark.lakes import everything, expected, rows_from
 from tests.unit.journal.captured import nulls_in_dictionaries
-from tests.waiting import until
+from tests.wait import until
 from zenspark.errors import LakeError, NoJournal, UsageError
 from zenspark.journal import Journal, JournalWriter
 from zenspark.journal.format import SCHEMAS, SESSIONS
 from zenspark.lake import lease
 from zenspark.lake.delta_table import LakeTable
+from zenspark.lake.ingested_offsets import read_offsets
 from zenspark.lake.maintenance_config import MaintenanceConfig
-from zenspark.lake.offset_marks import read_offsets
 from zenspark.spark.ingest import commit_samples
-from zenspark.spark.ingest.commit_samples import Superseded, TaskFailure
+from zenspark.spark.ingest.commit_samples import TaskFailure, WriterFenced
 from zenspark.spark.ingest.ingest_query import IngestQuery
 from zenspark.spark.lake import Lake
 
@@ -154,7 +154,9 @@ def test_ingest_query_that_lost_its_lease_commits_nothing(
     spark: SparkSession, lake: Lake, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = recorded(30)
-    monkeypatch.setattr(lease, "RENEW_SECONDS", 1.0)  # shorter ones may fall into the moment in which it is taken
+    monkeypatch.setattr(
+        lease, "LEASE_RENEW_INTERVAL_SECONDS", 1.0
+    )  # shorter ones may fall into the moment in which it is taken
     one = IngestQuery(spark, [journal], Lake(lake.location.address), trigger=0.1)
     one.start()
     until(lambda: one.progress().rows == 30, BOUND)
@@ -162,7 +164,7 @@ def test_ingest_query_that_lost_its_lease_commits_nothing(
     other = IngestQuery(spark, [journal], Lake(lake.location.address), trigger=0.1)
     other.start()
     monkeypatch.undo()
-    with pytest.raises(Superseded, match="recorder 'robot'"):
+    with pytest.raises(WriterFenced, match="recorder 'robot'"):
         until(lambda: one.wait(0.1), BOUND)
     one.abandon()
     recorded(20, first=30)

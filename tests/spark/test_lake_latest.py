@@ -27,8 +27,8 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def put(key: str, value: str, ntp64: int | None, clock: str | None = "1", **more: object) -> Row:
-    stamp = {"timestamp_ntp64": ntp64, "timestamp_id": clock}
-    return {"key": key, "kind": "PUT", "payload": value.encode(), "received_at": NOW} | stamp | more
+    timestamp = {"timestamp_ntp64": ntp64, "timestamp_id": clock}
+    return {"key": key, "kind": "PUT", "payload": value.encode(), "received_at": NOW} | timestamp | more
 
 
 def delete(key: str, ntp64: int | None, clock: str | None = "1", **more: object) -> Row:
@@ -51,11 +51,11 @@ def test_latest_equals_a_dictionary_after_refreshes_and_merges(spark: SparkSessi
     dice = random.Random(seed)
     keys = [f"{a}/{b}" for a in "xyz" for b in "12345"] + ["x/*", "**", "y/**"]
     weights = [20] * 15 + [2, 1, 2]
-    stamps = [*range(1, 60), -1, -2, -(2**63)]  # the last are the greatest: the bits are unsigned
+    timestamps = [*range(1, 60), -1, -2, -(2**63)]  # the last are the greatest: the bits are unsigned
     given: list[Row] = []
     for _ in range(160):
         key = dice.choices(keys, weights)[0]
-        ntp64, clock = dice.choice(stamps), dice.choice(["9", "a", "10"])
+        ntp64, clock = dice.choice(timestamps), dice.choice(["9", "a", "10"])
         given.append(delete(key, ntp64, clock) if dice.random() < 0.25 else put(key, str(len(given)), ntp64, clock))
     rows = numbered(given)
     with patch.object(levels, "MIN_FILES_TO_MERGE", 1):

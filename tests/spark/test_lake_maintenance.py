@@ -26,8 +26,8 @@ def lake(tmp_path: Path) -> Lake:
 
 def test_traffic_counts_per_prefix_and_minute_and_adds_up_over_refreshes(spark: SparkSession, lake: Lake) -> None:
     def row(key: str, at: int, latency: int | None, size: int) -> dict[str, object]:
-        stamp = None if latency is None else at - latency
-        return {"key": key, "kind": "PUT", "received_at": at, "timestamp": stamp, "payload": b"x" * size}
+        timestamp = None if latency is None else at - latency
+        return {"key": key, "kind": "PUT", "received_at": at, "timestamp": timestamp, "payload": b"x" * size}
 
     rows = numbered(
         [

@@ -27,7 +27,7 @@ from zenspark.journal.format import SCHEMAS, SESSIONS
 from zenspark.lake import levels
 from zenspark.lake.lake import STATE_TABLE_SPECS
 from zenspark.lake.maintenance_config import MaintenanceConfig
-from zenspark.lake.pending_rows import STATE_VERSION
+from zenspark.lake.pending_rows import STATE_VERSION_APP_ID
 from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.ingest import maintenance
 from zenspark.spark.ingest.ingest_query import IngestQuery
@@ -104,7 +104,7 @@ def stored(lake: Lake) -> tuple[Any, ...]:
     )  # the last of a key is the newest
 
 
-def answers(lake: Lake, journal: Path) -> list[tuple[str, bytes, str]]:
+def replies(lake: Lake, journal: Path) -> list[tuple[str, bytes, str]]:
     """Return the newest value and the history of a storage."""
     with zenspark.open(ours(mode="peer")) as session, Storage(session, "**", lake, [journal]):
         found = [reply.ok for key in ("**", "fleet/**?_time=[..]") for reply in session.get(key, timeout=60)]
@@ -115,7 +115,8 @@ def maintain(spark: SparkSession, lake: Lake) -> tuple[int, ...]:
     """Merges, compacts, takes the first day away and removes what is unused; how much that was."""
     with patch.object(levels, "MIN_FILES_TO_MERGE", 1), patch.object(maintenance, "MIN_FILES_TO_COMPACT", 2):
         merged = sum(
-            lake.derived(name).merge(spark, lake.table(name).app_version(STATE_VERSION)) for name in STATE_TABLE_SPECS
+            lake.derived(name).merge(spark, lake.table(name).app_version(STATE_VERSION_APP_ID))
+            for name in STATE_TABLE_SPECS
         )
         fewer = lake.compact(spark)
     most = sum(file.size for file in lake.table("samples").files) - 1
@@ -135,8 +136,8 @@ def test_lake_on_s3_equals_lake_on_disk_after_ingestion_and_maintenance(
     assert all(wanted[name] for name in on_disk.tables() if name not in ("declarations", "counters"))
     assert content(spark, on_s3) == wanted
     assert stored(on_s3) == stored(on_disk)
-    assert len(answers(on_disk, journal)) > len(KEYS)
-    assert answers(on_s3, journal) == answers(on_disk, journal)
+    assert len(replies(on_disk, journal)) > len(KEYS)
+    assert replies(on_s3, journal) == replies(on_disk, journal)
 
     changes = [maintain(spark, lake) for lake in (on_s3, on_disk)]
     assert changes[0][:3] == changes[1][:3]  # how many files are unused depends on how many refreshes there were

@@ -15,7 +15,7 @@ from tests.spark.poison import parts_of, poison, recorded_blocks
 from zenspark.errors import LakeError
 from zenspark.lake.delta_table import LakeTable
 from zenspark.lake.partitioning import MAX_PREFIX_CHARACTERS
-from zenspark.spark.ingest.commit_samples import SamplesWriter, Superseded
+from zenspark.spark.ingest.commit_samples import SamplesWriter, WriterFenced
 from zenspark.spark.lake import Lake
 
 pytestmark = pytest.mark.spark
@@ -77,9 +77,9 @@ def test_committed_rows_are_rejected_from_another_writer(spark: SparkSession, la
 def test_only_the_last_writer_of_a_recorder_can_commit(spark: SparkSession, lake: Lake) -> None:
     one, other = Ingester(spark, lake), Ingester(spark, lake)
     one.ingest(rows_from(0, 10))
-    other.samples.claim(["robot"])
+    other.samples.fence_earlier_writers(["robot"])
     before = files_of(lake)
-    with pytest.raises(Superseded, match="another process has started to ingest recorder 'robot'"):
+    with pytest.raises(WriterFenced, match="another process has started to ingest recorder 'robot'"):
         one.ingest(rows_from(10, 20))
     assert files_of(lake) == before
     other.ingest(rows_from(10, 30))

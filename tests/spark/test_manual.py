@@ -22,7 +22,7 @@ MANUAL = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def answer(query: Query) -> None:
+def on_query(query: Query) -> None:
     query.reply("fleet/r1/name", "rover", encoding="text/plain")
     query.reply("fleet/r2/name", "digger", encoding="text/plain")
 
@@ -33,7 +33,7 @@ def test_python_prints_what_is_shown(spark: SparkSession, recorded: Recorded, tm
     blocks = [*BLOCK.findall(MANUAL.read_text()), ("end", "")]
     shown = 0
     with open_session(ours(mode="router", listen__endpoints=[endpoint])) as network:
-        network.declare_queryable("fleet/*/name", answer)
+        network.declare_queryable("fleet/*/name", on_query)
         for (language, code), (following, text) in pairwise(blocks):
             if language == "python":
                 printed = io.StringIO()

@@ -56,25 +56,27 @@ def test_restarted_query_records_into_the_same_journal_and_backfills(
     spark: SparkSession, sink: StreamSink, tmp_path: Path
 ) -> None:
     endpoint, journal = unused(), tmp_path / "journal"
-    asked: list[str] = []
+    parameters: list[str] = []
     with open_session(ours(mode="router", listen__endpoints=[endpoint])) as session:
 
-        def answer(query: Query) -> None:
-            asked.append(str(query.parameters))
-            query.reply("a/missed", f"missed {len(asked)}", timestamp=session.new_timestamp(), encoding="text/plain")
+        def on_query(query: Query) -> None:
+            parameters.append(str(query.parameters))
+            query.reply(
+                "a/missed", f"missed {len(parameters)}", timestamp=session.new_timestamp(), encoding="text/plain"
+            )
 
-        session.declare_queryable("a/**", answer)
+        session.declare_queryable("a/**", on_query)
         source = recording(spark, journal, connect=endpoint, backfill="now(-1h)", reader="r")
         for run in range(2):
             query = sink.start(source, processingTime="100 milliseconds")
             try:
                 assert eventually(lambda run=run: sum(each.numInputRows for each in query.recentProgress) > 0)  # type: ignore[misc]  # noqa: B023
-                assert len(asked) == run + 1
+                assert len(parameters) == run + 1
             finally:
                 query.stop()
     assert payloads(sink) == [b"missed 1", b"missed 2"]
-    assert asked[0] == "_time=[now(-1h)..]"
-    assert asked[1].startswith("_time=[20")
+    assert parameters[0] == "_time=[now(-1h)..]"
+    assert parameters[1].startswith("_time=[20")
 
 
 def test_unreachable_endpoint_is_named(spark: SparkSession, sink: StreamSink, tmp_path: Path) -> None:

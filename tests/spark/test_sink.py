@@ -25,15 +25,15 @@ pytestmark = pytest.mark.spark
 @contextmanager
 def listening(key_expr: str) -> Iterator[tuple[str, list[Sample]]]:
     """A router with a subscriber. Yields its endpoint and the received samples."""
-    endpoint, heard, lock = unused(), list[Sample](), threading.Lock()
+    endpoint, received, lock = unused(), list[Sample](), threading.Lock()
 
     def on_sample(sample: Sample) -> None:
         with lock:
-            heard.append(sample)
+            received.append(sample)
 
     with open_session(ours(mode="router", listen__endpoints=[endpoint])) as session:
         session.declare_subscriber(key_expr, on_sample)
-        yield endpoint, heard
+        yield endpoint, received
 
 
 def test_rows_reach_a_subscriber_of_eclipse_zenoh(spark: SparkSession) -> None:
@@ -44,16 +44,16 @@ def test_rows_reach_a_subscriber_of_eclipse_zenoh(spark: SparkSession) -> None:
             [(f"r{number}/name", f"robot {number}") for number in range(50)], "key string, payload string"
         )
         rows.write.format("zenoh").mode("append").options(connect=endpoint, keyPrefix="robots").save()
-        heard = sorted(router.line() for _ in range(50))
-    assert heard == sorted(f"heard robots/r{number}/name robot {number}" for number in range(50))
+        received = sorted(router.line() for _ in range(50))
+    assert received == sorted(f"heard robots/r{number}/name robot {number}" for number in range(50))
 
 
 def test_all_sample_columns_are_published(spark: SparkSession, recorded: Recorded) -> None:
     table = spark.read.format("zenoh").load(str(recorded(100)))
-    with listening("fleet/**") as (endpoint, heard):
+    with listening("fleet/**") as (endpoint, received):
         table.write.format("zenoh").mode("append").option("connect", endpoint).save()
-        assert eventually(lambda: len(heard) == 100)
-    found = {each.source_info.source_sn: each for each in heard if each.source_info is not None}
+        assert eventually(lambda: len(received) == 100)
+    found = {each.source_info.source_sn: each for each in received if each.source_info is not None}
     for number, each in found.items():
         expected = sample(number)
         assert str(each.key_expr) == expected["key"]
@@ -69,18 +69,18 @@ def test_a_stream_publishes_with_an_identity_that_a_restart_repeats(
     spark: SparkSession, recorded: Recorded, tmp_path: Path
 ) -> None:
     path = recorded(60)
-    with listening("copy/**") as (endpoint, heard):
+    with listening("copy/**") as (endpoint, received):
         rows = spark.readStream.format("zenoh").option("maxOffsetsPerTrigger", 20).load(str(path)).drop("attachment")
         sink = rows.writeStream.format("zenoh").options(connect=endpoint, keyPrefix="copy", identity="attachment")
         query = sink.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start()
         assert query.awaitTermination(120)
-        assert eventually(lambda: len(heard) == 60)
+        assert eventually(lambda: len(received) == 60)
         (tmp_path / "c" / "commits" / "2").unlink()  # as if the driver had died before it noted the last batch
         (tmp_path / "c" / "commits" / ".2.crc").unlink(missing_ok=True)
         query = sink.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start()
         assert query.awaitTermination(120)
-        assert eventually(lambda: len(heard) == 80)
-    identities = [(each.attachment.to_string(), each.payload.to_bytes()) for each in heard if each.attachment]
+        assert eventually(lambda: len(received) == 80)
+    identities = [(each.attachment.to_string(), each.payload.to_bytes()) for each in received if each.attachment]
     assert len(identities) == 80
     assert len(set(identities)) == 60  # repeated rows have the same identity
     assert {tuple(text.split("/")[1:2]) for text, _ in identities} == {("0",), ("1",), ("2",)}
@@ -88,12 +88,12 @@ def test_a_stream_publishes_with_an_identity_that_a_restart_repeats(
 
 def test_source_info_identities_are_unique_per_row(spark: SparkSession) -> None:
     rows = spark.range(100, numPartitions=2).selectExpr("concat('k/', id) key", "'x' payload")
-    with listening("k/*") as (endpoint, heard):
+    with listening("k/*") as (endpoint, received):
         rows.write.format("zenoh").mode("append").options(connect=endpoint, identity="sourceInfo").save()
-        assert eventually(lambda: len(heard) == 100)
+        assert eventually(lambda: len(received) == 100)
     sources = {
         (str(each.source_info.source_id.zid), each.source_info.source_id.eid, each.source_info.source_sn)
-        for each in heard
+        for each in received
         if each.source_info is not None
     }
     assert len(sources) == 100
@@ -115,12 +115,12 @@ def test_source_info_identities_are_unique_per_row(spark: SparkSession) -> None:
 def test_invalid_rows_or_options_are_named_and_not_published(
     spark: SparkSession, columns: str, options: dict[str, str], complaint: str
 ) -> None:
-    with listening("**") as (endpoint, heard):
+    with listening("**") as (endpoint, received):
         rows = spark.range(3, numPartitions=1).selectExpr(*columns.split(", "))
         with pytest.raises(PySparkException) as caught:
             rows.write.format("zenoh").mode("append").options(connect=endpoint, **options).save()
         assert complaint in str(caught.value)
-        assert not heard
+        assert not received
 
 
 def test_a_thread_writes_once_its_session_is_active(spark: SparkSession) -> None:
@@ -134,12 +134,12 @@ def test_a_thread_writes_once_its_session_is_active(spark: SparkSession) -> None
         except PySparkException as error:
             problems.append(error)
 
-    with listening("a") as (endpoint, heard):
+    with listening("a") as (endpoint, received):
         thread = threading.Thread(target=write, args=[endpoint])
         thread.start()
         thread.join()
         assert problems == []
-        assert eventually(lambda: len(heard) == 1)
+        assert eventually(lambda: len(received) == 1)
 
 
 def test_unreachable_endpoint_is_named(spark: SparkSession) -> None:

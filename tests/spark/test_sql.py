@@ -1,4 +1,4 @@
-"""SQL queries: the embedded engine and Spark give the same answers."""
+"""SQL queries: the embedded engine and Spark return the same rows."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def comparable(rows: pa.Table, *, ordered: bool) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_both_engines_give_the_same_answer(with_spark: SparkEngine, lake: Lake, query: str) -> None:
+def test_both_engines_return_the_same_rows(with_spark: SparkEngine, lake: Lake, query: str) -> None:
     ours, theirs = Engine(lake).query(query), with_spark.query(query)
     assert ours.column_names == theirs.column_names
     ordered = "order by" in query and "over (" not in query
@@ -145,7 +145,7 @@ def test_there_are_enough_queries_about_every_table(lake: Lake) -> None:
         assert any(f" {name}" in query for query in QUERIES)
 
 
-def test_tables_that_are_published_give_the_same_answer(spark: SparkSession, tmp_path: Path) -> None:
+def test_published_tables_return_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     put_in(lake, RandomSamples(5).batch(100))
     lake.refresh(spark)
@@ -158,7 +158,7 @@ def test_tables_that_are_published_give_the_same_answer(spark: SparkSession, tmp
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "expected"),
     [
         ("select * from sampels", "there is no table sampels: did you mean samples?"),
         ("select kee from samples", "there is no column kee: did you mean key?"),
@@ -173,10 +173,10 @@ def test_tables_that_are_published_give_the_same_answer(spark: SparkSession, tmp
         ("add jar '/x.jar'", ONLY_QUERIES),
     ],
 )
-def test_an_error_of_spark_is_one_line(with_spark: SparkEngine, query: str, said: str) -> None:
+def test_an_error_of_spark_is_one_line(with_spark: SparkEngine, query: str, expected: str) -> None:
     with pytest.raises(UsageError) as raised:
         with_spark.query(query)
-    assert said in str(raised.value)
+    assert expected in str(raised.value)
     assert "\n" not in str(raised.value)
     assert "\tat " not in str(raised.value)
 
@@ -187,7 +187,7 @@ def test_spark_describes_tables(with_spark: SparkEngine) -> None:
     assert [table.name for table in with_spark.tables()][:2] == ["samples", "latest"]
 
 
-def test_the_command_with_spark_prints_the_answer_and_nothing_else(tmp_path: Path) -> None:
+def test_the_command_with_spark_prints_only_the_result(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     put_in(lake, numbered([{} for _ in range(30)], 0, "robot"))
     query = "select kind, count(*) as n from samples group by kind order by kind"

@@ -39,10 +39,10 @@ def ingest(spark: SparkSession, lake: Lake, journal: Path) -> None:
     ingestion.stop()
 
 
-def answers(session: Session) -> dict[str, list[Any]]:
+def replies(session: Session) -> dict[str, list[Any]]:
     found = {}
     for selector in ("**", "a/1", "a/1?_time=[..]", "**?_time=[now(-1d)..];_limit=1", "b/**?_time=[..now(-1h)[", "c/*"):
-        replies = [reply.ok for reply in session.get(selector, timeout=60)]
+        samples = [reply.ok for reply in session.get(selector, timeout=60)]
         found[selector] = sorted(
             (
                 str(some(ok).key_expr),
@@ -51,7 +51,7 @@ def answers(session: Session) -> dict[str, list[Any]]:
                 str(some(ok).timestamp),
                 str(some(ok).encoding),
             )
-            for ok in replies
+            for ok in samples
         )
     return found
 
@@ -78,7 +78,7 @@ def test_replies_are_the_same_before_and_after_ingestion(spark: SparkSession, se
             append(writer, then)
             append(writer, last)
             assert running.caught_up()
-            wanted = answers(session)
+            wanted = replies(session)
             assert [each[:3:2] for each in wanted["**"]] == [
                 ("a/1", "2"),
                 ("a/2", "7"),
@@ -89,12 +89,12 @@ def test_replies_are_the_same_before_and_after_ingestion(spark: SparkSession, se
             assert [each[2] for each in wanted["a/1?_time=[..]"]] == ["1", "2", "late"]
             assert [each[:3:2] for each in wanted["b/**?_time=[..now(-1h)["]] == [("b/1", "3")]
             ingest(spark, lake, journal)
-            assert answers(session) == wanted
+            assert replies(session) == wanted
         with Storage(session, "**", lake, [journal]):
-            assert answers(session) == wanted
+            assert replies(session) == wanted
         lake.refresh(spark)
         with Storage(session, "**", lake, [journal]) as again:
-            assert answers(session) == wanted
+            assert replies(session) == wanted
             append(writer, [row("c/9", b"older than the DEL", NOW - 21)])
             assert again.caught_up()
             assert list(session.get("c/9", timeout=60)) == []

@@ -23,7 +23,7 @@ import zenspark
 from tests.interop.reference import eventually, ours, unused
 from tests.optional import some
 from tests.unit.journal.rows import batch, row
-from tests.waiting import until
+from tests.wait import until
 from zenspark.cli.demo import DEFAULT_LAKE
 from zenspark.journal import Journal, JournalWriter
 from zenspark.spark.lake import Lake
@@ -161,10 +161,10 @@ def test_stop_before_spark_starts_reports_waiting_rows_and_next_start_ingests_th
             assert eventually(lambda: Journal(lake / "_journal").latest() == sent)
         os.kill(first.process.pid, signal.SIGTERM)
         assert first.ended() == 3, first.lines
-    told = "\n".join(first.lines)
-    assert f"{sent} messages recorded" in told
-    assert f"{sent} rows wait in the journal; they are ingested at the next start" in told
-    assert "Traceback" not in told
+    output = "\n".join(first.lines)
+    assert f"{sent} rows recorded" in output
+    assert f"{sent} rows wait in the journal; they are ingested at the next start" in output
+    assert "Traceback" not in output
 
     with up(endpoint, lake) as second:
         second.wait_for("starting Spark")
@@ -235,7 +235,7 @@ def test_publications_are_in_tables_and_queryable_and_restart_continues(tmp_path
     rows = samples(lake)
     count = len(rows)
     assert sent < count < 1_000_000
-    assert f"{count} messages recorded" in "\n".join(first.lines)
+    assert f"{count} rows recorded" in "\n".join(first.lines)
     assert [int(row["payload"]) for row in rows] == list(range(count))
 
     with up(endpoint, lake, "--for", "1s") as second:
@@ -276,16 +276,16 @@ def test_the_demo_shows_what_the_readme_shows(tmp_path: Path) -> None:
     assert not missing, "\n".join(shown.lines)
     assert shown.lines[0].startswith("http://127.0.0.1:")  # the page comes first
     assert "all fine" in "\n".join(shown.lines)
-    told = "\n".join(shown.lines)
-    latest = told.split("latest:")[1].split("traffic:")[0]
+    output = "\n".join(shown.lines)
+    latest = output.split("latest:")[1].split("traffic:")[0]
     assert "fleet/cat/pose" in latest
     assert "visitor" not in latest  # it was there, and was deleted
     lines = [line.rstrip() for line in latest.splitlines() if line.startswith("fleet/")]
     assert len(lines) > 5
     assert all(re.search(r" \d\d:\d\d:\d\d$", line) for line in lines)  # at 80 columns values are cut, times never
     # the numbers are from one snapshot
-    (rows,) = re.findall(r"as it was published \((\d+) rows\)", told)
-    assert re.findall(r"\((\d+) messages in all\)", told) == [rows]
+    (rows,) = re.findall(r"as it was published \((\d+) rows\)", output)
+    assert re.findall(r"\((\d+) messages in all\)", output) == [rows]
 
 
 def test_killed_processes_lose_and_double_nothing(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from tests.class_archive import ARCHIVE, submit_arguments
-from tests.spark.crashing import fill, finish, ingested_rows, job, wait_for
+from tests.spark.crash_load import fill, finish, ingested_rows, job, wait_for
 
 ROWS = 1_000
 """Rows that are ingested, so that the classes of a batch and a refresh are loaded."""

@@ -1,4 +1,4 @@
-"""Traffic as networks have it, drawn from a seed: what publishers stamp, number, attach and delete, and how much.
+"""Traffic as networks have it, drawn from a seed: what publishers timestamp, number, attach and delete, and how much.
 
 A mixture gives one message after the other. A process of eclipse-zenoh publishes them (publisher.py), or they become
 rows of a journal at once (`rows`), which is how tests of tables get thousands of them in no time.
@@ -159,8 +159,8 @@ class Mixture:
         prefix = self.prefixes[(publisher * 8 + place) % len(self.prefixes)]
         return Topic(f"{prefix}/p{publisher}/t{place}", draw.choice(ENCODINGS), draw.choice(PRIORITIES))
 
-    def stamps(self, publisher: int) -> bool:
-        """Whether a publisher stamps what it publishes."""
+    def has_timestamps(self, publisher: int) -> bool:
+        """Whether a publisher adds timestamps."""
         return publisher % 2 == 1
 
     def messages(self, count: int) -> Iterator[Message]:
@@ -244,7 +244,7 @@ class Journals:
             "payload": message.payload,
             "encoding": message.encoding,
             "attachment": message.attachment,
-            **self._stamp(message.publisher),
+            **self._timestamp(message.publisher),
             "source_zid": None if message.source is None else f"{message.publisher:x}fe1d",
             "source_eid": message.source,
             "source_sn": message.sn,
@@ -258,10 +258,10 @@ class Journals:
             "offset": offset,
         }
 
-    def _stamp(self, publisher: int) -> Row:
-        if not self.mixture.stamps(publisher):
+    def _timestamp(self, publisher: int) -> Row:
+        if not self.mixture.has_timestamps(publisher):
             return {"timestamp": None, "timestamp_ntp64": None, "timestamp_id": None}
-        stamp = self._now - self.mixture.random.choice([0, 0, 400, -3_000, 5_000_000])
-        seconds, rest = divmod(stamp, 1_000_000)
+        timestamp = self._now - self.mixture.random.choice([0, 0, 400, -3_000, 5_000_000])
+        seconds, rest = divmod(timestamp, 1_000_000)
         ntp64 = (seconds << 32) + (rest << 32) // 1_000_000
-        return {"timestamp": stamp, "timestamp_ntp64": ntp64, "timestamp_id": f"a{publisher:x}"}
+        return {"timestamp": timestamp, "timestamp_ntp64": ntp64, "timestamp_id": f"a{publisher:x}"}

@@ -140,7 +140,7 @@ class Publisher:
     def __init__(self, endpoint: str, seed: int, *kind: str) -> None:
         command = [sys.executable, "-m", "tests.world.publisher", endpoint, str(seed), *kind]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self._answer()
+        self._read_reply()
 
     def begin(self, rate: float, seconds: float) -> None:
         """Publish so many messages a second for a while; does not wait for the end of it."""
@@ -153,19 +153,19 @@ class Publisher:
 
     def end(self) -> int:
         """Wait until all messages are published; how many."""
-        return int(self._answer().split()[1])
+        return int(self._read_reply().split()[1])
 
     def fence(self, number: int) -> None:
         """Publish a number behind all messages."""
         self._order(f"fence {number}")
-        self._answer()
+        self._read_reply()
 
     def _order(self, line: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
 
-    def _answer(self) -> str:
+    def _read_reply(self) -> str:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, "the publisher has ended"

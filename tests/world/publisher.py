@@ -27,11 +27,11 @@ LANES = 2 * len(set(PRIORITIES))
 
 
 class Publishers:
-    """Two sessions, of which one stamps, with a publisher for each topic of a mixture."""
+    """Two sessions, of which one adds timestamps, with a publisher for each topic of a mixture."""
 
     def __init__(self, endpoint: str, mixture: Mixture) -> None:
         self.mixture = mixture
-        self.sessions = [_opened(endpoint, stamps) for stamps in (False, True)]
+        self.sessions = [_opened(endpoint, has_timestamps) for has_timestamps in (False, True)]
         self.declared = [
             [self._declared(number, topic.key, topic.encoding, topic.priority) for topic in topics]
             for number, topics in enumerate(mixture.topics)
@@ -39,7 +39,7 @@ class Publishers:
         self.places = {topic.key: place for topics in mixture.topics for place, topic in enumerate(topics)}
 
     def _session(self, publisher: int) -> Any:  # noqa: ANN401 - eclipse-zenoh's
-        return self.sessions[self.mixture.stamps(publisher)]
+        return self.sessions[self.mixture.has_timestamps(publisher)]
 
     def _declared(self, number: int, key: str, encoding: str, priority: str) -> Any:  # noqa: ANN401 - eclipse-zenoh's
         return self._session(number).declare_publisher(
@@ -85,13 +85,13 @@ class Publishers:
         return sent
 
 
-def _opened(endpoint: str, stamps: bool) -> Any:  # noqa: ANN401 - eclipse-zenoh's
+def _opened(endpoint: str, has_timestamps: bool) -> Any:  # noqa: ANN401 - eclipse-zenoh's
     config = zenoh.Config()
     settings = {
         "mode": "client",
         "connect/endpoints": [endpoint],
         "scouting/multicast/enabled": False,
-        "timestamping/enabled": stamps,
+        "timestamping/enabled": has_timestamps,
         "transport/shared_memory/enabled": False,
     }
     for name, value in settings.items():

@@ -58,9 +58,9 @@ def by_pyarrow(lake: Path, name: str) -> pa.Table:
     files = DeltaTable(lake / name).file_uris()
     if not files:
         return TABLE_SPECS[name].schema.empty_table()
-    shape = TABLE_SPECS[name]
-    hive = ds.partitioning(shape.partitions, flavor="hive") if shape.partitions.names else None
-    found = ds.dataset(files, shape.schema, format="parquet", partition_base_dir=str(lake / name), partitioning=hive)
+    spec = TABLE_SPECS[name]
+    hive = ds.partitioning(spec.partitions, flavor="hive") if spec.partitions.names else None
+    found = ds.dataset(files, spec.schema, format="parquet", partition_base_dir=str(lake / name), partitioning=hive)
     return _documented(name, found.to_table())
 
 

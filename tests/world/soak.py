@@ -4,7 +4,7 @@
 
 Two processes of eclipse-zenoh publish a steady mixture. Every second the journal, the lake and the processes are
 measured from outside. What has a median in the last quarter of the time above that of the second quarter, by more than
-a tolerance, grows: then the exit code is 1. A good answer is a table in which all rows say `flat`.
+a tolerance, grows: then the exit code is 1. A good result is a table in which all rows are `flat`.
 """
 
 from __future__ import annotations
@@ -158,10 +158,10 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="zenspark-soak-") as place:
         outcome = run(Soak(given.seconds, given.rate), Path(place))
-    told = verdicts(MEASURES, outcome.measured)
+    found = verdicts(MEASURES, outcome.measured)
     print(f"{outcome.sent} messages in {given.seconds:.0f} s, {outcome.ingested} rows ingested")
-    print(table(told))
-    return int(outcome.sent != outcome.ingested or any(verdict.has_grown for verdict in told))
+    print(table(found))
+    return int(outcome.sent != outcome.ingested or any(verdict.has_grown for verdict in found))
 
 
 if __name__ == "__main__":

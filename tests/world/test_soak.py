@@ -23,17 +23,17 @@ RATE = float(os.environ.get("ZENSPARK_SOAK_RATE", "5000"))
 @pytest.mark.interop
 def test_nothing_grows_under_load(tmp_path: Path) -> None:
     outcome = run(Soak(SECONDS, RATE), tmp_path)
-    told = verdicts(MEASURES, outcome.measured)
-    print(f"\n{outcome.sent} messages in {SECONDS:.0f} s\n{table(told)}")
+    found = verdicts(MEASURES, outcome.measured)
+    print(f"\n{outcome.sent} messages in {SECONDS:.0f} s\n{table(found)}")
     assert outcome.ingested == outcome.sent
     assert outcome.sent > SECONDS * RATE / 2  # or else this was no load
-    assert [verdict.measure.name for verdict in told if verdict.has_grown] == []
+    assert [verdict.measure.name for verdict in found if verdict.has_grown] == []
 
 
 def test_growth_is_found() -> None:
     """By the comparison itself: what grows by a tenth of its size each tenth of the time has grown."""
     flat = {measure.name: [100.0 + number % 7 for number in range(40)] for measure in MEASURES}
     grown = MEASURES[4]
-    told = verdicts(MEASURES, flat | {grown.name: [100.0 + 10 * number for number in range(40)]})
-    assert [verdict.measure for verdict in told if verdict.has_grown] == [grown]
+    found = verdicts(MEASURES, flat | {grown.name: [100.0 + 10 * number for number in range(40)]})
+    assert [verdict.measure for verdict in found if verdict.has_grown] == [grown]
     assert not Verdict(Measure("files", "files", 10), 1, 9, 9).has_grown  # little of it is noise

@@ -1,4 +1,4 @@
-// Requests to the node. Every answer that is not 2xx becomes an ApiError with the sentence of the server.
+// Requests to the node. Every response that is not 2xx becomes an ApiError with the sentence of the server.
 
 export class ApiError extends Error {
   constructor(
@@ -12,7 +12,7 @@ export class ApiError extends Error {
 type Listener = () => void;
 const onUnauthorized = new Set<Listener>();
 
-/** Calls a listener whenever the server asks for a login; returns what removes it. */
+/** Calls a listener whenever the server requires a login; returns what removes it. */
 export function whenUnauthorized(listener: Listener): () => void {
   onUnauthorized.add(listener);
   return () => onUnauthorized.delete(listener);
@@ -60,7 +60,7 @@ async function request(path: string, init: RequestInit): Promise<unknown> {
     response = await fetch(path, { credentials: "same-origin", ...init });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new ApiError(0, "The node does not answer.");
+    throw new ApiError(0, "The node does not respond.");
   }
   if (!response.ok) {
     const message = await sentence(response);
@@ -78,7 +78,7 @@ async function sentence(response: Response): Promise<string> {
   } catch {
     // Not JSON: the text itself, if it is short.
   }
-  return text !== "" && text.length < 300 ? text : `The node answered ${response.status} ${response.statusText}.`;
+  return text !== "" && text.length < 300 ? text : `The node responded ${response.status} ${response.statusText}.`;
 }
 
 /** Returns the text to show for anything that was thrown. */

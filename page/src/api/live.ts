@@ -60,7 +60,7 @@ export class Live {
     this.connection.set("closed");
   }
 
-  /** Connects at once: after a login, or when the user asks for it. */
+  /** Connects at once: after a login, or when the user requests it. */
   retry(): void {
     this.attempt = 0;
     if (this.connection.value === "closed") this.connection.set("connecting");

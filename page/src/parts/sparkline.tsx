@@ -1,4 +1,4 @@
-// A small curve without axes, drawn as SVG; it says its range to screen readers.
+// A small curve without axes, drawn as SVG; its label gives the range to screen readers.
 
 import type { JSX } from "preact";
 

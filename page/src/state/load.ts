@@ -1,4 +1,4 @@
-// Loading of documents by components: the last answer stays while a newer one is on its way.
+// Loading of documents by components: the last response stays while a newer one is on its way.
 
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { isAbort, messageOf } from "../api/client";

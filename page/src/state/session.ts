@@ -6,7 +6,7 @@ import type { Batches, Current, Login, LoginMethod, NodeInfo, Overview, Series }
 import { Store } from "./store";
 
 export const node = new Store<NodeInfo | null>(null);
-/** Whether a login is needed first; null until the node has told. */
+/** Whether a login is needed first; null until it is known. */
 export const loginNeeded = new Store<boolean | null>(null);
 export const loginMethods = new Store<LoginMethod[]>([]);
 export const overview = new Store<Overview | null>(null);
@@ -72,7 +72,7 @@ function onBatch(batch: Batches): void {
   if (batch.overview !== undefined && overview.value !== null) overview.set(extend(overview.value, batch.overview));
 }
 
-/** Asks the node whether this page has to log in; where it does not answer, nothing changes. */
+/** Queries the node whether this page has to log in; where it does not respond, nothing changes. */
 export async function checkLogin(): Promise<void> {
   try {
     const login = await get<Login>("login");

@@ -1,4 +1,4 @@
-// The login, shown when the node answers 401: a token, or a user and a password.
+// The login, shown when the node responds with 401: a token, or a user and a password.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";

@@ -43,7 +43,7 @@ export function QueryView(): JSX.Element {
   const [busy, setBusy] = useState(false);
   const set = (change: Partial<Form>): void => setForm({ ...form, ...change });
 
-  const ask = async (event: Event): Promise<void> => {
+  const sendQuery = async (event: Event): Promise<void> => {
     event.preventDefault();
     setBusy(true);
     try {
@@ -58,7 +58,7 @@ export function QueryView(): JSX.Element {
   return (
     <>
       <Panel title="Query">
-        <form onSubmit={(event) => void ask(event)}>
+        <form onSubmit={(event) => void sendQuery(event)}>
           <div class="toolbar">
             <Field label="Selector" class="grow">
               <input class="mono" required value={form.selector} onInput={(event) => set({ selector: event.currentTarget.value })} placeholder="fleet/**?_time=[now(-1m)..now()]" />
@@ -76,7 +76,7 @@ export function QueryView(): JSX.Element {
               <input type="number" min="0.1" max="60" step="0.1" required value={form.timeout} onInput={(event) => set({ timeout: event.currentTarget.value })} />
             </Field>
             <button type="submit" class="primary" disabled={busy}>
-              {busy ? "Waiting …" : "Ask"}
+              {busy ? "Waiting …" : "Send"}
             </button>
           </div>
           <details class="more">
@@ -128,7 +128,7 @@ function Replies({ result }: { result: QueryResult }): JSX.Element {
   return (
     <Panel title="Replies" aside={<span class="muted number">{summary}</span>}>
       {result.replies.length === 0 ? (
-        <Empty>{result.timed_out ? "No reply came in time." : "No queryable answered: is there a storage or a queryable for this key expression?"}</Empty>
+        <Empty>{result.timed_out ? "No reply came in time." : "No queryable replied: is there a storage or a queryable for this key expression?"}</Empty>
       ) : (
         <ul class="replies" role="status" aria-label={summary}>
           {result.replies.slice(0, REPLIES_SHOWN).map((reply, index) => (

@@ -1,4 +1,4 @@
-// SQL: queries to the recorded tables, their answers as table and chart, and queries to keep.
+// SQL: queries to the recorded tables, their results as table and chart, and queries to keep.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";

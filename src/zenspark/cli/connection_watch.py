@@ -17,7 +17,7 @@ from zenspark.types.network_info import ConnectionStatus
 
 logger = logging.getLogger("zenspark.cli")
 
-POLL_SECONDS = 0.1
+CONNECTION_POLL_INTERVAL_SECONDS = 0.1
 """Seconds between two checks; shorter than the first retry of a connection, so that no loss is overlooked."""
 
 
@@ -27,11 +27,11 @@ class ConnectionWatch:
     The first failure, the loss and the return of a connection are logged as warnings, with address and reason.
     """
 
-    def __init__(self, session: Session, poll_seconds: float = POLL_SECONDS) -> None:
+    def __init__(self, session: Session, poll_seconds: float = CONNECTION_POLL_INTERVAL_SECONDS) -> None:
         self._session = session
         self._poll_seconds = poll_seconds
         self._before: dict[int, bool] = {}
-        self._is_over = threading.Event()
+        self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="zenspark-connections", daemon=True)
 
     def __enter__(self) -> Self:
@@ -39,7 +39,7 @@ class ConnectionWatch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._is_over.set()
+        self._has_ended.set()
         self._thread.join()
 
     # -- state
@@ -71,7 +71,7 @@ class ConnectionWatch:
         while not self.is_connected:
             if time.monotonic() >= deadline or self._session.is_closed():
                 raise CommandError(self._describe_missing(seconds), NOT_CONNECTED)
-            time.sleep(POLL_SECONDS / 2)
+            time.sleep(CONNECTION_POLL_INTERVAL_SECONDS / 2)
 
     def _describe_missing(self, seconds: float) -> str:
         missing = [connection for connection in self._session.info.connections() if not connection.is_connected]
@@ -85,21 +85,21 @@ class ConnectionWatch:
     def _run(self) -> None:
         while True:
             self.check()
-            if self._is_over.wait(self._poll_seconds):
+            if self._has_ended.wait(self._poll_seconds):
                 return
 
     def check(self) -> None:
         """Log connections that were opened or lost since the last check."""
         if self._session.is_closed():
             return
-        for place, connection in enumerate(self._session.info.connections()):
-            before = self._before.get(place)
+        for index, connection in enumerate(self._session.info.connections()):
+            before = self._before.get(index)
             if connection.is_connected:
-                self._before[place] = True
+                self._before[index] = True
                 if before is False:
-                    logger.warning("connected to %s again", _name(connection))
+                    logger.warning("session with %s opened again", _name(connection))
             elif connection.problem is not None and before is not False:
-                self._before[place] = False
+                self._before[index] = False
                 if before:
                     logger.warning("session with %s closed: %s; retrying", _name(connection), connection.problem)
                 else:

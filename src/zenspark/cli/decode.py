@@ -58,9 +58,9 @@ def run(arguments: list[str]) -> int:
         return 0
     # The drawing modules are imported only here: --jsonl must not wait for them.
     if args.hex:
-        from zenspark.cli import boxes
+        from zenspark.cli import decode_hex
 
-        return boxes.run(from_hex(" ".join(args.hex)), args.layer, args.json)
+        return decode_hex.run(from_hex(" ".join(args.hex)), args.layer, args.json)
     from zenspark.cli import transcript
 
     return transcript.run(args.c2s, args.s2c, args.json)

@@ -34,7 +34,7 @@ from zenspark.errors import JournalError, UsageError
 from zenspark.journal import Journal
 from zenspark.lake.lake import Lake
 from zenspark.spark.ingest.rotating_log import RotatingLog
-from zenspark.spark.ingest.settings import IngestSettings, IngestTask
+from zenspark.spark.ingest.settings import IngestProcessConfig, IngestSettings
 from zenspark.spark.ingest.supervisor import IngestSupervisor
 from zenspark.spark.ingest.supervisor_state import IngestState
 
@@ -44,9 +44,9 @@ SAMPLES_PER_STEP = 150
 """Samples that are published between two kills or starts: about two seconds."""
 STEP_TIMEOUT_SECONDS = 180.0
 """Timeout of a step, for busy machines: Spark starts in it."""
-POLL_SECONDS = 0.1
-STATUS_SECONDS = 1.0
-LOG_SECONDS = 10.0
+OUTPUT_POLL_INTERVAL_SECONDS = 0.1
+STATUS_INTERVAL_SECONDS = 1.0
+LOG_INTERVAL_SECONDS = 10.0
 """Seconds between two status lines where the output is no terminal."""
 
 
@@ -126,7 +126,7 @@ class KillDemo:
         self._fleet: subprocess.Popen[str] | None = None
         self._published = 0
         self._supervisor = IngestSupervisor(
-            IngestTask(
+            IngestProcessConfig(
                 lake=str(self._lake),
                 journals=tuple(map(str, self._journals.values())),
                 instance=uuid4().hex,
@@ -134,7 +134,7 @@ class KillDemo:
             ),
             RotatingLog(home / "ingest.log"),
         )
-        self._status = StatusLine(log_seconds=LOG_SECONDS)
+        self._status = StatusLine(log_seconds=LOG_INTERVAL_SECONDS)
         self._shown_at = 0.0
 
     def __enter__(self) -> KillDemo:
@@ -281,10 +281,10 @@ class KillDemo:
         while not is_done():
             if time.monotonic() > deadline:
                 raise CommandError(f"waited for {subject} for {STEP_TIMEOUT_SECONDS:.0f} s", FAILED)
-            if time.monotonic() - self._shown_at >= STATUS_SECONDS:
+            if time.monotonic() - self._shown_at >= STATUS_INTERVAL_SECONDS:
                 self._shown_at = time.monotonic()
                 self._status.show(*self._parts())
-            time.sleep(POLL_SECONDS)
+            time.sleep(OUTPUT_POLL_INTERVAL_SECONDS)
 
     def _parts(self) -> Iterator[str]:
         recorded = {name: self._offset(name) for name in RECORDERS}  # read before the number of published samples

@@ -29,7 +29,8 @@ from zenspark.types.sample import Sample
 from zenspark.types.zbytes import ZBytes
 
 MIN_DEMO_ROWS = 6 * VISIT_TICKS[1]
-"""Rows after which tables and queries are shown: four robots publish fewer before the visitor leaves."""
+"""Rows after which tables and queries are shown: the three robots and the visitor (`fleet.py`) publish fewer before it
+leaves."""
 SHOWN_COLUMNS = ["key", "payload", "encoding", "timestamp"]
 HEADINGS = {"payload": "value", "timestamp": "time"}
 TRAFFIC_COLUMNS = ["prefix", "minute", "messages", "bytes", "latency_avg_us"]

@@ -302,11 +302,11 @@ def _check_clock(address: str, session: Session) -> Iterator[Finding]:
 
 def check_disk(lake: str) -> Iterator[Finding]:
     """Check the free space where lake and journal are."""
-    place = Path() if "://" in lake else Path(lake)
-    while not place.exists():
-        place = place.parent
-    usage = shutil.disk_usage(place)
-    text = f"{format_quantity(usage.free, 'B')} of {format_quantity(usage.total, 'B')} free at {place.absolute()}"
+    directory = Path() if "://" in lake else Path(lake)
+    while not directory.exists():
+        directory = directory.parent
+    usage = shutil.disk_usage(directory)
+    text = f"{format_quantity(usage.free, 'B')} of {format_quantity(usage.total, 'B')} free at {directory.absolute()}"
     if usage.free < MIN_DISK_BYTES:
         yield Finding("disk", Verdict.FAIL, f"{text}: recording stops when it is full; see --retain-bytes")
     elif usage.free < LOW_DISK_BYTES:
@@ -317,18 +317,18 @@ def check_disk(lake: str) -> Iterator[Finding]:
         yield Finding("disk", Verdict.OK, text)
 
 
-def check_lake(place: str) -> Iterator[Finding]:
+def check_lake(path: str) -> Iterator[Finding]:
     """Check that the tables can be read."""
     if importlib.util.find_spec("deltalake") is None:
         return
     from zenspark.lake.lake import Lake
 
-    lake = Lake(place)
+    lake = Lake(path)
     if not lake.exists():
-        yield Finding("lake", Verdict.OK, f"there is none at {place} yet; zenspark up makes it, --lake names another")
+        yield Finding("lake", Verdict.OK, f"there is none at {path} yet; zenspark up makes it, --lake names another")
         return
     rows = lake.dataset("samples").count_rows()
-    if "://" not in place and not os.access(place, os.W_OK):
-        yield Finding("lake", Verdict.FAIL, f"{place}: {rows} samples can be read, and this user cannot write there")
+    if "://" not in path and not os.access(path, os.W_OK):
+        yield Finding("lake", Verdict.FAIL, f"{path}: {rows} samples can be read, and this user cannot write there")
         return
-    yield Finding("lake", Verdict.OK, f"{place}: {rows} samples can be read, format version {lake.version}")
+    yield Finding("lake", Verdict.OK, f"{path}: {rows} samples can be read, format version {lake.version}")

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-RETRY_SECONDS = 0.01
+SIGNAL_DELAY_SECONDS = 0.01
 """Seconds by which a signal is delayed that arrives where no exception may be raised."""
 _PROTECTED = frozenset(
     function.__code__ for function in (threading.Condition.__enter__, threading.Thread.start, logging.Handler.handle)
@@ -28,7 +28,7 @@ def raise_interrupt(number: int, frame: FrameType | None) -> None:
     if not hasattr(signal, "setitimer") or not any(map(_is_protected, _stack(frame))):
         raise KeyboardInterrupt
     signal.signal(signal.SIGALRM, raise_interrupt)
-    signal.setitimer(signal.ITIMER_REAL, RETRY_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, SIGNAL_DELAY_SECONDS)
 
 
 def _stack(frame: FrameType | None) -> Iterator[FrameType]:

@@ -356,11 +356,13 @@ def _count_bytes(path: Path) -> int:
 def _table(head: Row, rows: Sequence[Row], numbers: int) -> Iterator[str]:
     """Yield aligned lines; the first `numbers` columns are right-aligned."""
     lines = [head, *(tuple(printable(text) for text in row) for row in rows)]
-    widths = [max((len(line[place]) for line in lines if place < len(line)), default=0) for place in range(len(head))]
+    widths = [
+        max((len(line[column]) for line in lines if column < len(line)), default=0) for column in range(len(head))
+    ]
     for line in lines:
         aligned = [
-            text.rjust(width) if place < numbers else text.ljust(width)
-            for place, (text, width) in enumerate(zip(line, widths, strict=False))
+            text.rjust(width) if column < numbers else text.ljust(width)
+            for column, (text, width) in enumerate(zip(line, widths, strict=False))
         ]
         yield "  ".join(aligned).rstrip()
 

@@ -26,7 +26,7 @@ Liveliness tokens: keys that exist as long as the node that declared them is con
   zenspark liveliness sub 'group/*'         print tokens as they appear and disappear"""
 
 TIMEOUT_SECONDS = 10.0
-TICK_SECONDS = 0.2
+SCREEN_UPDATE_INTERVAL_SECONDS = 0.2
 
 
 def parser() -> Parser:
@@ -95,7 +95,7 @@ def _token(session: Session, watch: ConnectionWatch, args: argparse.Namespace) -
         write_line(f"token {args.key} is declared; Ctrl-C ends it")
         while not session.is_closed() and (ends_at is None or time.monotonic() < ends_at):
             line.show(watch.status(), f"token {args.key}")
-            time.sleep(TICK_SECONDS)
+            time.sleep(SCREEN_UPDATE_INTERVAL_SECONDS)
     return INCOMPLETE if session.is_closed() else OK
 
 
@@ -118,7 +118,11 @@ def _sub(session: Session, watch: ConnectionWatch, args: argparse.Namespace) -> 
     with StatusLine(sys.stderr, is_enabled=not args.quiet) as line:
         while args.count is None or changes < args.count:
             line.show(watch.status(), f"{changes} changes")
-            timeout = TICK_SECONDS if ends_at is None else min(TICK_SECONDS, ends_at - time.monotonic())
+            timeout = (
+                SCREEN_UPDATE_INTERVAL_SECONDS
+                if ends_at is None
+                else min(SCREEN_UPDATE_INTERVAL_SECONDS, ends_at - time.monotonic())
+            )
             if timeout <= 0 or session.is_closed():
                 return INCOMPLETE if args.count or session.is_closed() else OK
             received = samples.get(timeout)

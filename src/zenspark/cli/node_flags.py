@@ -28,7 +28,7 @@ from zenspark.errors import LinkError, SessionClosed, UsageError
 Settings = Iterable[tuple[str, object]]
 """Configuration keys and their values."""
 
-CHECK_SECONDS = 1.0
+SESSION_CHECK_INTERVAL_SECONDS = 1.0
 """Seconds between two checks of a waiting command that its session is open."""
 
 CONFIGURATION_HELP = """\
@@ -41,7 +41,7 @@ CLIENT_OR_PEER = "peer; with --connect alone, client"
 """Default mode of the commands that do one thing and end."""
 CLIENT_OF_ONE = "peer; with one --connect and no --listen, client"
 """Default mode of the commands with `connect_settings`."""
-CONNECT_SECONDS = 10.0
+CONNECT_TIMEOUT_SECONDS = 10.0
 """Default timeout of --require-connection, in seconds."""
 
 
@@ -91,7 +91,7 @@ def add_node_flags(parser: ArgumentParser, *, mode: str | None = "peer") -> None
         "--connect-timeout",
         metavar="DURATION",
         type=argument_parser.duration,
-        default=CONNECT_SECONDS,
+        default=CONNECT_TIMEOUT_SECONDS,
         help="time limit of --require-connection (default: 10s)",
     )
     log_output.add_log_flags(parser)
@@ -232,7 +232,7 @@ def end_on_interrupt(command: Callable[[], int], *, is_endless: bool) -> int:
 def run_until_interrupted(session: Session) -> NoReturn:
     """Wait for KeyboardInterrupt; raises SessionClosed if the session ends unexpectedly."""
     while not session.is_closed():
-        time.sleep(CHECK_SECONDS)
+        time.sleep(SESSION_CHECK_INTERVAL_SECONDS)
     raise SessionClosed("the session ended unexpectedly; see the log for the reason")
 
 

@@ -26,7 +26,7 @@ The default key is that of z_pub_thr and z_sub_thr of eclipse-zenoh, which can t
 messages and bytes of payload; a summary follows at the end."""
 
 KEY = "test/thr"
-REPORT_SECONDS = 1.0
+REPORT_INTERVAL_SECONDS = 1.0
 PUBLICATIONS_PER_CHECK = 100
 """Publications between two checks of the time limit."""
 
@@ -99,7 +99,7 @@ class Report:
     def tick(self) -> bool:
         """Print the rate if a second is over. Returns False after the time limit."""
         now = self._clock()
-        if now - self._reported_at >= REPORT_SECONDS:
+        if now - self._reported_at >= REPORT_INTERVAL_SECONDS:
             messages, bytes = self.messages, self.bytes
             self._print(messages - self._reported[0], bytes - self._reported[1], now - self._reported_at)
             self._reported_at, self._reported = now, (messages, bytes)
@@ -144,4 +144,4 @@ def _sub(session: Session, report: Report, args: argparse.Namespace) -> None:
 
     session.declare_subscriber(args.key, count)
     while report.tick() and not session.is_closed():
-        time.sleep(REPORT_SECONDS / 10)
+        time.sleep(REPORT_INTERVAL_SECONDS / 10)

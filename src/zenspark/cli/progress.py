@@ -13,7 +13,7 @@ from zenspark.cli.units import format_duration, format_quantity
 
 QUIET_SECONDS = 1.0
 """Seconds after which progress is shown."""
-REDRAW_SECONDS = 0.2
+REDRAW_INTERVAL_SECONDS = 0.2
 """Minimum seconds between two updates on the screen."""
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ class Progress:
         self._line = StatusLine(sys.stderr) if line is None else line
         self._clock = clock
         self._started_at = clock()
-        self._drawn_at = self._started_at + QUIET_SECONDS - REDRAW_SECONDS
+        self._drawn_at = self._started_at + QUIET_SECONDS - REDRAW_INTERVAL_SECONDS
 
     def __enter__(self) -> Self:
         return self
@@ -48,7 +48,7 @@ class Progress:
     def update(self, done: float) -> None:
         """Set the amount of work that is done."""
         now = self._clock()
-        if now - self._drawn_at >= REDRAW_SECONDS:
+        if now - self._drawn_at >= REDRAW_INTERVAL_SECONDS:
             self._drawn_at = now
             self._line.show(self.format(done, now - self._started_at))
 
@@ -82,7 +82,7 @@ class Activity:
     def __init__(self, what: str, line: StatusLine | None = None) -> None:
         self._what = what
         self._line = StatusLine(sys.stderr) if line is None else line
-        self._is_over = threading.Event()
+        self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="zenspark-activity", daemon=True)
 
     def __enter__(self) -> Self:
@@ -91,12 +91,12 @@ class Activity:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._is_over.set()
+        self._has_ended.set()
         if self._thread.is_alive():
             self._thread.join()
         self._line.end()
 
     def _run(self) -> None:
         started_at = time.monotonic()
-        while not self._is_over.wait(QUIET_SECONDS):
+        while not self._has_ended.wait(QUIET_SECONDS):
             self._line.show(f"{self._what}: {format_duration(time.monotonic() - started_at)}")

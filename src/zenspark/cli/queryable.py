@@ -30,8 +30,8 @@ Reply to queries until interrupted (Ctrl-C), or until -n of them.
 A command gets the payload of the query as standard input; its output is the value. If it fails, the reply is an error
 with what it wrote to standard error."""
 
-TICK_SECONDS = 0.2
-COMMAND_SECONDS = 10.0
+SCREEN_UPDATE_INTERVAL_SECONDS = 0.2
+COMMAND_TIMEOUT_SECONDS = 10.0
 """Timeout of a command in seconds; queries end after that time by default."""
 
 
@@ -68,7 +68,7 @@ def _reply_to_queries(replier: Replier, args: argparse.Namespace) -> int:
             queryable = session.declare_queryable(args.key, complete=args.complete)
             while args.count is None or replied < args.count:
                 line.show(watch.status(), f"{replied} queries")
-                with suppress(ReceiveTimeout), queryable.recv(timeout=TICK_SECONDS) as query:
+                with suppress(ReceiveTimeout), queryable.recv(timeout=SCREEN_UPDATE_INTERVAL_SECONDS) as query:
                     replier.reply(query)
                     replied += 1
         except ChannelClosed:  # the session ended
@@ -117,7 +117,7 @@ class Replier:
             input=b"" if query.payload is None else query.payload.to_bytes(),
             capture_output=True,
             env={**os.environ, **environment},
-            timeout=COMMAND_SECONDS,
+            timeout=COMMAND_TIMEOUT_SECONDS,
             check=False,
         )
         if done.returncode:

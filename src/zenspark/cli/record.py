@@ -29,9 +29,9 @@ before are written. Started again with the same directory, it continues.
 
 {node_flags.CONFIGURATION_HELP}"""
 
-STATUS_SECONDS = 1.0
+STATUS_INTERVAL_SECONDS = 1.0
 """Seconds between two updates of the status line on a terminal."""
-LOG_STATUS_SECONDS = 10.0
+LOG_STATUS_INTERVAL_SECONDS = 10.0
 """Seconds between two status lines where the output is no terminal."""
 COLLECTOR_THRESHOLDS = (50_000, 20, 50)
 """Thresholds of Python's cycle collector. The caches per key are no garbage, and traversing them at the default
@@ -189,9 +189,11 @@ def _read(name: str, value: Any) -> Any:  # noqa: ANN401 - any type of a field
 def _watch(recorder: Recorder, connections: ConnectionWatch, args: argparse.Namespace) -> None:
     """Show the status until the time limit, or until the recorder ends."""
     ends_at = None if args.seconds is None else time.monotonic() + args.seconds
-    with StatusLine(log_seconds=LOG_STATUS_SECONDS, is_enabled=not args.quiet) as line:
+    with StatusLine(log_seconds=LOG_STATUS_INTERVAL_SECONDS, is_enabled=not args.quiet) as line:
         while recorder.is_running:
-            left = STATUS_SECONDS if ends_at is None else min(STATUS_SECONDS, ends_at - time.monotonic())
+            left = (
+                STATUS_INTERVAL_SECONDS if ends_at is None else min(STATUS_INTERVAL_SECONDS, ends_at - time.monotonic())
+            )
             if left <= 0:
                 return
             time.sleep(left)
@@ -225,7 +227,7 @@ def _print_summary(status: Status, journal: str, seconds: float) -> None:
 
 def format_loss(status: Status) -> str:
     """Format the loss of rows that were received and are not in the journal."""
-    line = f"{status.lost} rows were received and could not be written"
+    line = f"lost {status.lost} received rows"
     by_neighbour = ", ".join(f"{rows} from {zid}" for zid, rows in status.dropped.items())
     parts = [part for part in (by_neighbour, status.error) if part]
-    return f"{line} ({'; '.join(parts)})" if parts else line
+    return f"{line}: {'; '.join(parts)}" if parts else line

@@ -47,15 +47,15 @@ logger = logging.getLogger("zenspark.cli")
 BOUND = argument_parser.to_argument_type(ReplayBound.parse)
 """Argument type of a start or an end."""
 
-STATUS_SECONDS = 1.0
+STATUS_INTERVAL_SECONDS = 1.0
 """Seconds between two updates of the status line on a terminal."""
-LOG_STATUS_SECONDS = 10.0
+LOG_STATUS_INTERVAL_SECONDS = 10.0
 """Seconds between two status lines where the output is no terminal."""
 PIPELINE_KEYS = "@/*/*/zenspark/status"
 """Admin keys of the nodes with a pipeline, such as `zenspark up`."""
 PIPELINES_TIMEOUT_SECONDS = 2.0
 """Timeout of the query for nodes with a pipeline, in seconds."""
-FLUSH_SECONDS = 60.0
+FLUSH_TIMEOUT_SECONDS = 60.0
 """Timeout in seconds for the neighbours to receive the last publications."""
 
 
@@ -109,7 +109,7 @@ class ReplayStatus:
         """`total` is the number of rows of the source."""
         self._total = total
         self._watch = watch
-        self._line = StatusLine(log_seconds=LOG_STATUS_SECONDS, is_enabled=is_enabled)
+        self._line = StatusLine(log_seconds=LOG_STATUS_INTERVAL_SECONDS, is_enabled=is_enabled)
         self._shown_at = time.monotonic()
         self._before = ReplayProgress(0, 0, 0.0)
         """Progress at the last line."""
@@ -121,7 +121,7 @@ class ReplayStatus:
         self._line.end()
 
     def show(self, report: ReplayProgress) -> None:
-        if time.monotonic() - self._shown_at >= STATUS_SECONDS:
+        if time.monotonic() - self._shown_at >= STATUS_INTERVAL_SECONDS:
             self._shown_at = time.monotonic()
             self._line.show(*status_parts(report, self._total, self._watch.status(), self._before))
             self._before = report
@@ -184,7 +184,7 @@ def _describe_target(session: Session, args: argparse.Namespace) -> str:
 def _finish(session: Session, barrier: FlushBarrier, *, is_client: bool) -> None:
     """Wait until the neighbours have received everything; a peer may lose one neighbour while others remain."""
     try:
-        barrier.wait(FLUSH_SECONDS)
+        barrier.wait(FLUSH_TIMEOUT_SECONDS)
     except LinkError as error:
         if is_client or not session.info.transports():
             raise

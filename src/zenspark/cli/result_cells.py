@@ -27,13 +27,16 @@ Formatter = Callable[[Any], str]
 
 def format_columns(rows: pa.Table, *, is_short: bool) -> list[list[str]]:
     """Format the cells of each column; `is_short` shortens ids and times."""
-    return [[printable(text) for text in _format_column(rows, place, is_short)] for place in range(rows.num_columns)]
+    return [
+        [printable(text) for text in _format_column(rows, column_index, is_short)]
+        for column_index in range(rows.num_columns)
+    ]
 
 
-def _format_column(rows: pa.Table, place: int, is_short: bool) -> list[str]:
-    name, column = rows.column_names[place], rows.column(place)
+def _format_column(rows: pa.Table, column_index: int, is_short: bool) -> list[str]:
+    name, column = rows.column_names[column_index], rows.column(column_index)
     if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
-        return _format_payloads(rows, place)
+        return _format_payloads(rows, column_index)
     if pa.types.is_timestamp(column.type):
         return _format_times(column.to_pylist(), is_short)
     if is_short and name in ID_COLUMNS:
@@ -42,12 +45,12 @@ def _format_column(rows: pa.Table, place: int, is_short: bool) -> list[str]:
     return [("" if value is None else (formatter or format_value)(value)) for value in column.to_pylist()]
 
 
-def _format_payloads(rows: pa.Table, place: int) -> list[str]:
+def _format_payloads(rows: pa.Table, column_index: int) -> list[str]:
     """Format bytes as text if they are text; payloads that are not have their size and encoding."""
-    payloads, encoding_column = rows.column(place).to_pylist(), find_encodings(rows, place)
+    payloads, encoding_column = rows.column(column_index).to_pylist(), find_encodings(rows, column_index)
     encodings = [None] * len(payloads) if encoding_column is None else encoding_column.to_pylist()
     cells = []
-    for text, encoding, payload in zip(decode_result_column(rows, place), encodings, payloads, strict=True):
+    for text, encoding, payload in zip(decode_result_column(rows, column_index), encodings, payloads, strict=True):
         if text is not None or payload is None:
             cells.append(text or "")
         elif encoding is None or encoding.startswith("zenoh/") or len(payload) <= PREVIEW_BYTES:

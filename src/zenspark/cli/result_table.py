@@ -82,18 +82,18 @@ def _make_columns(rows: pa.Table, *, is_short: bool) -> list[Column]:
 
 def choose_columns(columns: Sequence[Column], width: int) -> list[Column]:
     """Choose the columns that fit, in their order, and their widths."""
-    ranked = sorted(range(len(columns)), key=lambda place: (_rank(columns[place]), place))
+    ranked = sorted(range(len(columns)), key=lambda index: (_rank(columns[index]), index))
     chosen: list[int] = []
     left = width
-    for place in ranked:
-        needed = columns[place].min_width + (len(GAP) if chosen else 0)
+    for index in ranked:
+        needed = columns[index].min_width + (len(GAP) if chosen else 0)
         if needed > left and chosen:
-            if _rank(columns[place]) == len(IMPORTANT_COLUMNS):
-                break  # columns after it are not shown in its place: the first ones count most
+            if _rank(columns[index]) == len(IMPORTANT_COLUMNS):
+                break  # columns after it are not shown in its index: the first ones count most
             continue
-        chosen.append(place)
+        chosen.append(index)
         left -= needed
-    return _widen([columns[place] for place in sorted(chosen)], width)
+    return _widen([columns[index] for index in sorted(chosen)], width)
 
 
 def _rank(column: Column) -> int:
@@ -104,9 +104,9 @@ def _widen(columns: Sequence[Column], width: int) -> list[Column]:
     """Give columns the width that is left, important ones first."""
     widths = [min(column.min_width, width) for column in columns]
     left = width - sum(widths) - len(GAP) * (len(columns) - 1)
-    for place in sorted(range(len(columns)), key=lambda place: _rank(columns[place])):
-        more = min(max(left, 0), columns[place].natural - widths[place])
-        widths[place] += more
+    for index in sorted(range(len(columns)), key=lambda index: _rank(columns[index])):
+        more = min(max(left, 0), columns[index].natural - widths[index])
+        widths[index] += more
         left -= more
     return [
         Column(column.name, column.cells, column.is_right, column.natural, new_width)
@@ -134,8 +134,8 @@ def _fit(text: str, column: Column) -> str:
 
 
 def _name_left_out(columns: Sequence[Column], shown: Sequence[Column], width: int) -> list[str]:
-    places = {id(column.cells) for column in shown}
-    names = ", ".join(column.name for column in columns if id(column.cells) not in places)
+    shown_ids = {id(column.cells) for column in shown}
+    names = ", ".join(column.name for column in columns if id(column.cells) not in shown_ids)
     text = f"{len(columns)} columns, {len(shown)} shown; left out: {names}"
     return wrap_text(text, max(width, 20))
 

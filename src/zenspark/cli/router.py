@@ -35,7 +35,7 @@ PERMISSIONS = {"r": (True, False), "w": (False, True), "rw": (True, True), "none
 STORAGES = "storage_manager"
 """The zenohd plugin whose configuration section defines the storages."""
 
-STATUS_SECONDS = 1.0
+STATUS_INTERVAL_SECONDS = 1.0
 """Seconds between two updates of the status line on a terminal."""
 
 REST_HELP = "serve zenohd's REST API on PORT of all addresses, or on ADDRESS:PORT; none disables it (default: none)"
@@ -67,7 +67,7 @@ def _run_until_interrupted(session: Session, watch: ConnectionWatch, args: argpa
     with StatusLine(is_enabled=not args.quiet) as line:
         while not session.is_closed():
             line.show(*status_parts(session, watch))
-            time.sleep(STATUS_SECONDS)
+            time.sleep(STATUS_INTERVAL_SECONDS)
     raise SessionClosed("the session ended unexpectedly; see the log for the reason")
 
 

@@ -122,11 +122,11 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError("--watch cannot write Parquet: a file has one result")
 
 
-def _check_lake(place: str) -> None:
+def _check_lake(lake_path: str) -> None:
     from zenspark.lake import Lake
 
-    if not Lake(place).exists():
-        raise UsageError(f"{place}: there is no lake here; zenspark up makes one, --lake names another place")
+    if not Lake(lake_path).exists():
+        raise UsageError(f"{lake_path}: there is no lake here; zenspark up makes one, --lake names another place")
 
 
 def _read_script(args: argparse.Namespace) -> tuple[str | None, str | None]:
@@ -180,7 +180,7 @@ def _open_engine(args: argparse.Namespace, is_spark: bool) -> Iterator[SqlQueryE
 
 
 @contextmanager
-def _open_spark(place: str, master: str) -> Iterator[SqlQueryEngine]:
+def _open_spark(lake_path: str, master: str) -> Iterator[SqlQueryEngine]:
     import logging
 
     with _show_while_starting("starting Spark, which takes some seconds ..."):
@@ -192,7 +192,7 @@ def _open_spark(place: str, master: str) -> Iterator[SqlQueryEngine]:
         spark = spark_session(master, "zenspark sql")
         spark.sparkContext.setLogLevel("OFF")  # Spark would log the Java stack of every failed task
     try:
-        yield SparkEngine(spark, Lake(place))
+        yield SparkEngine(spark, Lake(lake_path))
     finally:
         spark.stop()
 

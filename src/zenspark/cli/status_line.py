@@ -119,9 +119,9 @@ class StatusLine:
 
     def _render(self, width: int | None) -> str:
         texts, remaining = [], width
-        for place, part in enumerate(self._parts):
+        for index, part in enumerate(self._parts):
             text, style = part if isinstance(part, tuple) else (part, "")
-            text = (SEPARATOR if place else "") + text
+            text = (SEPARATOR if index else "") + text
             if remaining is not None:
                 text = cut_text(text, remaining)
                 remaining -= cell_len(text)

@@ -29,7 +29,7 @@ Print samples as they are published, until interrupted (Ctrl-C), or until -n of 
 A line has the time (of the sample, or of reception if it has none), key and value: text and JSON as they are, other
 bytes in hexadecimal. The exit code is 1 if --for was over before -n samples arrived."""
 
-TICK_SECONDS = 0.2
+SCREEN_UPDATE_INTERVAL_SECONDS = 0.2
 """Seconds between two checks of the time limit and updates of the status line."""
 
 
@@ -126,14 +126,18 @@ def print_until_done(
     line = StatusLine(sys.stderr, is_enabled=not args.quiet)
     try:
         while args.count is None or printed < args.count:
-            left = TICK_SECONDS if ends_at is None else min(TICK_SECONDS, ends_at - time.monotonic())
+            left = (
+                SCREEN_UPDATE_INTERVAL_SECONDS
+                if ends_at is None
+                else min(SCREEN_UPDATE_INTERVAL_SECONDS, ends_at - time.monotonic())
+            )
             if left <= 0 or session.is_closed():
                 return INCOMPLETE if args.count or session.is_closed() else OK
             received = samples.get(left)
             if received is not None:
                 printer.print(*received)
                 printed += 1
-            if time.monotonic() - shown_at >= TICK_SECONDS:
+            if time.monotonic() - shown_at >= SCREEN_UPDATE_INTERVAL_SECONDS:
                 shown_at = time.monotonic()
                 line.show(watch.status(), f"{printed} samples", *_format_skipped(samples))
     finally:

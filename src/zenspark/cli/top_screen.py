@@ -18,7 +18,7 @@ from zenspark.cli.key_traffic import KeyTraffic
 from zenspark.cli.screen import Screen
 from zenspark.cli.top_view import Line, SessionRow, TopState, TopView
 
-REFRESH_SECONDS = 0.5
+REFRESH_INTERVAL_SECONDS = 0.5
 """Seconds between two redraws."""
 PAGE_ROWS = 10
 
@@ -41,7 +41,7 @@ class TopScreen:
             Layout(Window(control, wrap_lines=False)),
             key_bindings=self._bindings(),
             full_screen=True,
-            refresh_interval=REFRESH_SECONDS,
+            refresh_interval=REFRESH_INTERVAL_SECONDS,
             color_depth=None if Screen().style("a", "red") != "a" else ColorDepth.DEPTH_1_BIT,
         )
 
@@ -60,7 +60,7 @@ class TopScreen:
     def _text(self) -> StyleAndTextTuples:
         size = self._application.output.get_size()
         now = time.monotonic()
-        if now - self._ticked_at >= REFRESH_SECONDS / 2:
+        if now - self._ticked_at >= REFRESH_INTERVAL_SECONDS / 2:
             self._ticked_at = now
             self._traffic.tick()
         if self._drawn and self._state.is_paused and not self._state.is_editing:
@@ -69,7 +69,7 @@ class TopScreen:
         else:
             self._drawn = self._lines(size.columns, size.rows)
         last = len(self._drawn) - 1
-        return [(style, text + ("" if place == last else "\n")) for place, (style, text) in enumerate(self._drawn)]
+        return [(style, text + ("" if index == last else "\n")) for index, (style, text) in enumerate(self._drawn)]
 
     def _lines(self, width: int, height: int) -> list[Line]:
         return self._view.lines(self._state, self._watch.status(), self._sessions(), width, height)

@@ -7,7 +7,7 @@ import re
 from zenspark.errors import UsageError
 
 SIZES = {"": 1, "B": 1, "kB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4} | {
-    f"{letter}iB": 1 << (10 * (place + 1)) for place, letter in enumerate("KMGT")
+    f"{letter}iB": 1 << (10 * (power + 1)) for power, letter in enumerate("KMGT")
 }
 DURATIONS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _MEASURE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
@@ -50,8 +50,8 @@ def format_quantity(value: float, unit: str = "") -> str:
 
 def format_size(value: int) -> str:
     """Format a size as it can be given to a flag: `256MiB`, `1000`."""
-    for letter, place in (("T", 4), ("G", 3), ("M", 2), ("K", 1)):
-        unit = 1 << (10 * place)
+    for letter, power in (("T", 4), ("G", 3), ("M", 2), ("K", 1)):
+        unit = 1 << (10 * power)
         if value >= unit and value % unit == 0:
             return f"{value // unit}{letter}iB"
     return str(value)

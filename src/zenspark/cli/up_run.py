@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from zenspark.cli.demo_story import Demo
     from zenspark.web.interfaces import SqlEngine
 
-STATUS_SECONDS = 1.0
+STATUS_INTERVAL_SECONDS = 1.0
 """Seconds between two updates of the status line on a terminal."""
-LOG_STATUS_SECONDS = 10.0
+LOG_STATUS_INTERVAL_SECONDS = 10.0
 """Seconds between two status lines in a log."""
-WAIT_SECONDS = 0.2
+SPARK_START_POLL_INTERVAL_SECONDS = 0.2
 """Seconds between two checks whether Spark has started."""
 CATCH_UP_ROWS = 100_000
 """Rows in the backlog above which the status line shows the ingestion rate."""
@@ -69,7 +69,7 @@ class RunLoop:
                 self._job.record()
             self._print_banner(served)
             self._status = stack.enter_context(
-                StatusLine(log_seconds=LOG_STATUS_SECONDS, is_enabled=not self._args.quiet)
+                StatusLine(log_seconds=LOG_STATUS_INTERVAL_SECONDS, is_enabled=not self._args.quiet)
             )
             if self._args.open and served.url is not None:
                 open_page(served.url)
@@ -136,9 +136,9 @@ class RunLoop:
         started_at = shown_at = time.monotonic()
         self._job.ingest(self._settings)
         for supervisor in self._job.supervisors.values():
-            while not supervisor.wait_for_attempt(WAIT_SECONDS):
+            while not supervisor.wait_for_attempt(SPARK_START_POLL_INTERVAL_SECONDS):
                 self._job.check()
-                if time.monotonic() - shown_at >= STATUS_SECONDS:
+                if time.monotonic() - shown_at >= STATUS_INTERVAL_SECONDS:
                     shown_at = time.monotonic()
                     self._show_status()
         if self._has_spark:
@@ -156,7 +156,9 @@ class RunLoop:
         """Show the status until the time limit."""
         ends_at = None if limit is None else time.monotonic() + limit
         while ends_at is None or time.monotonic() < ends_at:
-            left = STATUS_SECONDS if ends_at is None else min(STATUS_SECONDS, ends_at - time.monotonic())
+            left = (
+                STATUS_INTERVAL_SECONDS if ends_at is None else min(STATUS_INTERVAL_SECONDS, ends_at - time.monotonic())
+            )
             time.sleep(max(0.0, left))
             self._job.check()
             self._show_status()
@@ -176,7 +178,7 @@ class RunLoop:
             return
         deadline = time.monotonic() + timeout
         while not self._demo.show() and time.monotonic() < deadline:
-            time.sleep(WAIT_SECONDS)
+            time.sleep(SPARK_START_POLL_INTERVAL_SECONDS)
         self._demo.show(is_last=True)
 
     def _drain(self, timeout: float) -> bool:
@@ -196,7 +198,7 @@ class RunLoop:
     def _print_summary(self, seconds: float) -> None:
         status = self._job.status()
         lines = [
-            f"{status.recorded} messages recorded in {seconds:.0f} s, {status.ingested} rows ingested"
+            f"{status.recorded} rows recorded in {seconds:.0f} s, {status.ingested} rows ingested"
             f" ({format_quantity(status.bytes, 'B')}), {status.keys} keys",
         ]
         if status.waiting.rows:
@@ -237,7 +239,7 @@ def status_parts(status: JobStatus, connections: Part | None = None, *, has_spar
     parts = [
         (status.problem, "bold red") if status.problem else starting if is_starting else None,
         connections,
-        f"{format_quantity(status.recorded_rate)} messages/s",
+        f"{format_quantity(status.recorded_rate)} rows/s recorded",
         f"{status.ingested} rows ingested",
         f"{status.waiting.rows} waiting",
         f"lag {status.waiting.seconds:.1f} s",

@@ -159,11 +159,11 @@ def _decode_batch(batch: pa.RecordBatch) -> pa.Table:
 
 def _order_of_rows(groups: Sequence[Sequence[int]], rows: Sequence[int]) -> pa.Array:
     """Return the positions of rows in the order of blocks, for rows that are in the order of groups of blocks."""
-    starts, place = [0] * len(rows), 0
+    starts, position = [0] * len(rows), 0
     for group in groups:
         for number in group:
-            starts[number] = place
-            place += rows[number]
+            starts[number] = position
+            position += rows[number]
     return pa.array(
         [index for start, count in zip(starts, rows, strict=True) for index in range(start, start + count)], pa.int64()
     )
@@ -172,23 +172,23 @@ def _order_of_rows(groups: Sequence[Sequence[int]], rows: Sequence[int]) -> pa.A
 # --- IPC metadata -----------------------------------------------------------------------------------------------------
 
 
-def _check_messages(stream: bytes, place: int) -> None:
+def _check_messages(stream: bytes, position: int) -> None:
     """Check that dictionaries and one batch follow the schema, without compression; raises ValueError if not."""
     kind = DICTIONARY_MESSAGE
     while kind == DICTIONARY_MESSAGE:
-        kind, is_compressed, place = _parse_message(stream, place)
+        kind, is_compressed, position = _parse_message(stream, position)
         if is_compressed or kind not in (DICTIONARY_MESSAGE, ROWS_MESSAGE):
             raise ValueError("a block with compression, or with other messages")
-    if stream[place:] != END_OF_STREAM:
+    if stream[position:] != END_OF_STREAM:
         raise ValueError("more than one batch")
 
 
-def _parse_message(stream: bytes, place: int) -> tuple[int, bool, int]:
+def _parse_message(stream: bytes, position: int) -> tuple[int, bool, int]:
     """Parse the metadata of an IPC message: its type, whether its body is compressed, and its end position."""
-    continuation, size = _PREFIX.unpack_from(stream, place)
+    continuation, size = _PREFIX.unpack_from(stream, position)
     if continuation != CONTINUATION:
         raise ValueError("a message in the format before Arrow 0.15")
-    start = place + PREFIX_SIZE
+    start = position + PREFIX_SIZE
     message = _follow(stream, start)
     kind = stream[_field(stream, message, 1)]
     batch = _follow(stream, _field(stream, message, 2))
@@ -201,9 +201,9 @@ def _parse_message(stream: bytes, place: int) -> tuple[int, bool, int]:
     return kind, bool(_field(stream, batch, 3)), start + size + body
 
 
-def _follow(stream: bytes, place: int) -> int:
+def _follow(stream: bytes, position: int) -> int:
     """Return the position of the table that an offset refers to."""
-    return int(place + _OFFSET.unpack_from(stream, place)[0])
+    return int(position + _OFFSET.unpack_from(stream, position)[0])
 
 
 def _field(stream: bytes, table: int, number: int) -> int:

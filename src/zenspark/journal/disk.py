@@ -8,7 +8,7 @@ from pathlib import Path
 
 logger = logging.getLogger("zenspark.journal")
 
-CHECK_SECONDS = 5.0
+DISK_CHECK_INTERVAL_SECONDS = 5.0
 """Seconds between two checks of the disk."""
 RESERVE_FLUSHES = 3
 """Number of largest blocks for which there must be free space; less raises the alarm."""
@@ -34,7 +34,7 @@ class DiskAlarm:
         """Check the disk if it is due; `now` is monotonic."""
         if now < self._check_at:
             return
-        self._check_at = now + CHECK_SECONDS
+        self._check_at = now + DISK_CHECK_INTERVAL_SECONDS
         try:
             total, _, free = shutil.disk_usage(self._path)
         except OSError:  # the next write reports it

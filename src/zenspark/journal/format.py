@@ -23,18 +23,18 @@ import pyarrow as pa
 from zenspark.arrow import SCHEMA, UTC
 from zenspark.errors import NoJournal, UsageError
 
-FORMAT = "zenspark journal"
-VERSION = 1
+JOURNAL_FORMAT = "zenspark journal"
+FORMAT_VERSION = 1
 MANIFEST = "journal.json"
-LOCK = "writer.lock"
-READERS = "readers"
+LOCK_FILE = "writer.lock"
+READERS_DIRECTORY = "readers"
 FILE_MODE, DIRECTORY_MODE = 0o640, 0o750
 """Permissions of new files and directories, before the umask: payloads are not readable by other users."""
 MAX_MANIFEST_BYTES = 1 << 20
 """Maximum size of `journal.json`: a file of any size must not be read into memory."""
 URI_PATTERN = re.compile("([a-z][a-z0-9+.-]+):/+")
 """Start of a URI, also after a conversion to `Path`, which merges slashes."""
-SEGMENT, INDEX = ".segment", ".index"
+SEGMENT_SUFFIX, INDEX_SUFFIX = ".segment", ".index"
 OFFSET_DIGITS = 20
 """Digits of an offset in a file name: as many as the greatest has, so that names sort as offsets do."""
 
@@ -107,11 +107,11 @@ def write_file(path: Path, text: str) -> None:
 
 
 def segment_file(path: Path, first: int) -> Path:
-    return path / f"{first:0{OFFSET_DIGITS}}{SEGMENT}"
+    return path / f"{first:0{OFFSET_DIGITS}}{SEGMENT_SUFFIX}"
 
 
 def index_file(path: Path, first: int) -> Path:
-    return path / f"{first:0{OFFSET_DIGITS}}{INDEX}"
+    return path / f"{first:0{OFFSET_DIGITS}}{INDEX_SUFFIX}"
 
 
 def parse_offset(name: str, suffix: str) -> int | None:
@@ -134,7 +134,7 @@ class Manifest(msgspec.Struct, frozen=True, rename={"row_type": "rows"}):
 
     def to_json(self) -> str:
         columns = {field.name: str(field.type) for field in SCHEMAS[self.row_type]}
-        content = {"format": FORMAT, "version": VERSION, **msgspec.to_builtins(self), "columns": columns}
+        content = {"format": JOURNAL_FORMAT, "version": FORMAT_VERSION, **msgspec.to_builtins(self), "columns": columns}
         return json.dumps(content, indent=2) + "\n"
 
     @staticmethod
@@ -160,11 +160,11 @@ class Manifest(msgspec.Struct, frozen=True, rename={"row_type": "rows"}):
 
     @staticmethod
     def _validate(file: Path, content: object) -> Manifest:
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise NoJournal(str(file), f"expected the format {FORMAT!r}: this is not a journal")
+        if not isinstance(content, dict) or content.get("format") != JOURNAL_FORMAT:
+            raise NoJournal(str(file), f"expected the format {JOURNAL_FORMAT!r}: this is not a journal")
         version = content.get("version")
-        if version != VERSION:
-            problem = f"the journal has format version {version}, and this zenspark reads version {VERSION}"
+        if version != FORMAT_VERSION:
+            problem = f"the journal has format version {version}, and this zenspark reads version {FORMAT_VERSION}"
             raise NoJournal(str(file), f"{problem}: use the zenspark that wrote it, or replay it into a new one")
         try:
             manifest = msgspec.convert(content, Manifest)
@@ -203,7 +203,7 @@ class BlockHeader(NamedTuple):
     first: int
     """Offset of its first row."""
     received: tuple[int, int]
-    stamped: tuple[int, int]
+    timestamped: tuple[int, int]
     checksum: int
     """CRC-32 of the bytes after the header."""
 
@@ -213,7 +213,7 @@ class BlockHeader(NamedTuple):
         return self.first + self.rows
 
     def to_bytes(self) -> bytes:
-        raw = _FIELDS.pack(MAGIC, self.rows, self.length, self.first, *self.received, *self.stamped, self.checksum)
+        raw = _FIELDS.pack(MAGIC, self.rows, self.length, self.first, *self.received, *self.timestamped, self.checksum)
         return raw + _CHECK.pack(zlib.crc32(raw))
 
     @staticmethod
@@ -221,10 +221,12 @@ class BlockHeader(NamedTuple):
         """Decode a header; None if it is invalid."""
         if len(raw) != HEADER_SIZE or _CHECK.unpack_from(raw, _FIELDS.size)[0] != zlib.crc32(raw[: _FIELDS.size]):
             return None
-        magic, rows, length, first, received, received_to, stamped, stamped_to, checksum = _FIELDS.unpack_from(raw)
+        magic, rows, length, first, received, received_to, timestamped, timestamped_to, checksum = _FIELDS.unpack_from(
+            raw
+        )
         if magic != MAGIC:
             return None
-        return BlockHeader(rows, length, first, (received, received_to), (stamped, stamped_to), checksum)
+        return BlockHeader(rows, length, first, (received, received_to), (timestamped, timestamped_to), checksum)
 
 
 class IndexEntry(NamedTuple):

@@ -59,6 +59,20 @@ class Slice(msgspec.Struct, frozen=True):
         """Read the rows, a record batch per block, or per group of small consecutive blocks.
 
         DICTIONARY_TYPE is cheapest for texts that are only copied.
+
+        Args:
+            text_type: Type of the columns of text; plain text by default.
+
+        Returns:
+            The record batches, in the order of their offsets.
+
+        Raises:
+            CorruptJournal: A block is damaged.
+            OffsetOutOfRange: A row was trimmed already, or is not written yet.
+
+        Example:
+            >>> (slice,) = journal.slices(journal.earliest(), journal.latest(), 1)
+            >>> rows = sum(batch.num_rows for batch in slice.batches())
         """
         segment, offset = self.segment, self.start
         while offset < self.end:
@@ -135,7 +149,16 @@ def iter_blocks(index: SegmentIndex, start: int, end: int) -> Iterator[IndexEntr
 
 
 class Journal:
-    """Reader of a journal. Files are opened on demand."""
+    """Reader of a journal. Files are opened on demand, so it can be made before the journal exists, and pickled.
+
+    Args:
+        path: Directory of the journal.
+
+    Example:
+        >>> journal = Journal("journal")
+        >>> for batch in journal.read(journal.earliest(), journal.latest()):
+        ...     print(batch.num_rows)
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = journal_directory(path)
@@ -173,14 +196,34 @@ class Journal:
     # --- offsets
 
     def earliest(self) -> int:
-        """Offset of the first retained row."""
+        """Offset of the first retained row.
+
+        Returns:
+            The offset; 0 if there are no rows.
+
+        Raises:
+            NoJournal: There is no journal at the path, or one that this version cannot use.
+
+        Example:
+            >>> start = journal.earliest()
+        """
         segments = self._cached_segments()
         if segments and not self._has(segments[0]):
             segments = self._list()
         return segments[0] if segments else 0
 
     def latest(self) -> int:
-        """Offset after the last acknowledged row."""
+        """Offset after the last acknowledged row.
+
+        Returns:
+            The offset; 0 if there are no rows.
+
+        Raises:
+            NoJournal: There is no journal at the path, or one that this version cannot use.
+
+        Example:
+            >>> rows = journal.latest() - journal.earliest()
+        """
         segments = self._cached_segments()
         if not segments:
             return 0
@@ -194,22 +237,49 @@ class Journal:
                 return end
 
     def offset_at(self, time_us: int) -> int:
-        """The offset of the first row received at this time (microseconds since 1970) or later; `latest` if none is.
+        """Return the offset of the first row received at a time or later.
 
         No row received at that time or later has a lower offset, even if the clock was set back.
+
+        Args:
+            time_us: The time, in microseconds since 1970.
+
+        Returns:
+            The offset; `latest()` if no row was received since.
+
+        Raises:
+            NoJournal: There is no journal at the path, or one that this version cannot use.
+            CorruptJournal: A block is damaged.
+
+        Example:
+            >>> hour_ago = time.time_ns() // 1000 - 3_600_000_000
+            >>> start = journal.offset_at(hour_ago)
         """
         self.earliest()  # refreshes the list if the first cached segments are gone
         latest = self.latest()
         for block in self._blocks_at(time_us):
             (batch,) = self._slice(block.first, block.end).batches()
             times = batch.column(TIME_COLUMNS[self.row_type]).cast(pa.int64())
-            place = pc.index(pc.greater_equal(times, time_us), True).as_py()
-            if place >= 0:
-                return int(block.first + place)
+            row = pc.index(pc.greater_equal(times, time_us), True).as_py()
+            if row >= 0:
+                return int(block.first + row)
         return latest
 
     def received_at(self, offset: int) -> int:
-        """Approximate reception time of a row, in microseconds since 1970: the earliest in its block."""
+        """Approximate reception time of a row, in microseconds since 1970: the earliest in its block.
+
+        Args:
+            offset: Offset of the row.
+
+        Returns:
+            The time, in microseconds since 1970.
+
+        Raises:
+            OffsetOutOfRange: A row was trimmed already, or is not written yet.
+
+        Example:
+            >>> time_us = journal.received_at(journal.earliest())
+        """
         self._check(offset, offset + 1)
         _, entry = next(self._blocks(offset, offset + 1))
         return entry.block.received[0]
@@ -225,40 +295,85 @@ class Journal:
             except FileNotFoundError:
                 continue  # trimmed concurrently
             with opened as index:
-                place = index.find_block_at(time_us)
-                if place == index.count and segment != segments[-1]:  # the segment is complete
+                number = index.find_block_at(time_us)
+                if number == index.count and segment != segments[-1]:  # the segment is complete
                     self._last_received[segment] = index.last_received
-                while place < index.count:
-                    yield index.entry(place).block
-                    place = index.find_block_at(time_us, place + 1)
+                while number < index.count:
+                    yield index.entry(number).block
+                    number = index.find_block_at(time_us, number + 1)
 
     # --- rows
 
     def read(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        """Read the rows of a half-open range of offsets, as record batches."""
+        """Read the rows of a half-open range of offsets, as record batches.
+
+        Args:
+            start: Offset of the first row.
+            end: Offset after the last row.
+
+        Returns:
+            The record batches, read one by one as they are iterated over.
+
+        Raises:
+            OffsetOutOfRange: A row was trimmed already, or is not written yet.
+            CorruptJournal: A block is damaged.
+
+        Example:
+            >>> for batch in journal.read(journal.earliest(), journal.latest()):
+            ...     print(batch.num_rows)
+        """
         self._check(start, end)
         return self._slice(start, end).batches()
 
     def size(self, start: int, end: int) -> int:
-        """Approximate bytes of these rows: those of all blocks that have some of them."""
+        """Estimate the size of a range of rows.
+
+        Args:
+            start: Offset of the first row.
+            end: Offset after the last row.
+
+        Returns:
+            The bytes of all blocks that have some of these rows.
+
+        Raises:
+            OffsetOutOfRange: A row was trimmed already, or is not written yet.
+
+        Example:
+            >>> size = journal.size(journal.earliest(), journal.latest())
+        """
         self._check(start, end)
         return sum(entry.block.length for _, entry in self._blocks(start, end))
 
     def slices(self, start: int, end: int, count: int) -> list[Slice]:
-        """Split a range into at most `count` slices of about equal size in bytes, at block boundaries."""
+        """Split a range of rows into slices of about equal size in bytes, at block boundaries.
+
+        Args:
+            start: Offset of the first row.
+            end: Offset after the last row.
+            count: Maximum number of slices.
+
+        Returns:
+            The slices, in the order of their offsets; none for an empty range.
+
+        Raises:
+            OffsetOutOfRange: A row was trimmed already, or is not written yet.
+
+        Example:
+            >>> slices = journal.slices(journal.earliest(), journal.latest(), 8)
+        """
         self._check(start, end)
         blocks = list(self._blocks(start, end))
         target_size = sum(entry.block.length for _, entry in blocks) / max(count, 1)
         slices: list[Slice] = []
         size, begun = 0, start
         segment = blocks[0][0] if blocks else 0
-        for number, (place, entry) in enumerate(blocks):
+        for number, (own_segment, entry) in enumerate(blocks):
             size += entry.block.length
             if size >= target_size * (len(slices) + 1) or number == len(blocks) - 1:
                 stop = min(entry.block.end, end)
                 slices.append(Slice(str(self.path), self.recorder, self.row_type, begun, stop, segment))
                 begun = stop
-                segment = blocks[number + 1][0] if number + 1 < len(blocks) else place
+                segment = blocks[number + 1][0] if number + 1 < len(blocks) else own_segment
         return slices
 
     def _blocks(self, start: int, end: int) -> Iterator[tuple[int, IndexEntry]]:
@@ -286,21 +401,62 @@ class Journal:
     def commit(self, reader: str, offset: int, description: str | None = None) -> None:
         """Commit the offset of a reader: it needs no rows before it. The first commit attaches the reader.
 
-        The description is for operators; it is kept when the reader commits again without one.
+        Args:
+            reader: Name of the reader.
+            offset: Offset of the first row that the reader still needs.
+            description: Text for operators; that of an earlier commit by default.
+
+        Raises:
+            UsageError: The name is empty, or the offset is negative.
+            NoJournal: There is no journal at the path, or one that this version cannot use.
+
+        Example:
+            >>> journal.commit("export", journal.latest())
         """
         self.manifest  # noqa: B018 - raises if there is no journal
         ReaderOffsets(self.path).write(reader, offset, description)
 
     def refresh(self, reader: str) -> None:
-        """Renew the registration of a reader, so that it does not expire while it has nothing to commit."""
+        """Renew the registration of a reader, so that it does not expire while it has nothing to commit.
+
+        Args:
+            reader: Name of the reader.
+
+        Example:
+            >>> journal.refresh("export")
+        """
         ReaderOffsets(self.path).touch(reader)
 
     def committed(self, reader: str) -> int | None:
-        """Committed offset of a reader; None if it is not attached."""
+        """Committed offset of a reader; None if it is not attached.
+
+        Args:
+            reader: Name of the reader.
+
+        Returns:
+            The offset; None if the reader is not attached.
+
+        Raises:
+            JournalError: The journal cannot be read.
+
+        Example:
+            >>> start = journal.committed("export") or journal.earliest()
+        """
         return ReaderOffsets(self.path).read(reader)
 
     def readers(self) -> dict[str, int]:
-        """Committed offsets of all attached readers."""
+        """Committed offsets of all attached readers.
+
+        Returns:
+            The offsets by the names of the readers.
+
+        Raises:
+            JournalError: The journal cannot be read.
+
+        Example:
+            >>> for reader, offset in journal.readers().items():
+            ...     print(reader, journal.latest() - offset)
+        """
         return ReaderOffsets(self.path).offsets()
 
     def reader_names(self) -> list[str]:
@@ -312,7 +468,14 @@ class Journal:
         return ReaderOffsets(self.path).readers()
 
     def forget(self, reader: str) -> None:
-        """Detach a reader: rows are no longer retained for it."""
+        """Detach a reader: rows are no longer retained for it.
+
+        Args:
+            reader: Name of the reader.
+
+        Example:
+            >>> journal.forget("export")
+        """
         ReaderOffsets(self.path).remove(reader)
 
     # --- segments
@@ -345,7 +508,7 @@ class Journal:
 
     def _segment_of(self, offset: int) -> int:
         """First offset of the segment that has a row; raises `OffsetOutOfRange` if there is none."""
-        place = bisect_right(self._segments, offset)
-        if place == 0:
+        index = bisect_right(self._segments, offset)
+        if index == 0:
             raise OffsetOutOfRange(str(self.path), offset, self.earliest(), self.latest())
-        return self._segments[place - 1]
+        return self._segments[index - 1]

@@ -64,6 +64,6 @@ class KeyRemap(msgspec.Struct, frozen=True):
             return batch
         encoded = pc.dictionary_encode(batch.column("key"))
         names = pa.array([self.remap_key(key) for key in encoded.dictionary.to_pylist()], pa.string())
-        place = batch.schema.get_field_index("key")
-        renamed = batch.set_column(place, "key", names.take(encoded.indices))
+        column_index = batch.schema.get_field_index("key")
+        renamed = batch.set_column(column_index, "key", names.take(encoded.indices))
         return renamed.filter(pc.is_valid(renamed.column("key"))) if names.null_count else renamed

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from zenspark.errors import JournalError, JournalLocked
 from zenspark.journal.failures import write_errors
-from zenspark.journal.format import FILE_MODE, LOCK, MANIFEST
+from zenspark.journal.format import FILE_MODE, LOCK_FILE, MANIFEST
 
 logger = logging.getLogger("zenspark.journal")
 
@@ -42,7 +42,7 @@ class JournalLock:
         self._path = path
         self._manifest: int | None = None
         with write_errors(path):
-            self._file = self._open_locked(LOCK, os.O_CREAT)
+            self._file = self._open_locked(LOCK_FILE, os.O_CREAT)
 
     def lock_manifest(self) -> None:
         """Lock `journal.json`, once it exists, and write the process id to the lock file."""
@@ -59,14 +59,14 @@ class JournalLock:
         if self._manifest is not None and not _is_at(self._path / MANIFEST, self._manifest):
             problem = "was removed, moved or replaced while this process writes the journal: nothing more is written"
             raise JournalError(str(self._path / MANIFEST), problem)
-        if not _is_at(self._path / LOCK, self._file):
+        if not _is_at(self._path / LOCK_FILE, self._file):
             with write_errors(self._path):
-                removed, self._file = self._file, self._open_locked(LOCK, os.O_CREAT)
+                removed, self._file = self._file, self._open_locked(LOCK_FILE, os.O_CREAT)
                 os.close(removed)
                 self._write_pid()
             logger.warning(
                 "%s: lock file was removed while process %d writes the journal; created again",
-                self._path / LOCK,
+                self._path / LOCK_FILE,
                 os.getpid(),
             )
 
@@ -81,7 +81,7 @@ class JournalLock:
         try:
             _lock_file(file)
         except OSError as error:
-            holder = _read_pid(file) if name == LOCK else None
+            holder = _read_pid(file) if name == LOCK_FILE else None
             os.close(file)
             if error.errno in LOCKED_ERRORS:
                 raise JournalLocked(str(self._path), holder) from None

@@ -1,9 +1,9 @@
 """NetworkEventRecorder: records sessions with neighbours, declarations and counters of a node over time.
 
 It writes three small side journals in the directory of the samples journal: `sessions`, `declarations` and `counters`.
-Sessions are recorded as they open and close; declarations are polled once a second, counters every ten seconds, and
-changes are recorded. A recording does not continue the previous one: it begins with rows that
-open all current sessions and declarations, and ends with rows that close them.
+Sessions are recorded as they open and close. Declarations are polled at most once a second, less often if a poll is
+slow, and counters about every ten seconds; changes are recorded. A recording does not continue the previous one: it
+begins with rows that open all current sessions and declarations, and ends with rows that close them.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from zenspark.types.network_info import Declaration, NeighbourEvent
 
 logger = logging.getLogger("zenspark.journal")
 
-POLL_SECONDS = 1.0
+DECLARATIONS_POLL_INTERVAL_SECONDS = 1.0
 """Minimum interval in seconds between two polls of the declarations."""
 MIN_INTERVAL_FACTOR = 20
 """Minimum interval between two polls as a multiple of the duration of a poll, because a poll blocks the node."""
-COUNTERS_SECONDS = 10.0
+COUNTERS_POLL_INTERVAL_SECONDS = 10.0
 """Interval in seconds between two polls of the counters."""
 
 OPENED, CLOSED = "OPENED", "CLOSED"
@@ -48,6 +48,7 @@ class NetworkEventRecorder:
     def __init__(self, session: Session, samples: JournalWriter, counters: Counters) -> None:
         policy = _side_journal_policy(samples.policy)
         name = samples.manifest.recorder
+        self._path = samples.path
         self._session = session
         self._counters = counters
         self._failing: set[str] = set()
@@ -60,7 +61,7 @@ class NetworkEventRecorder:
             opened.pop_all()
         self._open: dict[tuple[str, str, str, str], None] = {}
         self._declared: set[Declaration] = set()
-        self._thread = threading.Thread(target=self._run, name="zenspark-observer", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="zenspark-network-events", daemon=True)
         self._listener: NeighbourEventsListener[Handler[NeighbourEvent]] | None = None
 
     def start(self) -> None:
@@ -73,17 +74,17 @@ class NetworkEventRecorder:
             self._listener.__exit__()
             self._thread.join()
             self._record_end()
-        for writer in self._writers.values():
+        for row_type, writer in self._writers.items():
             try:
                 writer.close()
             except JournalError as error:
-                logger.warning("last network events are lost: %s", error)
+                logger.warning("%s: %s rows not written at the end: %s", self._path, row_type, error)
 
     def _run(self) -> None:
         assert self._listener is not None, "it was started"
         events = self._listener.handler
         poll_at = time.monotonic()
-        count_at = poll_at + COUNTERS_SECONDS
+        count_at = poll_at + COUNTERS_POLL_INTERVAL_SECONDS
         while True:
             try:
                 self._record_session(events.recv(max(poll_at - time.monotonic(), 0.0)))
@@ -92,8 +93,10 @@ class NetworkEventRecorder:
                 self._poll_declarations()
                 if began >= count_at:
                     self._record_counters()
-                    count_at = began + COUNTERS_SECONDS
-                poll_at = began + max(POLL_SECONDS, (time.monotonic() - began) * MIN_INTERVAL_FACTOR)
+                    count_at = began + COUNTERS_POLL_INTERVAL_SECONDS
+                poll_at = began + max(
+                    DECLARATIONS_POLL_INTERVAL_SECONDS, (time.monotonic() - began) * MIN_INTERVAL_FACTOR
+                )
             except ChannelClosed:
                 break
         self._poll_declarations()
@@ -127,20 +130,20 @@ class NetworkEventRecorder:
         now = _now_us()
         self._write(COUNTERS, [(now, *counter, value) for counter, value in self._counters.take_changes().items()])
 
-    def _write(self, rows: str, values: list[tuple[Any, ...]]) -> None:
+    def _write(self, row_type: str, rows: list[tuple[Any, ...]]) -> None:
         """Append and flush rows; rows that cannot be written stay in the writer for the next attempt."""
-        writer, schema = self._writers[rows], SCHEMAS[rows]
+        writer, schema = self._writers[row_type], SCHEMAS[row_type]
         try:
-            if values:
-                columns = zip(*values, strict=True)
+            if rows:
+                columns = zip(*rows, strict=True)
                 arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
                 writer.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
             writer.flush()
-            self._failing.discard(rows)
+            self._failing.discard(row_type)
         except JournalError as error:
-            if rows not in self._failing:
-                logger.warning("network events cannot be written, retrying: %s", error)
-            self._failing.add(rows)
+            if row_type not in self._failing:
+                logger.warning("%s: %s rows cannot be written, retrying: %s", self._path, row_type, error)
+            self._failing.add(row_type)
 
 
 def _declaration_rows(now: int, event: str, declarations: Iterable[Declaration]) -> list[tuple[Any, ...]]:

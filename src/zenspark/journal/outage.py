@@ -18,7 +18,7 @@ from zenspark.errors import JournalError
 
 logger = logging.getLogger("zenspark.journal")
 
-RETRY_SECONDS = 0.25
+WRITE_RETRY_INTERVAL_SECONDS = 0.25
 """Seconds between attempts to write."""
 
 
@@ -63,22 +63,22 @@ class Outage:
         if is_discarding and not was_discarding:
             seconds = now - since
             logger.error("%s: recording discards received rows after %.1f s: %s", self._journal, seconds, error)
-        self._retry_at = now + RETRY_SECONDS
+        self._retry_at = now + WRITE_RETRY_INTERVAL_SECONDS
         self.failure = WriteFailure(since, str(error), is_discarding)
         return not is_discarding
 
     def retry_delay(self, now: float) -> float:
         """Return the seconds to wait before the next attempt to write."""
         if self.failure is None or self.failure.is_discarding:
-            return RETRY_SECONDS
-        return min(RETRY_SECONDS, max(self._wait_left(self.failure.since, now), 0.0))
+            return WRITE_RETRY_INTERVAL_SECONDS
+        return min(WRITE_RETRY_INTERVAL_SECONDS, max(self._wait_left(self.failure.since, now), 0.0))
 
     @property
     def _is_discarding(self) -> bool:
         return self.failure is not None and self.failure.is_discarding
 
     def _wait_left(self, since: float, now: float) -> float:
-        return RETRY_SECONDS if self._block_timeout is None else since + self._block_timeout - now
+        return WRITE_RETRY_INTERVAL_SECONDS if self._block_timeout is None else since + self._block_timeout - now
 
     def count_discarded(self, chunks: list[RowChunk], local_zid: str) -> None:
         """Count discarded rows by neighbour; rows of the local session are counted under `local_zid`."""
@@ -92,4 +92,4 @@ class Outage:
             return
         self.failure = None
         dropped = self.total - self._dropped_before
-        logger.warning("%s: recording resumed at offset %d: %d rows were discarded", self._journal, offset, dropped)
+        logger.warning("%s: recording resumed at offset %d: lost %d received rows", self._journal, offset, dropped)

@@ -16,7 +16,7 @@ DAY_SECONDS = 86_400.0
 MAX_BLOCK_BYTES = 1 << 30
 """Maximum bytes of a block: Arrow has signed 32-bit offsets into a column."""
 
-POSITIVE = (
+POSITIVE_FIELDS = (
     "flush_rows",
     "flush_bytes",
     "segment_bytes",
@@ -25,7 +25,7 @@ POSITIVE = (
     "retain_bytes",
     "reader_expiry",
 )
-NOT_NEGATIVE = ("flush_interval", "fsync", "retain_read_age", "retain_read_bytes", "block_timeout")
+NON_NEGATIVE_FIELDS = ("flush_interval", "fsync", "retain_read_age", "retain_read_bytes", "block_timeout")
 
 Fsync: TypeAlias = float | Literal["never", "flush"]
 Compression: TypeAlias = Literal["none", "lz4", "zstd"]
@@ -71,13 +71,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     compression: Annotated[Compression, _help("compression of the blocks")] = "none"
 
     def __post_init__(self) -> None:
-        for name in POSITIVE:
+        for name in POSITIVE_FIELDS:
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise UsageError(f"{name}: expected more than 0, found {value}")
         if self.flush_bytes > MAX_BLOCK_BYTES:
             raise UsageError(f"flush_bytes: expected at most {MAX_BLOCK_BYTES}, found {self.flush_bytes}")
-        for name in NOT_NEGATIVE:
+        for name in NON_NEGATIVE_FIELDS:
             value = getattr(self, name)
             if isinstance(value, float | int) and value < 0:
                 raise UsageError(f"{name}: expected 0 or more, found {value}")

@@ -17,11 +17,11 @@ from urllib.parse import quote, unquote
 
 from zenspark.errors import JournalError, UsageError
 from zenspark.journal.failures import DISK_FULL, read_errors, write_errors
-from zenspark.journal.format import DIRECTORY_MODE, READERS, write_file
+from zenspark.journal.format import DIRECTORY_MODE, READERS_DIRECTORY, write_file
 
 logger = logging.getLogger("zenspark.journal")
 
-SUFFIX = ".json"
+READER_SUFFIX = ".json"
 MIN_EXPIRY_WATCH_SECONDS = 60.0
 """Seconds for which a reader must be seen behind the end before it expires: one that had nothing to read for long, or
 all readers if the clock was set forward, can commit meanwhile."""
@@ -42,7 +42,7 @@ class ReaderOffsets:
     """Committed offsets of the readers of a journal."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path / READERS
+        self._path = path / READERS_DIRECTORY
 
     def write(self, reader: str, offset: int, description: str | None = None) -> None:
         """Commit the offset of a reader; without a description it keeps the previous one."""
@@ -108,8 +108,8 @@ class ReaderOffsets:
                 names = os.listdir(self._path)
         except FileNotFoundError:
             return []
-        files = sorted(name for name in names if name.endswith(SUFFIX) and not name.startswith("."))
-        return [unquote(file.removesuffix(SUFFIX)) for file in files]
+        files = sorted(name for name in names if name.endswith(READER_SUFFIX) and not name.startswith("."))
+        return [unquote(file.removesuffix(READER_SUFFIX)) for file in files]
 
     def readers(self) -> list[AttachedReader]:
         """All attached readers, sorted by name."""
@@ -135,7 +135,7 @@ class ReaderOffsets:
             name = quote(reader, safe="").replace(".", "%2E")
         except UnicodeEncodeError:
             raise UsageError(f"the name of a reader must be text, found {reader!r}") from None
-        return self._path / f"{name}{SUFFIX}"
+        return self._path / f"{name}{READER_SUFFIX}"
 
 
 class ReaderExpiry:

@@ -41,13 +41,13 @@ logger = logging.getLogger("zenspark.journal")
 
 COALESCE_SECONDS = 0.001
 """Delay in seconds after a wakeup, so that more chunks arrive: a wakeup costs more than receiving a chunk."""
-IDLE_POLL_SECONDS = 0.2
+IDLE_POLL_INTERVAL_SECONDS = 0.2
 """Interval in seconds of flushing and maintenance while no samples arrive."""
 STOP_TIMEOUT_SECONDS = 5.0
 """Seconds that `stop` waits for a journal that cannot be written."""
 RATE_WINDOW_SECONDS = 5.0
 """Seconds over which the rate is averaged."""
-RATE_STEP_SECONDS = 1.0
+RATE_SAMPLE_INTERVAL_SECONDS = 1.0
 """Seconds between two of the counts from which the rate is computed."""
 MAX_CACHED_KEYS = 100_000
 """Keys in the cache of a `DedupChannel`: without a limit, publishers of ever new keys would fill the memory."""
@@ -143,6 +143,19 @@ class Recorder:
     """Records the samples of key expressions, by default `**`. Each sample is recorded once.
 
     With `observe` it also records sessions with neighbours, declarations and counters (see `NetworkEventRecorder`).
+
+    Args:
+        session: The session that receives the samples.
+        keys: Key expressions of the keys to record; `**` if there are none.
+        writer: Writer of the journal; it stays open when the recorder stops.
+        observe: Whether sessions, declarations and counters are recorded beside the samples.
+
+    Raises:
+        UsageError: A key expression is not valid.
+
+    Example:
+        >>> with JournalWriter("journal") as writer, Recorder(session, ["demo/**"], writer) as recorder:
+        ...     print(recorder.status().rows)
     """
 
     def __init__(
@@ -168,25 +181,40 @@ class Recorder:
         self._unwritten = 0
         """Rows that were not written before the stop timeout."""
         self._first = writer.acknowledged
-        self._history: deque[tuple[float, int]] = deque(maxlen=math.ceil(RATE_WINDOW_SECONDS / RATE_STEP_SECONDS) + 2)
-        self._observer = NetworkEventRecorder(session, writer, Counters(session, self._counts)) if observe else None
+        self._history: deque[tuple[float, int]] = deque(
+            maxlen=math.ceil(RATE_WINDOW_SECONDS / RATE_SAMPLE_INTERVAL_SECONDS) + 2
+        )
+        self._network_events = (
+            NetworkEventRecorder(session, writer, Counters(session, self._counts)) if observe else None
+        )
 
     # --- lifecycle
 
     def start(self) -> Self:
-        """Declare the subscribers and start the thread."""
+        """Declare the subscribers and start the thread.
+
+        Returns:
+            The recorder.
+
+        Raises:
+            UsageError: It was started before.
+            SessionClosed: The session was closed.
+
+        Example:
+            >>> recorder = Recorder(session, ["demo/**"], writer).start()
+        """
         if self._has_started or self._has_ended:
             raise UsageError("this recorder was started before")
         self._wakeup.acquire()
         self._has_started = True
         self._history.append((time.monotonic(), self._first))
         try:
-            for place, key in enumerate(self.keys):
-                handler = DedupHandler(self.keys[:place], self._wakeup)
+            for index, key in enumerate(self.keys):
+                handler = DedupHandler(self.keys[:index], self._wakeup)
                 self._subscribers.append(self._session.declare_subscriber(key, handler))
             self._channels = [subscriber.handler for subscriber in self._subscribers]
-            if self._observer is not None:
-                self._observer.start()
+            if self._network_events is not None:
+                self._network_events.start()
             self._thread.start()
         except BaseException:
             self.stop()
@@ -194,7 +222,14 @@ class Recorder:
         return self
 
     def stop(self) -> Status:
-        """Undeclare the subscribers, append and flush the received samples; the writer stays open."""
+        """Undeclare the subscribers, append and flush the received samples; the writer stays open.
+
+        Returns:
+            The last status. `lost` counts rows that were received but could not be written.
+
+        Example:
+            >>> lost = recorder.stop().lost
+        """
         if not self._is_stopping.is_set():
             self._stop_deadline = time.monotonic() + STOP_TIMEOUT_SECONDS
             self._is_stopping.set()
@@ -202,11 +237,11 @@ class Recorder:
                 subscriber.__exit__()  # undeclares it unless the session is closed
             if self._thread.ident is not None:
                 self._thread.join()
-            if self._observer is not None:
-                self._observer.stop()
+            if self._network_events is not None:
+                self._network_events.stop()
             lost = self._outage.total + self._unwritten
             if lost:
-                logger.error("%s: %d received rows are not in the journal", self._writer.path, lost)
+                logger.error("%s: lost %d received rows: %s", self._writer.path, lost, self._loss_reason)
         self._has_ended = True
         return self.status()
 
@@ -218,13 +253,20 @@ class Recorder:
 
     @property
     def is_running(self) -> bool:
-        """Whether its thread runs."""
+        """Whether the thread of the recorder runs."""
         return self._thread.is_alive()
 
     # --- status
 
     def status(self) -> Status:
-        """Return the current status."""
+        """Return the current status.
+
+        Returns:
+            State, counts of rows and bytes, rate, backlog and errors.
+
+        Example:
+            >>> print(recorder.status().state, recorder.status().rows)
+        """
         end = self._writer.acknowledged
         dropped, failure = dict(self._outage.dropped), self._outage.failure
         return Status(
@@ -241,6 +283,11 @@ class Recorder:
             warning=self._disk.warning,
         )
 
+    @property
+    def _loss_reason(self) -> str:
+        failure = self._outage.failure
+        return self._problem or ("the journal could not be written for a while" if failure is None else failure.error)
+
     def _state(self, failure: WriteFailure | None) -> State:
         if self._has_ended:
             return State.STOPPED
@@ -256,11 +303,11 @@ class Recorder:
         if not history:
             return 0.0
         then, rows = next((count for count in reversed(history) if count[0] <= now - RATE_WINDOW_SECONDS), history[0])
-        return (self._writer.acknowledged - rows) / max(now - then, RATE_STEP_SECONDS)
+        return (self._writer.acknowledged - rows) / max(now - then, RATE_SAMPLE_INTERVAL_SECONDS)
 
     def _run_periodic_checks(self, now: float) -> None:
         """Add a count for the rate, and check the disk, if they are due."""
-        if now - self._history[-1][0] >= RATE_STEP_SECONDS:
+        if now - self._history[-1][0] >= RATE_SAMPLE_INTERVAL_SECONDS:
             self._history.append((now, self._writer.acknowledged))
         self._disk.check(now)
 
@@ -328,7 +375,7 @@ class Recorder:
         chunks: list[RowChunk] = []
         rows = size = 0
         policy = self._writer.policy
-        until = time.monotonic() + IDLE_POLL_SECONDS
+        until = time.monotonic() + IDLE_POLL_INTERVAL_SECONDS
         while rows < policy.flush_rows and size < policy.flush_bytes:
             chunk = self._poll_channels()
             if chunk is not None:
@@ -343,7 +390,7 @@ class Recorder:
                 if chunks:
                     break
                 self._write(self._writer.flush)
-                until = time.monotonic() + IDLE_POLL_SECONDS
+                until = time.monotonic() + IDLE_POLL_INTERVAL_SECONDS
         return chunks
 
     def _poll_channels(self) -> RowChunk | None:

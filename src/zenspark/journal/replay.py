@@ -37,7 +37,7 @@ BATCH_WINDOW_SECONDS = 0.001
 """Time window in seconds of rows that are published as one batch: a single message costs a hundred times more."""
 MATCH_CACHE_SECONDS = 1.0
 """Seconds for which the match result of a key is cached: a lookup among many subscribers costs more than publishing."""
-SUBSCRIBER_POLL_SECONDS = 0.05
+SUBSCRIBER_POLL_INTERVAL_SECONDS = 0.05
 """Poll interval in seconds while waiting for subscribers."""
 TIMESTAMP_COLUMNS = ("timestamp", "timestamp_ntp64", "timestamp_id")
 NOT_PUBLISHED = ("received_at", "via")
@@ -265,7 +265,7 @@ def wait_for_subscribers(session: Session, keys: list[KeyExpr], ending: threadin
     publishers = [session.declare_publisher(key) for key in keys]
     try:
         while not any(publisher.matching_status.matching for publisher in publishers):
-            if ending.wait(SUBSCRIBER_POLL_SECONDS):
+            if ending.wait(SUBSCRIBER_POLL_INTERVAL_SECONDS):
                 return False
         return True
     finally:

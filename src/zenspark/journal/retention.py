@@ -1,4 +1,4 @@
-"""Retention of a journal: removes the oldest segments, never the active one."""
+"""Retention of a journal: trims the oldest segments, never the active one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from zenspark.journal.failures import write_errors
-from zenspark.journal.format import SEGMENT, index_file, segment_file
+from zenspark.journal.format import SEGMENT_SUFFIX, index_file, segment_file
 from zenspark.journal.policy import Policy
 from zenspark.journal.reader_offsets import ReaderOffsets
 from zenspark.journal.segment import SegmentIndex, list_segments
@@ -16,35 +16,35 @@ logger = logging.getLogger("zenspark.journal")
 
 
 def trim(path: Path, policy: Policy, now: float) -> int:
-    """Remove segments by the retention policy, oldest first, until one is retained. Returns the number of rows."""
+    """Trim segments by the retention policy, oldest first, until one is retained. Returns the number of rows."""
     limits = (policy.retain_age, policy.retain_bytes, policy.retain_read_age, policy.retain_read_bytes)
     if all(limit is None for limit in limits):
         return 0
     segments = list_segments(path)
     committed = ReaderOffsets(path).min_offset()
     retained = _RetainedSegments(path, policy, now, segments, committed)
-    removed = 0
+    trimmed = 0
     for first, end in pairwise(segments):
         if not retained.is_removable(first, end):
             break
         remove_segment(path, first)
         retained.remove(first, end)
-        removed += end - first
-    if removed:
-        logger.info("%s: removed the oldest %d rows", path, removed)
-    return removed
+        trimmed += end - first
+    if trimmed:
+        logger.info("%s: trimmed %d rows up to offset %d", path, trimmed, segments[0] + trimmed)
+    return trimmed
 
 
 def trim_committed(path: Path) -> int:
-    """Remove segments that all attached readers have committed, none without readers. Returns the number of rows."""
+    """Trim segments that all attached readers have committed, none without readers. Returns the number of rows."""
     committed = ReaderOffsets(path).min_offset()
-    removed = 0
+    trimmed = 0
     for first, end in pairwise(list_segments(path)):
         if committed is None or end > committed:
             break
         remove_segment(path, first)
-        removed += end - first
-    return removed
+        trimmed += end - first
+    return trimmed
 
 
 class _RetainedSegments:
@@ -110,5 +110,5 @@ def remove_segment(path: Path, first: int) -> None:
 
 def remove_orphans(path: Path) -> None:
     """Delete segments without an index: their removal, or their creation, was interrupted."""
-    for first in set(list_segments(path, SEGMENT)) - set(list_segments(path)):
+    for first in set(list_segments(path, SEGMENT_SUFFIX)) - set(list_segments(path)):
         segment_file(path, first).unlink(missing_ok=True)

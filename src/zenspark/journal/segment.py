@@ -25,7 +25,7 @@ from zenspark.journal.format import (
     ENTRY_SIZE,
     FILE_MODE,
     HEADER_SIZE,
-    INDEX,
+    INDEX_SUFFIX,
     LAST_RECEIVED_STRUCT,
     BlockHeader,
     IndexEntry,
@@ -41,7 +41,7 @@ WRITE_CHUNK_BYTES = 1 << 19
 """Bytes per write: with more, Linux searches for large pages in vain, which was measured to take five times as long."""
 
 
-def list_segments(path: Path, suffix: str = INDEX) -> list[int]:
+def list_segments(path: Path, suffix: str = INDEX_SUFFIX) -> list[int]:
     """First offsets of the segments in a directory, ascending."""
     try:
         with read_errors(path), os.scandir(path) as entries:
@@ -82,8 +82,8 @@ class SegmentIndex:
         start, raw = self._chunk
         if not start <= number < start + len(raw) // ENTRY_SIZE:
             start, raw = self._chunk = (number, self._read(number))
-        place = (number - start) * ENTRY_SIZE
-        entry = IndexEntry.from_bytes(raw[place : place + ENTRY_SIZE])
+        position = (number - start) * ENTRY_SIZE
+        entry = IndexEntry.from_bytes(raw[position : position + ENTRY_SIZE])
         if entry is None:
             raise CorruptJournal(str(self.path), number * ENTRY_SIZE, "an entry of the index")
         return entry
@@ -111,16 +111,16 @@ class SegmentIndex:
 
         A linear search: after a clock was set back, later blocks are older than earlier ones.
         """
-        for place in range(start, self.count, ENTRIES_PER_READ):
-            for number, (last,) in enumerate(self._times(place)):
+        for chunk_start in range(start, self.count, ENTRIES_PER_READ):
+            for number, (last,) in enumerate(self._times(chunk_start)):
                 if last >= time_us:
-                    return place + number
+                    return chunk_start + number
         return self.count
 
     @property
     def last_received(self) -> int:
         """Maximum reception time of all blocks; the minimum of 64 bits if there are no rows."""
-        times = (last for place in range(0, self.count, ENTRIES_PER_READ) for (last,) in self._times(place))
+        times = (last for chunk_start in range(0, self.count, ENTRIES_PER_READ) for (last,) in self._times(chunk_start))
         return max(times, default=EMPTY_TIME_RANGE[1])
 
     def _times(self, number: int) -> Iterator[tuple[int]]:

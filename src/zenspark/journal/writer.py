@@ -27,7 +27,7 @@ from zenspark.journal.failures import write_errors
 from zenspark.journal.format import (
     DIRECTORY_MODE,
     EMPTY_TIME_RANGE,
-    LOCK,
+    LOCK_FILE,
     MANIFEST,
     SAMPLES,
     SCHEMAS,
@@ -51,7 +51,23 @@ TRIM_INTERVAL_SECONDS = 10.0
 
 
 class JournalWriter:
-    """Writes a journal; creates it if it does not exist. `cut` describes data truncated after a crash, or is None."""
+    """Writes a journal; creates it if it does not exist. `cut` describes data truncated after a crash, or is None.
+
+    Args:
+        path: Directory of the journal.
+        policy: When rows are written, synced and trimmed; `Policy()` by default.
+        recorder: Name of the recorder; of a new journal a random one by default.
+        row_type: Type of the rows: samples, sessions, declarations or counters.
+
+    Raises:
+        JournalLocked: Another process writes this journal.
+        JournalError: The journal cannot be opened or created, or is for rows of another type.
+
+    Example:
+        >>> with JournalWriter("journal", Policy(fsync="flush")) as writer:
+        ...     offset = writer.append(batch)
+        ...     writer.flush()
+    """
 
     def __init__(
         self,
@@ -136,15 +152,37 @@ class JournalWriter:
     # --- rows
 
     def append(self, batch: pa.RecordBatch) -> int:
-        """Append rows; returns the offset of the first. They are acknowledged with a full block, or by `flush`.
+        """Append rows. They are acknowledged with a full block, or by `flush`.
 
-        Raises `JournalFull` if earlier rows cannot be written: then these rows are not accepted.
+        Args:
+            batch: The rows, with the schema of their type.
+
+        Returns:
+            The offset of the first row.
+
+        Raises:
+            JournalFull: Earlier rows cannot be written; these rows are not accepted.
+            UsageError: The columns are not those of the schema, or the writer was closed.
+
+        Example:
+            >>> offset = writer.append(batch)
         """
         self._check(batch.schema)
         return self._buffer(batch.num_rows, batch.nbytes, batches=[batch])
 
     def append_chunks(self, chunks: Sequence[RowChunk]) -> int:
-        """Append received row chunks, none of them empty: ten times as fast as `append`."""
+        """Append received row chunks: ten times as fast as `append`.
+
+        Args:
+            chunks: The chunks, none of them empty.
+
+        Returns:
+            The offset of the first row.
+
+        Raises:
+            JournalFull: Earlier rows cannot be written; these rows are not accepted.
+            UsageError: The journal is not for samples, or the writer was closed.
+        """
         if self.manifest.row_type != SAMPLES:
             raise UsageError(f"{self.path}: this journal is for {self.manifest.row_type}, not for samples")
         return self._buffer(sum(chunk.num_rows for chunk in chunks), sum(chunk.size for chunk in chunks), chunks=chunks)
@@ -190,7 +228,14 @@ class JournalWriter:
     def flush(self) -> None:
         """Write and acknowledge all appended rows, with fsync if the policy requires it.
 
-        Raises `JournalFull` if there is no space: nothing is lost, and the rows can be flushed later.
+        Raises:
+            JournalFull: There is no space. Nothing is lost: the rows can be flushed later.
+            JournalError: Writing failed otherwise.
+
+        Example:
+            >>> writer.flush()
+            >>> writer.acknowledged == writer.end
+            True
         """
         if self._buffered_rows:
             self._write(encode_chunks(self._chunks) if self._chunks else encode_columns(_concat_batches(self._batches)))
@@ -286,31 +331,47 @@ class JournalWriter:
         return bool(self._segment.count) and committed is not None and committed >= self._segment.end
 
     def _free_space(self) -> bool:
-        """Remove rows that all attached readers have committed, if the policy does not retain them. True if it did."""
+        """Trim rows that all attached readers have committed, if the policy does not retain them. True if it did."""
         if not self._removes_committed:
             return False
         try:
-            removed = self.trim_committed()
+            trimmed = self.trim_committed()
         except (OSError, JournalError) as error:
-            logger.warning("%s: removing committed rows failed: %s", self.path, error)
+            logger.warning("%s: trimming failed, committed rows stay until the next attempt: %s", self.path, error)
             return False
-        if removed:
-            logger.warning("%s: the disk is full: removed %d rows that all readers have committed", self.path, removed)
-        return bool(removed)
+        if trimmed:
+            logger.warning("%s: the disk is full: trimmed %d rows that all readers have committed", self.path, trimmed)
+        return bool(trimmed)
 
     def trim_committed(self) -> int:
-        """Remove rows that all attached readers have committed, whatever the policy retains. Returns their number.
+        """Remove rows that all attached readers have committed, whatever the policy retains.
 
         The active segment is rotated if all of its rows can be removed.
+
+        Returns:
+            The number of rows removed.
+
+        Raises:
+            JournalError: A file cannot be read or removed.
+
+        Example:
+            >>> removed = writer.trim_committed()
         """
-        removed = trim_committed(self.path)
+        trimmed = trim_committed(self.path)
         if self._is_committed:
             self._rotate()
-            removed += trim_committed(self.path)
-        return removed
+            trimmed += trim_committed(self.path)
+        return trimmed
 
     def close(self) -> None:
-        """Flush and release the lock. Rows that cannot be flushed are lost, and the error is raised."""
+        """Flush and release the lock. Closing it again does nothing.
+
+        Raises:
+            JournalError: The last rows cannot be written; they are lost.
+
+        Example:
+            >>> writer.close()
+        """
         if self._is_closed:
             return
         self._is_closed = True
@@ -336,7 +397,7 @@ def _prepare_directory(path: Path, row_type: str) -> None:
     try:
         path.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
         with os.scandir(path) as entries:
-            others = {entry.name for entry in entries} - {LOCK, MANIFEST_DRAFT}
+            others = {entry.name for entry in entries} - {LOCK_FILE, MANIFEST_DRAFT}
     except FileExistsError:
         raise NoJournal(str(path), "expected the directory of a journal, found a file") from None
     except OSError as error:

@@ -160,7 +160,7 @@ class RowSelection:
         self._chunk = chunk
         self._pages = pages
         self._rows = rows
-        self._places: Numbers | None = None
+        self._indices: Numbers | None = None
         """Positions of the rows among those of the pages; None if all rows of the pages are selected."""
         if pages is None:
             self._values = chunk.values
@@ -171,7 +171,7 @@ class RowSelection:
         lengths = np.diff(pages.starts, append=chunk.values)[used]
         self._values = int(lengths.sum())
         if self._values != len(rows):
-            self._places = rows + np.repeat(np.cumsum(lengths) - lengths - pages.starts[used], counts[used])
+            self._indices = rows + np.repeat(np.cumsum(lengths) - lengths - pages.starts[used], counts[used])
         dictionary = [] if chunk.start == pages.ranges[0][0] else [(chunk.start, pages.ranges[0][0])]
         self.ranges = dictionary + [pages.ranges[number] for number in used.tolist()]
 
@@ -186,7 +186,7 @@ class RowSelection:
             inner = RowSelection(self._chunk, scan_page_headers(self._chunk, parts[0]), self._rows)
             return inner.decode([_slice_range({self.ranges[0]: parts[0]}, part) for part in inner.ranges])
         values = decode_pages(self._chunk, parts, self._values)
-        return values if self._places is None else values.take(pa.array(self._places))
+        return values if self._indices is None else values.take(pa.array(self._indices))
 
 
 def scan_page_headers(chunk: ColumnChunk, data: memoryview) -> PageIndex:

@@ -98,7 +98,7 @@ class Commit:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether another tool wrote it."""
+        """Whether another tool wrote the commit."""
         return not self.engine.startswith("zenspark/")
 
 

@@ -174,28 +174,30 @@ class LakeTable:
         day_from: date | None = None,
         day_to: date | None = None,
         prefix: str | None = None,
-        wild: bool = True,
+        include_wildcards: bool = True,
     ) -> list[DataFile]:
-        """Files of a range of days, inclusive, and a key prefix; with `wild` also those of prefixes with wildcards."""
+        """Files of a range of days, inclusive, and a key prefix, by default also of prefixes with wildcards."""
         names = self.spec.partitions.names
         assert names == ["day", "prefix"], "only samples are partitioned so"
         return [
             file
-            for key in self._candidate_partitions(day_from, day_to, prefix, wild)
+            for key in self._candidate_partitions(day_from, day_to, prefix, include_wildcards)
             for file in self._state.partitions.get(key, {}).values()
         ]
 
     def _candidate_partitions(
-        self, first: date | None, last: date | None, prefix: str | None, wild: bool
+        self, first: date | None, last: date | None, prefix: str | None, include_wildcards: bool
     ) -> Iterable[PartitionKey]:
         """Partitions that may have such rows: by name for few days, otherwise by filtering all partitions."""
         days = (last - first).days if first is not None and last is not None else MAX_LOOKUP_DAYS + 1
         if prefix is None or days > MAX_LOOKUP_DAYS:
-            return [key for key in self._state.partitions if _may_contain_rows(key, first, last, prefix, wild)]
+            return [
+                key for key in self._state.partitions if _may_contain_rows(key, first, last, prefix, include_wildcards)
+            ]
         assert first is not None, "days were counted from it"
         exact = [((first + timedelta(days=number)).isoformat(), prefix) for number in range(days + 1)]
-        wildcards = self._state.wildcard_partitions if wild else ()
-        others = [key for key in wildcards if _may_contain_rows(key, first, last, prefix, wild)]
+        wildcards = self._state.wildcard_partitions if include_wildcards else ()
+        others = [key for key in wildcards if _may_contain_rows(key, first, last, prefix, include_wildcards)]
         return dict.fromkeys([*exact, *others, *((day, None) for day, _ in exact)])
 
     def foreign_changes(self, version: int) -> list[ForeignCommit] | None:
@@ -339,14 +341,16 @@ def parse_schema(state: TableState) -> pa.Schema:
     return pa.schema(Schema.from_json(state.metadata["schemaString"]).to_arrow())
 
 
-def _may_contain_rows(key: PartitionKey, first: date | None, last: date | None, prefix: str | None, wild: bool) -> bool:
+def _may_contain_rows(
+    key: PartitionKey, first: date | None, last: date | None, prefix: str | None, include_wildcards: bool
+) -> bool:
     """Whether a partition may have rows of these days and this prefix; a null value may stand for any."""
     day, key_prefix = key
     is_in_days = day is None or (
         (first is None or day >= first.isoformat()) and (last is None or day <= last.isoformat())
     )
     return is_in_days and (
-        prefix is None or key_prefix is None or key_prefix == prefix or (wild and WILDCARD in key_prefix)
+        prefix is None or key_prefix is None or key_prefix == prefix or (include_wildcards and WILDCARD in key_prefix)
     )
 
 

@@ -1,9 +1,9 @@
 """Deduplication of samples that two recorders have both recorded.
 
 Two nodes that record the same keys for redundancy receive the same samples. Two samples are duplicates if they have the
-same key and the same timestamp of the same clock, or the same source and sequence number. A repetition within the
-*same* recorder was published twice, and is kept. Samples with neither a timestamp nor a source cannot be identified,
-and are all kept.
+same key and kind, and either the same timestamp of the same clock or the same source and sequence number. A repetition
+within the *same* recorder was published twice, and is kept. Samples with neither a timestamp nor a source cannot be
+identified, and are all kept.
 
 Ingested samples are looked up in the table itself, in the files whose times overlap those of the new rows. So there is
 no other state, and it does not matter how much later the journal of the second recorder is ingested.
@@ -53,7 +53,7 @@ class SampleIdentities(NamedTuple):
 
     recorder: pa.Array
     offset: pa.Array
-    by_stamp: pa.Array
+    by_timestamp: pa.Array
     by_source: pa.Array
 
 
@@ -85,9 +85,9 @@ def match_duplicates(new: SampleIdentities, ingested: SampleIdentities | None) -
     """Find new samples that another recorder has: in the table, or among the new ones if its name sorts first."""
     duplicates: DuplicateOffsets = {}
     names = sorted(pc.unique(new.recorder).to_pylist())
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         is_of_recorder = pc.equal(new.recorder, name)
-        before = pc.is_in(new.recorder, pa.array(names[:place], pa.string()))
+        before = pc.is_in(new.recorder, pa.array(names[:index], pa.string()))
         others = [_filter_identities(new, before)]
         if ingested is not None:
             others.append(_filter_identities(ingested, pc.not_equal(ingested.recorder, name)))
@@ -101,7 +101,10 @@ def match_duplicates(new: SampleIdentities, ingested: SampleIdentities | None) -
 def _is_among(samples: SampleIdentities, others: Iterable[SampleIdentities]) -> pa.Array:
     mask = pa.array(np.zeros(len(samples.recorder), bool))
     for other in others:
-        for identities, candidates in ((samples.by_stamp, other.by_stamp), (samples.by_source, other.by_source)):
+        for identities, candidates in (
+            (samples.by_timestamp, other.by_timestamp),
+            (samples.by_source, other.by_source),
+        ):
             values = pc.drop_null(candidates)
             if len(values):
                 mask = pc.or_(mask, pc.and_(pc.is_valid(identities), pc.is_in(identities, values)))
@@ -123,13 +126,13 @@ def compute_identities(rows: pa.Table) -> SampleIdentities:
     text = {
         name: rows[name].cast(pa.string()).combine_chunks() for name in COMPARED_COLUMNS if name not in ("received_at",)
     }
-    by_stamp = pc.binary_join_element_wise(
+    by_timestamp = pc.binary_join_element_wise(
         text["timestamp_ntp64"], text["timestamp_id"], text["kind"], text["key"], "/"
     )
     by_source = pc.binary_join_element_wise(
         text["source_zid"], text["source_eid"], text["source_sn"], text["kind"], text["key"], "/"
     )
-    return SampleIdentities(text["recorder"], rows["offset"].combine_chunks(), by_stamp, by_source)
+    return SampleIdentities(text["recorder"], rows["offset"].combine_chunks(), by_timestamp, by_source)
 
 
 # --- ingested rows ----------------------------------------------------------------------------------------------------
@@ -138,7 +141,7 @@ def compute_identities(rows: pa.Table) -> SampleIdentities:
 class _TimeBounds(NamedTuple):
     """Timestamp range and reception range, widened by the clock skew, of the new rows; None without such times."""
 
-    stamped: tuple[datetime, datetime] | None
+    timestamped: tuple[datetime, datetime] | None
     received: tuple[datetime, datetime] | None
 
     @property
@@ -148,10 +151,10 @@ class _TimeBounds(NamedTuple):
 
 
 def _time_bounds(rows: pa.Table) -> _TimeBounds:
-    stamped, received = pc.min_max(rows["timestamp"]).as_py(), pc.min_max(rows["received_at"]).as_py()
+    timestamped, received = pc.min_max(rows["timestamp"]).as_py(), pc.min_max(rows["received_at"]).as_py()
     has_source = rows["source_sn"].null_count < rows.num_rows
     return _TimeBounds(
-        None if stamped["min"] is None else (stamped["min"], stamped["max"]),
+        None if timestamped["min"] is None else (timestamped["min"], timestamped["max"]),
         (received["min"] - MAX_CLOCK_SKEW, received["max"] + MAX_CLOCK_SKEW)
         if has_source and received["min"]
         else None,
@@ -161,11 +164,11 @@ def _time_bounds(rows: pa.Table) -> _TimeBounds:
 def _read_overlapping(samples: LakeTable, rows: pa.Table) -> Iterator[pa.Table]:
     """Read rows of the table that may be duplicates, from files whose times overlap."""
     times = _time_bounds(rows)
-    if times.stamped is None and times.received is None:
+    if times.timestamped is None and times.received is None:
         return
     recorders = set(pc.unique(rows["recorder"]).to_pylist())
     for file in samples.prune_files(day_from=times.first_day):
-        may_overlap = _overlaps(file, "timestamp", times.stamped) or _overlaps(file, "received_at", times.received)
+        may_overlap = _overlaps(file, "timestamp", times.timestamped) or _overlaps(file, "received_at", times.received)
         if may_overlap and not _is_of_single_recorder(file, recorders):
             yield from map(
                 pa.Table.from_batches,

@@ -184,8 +184,8 @@ def write_sorted(
     return written
 
 
-def _next_value_start(values: pa.Array, place: int) -> int:
-    """The first index from `place` on whose value differs from the one before it; values are sorted."""
-    if place >= len(values):
+def _next_value_start(values: pa.Array, index: int) -> int:
+    """The first index from `index` on whose value differs from the one before it; values are sorted."""
+    if index >= len(values):
         return len(values)
-    return place + bisect_right(range(place, len(values)), values[place - 1].as_py(), key=lambda at: values[at].as_py())
+    return index + bisect_right(range(index, len(values)), values[index - 1].as_py(), key=lambda at: values[at].as_py())

@@ -21,9 +21,9 @@ from zenspark.errors import LakeError, UsageError
 from zenspark.lake import network_tables, quarantine
 from zenspark.lake.delta_log import DeltaLog
 from zenspark.lake.delta_table import DEFAULT_HISTORY, LakeTable, open_log
-from zenspark.lake.offset_marks import list_recorders, read_offsets
+from zenspark.lake.ingested_offsets import list_recorders, read_offsets
 from zenspark.lake.parquet_files import read_batches
-from zenspark.lake.pending_rows import SAMPLES_VERSION, OffsetRanges, find_pending
+from zenspark.lake.pending_rows import SAMPLES_VERSION_APP_ID, OffsetRanges, find_pending
 from zenspark.lake.quarantine import QuarantinedBlock
 from zenspark.lake.specs import (
     FORMAT_VERSION,
@@ -64,10 +64,23 @@ class Snapshot(NamedTuple):
 
 
 class Lake:
-    """A directory of Delta tables. Tables are read lazily, and created by the first write."""
+    """A directory of Delta tables. Tables are read lazily, and created by the first write.
+
+    Example:
+        >>> lake = Lake("lake")
+        >>> table = lake.dataset("samples").to_table()
+    """
 
     def __init__(self, path: str | Path, storage_options: Mapping[str, str] | None = None) -> None:
-        """Take a path or a URI; `storage_options` are those of deltalake, for object stores (docs/lake.md)."""
+        """Open a lake. Nothing is read before the first use.
+
+        Args:
+            path: Directory, or URI such as "s3://bucket/lake".
+            storage_options: Options of deltalake for object stores (docs/lake.md); none by default.
+
+        Raises:
+            UsageError: The options do not fit the path.
+        """
         self.location = StoragePath.at(path, storage_options)
         self._logs: dict[str, DeltaLog] = {}
 
@@ -75,11 +88,32 @@ class Lake:
         return type(self), (self.location.address, self.location.options)  # cached logs are not pickled
 
     def tables(self) -> list[str]:
-        """Names of the public tables."""
+        """Names of the public tables.
+
+        Returns:
+            The names, in the order of docs/lake.md.
+
+        Example:
+            >>> Lake("lake").tables()[:2]
+            ['samples', 'latest']
+        """
         return list(TABLE_SPECS)
 
     def table(self, name: str) -> LakeTable:
-        """Open a public table at its current version."""
+        """Open a public table at its current version.
+
+        Args:
+            name: Name of the table: samples, latest, gaps, traffic, sessions, declarations or counters.
+
+        Returns:
+            The table, which may not exist yet.
+
+        Raises:
+            UsageError: There is no table of that name.
+
+        Example:
+            >>> exists = lake.table("samples").exists
+        """
         spec = TABLE_SPECS.get(name)
         if spec is None:
             raise UsageError(f"a lake has no table {name!r}; there are: {', '.join(TABLE_SPECS)}")
@@ -123,7 +157,17 @@ class Lake:
             raise LakeError(self.location.address, "there is no lake here: no table `samples`")
 
     def create(self, history: timedelta = DEFAULT_HISTORY) -> None:
-        """Create missing tables; `history` is the time for which other tools can read older versions of them."""
+        """Create missing tables.
+
+        Args:
+            history: Time for which other tools can read older versions of the tables.
+
+        Raises:
+            LakeError: A table cannot be created.
+
+        Example:
+            >>> Lake("lake").create()
+        """
         for name in TABLE_SPECS:
             table = self.table(name)
             if not table.exists:
@@ -132,16 +176,54 @@ class Lake:
     # --- reading
 
     def dataset(self, name: str) -> ds.Dataset:
-        """Read a table as an Arrow dataset; a derived table as of its last publication."""
+        """Read a table as an Arrow dataset; a derived table as of its last publication.
+
+        Args:
+            name: Name of the table: samples, latest, gaps, traffic, sessions, declarations or counters.
+
+        Returns:
+            The dataset; empty if the table does not exist yet.
+
+        Raises:
+            UsageError: There is no table of that name.
+            LakeError: The lake or table cannot be read.
+
+        Example:
+            >>> keys = lake.dataset("latest").to_table(["key"])
+        """
         return self.snapshot(name).dataset
 
     def snapshot(self, name: str) -> Snapshot:
-        """Read a table as an Arrow dataset, with the offsets up to which it has the rows of each recorder."""
+        """Read a table as an Arrow dataset, with the offsets up to which it has the rows of each recorder.
+
+        Args:
+            name: Name of the table: samples, latest, gaps, traffic, sessions, declarations or counters.
+
+        Returns:
+            Dataset and offsets, of one version of the table.
+
+        Raises:
+            UsageError: There is no table of that name.
+            LakeError: The lake or table cannot be read.
+
+        Example:
+            >>> dataset, offsets = lake.snapshot("samples")
+        """
         self.check()
         return _read_snapshot(self.table(name), self.table("samples"))
 
     def ingested(self) -> dict[str, int]:
-        """End offset (exclusive) by recorder of the rows that have been ingested into `samples`."""
+        """End offset (exclusive) by recorder of the rows that have been ingested into `samples`.
+
+        Returns:
+            The offsets by recorder.
+
+        Raises:
+            LakeError: The lake or table cannot be read.
+
+        Example:
+            >>> offset = lake.ingested().get(journal.recorder, 0)
+        """
         table = self.table("samples")
         return read_offsets(table, list_recorders(table))
 
@@ -155,6 +237,16 @@ class Lake:
 
         First the state of `latest`, which includes DELETEs and keys with wildcards, then the rows of `samples` that it
         has not processed yet. A key may occur several times: `zenspark.spark.ingest.latest` defines the newest row.
+
+        Returns:
+            The rows, as record batches, and the offsets by recorder.
+
+        Raises:
+            LakeError: The lake or table cannot be read.
+
+        Example:
+            >>> batches, offsets = lake.newest()
+            >>> rows = sum(batch.num_rows for batch in batches)
         """
         state = self.state_table("latest")
         samples = self.table("samples")
@@ -164,9 +256,20 @@ class Lake:
     # --- maintenance
 
     def vacuum(self, retention: timedelta | None = None, *, full: bool = False) -> int:
-        """Delete files that were removed from their table longer ago than `retention`. Returns their number.
+        """Delete files that were removed from their table some time ago.
 
-        None is the history of each table.
+        Args:
+            retention: Time since the removal; the history of each table by default.
+            full: Whether files that no log names are deleted too; False by default.
+
+        Returns:
+            The number of deleted files.
+
+        Raises:
+            LakeError: A table cannot be vacuumed.
+
+        Example:
+            >>> deleted = lake.vacuum()
         """
         return sum(vacuum(table, retention, full=full) for table in self._all_tables())
 
@@ -180,7 +283,15 @@ class Lake:
         return sum(table.checkpoint(force=force) for table in self._all_tables())
 
     def quarantine(self) -> list[QuarantinedBlock]:
-        """Blocks that could not be ingested and are in quarantine."""
+        """Blocks that could not be ingested and are in quarantine.
+
+        Returns:
+            The blocks, with the reason of each.
+
+        Example:
+            >>> for block in lake.quarantine():
+            ...     print(block.recorder, block.start, block.end)
+        """
         return quarantine.list_quarantined(self.location, self.table("samples"))
 
     def _all_tables(self) -> Iterator[LakeTable]:
@@ -213,7 +324,7 @@ def _read_latest_candidates(state: LakeTable, samples: LakeTable, pending: Offse
     for file in state.files:
         for batch in read_batches(state.location, file, state.spec, JOURNAL_SCHEMA.names):
             yield batch.cast(JOURNAL_SCHEMA)
-    for file in samples.files_since(state.app_version(SAMPLES_VERSION) or 0):
+    for file in samples.files_since(state.app_version(SAMPLES_VERSION_APP_ID) or 0):
         if pending.may_have_rows_in(file):
             for batch in read_batches(samples.location, file, SAMPLES):
                 yield pending.filter_batch(batch).cast(JOURNAL_SCHEMA)

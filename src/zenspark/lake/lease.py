@@ -29,7 +29,7 @@ import psutil
 from zenspark.errors import ZError
 from zenspark.lake.storage_path import StoragePath
 
-RENEW_SECONDS = 10.0
+LEASE_RENEW_INTERVAL_SECONDS = 10.0
 """Seconds between two renewals of a lease."""
 STALE_SECONDS = 30.0
 """Seconds without renewal after which a lease has expired."""
@@ -175,7 +175,7 @@ class LeaseKeeper:
                     lease.release()
 
     def _run(self) -> None:
-        while not self._stopped.wait(RENEW_SECONDS) and self.lost is None:
+        while not self._stopped.wait(LEASE_RENEW_INTERVAL_SECONDS) and self.lost is None:
             # while the lake is unreachable leases cannot be renewed, and no other process can acquire them
             with contextlib.suppress(OSError, ZError):
                 self._renew()

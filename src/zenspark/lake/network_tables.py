@@ -12,7 +12,7 @@ from zenspark.errors import NoJournal
 from zenspark.journal import Journal
 from zenspark.journal.format import COUNTERS, DECLARATIONS, SESSIONS, read_schema
 from zenspark.lake.delta_table import LakeTable, Transaction
-from zenspark.lake.offset_marks import offset_app_id, offset_app_versions
+from zenspark.lake.ingested_offsets import offset_app_id, offset_app_versions
 from zenspark.lake.parquet_files import concat_batches, read_batches
 from zenspark.lake.specs import TableSpec
 

@@ -366,14 +366,14 @@ def split_into_row_groups(rows: pa.Table, sizes: RowGroupSizes, order: Numbers |
     lengths = pc.fill_null(pc.binary_length(rows["payload"]), 0).combine_chunks().to_numpy()
     is_large = lengths >= LARGE_PAYLOAD_BYTES
     for mask, max_bytes in ((~is_large, sizes.small_bytes), (is_large, sizes.large_bytes)):
-        places = order if mask.all() else np.flatnonzero(mask) if order is None else order[mask[order]]
-        for start, end in _row_group_bounds(lengths if places is None else lengths[places], sizes.rows, max_bytes):
-            yield _take_rows(rows, places, start, end)
+        indices = order if mask.all() else np.flatnonzero(mask) if order is None else order[mask[order]]
+        for start, end in _row_group_bounds(lengths if indices is None else lengths[indices], sizes.rows, max_bytes):
+            yield _take_rows(rows, indices, start, end)
 
 
-def _take_rows(rows: pa.Table, places: Numbers | None, start: int, end: int) -> pa.Table:
+def _take_rows(rows: pa.Table, indices: Numbers | None, start: int, end: int) -> pa.Table:
     """Take a slice of the rows with these numbers; None is all rows."""
-    return rows[start:end] if places is None else rows.take(pa.array(places[start:end]))
+    return rows[start:end] if indices is None else rows.take(pa.array(indices[start:end]))
 
 
 def _row_group_bounds(lengths: Numbers, max_rows: int, max_bytes: int) -> Iterator[tuple[int, int]]:
@@ -409,9 +409,9 @@ def _compact_array(array: pa.DictionaryArray) -> pa.DictionaryArray:
     used = np.unique(codes if valid is None else codes[valid])
     if len(used) == size:
         return array
-    place = np.searchsorted(used, codes)
+    index = np.searchsorted(used, codes)
     indices = pa.array(
-        np.minimum(place, max(len(used) - 1, 0)), array.indices.type, mask=None if valid is None else ~valid
+        np.minimum(index, max(len(used) - 1, 0)), array.indices.type, mask=None if valid is None else ~valid
     )
     return pa.DictionaryArray.from_arrays(indices, array.dictionary.take(pa.array(used)))
 

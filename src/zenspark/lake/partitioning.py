@@ -43,16 +43,16 @@ def split_by_partition(rows: pa.Table) -> Iterator[tuple[PartitionValues, pa.Tab
     days = rows["received_at"].chunk(0).cast(pa.int64()).to_numpy() // MICROSECONDS_PER_DAY
     keys = rows["key"].chunk(0)
     prefixes = partition_prefixes(keys.dictionary).dictionary_encode()
-    places = prefixes.indices.to_numpy()[keys.indices.to_numpy()]
-    groups = (days - days.min()) * len(prefixes.dictionary) + places
+    codes = prefixes.indices.to_numpy()[keys.indices.to_numpy()]
+    groups = (days - days.min()) * len(prefixes.dictionary) + codes
     if groups.min() != groups.max():
         order = np.argsort(groups, kind="stable")
         rows, groups = _reorder_rows(rows, pa.array(order)), groups[order]
     starts = np.flatnonzero(np.diff(groups, prepend=-1))
     for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(groups)], strict=True):
-        day, place = divmod(int(groups[start]), len(prefixes.dictionary))
+        day, code = divmod(int(groups[start]), len(prefixes.dictionary))
         received_on = EPOCH + timedelta(days=int(days.min()) + day)
-        yield {"day": received_on.isoformat(), "prefix": prefixes.dictionary[place].as_py()}, rows[start:end]
+        yield {"day": received_on.isoformat(), "prefix": prefixes.dictionary[code].as_py()}, rows[start:end]
 
 
 def _reorder_rows(rows: pa.Table, order: pa.Array) -> pa.Table:

@@ -10,17 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenspark.lake.delta_table import LakeTable
-from zenspark.lake.offset_marks import list_recorders, read_offsets
+from zenspark.lake.ingested_offsets import list_recorders, read_offsets
 from zenspark.lake.parquet_files import DataFile
-from zenspark.lake.quarantine import APP_ID_PREFIX, RETRIED, parse_app_id
+from zenspark.lake.quarantine import QUARANTINE_APP_ID_PREFIX, RETRIED, parse_app_id
 
-SAMPLES_VERSION = "samples-version"
+SAMPLES_VERSION_APP_ID = "samples-version"
 """Application id of a state table: the version of `samples` up to which it has processed all rows."""
-ERASED_VERSION = "erased-version"
+PROPAGATED_DELETES_APP_ID = "erased-version"
 """Application id of a state table: the version of `samples` up to which deletes by other tools have been applied."""
-REBUILT = "rebuilt"
+REBUILD_COUNT_APP_ID = "rebuilt"
 """Application id: number of rebuilds of the state. A public table of an earlier rebuild is replaced as a whole."""
-STATE_VERSION = "state-version"
+STATE_VERSION_APP_ID = "state-version"
 """Application id of a public table: the version of the state it was made from."""
 OffsetRange = tuple[int, int]
 """First offset, and end offset (exclusive)."""
@@ -86,6 +86,8 @@ def find_pending(state: LakeTable, samples: LakeTable) -> OffsetRanges:
 
 def find_late(state: LakeTable, samples: LakeTable) -> list[str]:
     """Application ids of quarantined rows that were ingested since a state table processed `samples`."""
-    statuses = {app_id: status for app_id, status in samples.app_versions.items() if app_id.startswith(APP_ID_PREFIX)}
+    statuses = {
+        app_id: status for app_id, status in samples.app_versions.items() if app_id.startswith(QUARANTINE_APP_ID_PREFIX)
+    }
     retried = [app_id for app_id, status in statuses.items() if status == RETRIED]
     return [app_id for app_id in retried if state.app_version(app_id) != RETRIED]

@@ -49,9 +49,9 @@ class KeyPredicate:
         """Prefixes of all keys that can match, other than the literal itself."""
         text = self._literal or ""
         starts = [0, *(at + 1 for at, letter in enumerate(text) if letter == "/")]
-        wild = {f"{text[:at]}*" for at in starts} | {f"{text[:at]}$*" for at in range(len(text) + 1)}
+        wildcards = {f"{text[:at]}*" for at in starts} | {f"{text[:at]}$*" for at in range(len(text) + 1)}
         below = f"{text}/**" if self.is_exact else f"{text}/"
-        return tuple(sorted(prefix.encode() for prefix in wild | {below}))
+        return tuple(sorted(prefix.encode() for prefix in wildcards | {below}))
 
     @cached_property
     def _points(self) -> list[bytes]:
@@ -96,11 +96,11 @@ class TimePredicate(msgspec.Struct, frozen=True):
             return True
         return bool(stats.min_value <= self.end and stats.max_value >= self.start)
 
-    def may_match_row(self, stamped: ColumnStats, received: ColumnStats) -> bool:
+    def may_match_row(self, timestamp: ColumnStats, received: ColumnStats) -> bool:
         """Whether a row may have its time in the range, by the statistics of timestamps and of reception times."""
-        if self.may_overlap(stamped):
+        if self.may_overlap(timestamp):
             return True
-        return stamped.null_count != 0 and self.may_overlap(received)
+        return timestamp.null_count != 0 and self.may_overlap(received)
 
     def mask(self, times: pa.Array) -> BoolMask:
         """Mask of the times that are in the range."""
@@ -112,12 +112,12 @@ class TimePredicate(msgspec.Struct, frozen=True):
         return is_inside
 
 
-def max_row_time(stamped: ColumnStats, received: ColumnStats) -> int:
+def max_row_time(timestamp: ColumnStats, received: ColumnStats) -> int:
     """Upper bound of the times of rows, in microseconds, by statistics."""
     bounds = []
-    if not stamped.is_all_null:
-        bounds.append(stamped.max_value)
-    if stamped.null_count != 0 and not received.is_all_null:
+    if not timestamp.is_all_null:
+        bounds.append(timestamp.max_value)
+    if timestamp.null_count != 0 and not received.is_all_null:
         bounds.append(received.max_value)
     return max((bound if isinstance(bound, int) else MAX_TIME_US for bound in bounds), default=MIN_TIME_US)
 

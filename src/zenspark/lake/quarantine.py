@@ -35,7 +35,7 @@ from zenspark.lake.storage_path import StoragePath
 logger = logging.getLogger("zenspark.lake")
 
 QUARANTINE_DIRECTORY = "_quarantine"
-APP_ID_PREFIX = "quarantine:"
+QUARANTINE_APP_ID_PREFIX = "quarantine:"
 QUARANTINED, RETRIED = 1, 2
 """Application version of a quarantined block: in quarantine, or ingested by a retry."""
 LATE_TAG = "zenspark.late"
@@ -69,7 +69,7 @@ class QuarantinedBlock(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def app_id(self) -> str:
         """Application id of the block in `samples`."""
-        return f"{APP_ID_PREFIX}{self.recorder}:{self.start}-{self.end}"
+        return f"{QUARANTINE_APP_ID_PREFIX}{self.recorder}:{self.start}-{self.end}"
 
     @property
     def file(self) -> str:
@@ -79,7 +79,7 @@ class QuarantinedBlock(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_app_id(app_id: str) -> tuple[str, int, int]:
     """Parse the application id of a block: recorder, first offset and end offset (exclusive)."""
-    recorder, offsets = app_id.removeprefix(APP_ID_PREFIX).rsplit(":", 1)
+    recorder, offsets = app_id.removeprefix(QUARANTINE_APP_ID_PREFIX).rsplit(":", 1)
     start, end = offsets.split("-")
     return recorder, int(start), int(end)
 
@@ -123,7 +123,7 @@ def salvage(lake: StoragePath, samples: StoragePath, label: str, part: Slice) ->
     for block, entry in split_into_blocks(part):
         try:
             if entry is None:
-                problem = f"the block that has offset {block.start}: its entry is damaged"
+                problem = f"index entry of the block with offset {block.start} is damaged"
                 raise CorruptJournal(str(segment_file(Path(block.path), block.segment)), 0, problem)
             result.files.extend(write_rows(samples, label, block.batches(DICTIONARY_TYPE)))
         except Exception as error:

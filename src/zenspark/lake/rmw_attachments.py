@@ -74,7 +74,7 @@ LAYOUTS = (
 class NumberedAttachments(NamedTuple):
     """The attachments of a column that have sequence numbers."""
 
-    places: npt.NDArray[np.int64]
+    row_indices: npt.NDArray[np.int64]
     """Their row numbers, ascending."""
     numbers: npt.NDArray[np.int64]
     publisher: npt.NDArray[np.int64]
@@ -86,19 +86,19 @@ class NumberedAttachments(NamedTuple):
 def find_sequence_numbers(attachments: pa.BinaryArray) -> NumberedAttachments:
     """Find attachments in the format of rmw_zenoh; nulls and other attachments are skipped."""
     starts, lengths, data = _buffers(attachments)
-    places, numbers, gids = [], [], []
+    row_indices, numbers, gids = [], [], []
     for layout in LAYOUTS:
         at = np.flatnonzero(lengths == layout.size)
         fields = data[starts[at][:, np.newaxis] + np.arange(layout.size)]
         valid = layout.matches(fields)
-        places.append(at[valid])
+        row_indices.append(at[valid])
         numbers.append(layout.numbers(fields[valid]))
         gids.append(layout.gids(fields[valid]))
-    place = np.concatenate(places)
-    order = np.argsort(place)
+    indices = np.concatenate(row_indices)
+    order = np.argsort(indices)
     unique_gids, publisher = np.unique(np.concatenate(gids)[order], return_inverse=True)
     names = [gid.tobytes().hex() for gid in unique_gids]
-    return NumberedAttachments(place[order], np.concatenate(numbers)[order], publisher.astype(np.int64), names)
+    return NumberedAttachments(indices[order], np.concatenate(numbers)[order], publisher.astype(np.int64), names)
 
 
 def _buffers(column: pa.BinaryArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Bytes]:

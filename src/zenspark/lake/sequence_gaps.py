@@ -118,12 +118,12 @@ def _extend_source(previous: SourceState, fresh: Numbers, times: Numbers) -> tup
 
 def _find_missing(numbers: Numbers, times: Numbers) -> list[MissingRange]:
     """Find the gaps between ascending numbers; each was noticed when the later of its neighbours arrived."""
-    places = np.flatnonzero(np.diff(numbers) > 1)
-    noticed_at_us = np.maximum(times[places], times[places + 1])
+    indices = np.flatnonzero(np.diff(numbers) > 1)
+    noticed_at_us = np.maximum(times[indices], times[indices + 1])
     return [
         MissingRange(first + 1, last - 1, at_us)
         for first, last, at_us in zip(
-            numbers[places].tolist(), numbers[places + 1].tolist(), noticed_at_us.tolist(), strict=True
+            numbers[indices].tolist(), numbers[indices + 1].tolist(), noticed_at_us.tolist(), strict=True
         )
     ]
 
@@ -132,12 +132,12 @@ def _fill_ranges(missing: tuple[MissingRange, ...], late: Numbers) -> tuple[list
     """Remove late numbers from missing ranges; also returns a mask of those that were missing."""
     firsts = np.array([gap.first for gap in missing], np.int64)
     lasts = np.array([gap.last for gap in missing], np.int64)
-    place = np.searchsorted(firsts, late, side="right") - 1
+    range_index = np.searchsorted(firsts, late, side="right") - 1
     was_missing = np.zeros(len(late), bool)
     if missing:
-        was_missing = (place >= 0) & (late <= lasts[place])
+        was_missing = (range_index >= 0) & (late <= lasts[range_index])
     filled: dict[int, list[int]] = {}
-    for index, number in zip(place[was_missing].tolist(), late[was_missing].tolist(), strict=True):
+    for index, number in zip(range_index[was_missing].tolist(), late[was_missing].tolist(), strict=True):
         filled.setdefault(index, []).append(number)
     left = [part for index, gap in enumerate(missing) for part in _split_range(gap, filled.get(index, []))]
     return left, was_missing

@@ -54,10 +54,25 @@ def spark_session(
     config: Mapping[str, str] | None = None,
     java_options: str = "",
 ) -> SparkSession:
-    """Start Spark, or return the existing session; `config` overrides the defaults.
+    """Start Spark, or return the existing session.
 
     Finds a Java first, and sets JAVA_HOME and the Python of the workers in the environment; also SPARK_HOME where the
     workers run on this machine.
+
+    Args:
+        master: Master URL of the cluster.
+        app_name: Name of the application, which Spark's page shows.
+        config: Spark configuration, which overrides the defaults; none by default.
+        java_options: Options of the Java of the driver; none by default.
+
+    Returns:
+        The session.
+
+    Raises:
+        UsageError: There is no Java of version 17 or newer.
+
+    Example:
+        >>> spark = spark_session("local[2]")
     """
     # PySpark logs errors that it also raises, with the whole Java stack trace
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)

@@ -14,7 +14,7 @@ import difflib
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Self, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -59,6 +59,9 @@ PARALLELISM = (
 class Options(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Options of one direction, validated as a whole on construction."""
 
+    PURPOSE: ClassVar[str]
+    """What the options are for, in error messages: `there is no option x PURPOSE`."""
+
     @classmethod
     def names(cls) -> dict[str, str]:
         """Return the option names by their lower-case form."""
@@ -70,7 +73,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         hints = get_type_hints(cls, include_extras=True)
         fields = {field.encode_name: field.name for field in msgspec.structs.fields(cls)}
         values: dict[str, Any] = {}
-        for name, text in _user_options(given, cls.names(), cls.__doc__ or "").items():
+        for name, text in _user_options(given, cls.names(), cls.PURPOSE).items():
             values[fields[name]] = _parse_value(name, text, hints[fields[name]])
         return cls(**values)
 
@@ -99,7 +102,9 @@ ALIASES = {"path": "journal"}
 
 
 class NetworkOptions(Options, frozen=True, kw_only=True, rename="camel"):
-    """in a network"""
+    """Options of the node that a stream, a query or a sink runs in a network."""
+
+    PURPOSE: ClassVar[str] = "in a network"
 
     connect: Annotated[Names, _doc("endpoints to connect to, such as `tcp/localhost:7447`")] = ()
     listen: Annotated[Names, _doc("endpoints to listen on")] = ()
@@ -122,7 +127,9 @@ class NetworkOptions(Options, frozen=True, kw_only=True, rename="camel"):
 
 
 class StreamOptions(NetworkOptions, frozen=True, kw_only=True, rename="camel"):
-    """for a stream of format zenoh"""
+    """Options of a stream that reads journals, or records into one."""
+
+    PURPOSE: ClassVar[str] = "for a stream of format zenoh"
 
     journal: Annotated[Names, _doc("directories of journals to read; `load(directory)` is the same")] = ()
     subscribe: Annotated[
@@ -190,7 +197,9 @@ class StreamOptions(NetworkOptions, frozen=True, kw_only=True, rename="camel"):
 
 
 class BatchOptions(NetworkOptions, frozen=True, kw_only=True, rename="camel"):
-    """for reading format zenoh"""
+    """Options of a batch that reads journals, or queries a network."""
+
+    PURPOSE: ClassVar[str] = "for reading format zenoh"
 
     journal: Annotated[Names, _doc("directories of journals to read; `load(directory)` is the same")] = ()
     starting_offsets: Annotated[Offsets, _doc("start: `earliest`, or JSON with an offset for each recorder")] = Offsets(
@@ -246,14 +255,16 @@ class BatchOptions(NetworkOptions, frozen=True, kw_only=True, rename="camel"):
 def options_for_reader(given: Mapping[str, str]) -> BatchOptions | StreamOptions:
     """Parse the options of a source for its schema, where Spark does not indicate stream or batch."""
     both = StreamOptions.names() | BatchOptions.names()
-    names = _user_options(given, both, "for reading format zenoh")
+    names = _user_options(given, both, BatchOptions.PURPOSE)
     only_streams = StreamOptions.names().keys() - BatchOptions.names().keys()
     is_stream = any(name.lower() in only_streams for name in names)
     return StreamOptions.of(given) if is_stream else BatchOptions.of(given)
 
 
 class SinkOptions(NetworkOptions, frozen=True, kw_only=True, rename="camel"):
-    """for writing format zenoh"""
+    """Options of the sink, which publishes rows."""
+
+    PURPOSE: ClassVar[str] = "for writing format zenoh"
 
     key_column: Annotated[str, _doc("column with the keys")] = "key"
     key_prefix: Annotated[str | None, _doc("prefix of every key, joined with a slash")] = None
@@ -327,9 +338,9 @@ def _names(text: str) -> Names:
 
 
 def _offsets(text: str) -> Offsets:
-    places = {"earliest": EARLIEST, "latest": LATEST}
-    if text.strip().lower() in places:
-        return Offsets(places[text.strip().lower()])
+    symbols = {"earliest": EARLIEST, "latest": LATEST}
+    if text.strip().lower() in symbols:
+        return Offsets(symbols[text.strip().lower()])
     named = msgspec.json.decode(text, type=dict[str, int])
     named.pop(READER_ENTRY, None)  # present if the offsets are copied from the progress of a query
     if not named or min(named.values()) < EARLIEST:

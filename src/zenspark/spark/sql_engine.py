@@ -90,8 +90,8 @@ def _plan_nodes(plan: Any) -> Iterator[Any]:  # noqa: ANN401 - an object of Java
     """Yield a plan and everything below it: an INSERT may follow a WITH."""
     yield plan
     children = plan.children()
-    for place in range(children.size()):
-        yield from _plan_nodes(children.apply(place))
+    for index in range(children.size()):
+        yield from _plan_nodes(children.apply(index))
 
 
 @contextmanager

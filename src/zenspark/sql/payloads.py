@@ -9,7 +9,7 @@
 | any other, such as `zenoh/bytes`, the default of `put` | as it is, if it is UTF-8 without control characters but tabs and line breaks; otherwise null |
 
 A payload that does not match its encoding is null as well. `types/payload_text.py` decides which content is text. Zenoh's serialization is not self-describing; name the type
-in place of the schema: `zenoh_decode_payload('zenoh/serialized;int32', payload)`.
+in column_index of the schema: `zenoh_decode_payload('zenoh/serialized;int32', payload)`.
 """  # noqa: E501 - a table
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def decode_payloads(encodings: pa.Array, payloads: pa.Array) -> pa.Array:
     if len(distinct.dictionary) == 1 and not encodings.null_count:
         return find_decoder(distinct.dictionary[0].as_py())(payloads)
     rows = pa.array(range(len(payloads)), pa.int64())
-    parts, places = [pa.nulls(distinct.null_count, pa.string())], [rows.filter(pc.is_null(encodings))]
+    parts, indices = [pa.nulls(distinct.null_count, pa.string())], [rows.filter(pc.is_null(encodings))]
     for code, encoding in enumerate(distinct.dictionary.to_pylist()):
         mask = pc.fill_null(pc.equal(distinct.indices, code), False)
         parts.append(find_decoder(encoding)(payloads.filter(mask)))
-        places.append(rows.filter(mask))
-    return pa.concat_arrays(parts).take(pc.sort_indices(pa.concat_arrays(places)))
+        indices.append(rows.filter(mask))
+    return pa.concat_arrays(parts).take(pc.sort_indices(pa.concat_arrays(indices)))
 
 
 def decode_payload(payload: bytes, encoding: str) -> str | None:
@@ -68,9 +68,9 @@ def decode_payload(payload: bytes, encoding: str) -> str | None:
     return text
 
 
-def decode_result_column(rows: pa.Table, place: int) -> list[str | None]:
+def decode_result_column(rows: pa.Table, column_index: int) -> list[str | None]:
     """Decode a column of bytes: payloads by the column `encoding`, if there is one, others if they are printable."""
-    column, encodings = rows.column(place).combine_chunks().cast(pa.binary()), find_encodings(rows, place)
+    column, encodings = rows.column(column_index).combine_chunks().cast(pa.binary()), find_encodings(rows, column_index)
     if encodings is None:
         texts: list[str | None] = find_decoder(DEFAULT_ENCODING)(column).to_pylist()
     else:
@@ -78,10 +78,10 @@ def decode_result_column(rows: pa.Table, place: int) -> list[str | None]:
     return texts
 
 
-def find_encodings(rows: pa.Table, place: int) -> pa.ChunkedArray | None:
+def find_encodings(rows: pa.Table, column_index: int) -> pa.ChunkedArray | None:
     """Return the encodings of a column of payloads; None if it is another column, or they are not in the result."""
     names = rows.column_names
-    if names[place] != "payload" or names.count("encoding") != 1:
+    if names[column_index] != "payload" or names.count("encoding") != 1:
         return None
     encodings = rows["encoding"]
     return encodings if pa.types.is_string(encodings.type) else None

@@ -14,9 +14,9 @@ from typing import TypeVar
 T = TypeVar("T")
 
 NAME = "sql query"
-WAIT_SECONDS = 0.5
+SIGNAL_CHECK_INTERVAL_SECONDS = 0.5
 """Seconds after which a waiting caller checks for signals; on POSIX systems a signal wakes it at once."""
-RETRY_SECONDS = 0.02
+INTERRUPT_RETRY_INTERVAL_SECONDS = 0.02
 """Seconds between two interrupts of a query: one that comes before the query has started is lost."""
 
 
@@ -33,7 +33,7 @@ class QueryThread:
         running: Future[T] = Future()
         try:
             self._pool.submit(_run, running, function)
-            while not wait([running], WAIT_SECONDS).done:
+            while not wait([running], SIGNAL_CHECK_INTERVAL_SECONDS).done:
                 pass
         except BaseException:  # a signal may come at any moment, also before the call has started
             if not running.cancel():
@@ -44,7 +44,7 @@ class QueryThread:
     def _interrupt_until_done(self, running: Future[T]) -> None:
         while not running.done():
             self._interrupt()
-            wait([running], RETRY_SECONDS)
+            wait([running], INTERRUPT_RETRY_INTERVAL_SECONDS)
 
     def close(self) -> None:
         """End the thread."""

@@ -256,13 +256,13 @@ def _exceeds_sort_limit(parts: list[HistoryRows]) -> bool:
 
 
 def _to_message(row: dict[str, Any]) -> tuple[str, Put | Del]:
-    stamp = None
+    timestamp = None
     if row["timestamp_ntp64"] is not None and row["timestamp_id"] is not None:
-        stamp = Timestamp(row["timestamp_ntp64"] % (1 << 64), ZenohId.parse(row["timestamp_id"]))
+        timestamp = Timestamp(row["timestamp_ntp64"] % (1 << 64), ZenohId.parse(row["timestamp_id"]))
     if row["kind"] != "PUT":
-        return row["key"], Del(timestamp=stamp, attachment=row["attachment"])
+        return row["key"], Del(timestamp=timestamp, attachment=row["attachment"])
     encoding, payload = parse_encoding(row["encoding"]), row["payload"] or b""
-    return row["key"], Put(timestamp=stamp, encoding=encoding, attachment=row["attachment"], payload=payload)
+    return row["key"], Put(timestamp=timestamp, encoding=encoding, attachment=row["attachment"], payload=payload)
 
 
 def _to_time_predicate(times: TimeRange) -> TimePredicate:

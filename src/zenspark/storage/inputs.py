@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from zenspark.journal import Journal, NoJournal
 from zenspark.lake.delta_table import LakeTable
-from zenspark.lake.offset_marks import list_recorders, read_offsets
+from zenspark.lake.ingested_offsets import list_recorders, read_offsets
 from zenspark.lake.parquet_files import DataFile
 from zenspark.lake.scan import NewestTimes, Scanner, ScanRequest
 from zenspark.storage.partition_index import PartitionIndex

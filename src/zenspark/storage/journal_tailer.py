@@ -17,11 +17,11 @@ from zenspark.storage.latest_store import LatestValueStore
 
 logger = logging.getLogger("zenspark.storage")
 
-TAIL_POLL_SECONDS = 0.01
+TAIL_POLL_INTERVAL_SECONDS = 0.01
 """Poll interval of the journals in seconds: the maximum delay of a new value."""
-RETRY_SECONDS = 1.0
+READ_RETRY_INTERVAL_SECONDS = 1.0
 """Seconds to wait after a journal could not be read."""
-LAKE_RETRY_SECONDS = 5.0
+LAKE_RETRY_INTERVAL_SECONDS = 5.0
 """Seconds to wait after the lake could not be read."""
 EXPIRE_INTERVAL_SECONDS = 30.0
 """Seconds between two removals of expired tombstones and wildcard updates."""
@@ -63,7 +63,7 @@ class JournalTailer:
         while any(self.offsets.get(recorder, 0) < end for recorder, end in ends.items()):
             if time.monotonic() > deadline:
                 return False
-            time.sleep(TAIL_POLL_SECONDS)
+            time.sleep(TAIL_POLL_INTERVAL_SECONDS)
         return True
 
     def _try_load_lake(self) -> None:
@@ -75,7 +75,7 @@ class JournalTailer:
                 logger.error(
                     "storage of %s replies from the journal alone until the lake can be read: %s", self._scope, error
                 )
-            self._reload_at = time.monotonic() + LAKE_RETRY_SECONDS
+            self._reload_at = time.monotonic() + LAKE_RETRY_INTERVAL_SECONDS
         else:
             if self._reload_at is not None:
                 logger.warning("storage of %s has loaded the lake", self._scope)
@@ -110,7 +110,7 @@ class JournalTailer:
 
     def _run(self) -> None:
         expired_at = time.monotonic()
-        pause = TAIL_POLL_SECONDS
+        pause = TAIL_POLL_INTERVAL_SECONDS
         while not self._stopped.wait(pause):
             try:
                 if self._reload_at is not None and time.monotonic() >= self._reload_at:
@@ -118,10 +118,10 @@ class JournalTailer:
                 self.poll()
             except Exception as error:  # if the thread ended, the storage would silently reply with old values
                 self._log_failure(error)
-                pause = RETRY_SECONDS
+                pause = READ_RETRY_INTERVAL_SECONDS
             else:
                 self._log_recovery()
-                pause = TAIL_POLL_SECONDS
+                pause = TAIL_POLL_INTERVAL_SECONDS
             if time.monotonic() - expired_at > EXPIRE_INTERVAL_SECONDS:
                 expired_at = time.monotonic()
                 self._store.expire()

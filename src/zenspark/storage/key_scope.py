@@ -131,10 +131,10 @@ def _match_names(names: pa.Array, key_exprs: Sequence[str]) -> BoolMask:
     for key_expr in key_exprs:
         is_match, is_likely = _compare_plain_names(names, key_expr)
         matches |= is_match & ~is_special
-        places = np.flatnonzero((is_likely | is_special) & ~matches)
-        texts = names.take(pa.array(places)).to_pylist()
-        special = is_special[places].tolist()
-        matches[places] = [
+        indices = np.flatnonzero((is_likely | is_special) & ~matches)
+        texts = names.take(pa.array(indices)).to_pylist()
+        special = is_special[indices].tolist()
+        matches[indices] = [
             intersects(key_expr, text) and (not check or _is_key_expr(text))
             for text, check in zip(texts, special, strict=True)
         ]

@@ -282,14 +282,14 @@ class LatestValueStore:
         fragmented = self._pages.select_for_compaction()
         if not fragmented:
             return
-        place_of = np.full(max(fragmented) + 1, -1, np.intp)
-        place_of[fragmented] = np.arange(len(fragmented))
+        index_of = np.full(max(fragmented) + 1, -1, np.intp)
+        index_of[fragmented] = np.arange(len(fragmented))
         pages = self._page[: self._used]
-        moved = np.flatnonzero(pages < len(place_of))
-        moved = moved[place_of[pages[moved]] >= 0]
+        moved = np.flatnonzero(pages < len(index_of))
+        moved = moved[index_of[pages[moved]] >= 0]
         with self._lock:
             self._page[moved], self._row[moved] = self._pages.compact(
-                fragmented, place_of[pages[moved]], self._row[moved]
+                fragmented, index_of[pages[moved]], self._row[moved]
             )
 
 

@@ -39,9 +39,24 @@ REPLY_THREADS = 4
 
 
 class Storage:
-    """Replies to queries on some keys; `start` loads it and declares its queryables, `close` stops it.
+    """Queryables that reply with the latest values and the history of some keys, from `start` until `close`.
 
-    `lake` is a Lake or None, `journals` are the journals whose rows are ingested there, or their paths.
+    Args:
+        session: The session of the queryables.
+        key_expr: Key expression of the keys to reply for, or several.
+        lake: The lake with the history; none by default.
+        journals: Journals whose rows are ingested there, or their paths.
+        complete: Whether the queryables are complete: queries with target BEST_MATCHING then reach only the nearest.
+        strip_prefix: Prefix of the keys that the stored keys do not have; none by default.
+        lifespan: Seconds for which tombstones and wildcard updates are kept; a day by default, as in zenohd.
+
+    Raises:
+        UsageError: A key expression is not valid, or `strip_prefix` is no prefix of it.
+
+    Example:
+        >>> with Storage(session, "demo/**", Lake("lake"), ["journal"]) as storage:
+        ...     storage.caught_up()
+        True
     """
 
     def __init__(
@@ -68,7 +83,19 @@ class Storage:
         self._queryables: list[Queryable[Any]] = []
 
     def start(self) -> Self:
-        """Load all values, declare the queryables, and tail the journals."""
+        """Load all values, declare the queryables, and tail the journals.
+
+        Returns:
+            The storage.
+
+        Raises:
+            LakeError: The lake cannot be read.
+            JournalError: A journal cannot be read.
+            SessionClosed: The session was closed.
+
+        Example:
+            >>> storage = Storage(session, "demo/**", Lake("lake"), ["journal"]).start()
+        """
         self._tailer.start()
         for key_expr_index, key_expr in enumerate(self.scope.key_exprs):
             handler = partial(self._on_query, key_expr_index)
@@ -76,7 +103,11 @@ class Storage:
         return self
 
     def close(self) -> None:
-        """Undeclare the queryables; queries in progress are completed."""
+        """Undeclare the queryables; queries in progress are completed.
+
+        Example:
+            >>> storage.close()
+        """
         for queryable in self._queryables:
             if not self._session.is_closed():
                 queryable.undeclare()
@@ -91,11 +122,28 @@ class Storage:
         self.close()
 
     def caught_up(self, timeout: float = 10.0) -> bool:
-        """Wait until all samples acknowledged so far are available; False on timeout."""
+        """Wait until all samples acknowledged so far are available.
+
+        Args:
+            timeout: Seconds to wait.
+
+        Returns:
+            True if they are, False on timeout.
+
+        Example:
+            >>> is_up_to_date = storage.caught_up(timeout=1)
+        """
         return self._tailer.wait(timeout)
 
     def status(self) -> dict[str, Any]:
-        """Status document: key expressions, number of keys, and applied offsets by recorder."""
+        """Status document: key expressions, number of keys, and applied offsets by recorder.
+
+        Returns:
+            The document, as the page shows it.
+
+        Example:
+            >>> keys = storage.status()["keys"]
+        """
         status: dict[str, Any] = {
             "key_expr": self.scope.key_exprs[0] if len(self.scope.key_exprs) == 1 else self.scope.key_exprs,
             "complete": self.complete,

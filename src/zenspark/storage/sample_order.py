@@ -122,7 +122,7 @@ def select_newest_rows(codes: Numbers, orders: SampleOrder, stored: SampleOrder,
 
     `stored` has the newest stored sample of each key. Rows without a timestamp are assigned their effective one.
     """
-    rows = _raise_unstamped(codes, orders, stored)
+    rows = _raise_without_timestamp(codes, orders, stored)
     greatest = np.zeros(len(stored), np.uint64)
     np.maximum.at(greatest, codes[rows], orders.ntp64[rows])
     rows = rows[orders.ntp64[rows] == greatest[codes[rows]]]
@@ -133,14 +133,14 @@ def select_newest_rows(codes: Numbers, orders: SampleOrder, stored: SampleOrder,
     return newest
 
 
-def _raise_unstamped(codes: Numbers, orders: SampleOrder, stored: SampleOrder) -> Numbers:
+def _raise_without_timestamp(codes: Numbers, orders: SampleOrder, stored: SampleOrder) -> Numbers:
     """Raise rows without timestamp above all earlier ones of their recorder; returns rows that can be the newest."""
     rows = np.arange(len(codes))
-    unstamped = np.flatnonzero(orders.clock == NO_CLOCK)
-    if not len(unstamped):
+    without_timestamp = np.flatnonzero(orders.clock == NO_CLOCK)
+    if not len(without_timestamp):
         return rows
     last = np.full(len(stored), -1, np.intp)
-    last[codes[unstamped]] = unstamped
+    last[codes[without_timestamp]] = without_timestamp
     is_earlier = rows < last[codes]
     raised = last[last >= 0]
     keys = codes[raised]

@@ -106,13 +106,13 @@ class ValuePages:
         worst = max(dead_bytes, key=dead_bytes.__getitem__)
         return [worst]
 
-    def compact(self, numbers: list[int], places: Numbers, rows: Numbers) -> tuple[int, Numbers]:
+    def compact(self, numbers: list[int], page_indices: Numbers, rows: Numbers) -> tuple[int, Numbers]:
         """Move referenced rows to a new page; each reference is given by its index in `numbers` and its row.
 
         Returns the number of the new page, and for each reference its row there.
         """
         pages = [self._drop(number) for number in numbers]
         first = np.cumsum([0] + [page.num_rows for page in pages])[:-1]
-        distinct_rows, new_rows = np.unique(first[places] + rows, return_inverse=True)
+        distinct_rows, new_rows = np.unique(first[page_indices] + rows, return_inverse=True)
         kept = pa.Table.from_batches(pages).take(pa.array(distinct_rows)).combine_chunks().to_batches()
         return self.add(kept[0], len(rows)), new_rows

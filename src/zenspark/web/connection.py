@@ -41,7 +41,7 @@ class _WriteTransport(Protocol):
 
 
 class StallTimer:
-    """Aborts a connection whose client reads nothing for `STALL_SECONDS` although bytes wait for it."""
+    """Aborts a connection whose client reads nothing for `STALL_TIMEOUT_SECONDS` although bytes wait for it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, transport: _WriteTransport, counts: HttpCounts) -> None:
         self._loop = loop
@@ -61,7 +61,7 @@ class StallTimer:
             self._timer = None
 
     def _arm(self, unsent: int) -> None:
-        self._timer = self._loop.call_later(limits.STALL_SECONDS, self._check, unsent)
+        self._timer = self._loop.call_later(limits.STALL_TIMEOUT_SECONDS, self._check, unsent)
 
     def _check(self, unsent: int) -> None:
         now_unsent = self._transport.get_write_buffer_size()
@@ -148,7 +148,7 @@ class HttpConnection(H11Protocol):
     # -- refusals before a request is complete
 
     def _start_header_timer(self) -> None:
-        self._header_timer = self.loop.call_later(limits.HEADER_SECONDS, self._headers_late)
+        self._header_timer = self.loop.call_later(limits.HEADER_TIMEOUT_SECONDS, self._headers_late)
 
     def _stop_header_timer(self) -> None:
         if self._header_timer is not None:
@@ -158,7 +158,7 @@ class HttpConnection(H11Protocol):
     def _headers_late(self) -> None:
         self._header_timer = None
         if not self.transport.is_closing() and self.conn.their_state is h11.IDLE:
-            self._reject(408, f"expected all headers within {limits.HEADER_SECONDS:g} s", "slow_headers")
+            self._reject(408, f"expected all headers within {limits.HEADER_TIMEOUT_SECONDS:g} s", "slow_headers")
 
     def _reject(self, status: int, message: str, reason: str) -> None:
         self._counts.refuse(reason)

@@ -38,9 +38,9 @@ class Histogram:
 
     def add(self, seconds: float) -> None:
         """Count a duration; from any thread."""
-        place = next((index for index, bound in enumerate(self.bounds) if seconds <= bound), len(self.bounds))
+        bucket = next((index for index, bound in enumerate(self.bounds) if seconds <= bound), len(self.bounds))
         with self._lock:
-            self._counts[place] += 1
+            self._counts[bucket] += 1
             self._sum += seconds
 
     def read(self) -> tuple[list[int], float]:

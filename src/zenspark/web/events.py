@@ -35,7 +35,7 @@ from zenspark.web.http_error import HttpError
 logger = logging.getLogger("zenspark.web")
 
 EVENT_STREAM_TYPE = "text/event-stream"
-MIN_DRAIN_SECONDS = 0.02
+MIN_DRAIN_INTERVAL_SECONDS = 0.02
 """Seconds between two encodings of events under load: one write for many events costs less than one for each."""
 MAX_WRITE_BYTES = 256 << 10
 """Bytes given to a connection at once."""
@@ -74,7 +74,7 @@ class StreamQueue:
         self._parts: deque[tuple[bytes, int]] = deque()
         self._bytes = self._events = 0
         self._ready = asyncio.Event()
-        self.is_over = False
+        self.has_ended = False
 
     @property
     def waiting_bytes(self) -> int:
@@ -83,7 +83,7 @@ class StreamQueue:
 
     def push(self, parts: list[tuple[bytes, int]]) -> None:
         """Add encoded events, in parts; a client for which too many earlier ones wait is disconnected."""
-        if self.is_over:
+        if self.has_ended:
             return
         if self._is_backlogged:
             self.disconnect("slow_stream")
@@ -119,13 +119,13 @@ class StreamQueue:
 
     def end(self) -> None:
         """End the stream after the events that wait."""
-        self.is_over = True
+        self.has_ended = True
         self._ready.set()
 
     async def take(self) -> bytes | None:
         """Wait for events; returns None at the end of the stream."""
         while not self._parts:
-            if self.is_over:
+            if self.has_ended:
                 return None
             self._ready.clear()
             await self._ready.wait()
@@ -168,7 +168,7 @@ class EventHub:
     def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._loop.call_at(max(self._loop.time(), self._drained_at + MIN_DRAIN_SECONDS), self._drain)
+            self._loop.call_at(max(self._loop.time(), self._drained_at + MIN_DRAIN_INTERVAL_SECONDS), self._drain)
 
     def _drain(self) -> None:
         self._is_scheduled = False
@@ -185,7 +185,7 @@ class EventHub:
         self._drained_at = self._loop.time()
 
     def _disconnect_all(self, skipped: int) -> None:
-        streams = [stream for stream in self.streams if not stream.is_over]
+        streams = [stream for stream in self.streams if not stream.has_ended]
         for stream in streams:
             stream.disconnect("server_overload")
         if streams:

@@ -23,7 +23,7 @@ from zenspark.errors import ZError
 from zenspark.web.chunk_queue import ChunkQueue
 from zenspark.web.values import Document, iso_from_us, picture_text, short_text, value_document
 
-TICK_SECONDS = 0.25
+UPDATE_INTERVAL_SECONDS = 0.25
 """Interval in seconds at which rows are aggregated, and at which pages are sent batches."""
 RATE_SECONDS = 1.0
 """Interval in seconds at which the rates of keys are computed."""
@@ -43,7 +43,7 @@ SMALL_BYTES = 1024
 """Bytes of a payload up to which it is always kept."""
 LINGER_SECONDS = 30.0
 """Time in seconds that a monitor stays after its last page has disconnected, so that a reloaded page finds it."""
-SETTLE_SECONDS = 1.0
+WARM_UP_SECONDS = 1.0
 """Time in seconds that a new monitor waits for first messages."""
 NTP64_FRACTION = 1 << 32
 
@@ -236,17 +236,17 @@ def aggregate(rows: ConcatenatedColumns) -> Iterable[KeyUpdate]:
         return
     table = pa.table({"index": rows.index, "size": sizes, "row": pa.array(range(rows.rows), pa.int64())})
     grouped = table.group_by("index", use_threads=False).aggregate([([], "count_all"), ("size", "sum"), ("row", "max")])
-    places, counts, totals, last_rows = (
+    shared_indices, counts, totals, last_rows = (
         grouped.column(name).to_pylist() for name in ("index", "count_all", "size_sum", "row_max")
     )
-    for group in sorted(zip(last_rows, places, counts, totals, strict=True)):
+    for group in sorted(zip(last_rows, shared_indices, counts, totals, strict=True)):
         yield _update(rows, received_at, group)
 
 
 def _update(rows: ConcatenatedColumns, received_at: pa.Array, group: tuple[int, int, int, int | None]) -> KeyUpdate:
-    """Make the update of a group: its last row, the place of its shared values, its rows and bytes."""
-    last, place, count, total = group
-    shared = rows.shared[place]
+    """Make the update of a group: its last row, the index of its shared values, its rows and bytes."""
+    last, shared_index, count, total = group
+    shared = rows.shared[shared_index]
     payload = rows.payload[last]
     size = 0 if not payload.is_valid else len(payload.as_buffer())
     ntp64 = None if rows.ntp64 is None or shared.timestamp_id is None else rows.ntp64[last].as_py()
@@ -278,18 +278,18 @@ class KeyMonitor:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._is_closing.wait(TICK_SECONDS):
+        while not self._is_closing.wait(UPDATE_INTERVAL_SECONDS):
             self.update()
 
     def wait_for_keys(self) -> None:
-        """Wait until there are keys, for at most `SETTLE_SECONDS`."""
-        while not self.is_settled:
-            time.sleep(TICK_SECONDS / 5)
+        """Wait until there are keys, for at most `WARM_UP_SECONDS`."""
+        while not self.is_warm:
+            time.sleep(UPDATE_INTERVAL_SECONDS / 5)
 
     @property
-    def is_settled(self) -> bool:
-        """Whether there are keys, or `SETTLE_SECONDS` have passed: before that, keys may still be on their way."""
-        return len(self.table) > 0 or time.monotonic() - self._began >= SETTLE_SECONDS
+    def is_warm(self) -> bool:
+        """Whether there are keys, or `WARM_UP_SECONDS` have passed: before that, keys may still be on their way."""
+        return len(self.table) > 0 or time.monotonic() - self._began >= WARM_UP_SECONDS
 
     def update(self) -> None:
         """Aggregate the received rows."""

@@ -16,7 +16,7 @@ CACHE_SECONDS = 10.0
 """Time in seconds that a result of the SQL engine is cached."""
 CACHE_FACTOR = 10
 """Multiple of the duration of a query for which its result is cached, if that is longer."""
-QUERY_SECONDS = 20.0
+QUERY_TIMEOUT_SECONDS = 20.0
 """Timeout of a query, in seconds."""
 MAX_SOURCES = 100
 """Publishers whose gaps are listed."""
@@ -48,12 +48,14 @@ class LakeStats:
 
     def gaps(self) -> list[Document]:
         """Return missing and repeated numbers by source."""
-        rows = self._cached("gaps", lambda engine: engine.query(GAPS_SQL, MAX_SOURCES, QUERY_SECONDS).to_pylist())
+        rows = self._cached(
+            "gaps", lambda engine: engine.query(GAPS_SQL, MAX_SOURCES, QUERY_TIMEOUT_SECONDS).to_pylist()
+        )
         return [] if rows is None else list(rows)
 
     def latency(self) -> Document | None:
         """Return a histogram of the time from publication to reception, of the last minutes."""
-        rows = self._cached("latency", lambda engine: engine.query(LATENCY_SQL, 64, QUERY_SECONDS).to_pylist())
+        rows = self._cached("latency", lambda engine: engine.query(LATENCY_SQL, 64, QUERY_TIMEOUT_SECONDS).to_pylist())
         if not rows:
             return None
         counts = {row["bucket"]: row["count"] for row in rows}

@@ -8,9 +8,9 @@ LISTEN_BACKLOG_CONNECTIONS = 256
 """Connections that the operating system queues until the server accepts them."""
 MAX_HEADER_BYTES = 32 << 10
 """Bytes of request line and headers; more are rejected with 431."""
-HEADER_SECONDS = 10.0
+HEADER_TIMEOUT_SECONDS = 10.0
 """Time in seconds until the headers of a request are complete; then 408."""
-IDLE_SECONDS = 60.0
+IDLE_TIMEOUT_SECONDS = 60.0
 """Time in seconds that a connection may be idle between two requests."""
 MAX_BODY_BYTES = 64 << 20
 """Bytes of a request body; more are rejected with 413."""
@@ -20,7 +20,7 @@ BODY_GRACE_SECONDS = 10.0
 """Time in seconds that a request body of any size may take."""
 MIN_BODY_BYTES_PER_SECOND = 10_000
 """Bytes per second at which a body must arrive that takes longer; slower ones are rejected with 408."""
-STALL_SECONDS = 10.0
+STALL_TIMEOUT_SECONDS = 10.0
 """Time in seconds in which a client must read some of the bytes that wait for it; then it is disconnected."""
 MAX_STREAMS = 384
 """Event streams and WebSockets; a further one is rejected with 503."""

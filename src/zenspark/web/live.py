@@ -21,7 +21,7 @@ from zenspark.web.chunk_queue import ChunkQueue
 from zenspark.web.context import WebContext, check_access
 from zenspark.web.events import check_stream_limit
 from zenspark.web.http_error import HttpError, as_http_error
-from zenspark.web.key_monitor import TICK_SECONDS, KeyMonitor
+from zenspark.web.key_monitor import UPDATE_INTERVAL_SECONDS, KeyMonitor
 from zenspark.web.values import Document, iso, value_document
 
 MAX_ROWS = 5000
@@ -60,9 +60,9 @@ class KeysFeed:
         self._is_first = True
 
     def batch(self) -> bytes | None:
-        """Return the changed rows as a message; None if nothing changed, or the monitor is not settled yet."""
+        """Return the changed rows as a message; None if nothing changed, or the monitor is not warm yet."""
         table = self._monitor.table
-        if self._is_first and not self._monitor.is_settled:
+        if self._is_first and not self._monitor.is_warm:
             return None
         changed, self._change = table.changed_rows(self._change, MAX_ROWS)
         if not changed and not self._is_first:
@@ -137,7 +137,7 @@ class LivePage:
         try:
             while not reader.done() and not self._context.is_closing:
                 await self._send_batches()
-                await asyncio.wait([reader], timeout=TICK_SECONDS)
+                await asyncio.wait([reader], timeout=UPDATE_INTERVAL_SECONDS)
         finally:
             reader.cancel()
             await self._context.run(self._close_feeds)

@@ -16,7 +16,7 @@ from zenspark.api.adminspace.openmetrics import MEDIA_TYPE, Family, MetricSample
 from zenspark.api.adminspace.pipeline_metrics import PIPELINE_FAMILIES, pipeline_samples
 from zenspark.api.session import runtime_of
 from zenspark.net.io.counters import DropReason
-from zenspark.router.limits import Limit
+from zenspark.router.limits import RefusalReason
 from zenspark.transport.counters import LossReason, MessageKind
 from zenspark.types.enums import WhatAmI
 from zenspark.web.context import WebContext
@@ -99,7 +99,7 @@ class MetricsApi:
         sessions = _from_zero(map(str, WhatAmI), _count(str(transport.whatami) for transport in info.transports()))
         yield from samples_by_label(SESSIONS, "whatami", sessions)
         yield from samples_by_label(LINKS, "protocol", _count(link.dst.partition("/")[0] for link in info.links()))
-        yield from samples_by_label(REFUSALS, "limit", _from_zero(Limit, info.refusals()))
+        yield from samples_by_label(REFUSALS, "limit", _from_zero(RefusalReason, info.refusals()))
         yield from samples_by_label(
             DECLARATIONS, "kind", _count(declaration.kind for declaration in info.declarations())
         )

@@ -16,12 +16,12 @@ from typing import Any
 
 import msgspec
 
+from zenspark.api.adminspace.documents import DECLARED_KINDS, INTEREST_KINDS
 from zenspark.api.http_clients import HttpClient
 from zenspark.api.session import Session, runtime_of
 from zenspark.errors import ZError
 from zenspark.handlers.handler import Callback
 from zenspark.router import introspection
-from zenspark.router.face import DeclarationKind
 from zenspark.router.interceptors.rules import Action
 from zenspark.router.introspection import OwnersByRole
 from zenspark.types.enums import QueryTarget, SampleKind
@@ -32,15 +32,15 @@ from zenspark.web.values import Document, iso
 
 logger = logging.getLogger("zenspark.web")
 
-POLL_SECONDS = 1.0
+NETWORK_POLL_INTERVAL_SECONDS = 1.0
 """Interval in seconds at which declarations are polled, unless polls take long."""
 POLL_FACTOR = 20
 """Minimum interval between two polls, as a multiple of the duration of a poll, because a poll blocks the node."""
-MIN_POLL_SECONDS = 0.1
+MIN_POLL_INTERVAL_SECONDS = 0.1
 """Interval in seconds between polls while tokens or sessions come and go."""
-ADMIN_SECONDS = 3.0
+ADMIN_QUERY_INTERVAL_SECONDS = 3.0
 """Interval in seconds at which the admin spaces of other nodes are queried."""
-ADMIN_TIMEOUT_SECONDS = 1.0
+ADMIN_QUERY_TIMEOUT_SECONDS = 1.0
 """Timeout in seconds of the query of other admin spaces."""
 ADMIN_KEYS = "@/*/*"
 """Keys under which nodes describe themselves in their admin spaces."""
@@ -49,12 +49,6 @@ MAX_EVENTS = 1000
 MAX_DECLARATIONS = 5000
 """Declarations that are sent to a page."""
 
-DECLARED_KINDS = {
-    "subscriber": DeclarationKind.SUBSCRIBER,
-    "queryable": DeclarationKind.QUERYABLE,
-    "token": DeclarationKind.TOKEN,
-}
-INTEREST_KINDS = {"publisher": DeclarationKind.SUBSCRIBER, "querier": DeclarationKind.QUERYABLE}
 ACTIONS: dict[str, Action] = {
     "subscriber": "declare_subscriber",
     "queryable": "declare_queryable",
@@ -215,12 +209,12 @@ class NetworkWatch:
                     tokens = self._session.liveliness().declare_subscriber(EVERYTHING, Callback(self._on_token))
                 if began >= admin_at:
                     self._query_admin_spaces()
-                    admin_at = time.monotonic() + ADMIN_SECONDS
+                    admin_at = time.monotonic() + ADMIN_QUERY_INTERVAL_SECONDS
                 self._poll()
             took = time.monotonic() - began
             self._wake.clear()
-            time.sleep(MIN_POLL_SECONDS)
-            self._wake.wait(max(POLL_SECONDS, took * POLL_FACTOR) - MIN_POLL_SECONDS)
+            time.sleep(MIN_POLL_INTERVAL_SECONDS)
+            self._wake.wait(max(NETWORK_POLL_INTERVAL_SECONDS, took * POLL_FACTOR) - MIN_POLL_INTERVAL_SECONDS)
         if tokens is not None:
             with contextlib.suppress(ZError):
                 tokens.undeclare()
@@ -280,7 +274,7 @@ class NetworkWatch:
 
     def _query_admin_spaces(self) -> None:
         """Query the descriptions of all nodes that have an admin space."""
-        replies = self._session.get(ADMIN_KEYS, target=QueryTarget.ALL, timeout=ADMIN_TIMEOUT_SECONDS)
+        replies = self._session.get(ADMIN_KEYS, target=QueryTarget.ALL, timeout=ADMIN_QUERY_TIMEOUT_SECONDS)
         descriptions: dict[str, dict[str, Any]] = {}
         for reply in replies:
             description = None if reply.ok is None else _description(reply.ok)

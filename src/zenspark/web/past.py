@@ -34,7 +34,7 @@ from zenspark.wire import values as wire
 
 logger = logging.getLogger("zenspark.web")
 
-QUERY_SECONDS = 30.0
+QUERY_TIMEOUT_SECONDS = 30.0
 """Timeout of a query to storages, in seconds."""
 DEFAULT_LIMIT, MAX_LIMIT = 500, 5000
 """Samples of one response."""
@@ -55,7 +55,7 @@ MAX_ELEMENTS = 16
 DEFAULT_KEYS, MAX_KEYS = 500, 5000
 """Recorded keys of one response: without the parameter `limit`, and at most."""
 KEYS_SQL = "select distinct key from latest where contains(lower(key), lower({})) order by key"
-KEYS_SECONDS = 20.0
+KEYS_QUERY_TIMEOUT_SECONDS = 20.0
 """Timeout of the SQL query for recorded keys, in seconds."""
 LOOKBACK = (timedelta(minutes=1), timedelta(hours=1), timedelta(days=1), timedelta(days=3650))
 """Ranges in which the sample before an instant is searched, the shortest first."""
@@ -108,7 +108,7 @@ class PastApi:
             return []
         quoted = "'" + part.replace("'", "''") + "'"
         try:
-            rows = self._context.sql.query(KEYS_SQL.format(quoted), MAX_KEYS + 1, KEYS_SECONDS)
+            rows = self._context.sql.query(KEYS_SQL.format(quoted), MAX_KEYS + 1, KEYS_QUERY_TIMEOUT_SECONDS)
         except ZError as error:  # nothing was ingested yet
             logger.debug("recorded keys cannot be listed: %s", error)
             return []
@@ -168,7 +168,7 @@ class PastApi:
             selector,
             target=QueryTarget.ALL,
             consolidation=ConsolidationMode.NONE,
-            timeout=QUERY_SECONDS,
+            timeout=QUERY_TIMEOUT_SECONDS,
             cancellation_token=token,
         )
         samples: dict[tuple[str, wire.Timestamp], Sample] = {}
@@ -271,8 +271,8 @@ def numbers_in(value: object, path: str = "", depth: int = 0) -> Iterator[tuple[
         for name, item in value.items():
             yield from numbers_in(item, f"{path}.{name}" if path else str(name), depth + 1)
     elif isinstance(value, list):
-        for place, item in enumerate(value[:MAX_ELEMENTS]):
-            yield from numbers_in(item, f"{path}[{place}]", depth + 1)
+        for index, item in enumerate(value[:MAX_ELEMENTS]):
+            yield from numbers_in(item, f"{path}[{index}]", depth + 1)
 
 
 def path_reader(path: str) -> Callable[[object], float | None]:

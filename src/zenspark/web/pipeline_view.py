@@ -108,7 +108,7 @@ class PipelineApi:
 
 
 def _run_document(run: dict[str, Any]) -> Document:
-    """Return the last round of a maintenance task, with its times as texts."""
+    """Return the last run of a maintenance task, with its times as texts."""
     return {
         "task": run["task"],
         "time": _time_text(run["time"]),

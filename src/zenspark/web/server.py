@@ -32,12 +32,27 @@ from zenspark.web.settings import ANY_ADDRESS, Address, HttpSettings, has_privat
 
 logger = logging.getLogger("zenspark.web")
 
-CLOSE_SECONDS = 2.0
+CLOSE_TIMEOUT_SECONDS = 2.0
 """Seconds for requests in progress to end when the server closes."""
 
 
 class HttpServer:
-    """Serves HTTP requests through a session from construction until `close`; the session stays open."""
+    """Serves HTTP requests through a session from construction until `close`; the session stays open.
+
+    Args:
+        session: The session that requests use; it stays open when the server closes.
+        settings: Address, content and permissions; by default 127.0.0.1:8000, read-only.
+        pipeline: Journals, lakes and storages that the page shows; none by default.
+        sql: Engine of the SQL queries of the page; none by default.
+
+    Raises:
+        UsageError: The settings contradict each other, or lack a protection.
+        ListenError: The address cannot be bound.
+
+    Example:
+        >>> with HttpServer(session, HttpSettings(address=("127.0.0.1", 0))) as server:
+        ...     print(server.url)
+    """
 
     def __init__(
         self,
@@ -67,7 +82,11 @@ class HttpServer:
         return url_of(self.address, self.settings.certificate is not None)
 
     def close(self) -> None:
-        """Stop accepting requests, end event streams and WebSockets, and wait for the thread."""
+        """Stop accepting requests, end event streams and WebSockets, and wait for the thread.
+
+        Example:
+            >>> server.close()
+        """
         loop = self._context.loop
         if loop is not None and self._thread.is_alive():
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
@@ -108,7 +127,7 @@ class HttpServer:
             sock=self._socket,
             ssl=self._tls,
             backlog=limits.LISTEN_BACKLOG_CONNECTIONS,
-            ssl_handshake_timeout=None if self._tls is None else limits.HEADER_SECONDS,
+            ssl_handshake_timeout=None if self._tls is None else limits.HEADER_TIMEOUT_SECONDS,
         )
         self._has_started.set()
         try:
@@ -136,7 +155,7 @@ class HttpServer:
         for connection in list(state.connections):
             connection.shutdown()
         if state.tasks:
-            await asyncio.wait(set(state.tasks), timeout=CLOSE_SECONDS)
+            await asyncio.wait(set(state.tasks), timeout=CLOSE_TIMEOUT_SECONDS)
         for connection in list(state.connections):
             connection.transport.abort()
         for task in list(state.tasks):
@@ -201,7 +220,7 @@ def _make_config(context: WebContext) -> Config:
         proxy_headers=False,
         server_header=False,
         date_header=False,
-        timeout_keep_alive=int(limits.IDLE_SECONDS),
+        timeout_keep_alive=int(limits.IDLE_TIMEOUT_SECONDS),
         h11_max_incomplete_event_size=limits.MAX_HEADER_BYTES,
         ws_max_size=limits.MAX_SOCKET_MESSAGE_BYTES,
         ws_per_message_deflate=False,  # compressing every batch costs the node more than the bytes are worth

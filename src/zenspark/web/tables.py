@@ -26,7 +26,7 @@ from zenspark.web.values import Document, iso
 
 DEFAULT_LIMIT, MAX_LIMIT = 1000, 10_000
 """Rows of a result."""
-QUERY_SECONDS = 60.0
+QUERY_TIMEOUT_SECONDS = 60.0
 """Timeout of a query, in seconds."""
 MAX_CELL_BYTES = 4096
 """Bytes of a binary cell that are sent to the page."""
@@ -59,7 +59,7 @@ class TablesApi:
     def _run(self, engine: SqlEngine, body: SqlRequest) -> Document:
         limit = min(max(body.limit, 1), MAX_LIMIT)
         began = time.monotonic()
-        table = engine.query(body.query, limit + 1, QUERY_SECONDS)
+        table = engine.query(body.query, limit + 1, QUERY_TIMEOUT_SECONDS)
         elapsed = time.monotonic() - began
         return {**result_document(table.slice(0, limit)), "elapsed_ms": round(elapsed * 1000, 1)} | {
             "truncated": table.num_rows > limit
@@ -83,18 +83,18 @@ def table_document(table: Any) -> Document:  # noqa: ANN401 - a struct of the SQ
 def result_document(table: pa.Table) -> Document:
     """Convert a result to columns and rows of JSON values."""
     columns = [{"name": field.name, "type": str(field.type)} for field in table.schema]
-    cells = [_cell_values(table, place) for place in range(table.num_columns)]
+    cells = [_cell_values(table, column_index) for column_index in range(table.num_columns)]
     rows: Sequence[tuple[object, ...]] = list(zip(*cells, strict=True)) if cells else []
     return {"columns": columns, "rows": rows}
 
 
-def _cell_values(table: pa.Table, place: int) -> list[object]:
-    column = table.column(place)
+def _cell_values(table: pa.Table, column_index: int) -> list[object]:
+    column = table.column(column_index)
     if not (pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)):
         return [cell_value(value) for value in column.to_pylist()]
     return [
         cell_value(value) if text is None else {"text": text[:MAX_CELL_BYTES]}
-        for value, text in zip(column.to_pylist(), decode_result_column(table, place), strict=True)
+        for value, text in zip(column.to_pylist(), decode_result_column(table, column_index), strict=True)
     ]
 
 

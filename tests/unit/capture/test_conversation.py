@@ -174,7 +174,7 @@ def test_identities_and_negotiated_parameters_are_known() -> None:
     assert talk.sides[Side.S2C].identity == Identity(ROUTER, WhatAmI.ROUTER)
     assert talk.parameters is not None
     assert (talk.parameters.batch_size, talk.parameters.qos, talk.parameters.patch) == (65535, True, 1)
-    assert not any(speaker.begins_late for speaker in talk.sides.values())
+    assert not any(side.begins_late for side in talk.sides.values())
 
 
 def test_parameters_are_the_minimum_of_both() -> None:
@@ -187,23 +187,23 @@ def test_parameters_are_the_minimum_of_both() -> None:
 
 
 def test_follows_a_low_latency_session() -> None:
-    talker = CapturedSide(init_syn(low_latency=True), OPEN_SYN)
-    answerer = CapturedSide(init_ack(low_latency=True), OPEN_ACK)
-    talker.data += b"".join(LengthPrefix.U32.wrap(encode(message)) for message in (push(sender_expr(0, "a")), CLOSE))
-    talker.data += wrapped(CLOSE)  # what eclipse-zenoh sends once more
-    answerer.data += LengthPrefix.U32.wrap(encode(push(sender_expr(0, "b"))) + encode(KeepAlive()))
-    events = list(follow(talker.data, answerer.data))
+    initiator = CapturedSide(init_syn(low_latency=True), OPEN_SYN)
+    acceptor = CapturedSide(init_ack(low_latency=True), OPEN_ACK)
+    initiator.data += b"".join(LengthPrefix.U32.wrap(encode(message)) for message in (push(sender_expr(0, "a")), CLOSE))
+    initiator.data += wrapped(CLOSE)  # what eclipse-zenoh sends once more
+    acceptor.data += LengthPrefix.U32.wrap(encode(push(sender_expr(0, "b"))) + encode(KeepAlive()))
+    events = list(follow(initiator.data, acceptor.data))
     assert format_messages(events) == ["c2s PUSH a", "s2c PUSH b", "s2c KEEP_ALIVE", "c2s CLOSE"]
-    assert events[-1] == Ignored(Side.C2S, len(talker.data) - 4, 4)
+    assert events[-1] == Ignored(Side.C2S, len(initiator.data) - 4, 4)
 
 
 def test_follows_a_compressed_session() -> None:
-    talker = CapturedSide(init_syn(compression=True), OPEN_SYN)
-    answerer = CapturedSide(init_ack(compression=True), OPEN_ACK)
+    initiator = CapturedSide(init_syn(compression=True), OPEN_SYN)
+    acceptor = CapturedSide(init_ack(compression=True), OPEN_ACK)
     long = Push(wire_expr=sender_expr(0, "a"), body=Put(payload=b"x" * 500))
-    talker.data += LengthPrefix.U16.wrap(compress(encode(Frame(reliable=True, sn=0, msgs=(long,)))))
-    talker.data += LengthPrefix.U16.wrap(compress(encode(CLOSE)))
-    assert format_messages(follow(talker.data, answerer.data)) == ["c2s PUSH a", "c2s CLOSE"]
+    initiator.data += LengthPrefix.U16.wrap(compress(encode(Frame(reliable=True, sn=0, msgs=(long,)))))
+    initiator.data += LengthPrefix.U16.wrap(compress(encode(CLOSE)))
+    assert format_messages(follow(initiator.data, acceptor.data)) == ["c2s PUSH a", "c2s CLOSE"]
 
 
 def test_a_refused_session_ends_with_the_refusal() -> None:
@@ -211,9 +211,9 @@ def test_a_refused_session_ends_with_the_refusal() -> None:
 
 
 def test_follows_one_side_alone() -> None:
-    talker = CapturedSide(init_syn(low_latency=True), OPEN_SYN)
-    talker.data += LengthPrefix.U32.wrap(encode(push(sender_expr(0, "a"))))
-    assert format_messages(follow(talker.data, b"")) == ["c2s PUSH a"]
+    initiator = CapturedSide(init_syn(low_latency=True), OPEN_SYN)
+    initiator.data += LengthPrefix.U32.wrap(encode(push(sender_expr(0, "a"))))
+    assert format_messages(follow(initiator.data, b"")) == ["c2s PUSH a"]
     assert format_messages(follow(b"", listener().add_frame(push(sender_expr(0, "b"))).data)) == ["s2c PUSH b"]
 
 
@@ -224,7 +224,7 @@ def test_follows_a_recording_that_begins_late() -> None:
     events = list(talk.finish())
     assert format_messages(events) == ["c2s PUSH #7+/x", "s2c PUSH #3", "s2c RESPONSE q"]
     assert [event.is_resolved for event in events if isinstance(event, CapturedMessage)] == [False, False, True]
-    assert all(speaker.begins_late for speaker in talk.sides.values())
+    assert all(side.begins_late for side in talk.sides.values())
 
 
 # -- keys ---

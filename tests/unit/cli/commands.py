@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.unit.api.sessions import address, listening
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.cli import main
 

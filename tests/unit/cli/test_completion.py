@@ -6,7 +6,7 @@ import pytest
 
 from tests.programs import require_program
 from tests.tmux import on_terminal
-from tests.waiting import until
+from tests.wait import until
 from zenspark.cli import COMMANDS, main
 from zenspark.cli.completion import SHELLS, combined_parser
 
@@ -24,13 +24,13 @@ def test_every_command_is_completed(shell: str, capsys: pytest.CaptureFixture[st
 def test_bash_completes_commands_and_flags(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "bash"]) == 0
     script = capsys.readouterr().out
-    ask = """
+    requests = """
 complete_words() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _shtab_zenspark; echo "${COMPREPLY[@]}"; }
 complete_words zenspark rou
 complete_words zenspark router --lis
 complete_words zenspark record --mode pe
 """
-    done = subprocess.run(["bash", "-c", script + ask], capture_output=True, text=True, check=True)
+    done = subprocess.run(["bash", "-c", script + requests], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[:3] == ["router", "--listen", "peer"]
 
 
@@ -39,8 +39,8 @@ def test_fish_completes_commands_flags_and_values(capsys: pytest.CaptureFixture[
     fish = require_program("fish")
     assert main(["completion", "fish"]) == 0
     script = capsys.readouterr().out
-    asked = ["zenspark rou", "zenspark router --lis", "zenspark put a b --priority real", "zenspark liveliness tok"]
-    script += "".join(f"\ncomplete -C '{line}'" for line in asked)
+    lines = ["zenspark rou", "zenspark router --lis", "zenspark put a b --priority real", "zenspark liveliness tok"]
+    script += "".join(f"\ncomplete -C '{line}'" for line in lines)
     done = subprocess.run([fish, "-c", script], capture_output=True, text=True, check=True)
     found = [line.partition("\t")[0] for line in done.stdout.splitlines()]
     assert found == ["router", "--listen", "real-time", "token"]

@@ -9,7 +9,7 @@ import pytest
 import zenspark.api.open
 from tests.ports import free_port
 from tests.unit.api.sessions import address, config, connected, listening
-from tests.waiting import until
+from tests.wait import until
 from zenspark.api.session import Session
 from zenspark.cli.connection_watch import ConnectionWatch, to_command_error
 from zenspark.cli.exit_codes import NOT_CONNECTED, CommandError
@@ -76,7 +76,7 @@ def test_connection_failure_reconnection_and_loss_are_logged_as_warnings(caplog:
         assert messages(caplog)[0] == f"not connected to {endpoint}: cannot connect: Connection refused; retrying"
         with zenspark.api.open.open(config("router", [endpoint])):
             until(lambda: len(messages(caplog)) == 2)
-            assert messages(caplog)[1] == f"connected to {endpoint} again"
+            assert messages(caplog)[1] == f"session with {endpoint} opened again"
         until(lambda: len(messages(caplog)) == 3)
         assert messages(caplog)[2].startswith(f"session with {endpoint} closed: ")
         with zenspark.api.open.open(config("router", [endpoint])):

@@ -101,7 +101,7 @@ def test_both_directions_of_a_captured_session_are_decoded(capsys: pytest.Captur
             "--layer: expected one of scouting, transport, network, stream, found 'session'",
         ),
         (["abc"], "zenspark decode: 3 hexadecimal digits are not a whole number of bytes"),
-        ([""], "there are no bytes in HEX"),
+        ([""], "HEX is empty"),
         (["--jsonl", "nowhere.jsonl"], "zenspark decode: nowhere.jsonl: No such file or directory"),
         (["--s2c", "nowhere.bin"], "zenspark decode: nowhere.bin: No such file or directory"),
     ],

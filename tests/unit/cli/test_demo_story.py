@@ -42,7 +42,7 @@ class NodeWithoutListeners:
 
 def test_a_fleet_needs_a_node_that_listens() -> None:
     with pytest.raises(UsageError, match="--listen"):
-        Demo(NodeWithoutListeners(), Screen())  # type: ignore[arg-type]  # all it asks of a job here
+        Demo(NodeWithoutListeners(), Screen())  # type: ignore[arg-type]  # all it uses of a job here
 
 
 def test_cells_are_formatted_by_their_column() -> None:

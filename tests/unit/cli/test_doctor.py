@@ -10,7 +10,7 @@ import pytest
 import zenspark
 from tests.interop.reference import ours
 from tests.ports import free_port
-from tests.waiting import until
+from tests.wait import until
 from zenspark.cli import doctor, main
 from zenspark.cli.doctor import Finding, Verdict
 from zenspark.journal import Journal, JournalWriter, Recorder

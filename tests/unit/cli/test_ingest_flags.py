@@ -73,8 +73,10 @@ def test_journal_is_trimmed_one_hour_after_ingestion_by_default() -> None:
     usual = parse_journal_policy(parsed())
     assert (usual.retain_read_age, usual.retain_read_bytes) == (3600.0, None)
     assert (usual.segment_bytes, usual.segment_age) == (64 << 20, 600.0)
-    told = parse_journal_policy(parsed("--retain-read-age", "2h", "--retain-read-bytes", "1GB", "--segment-age", "1h"))
-    assert (told.retain_read_age, told.retain_read_bytes, told.segment_age) == (7200.0, 10**9, 3600.0)
+    policy = parse_journal_policy(
+        parsed("--retain-read-age", "2h", "--retain-read-bytes", "1GB", "--segment-age", "1h")
+    )
+    assert (policy.retain_read_age, policy.retain_read_bytes, policy.segment_age) == (7200.0, 10**9, 3600.0)
     assert parse_journal_policy(parsed("--retain-read-age", "forever")).retain_read_age is None
     assert parse_journal_policy(parsed("--flush-interval", "1s")).fsync == Policy().fsync
 

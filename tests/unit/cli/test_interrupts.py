@@ -13,7 +13,7 @@ import pytest
 from zenspark.cli.interrupts import raise_interrupt
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-PATIENCE = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +74,7 @@ def test_lock_that_is_being_taken_is_released() -> None:
     def enter() -> None:
         with threading.Condition(lock):  # type: ignore[arg-type]
             entered.set()
-            time.sleep(PATIENCE)
+            time.sleep(TIMEOUT_SECONDS)
 
     with pytest.raises(KeyboardInterrupt):
         enter()
@@ -87,7 +87,7 @@ def test_lock_that_a_wait_gives_back_is_free() -> None:
     condition = threading.Condition(lock)  # type: ignore[arg-type]
     lock.acquire()
     with pytest.raises(KeyboardInterrupt):
-        condition.wait(PATIENCE)
+        condition.wait(TIMEOUT_SECONDS)
     lock.release()
     assert lock.is_free()
 
@@ -103,12 +103,12 @@ def test_thread_that_is_being_started_runs(monkeypatch: pytest.MonkeyPatch) -> N
 
     def start() -> None:
         thread.start()
-        time.sleep(PATIENCE)
+        time.sleep(TIMEOUT_SECONDS)
 
     monkeypatch.setattr(thread._started, "wait", wait_with_signal)  # type: ignore[attr-defined]
     with pytest.raises(KeyboardInterrupt):
         start()
-    assert ran.wait(PATIENCE)
+    assert ran.wait(TIMEOUT_SECONDS)
     thread.join()
 
 
@@ -122,7 +122,7 @@ def test_line_that_is_being_logged_is_written() -> None:
 
     def log() -> None:
         Handler().handle(logging.LogRecord("name", logging.INFO, "", 0, "line", (), None))
-        time.sleep(PATIENCE)
+        time.sleep(TIMEOUT_SECONDS)
 
     with pytest.raises(KeyboardInterrupt):
         log()

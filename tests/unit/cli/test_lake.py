@@ -124,6 +124,6 @@ def test_invalid_export_arguments_are_a_one_line_error(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["lake", "export", lake.location.address, *arguments]) == 2
-    told = capsys.readouterr().err
-    assert problem in told
-    assert told.count("\n") == 1
+    error = capsys.readouterr().err
+    assert problem in error
+    assert error.count("\n") == 1

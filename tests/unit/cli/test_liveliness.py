@@ -1,7 +1,7 @@
 import pytest
 
 from tests.unit.cli.commands import network
-from tests.waiting import until
+from tests.wait import until
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from tests.unit.api.sessions import connected
 from tests.unit.cli.commands import network
-from tests.waiting import until
+from tests.wait import until
 from zenspark.cli.ls import _owners, format_declarations, format_keys, format_nodes
 from zenspark.cli.values import JsonObject
 

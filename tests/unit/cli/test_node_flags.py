@@ -72,13 +72,13 @@ def test_the_banner_is_plain_outside_a_terminal(monkeypatch: pytest.MonkeyPatch)
 
     printed = io.StringIO()
     monkeypatch.setattr(sys, "stdout", printed)
-    node_flags.print_node_banner(Named(), Screen(), [("records", "**")])  # type: ignore[arg-type]  # all it asks of a session
+    node_flags.print_node_banner(Named(), Screen(), [("records", "**")])  # type: ignore[arg-type]  # all it uses of a session
     assert printed.getvalue().splitlines()[1:] == ["  id         a1", "  listens on tcp/127.0.0.1:1", "  records    **"]
     assert "\x1b" not in printed.getvalue()
 
 
 def test_a_session_that_ends_by_itself_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_flags, "CHECK_SECONDS", 0.001)
+    monkeypatch.setattr(node_flags, "SESSION_CHECK_INTERVAL_SECONDS", 0.001)
     with listening("peer") as session:
         session.close()
         with pytest.raises(SessionClosed, match="unexpectedly"):

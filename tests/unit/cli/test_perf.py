@@ -3,7 +3,7 @@ import json
 import pytest
 
 from tests.unit.cli.commands import network
-from tests.waiting import until
+from tests.wait import until
 from zenspark.cli.perf import KEY, Report
 
 

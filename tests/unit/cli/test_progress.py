@@ -1,7 +1,7 @@
 import pytest
 
 from tests.unit.cli.terminals import use_terminal
-from tests.waiting import until
+from tests.wait import until
 from zenspark.cli import progress
 from zenspark.cli.progress import Activity, Progress
 from zenspark.cli.status_line import CLEAR

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from tests.unit.cli.commands import network
-from tests.waiting import until
+from tests.wait import until
 from zenspark.api.session import Session
 from zenspark.cli import main, put
 from zenspark.types.sample import Sample

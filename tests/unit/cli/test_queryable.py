@@ -7,18 +7,18 @@ from tests.unit.cli.commands import Network, network
 from zenspark.cli import main
 
 
-def answers(net: Network, queryable: list[str], *queries: str) -> list[str]:
+def replies_of(net: Network, queryable: list[str], *queries: str) -> list[str]:
     """Run the command for some queries; the replies, errors with a mark."""
     found: list[str] = []
 
-    def ask() -> None:
+    def send_queries() -> None:
         for query in queries:
             for reply in net.router.get(query, payload="sent"):
                 result = reply.ok or reply.err
                 assert result is not None
                 found.append(("" if reply.ok else "error: ") + result.payload.to_string())
 
-    with net.meanwhile(lambda: net.declared("queryable"), ask):
+    with net.meanwhile(lambda: net.declared("queryable"), send_queries):
         code, out, _ = net.run("queryable", *queryable, "-n", str(len(queries)))
     assert code == 0
     found.append(out)
@@ -27,7 +27,7 @@ def answers(net: Network, queryable: list[str], *queries: str) -> list[str]:
 
 def test_queryable_replies_with_a_value(capsys: pytest.CaptureFixture[str]) -> None:
     with network(capsys) as net:
-        value, printed = answers(net, ["demo/a", "1.2.3"], "demo/a?x=1")
+        value, printed = replies_of(net, ["demo/a", "1.2.3"], "demo/a?x=1")
     assert value == "1.2.3"
     assert printed.split(maxsplit=1)[1] == "demo/a?x=1 sent\n"
 
@@ -36,7 +36,7 @@ def test_a_file_is_read_for_every_query(capsys: pytest.CaptureFixture[str], tmp_
     file = tmp_path / "a.txt"
     file.write_text("first")
     with network(capsys) as net:
-        value, printed = answers(net, ["demo/a", f"@{file}", "--json"], "demo/*")
+        value, printed = replies_of(net, ["demo/a", f"@{file}", "--json"], "demo/*")
     assert value == "first"
     assert json.loads(printed) == {"key": "demo/*", "parameters": "", "value": "sent"}
 
@@ -44,7 +44,7 @@ def test_a_file_is_read_for_every_query(capsys: pytest.CaptureFixture[str], tmp_
 def test_queryable_replies_with_the_output_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     command = 'test "$ZENOH_PARAMETERS" != fail || { echo wrong >&2; exit 3; }; echo "$ZENOH_KEY $(cat)"'
     with network(capsys) as net:
-        *found, _ = answers(net, ["demo/*", "--command", command], "demo/a", "demo/b?fail", "demo/**")
+        *found, _ = replies_of(net, ["demo/*", "--command", command], "demo/a", "demo/b?fail", "demo/**")
     assert found == ["demo/a sent", "error: wrong", "error: the queryable has wildcards (demo/*): query one key"]
 
 

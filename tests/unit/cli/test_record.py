@@ -16,7 +16,7 @@ from zenspark.api.open import open as open_session
 from zenspark.cli import main, record
 from zenspark.journal import Journal, Policy, State, Status
 
-PATIENCE = 30.0
+TIMEOUT_SECONDS = 30.0
 QUIET = ["--no-multicast-scouting", "-l", "tcp/127.0.0.1:0"]
 
 
@@ -85,10 +85,10 @@ def test_usage_error_is_one_line_and_nothing_is_written(
     arguments: list[str], line: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert main(["record", "--journal", str(tmp_path / "j"), *arguments]) == 2
-    said = capsys.readouterr()
-    assert said.err.startswith("zenspark record: ")
-    assert line in said.err
-    assert said.err.count("\n") == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith("zenspark record: ")
+    assert line in captured.err
+    assert captured.err.count("\n") == 1
     assert not (tmp_path / "j").exists()
 
 
@@ -141,9 +141,9 @@ class Recording:
     def end(self, number: int | None = None) -> str:
         if number is not None:
             self.process.send_signal(number)
-        said, _ = self.process.communicate(timeout=PATIENCE)
+        output, _ = self.process.communicate(timeout=TIMEOUT_SECONDS)
         assert self.process.returncode == 0
-        return str(said)
+        return str(output)
 
 
 @pytest.mark.slow
@@ -156,10 +156,10 @@ def test_record_writes_received_rows_on_a_signal_and_continues_at_the_next_offse
             with open_session(config("client", connect=[recording.facts["listens on"]])) as session:
                 for count in range(10):
                     session.put("a/b", f"{turn}{count}")
-                assert list(session.get("nobody/answers", timeout=1.0)) == []  # behind what was published
-            said = recording.end(number)
-        assert "recorded 10 rows (" in said
-        assert f"up to offset {turn * 10 + 10}" in said
+                assert list(session.get("nobody/replies", timeout=1.0)) == []  # behind what was published
+            output = recording.end(number)
+        assert "recorded 10 rows (" in output
+        assert f"up to offset {turn * 10 + 10}" in output
     rows = [row for batch in Journal(tmp_path / "j").read(0, 20) for row in batch.column("payload").to_pylist()]
     assert rows == [f"{turn}{count}".encode() for turn in range(2) for count in range(10)]
 
@@ -208,12 +208,12 @@ def test_record_without_its_required_connection_creates_no_journal(
     [
         (
             {"lost": 3, "error": "j: the disk is full"},
-            "3 rows were received and could not be written (j: the disk is full)",
+            "lost 3 received rows: j: the disk is full",
         ),
-        ({"lost": 3}, "3 rows were received and could not be written"),
+        ({"lost": 3}, "lost 3 received rows"),
         (
             {"lost": 3, "dropped": {"ab": 2, "cd": 1}},
-            "3 rows were received and could not be written (2 from ab, 1 from cd)",
+            "lost 3 received rows: 2 from ab, 1 from cd",
         ),
     ],
 )

@@ -11,7 +11,7 @@ import zenspark.api.open
 from tests.interop.reference import unused
 from tests.unit.api.sessions import config, listening
 from tests.unit.journal.rows import counted
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.flush_barrier import FlushBarrier
 from zenspark.cli import main, replay
 from zenspark.config.config import Config
@@ -51,9 +51,9 @@ def test_usage_error_is_one_line(
     arguments: list[str], line: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert main(["replay", str(tmp_path / "nothing"), *arguments]) == 2
-    said = capsys.readouterr().err
-    assert line in said
-    assert said.count("\n") == 1
+    error = capsys.readouterr().err
+    assert line in error
+    assert error.count("\n") == 1
 
 
 def test_a_replay_to_a_subscriber(
@@ -88,9 +88,11 @@ def test_an_endpoint_that_cannot_be_reached_fails_the_command(
     where = ["-m", mode, "-l", "tcp/127.0.0.1:0"][: 2 if mode == "client" else 4]
     arguments = [journal, *where, "-e", "tcp/127.0.0.1:1", "--no-multicast-scouting", "--connect-timeout", "0"]
     assert main(["replay", *arguments, "--speed", "max"]) == 4
-    said = capsys.readouterr()
-    assert said.err.splitlines()[-1].startswith("zenspark replay: tcp/127.0.0.1:1: could not be reached within 0s: ")
-    assert "published" not in said.out
+    captured = capsys.readouterr()
+    assert captured.err.splitlines()[-1].startswith(
+        "zenspark replay: tcp/127.0.0.1:1: could not be reached within 0s: "
+    )
+    assert "published" not in captured.out
 
 
 @pytest.mark.slow
@@ -137,9 +139,11 @@ def test_a_connection_that_is_lost_fails_the_command(
         monkeypatch.setattr(FlushBarrier, "wait", count_lost)
         where = ["-m", "client", "-e", locator, "--no-multicast-scouting"]
         assert main(["replay", journal, *where, "--speed", "max"]) == 2
-    said = capsys.readouterr()
-    assert f"zenspark replay: {locator}: the connection was lost: what was published may not have arrived" in said.err
-    assert "published 20 rows in" in said.out
+    captured = capsys.readouterr()
+    assert (
+        f"zenspark replay: {locator}: the connection was lost: what was published may not have arrived" in captured.err
+    )
+    assert "published 20 rows in" in captured.out
 
 
 @pytest.mark.parametrize(("flags", "is_warned"), [([], True), (["--prefix", "re"], False), (["--map", "k=l"], False)])

@@ -17,7 +17,7 @@ import pytest
 
 from zenspark.cli import main, router
 
-PATIENCE = 30.0
+TIMEOUT_SECONDS = 30.0
 
 
 def settings_from_flags(*arguments: str) -> dict[str, object]:
@@ -122,7 +122,7 @@ def test_an_address_in_use_is_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         process = start_router("-l", f"tcp/127.0.0.1:{port}")
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(timeout=TIMEOUT_SECONDS)
     assert process.returncode == 2
     assert out == ""
     assert without_log_lines(err) == (
@@ -136,7 +136,7 @@ def test_a_rest_port_in_use_is_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         process = start_router("-l", "tcp/127.0.0.1:0", "--rest-http-port", f"127.0.0.1:{port}")
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(timeout=TIMEOUT_SECONDS)
     assert (process.returncode, out) == (2, "")
     assert without_log_lines(err) == (
         f"zenspark router: http://127.0.0.1:{port}: cannot listen: Address already in use; "
@@ -150,10 +150,10 @@ def test_rest_address_is_printed_and_router_ends_on_signal() -> None:
     try:
         assert process.stdout is not None
         url = [process.stdout.readline() for _ in range(4)][-1].removeprefix("  REST on    ").strip()
-        with urllib.request.urlopen(f"{url}/@/local/router", timeout=PATIENCE) as response:
+        with urllib.request.urlopen(f"{url}/@/local/router", timeout=TIMEOUT_SECONDS) as response:
             (described,) = json.load(response)
         process.terminate()
-        rest, err = process.communicate(timeout=PATIENCE)
+        rest, err = process.communicate(timeout=TIMEOUT_SECONDS)
     finally:
         process.kill()
     assert described["key"] == "@/a1/router"
@@ -168,19 +168,19 @@ def test_page_rejects_put_without_http_write_and_rest_accepts_it() -> None:
         lines = [process.stdout.readline() for _ in range(5)]
         page, rest = (line.split()[-1] for line in lines[3:])
         assert lines[3].startswith("  page       http://127.0.0.1:")
-        with urllib.request.urlopen(f"{page}/health", timeout=PATIENCE) as response:
+        with urllib.request.urlopen(f"{page}/health", timeout=TIMEOUT_SECONDS) as response:
             assert response.status == 200
         for url, expected in ((page, 403), (rest, 200)):
             request = urllib.request.Request(f"{url}/demo/a", data=b"hello", method="PUT")
             try:
-                with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+                with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
                     status = response.status
             except urllib.error.HTTPError as error:
                 status = error.code
                 error.close()
             assert status == expected
         process.terminate()
-        process.communicate(timeout=PATIENCE)
+        process.communicate(timeout=TIMEOUT_SECONDS)
     finally:
         process.kill()
     assert process.returncode == 0
@@ -194,16 +194,16 @@ def test_router_prints_its_address_and_ends_on_signal(number: signal.Signals) ->
         assert process.stdout is not None
         first, second, third = (process.stdout.readline() for _ in range(3))
         process.send_signal(number)
-        rest, err = process.communicate(timeout=PATIENCE)
+        rest, err = process.communicate(timeout=TIMEOUT_SECONDS)
     finally:
         process.kill()
     assert first.startswith("zenspark ")
     assert second == "  id         a1\n"
     assert third.startswith("  listens on tcp/127.0.0.1:")
     assert (process.returncode, rest) == (0, "")
-    said = [line.partition(" INFO ")[2] for line in err.splitlines()]
+    events = [line.partition(" INFO ")[2] for line in err.splitlines()]
     listening = third.split()[-1]
-    assert said == [
+    assert events == [
         "zenspark.api: Using ZID: a1",
         f"zenspark.net: Zenoh can be reached at: {listening}",
         "zenspark.api: close session zid=a1",
@@ -221,12 +221,12 @@ def test_sessions_that_open_and_close_are_logged() -> None:
             assert process.stderr is not None
             opened = [process.stderr.readline() for _ in range(3)][-1]  # behind its id and where it listens
             other.terminate()
-            other.communicate(timeout=PATIENCE)
+            other.communicate(timeout=TIMEOUT_SECONDS)
             closed = process.stderr.readline()
         finally:
             other.kill()
         process.terminate()
-        process.communicate(timeout=PATIENCE)
+        process.communicate(timeout=TIMEOUT_SECONDS)
     finally:
         process.kill()
     assert re.search(r"INFO zenspark\.net: session with router a2 \(tcp/127\.0\.0\.1:\d+\) opened", opened)

@@ -1,5 +1,5 @@
 from tests.unit.api.sessions import listening
-from tests.waiting import until
+from tests.wait import until
 from zenspark.cli.sample_queue import SampleQueue
 
 

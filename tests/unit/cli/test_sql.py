@@ -66,7 +66,7 @@ def test_statements_of_a_file(place: str, tmp_path: Path, capsys: pytest.Capture
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "expected"),
     [
         ("select 1 as a;\n\n-- wrong\nselct 2;", ':4: syntax error at or near "selct" (position 1)'),
         ("select 1 as a; select\n  2 3 4;", ':2: syntax error at or near "3" (position 5)'),
@@ -78,12 +78,12 @@ def test_statements_of_a_file(place: str, tmp_path: Path, capsys: pytest.Capture
     ],
 )
 def test_an_error_in_a_script_has_its_file_and_line(
-    place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], script: str, said: str
+    place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], script: str, expected: str
 ) -> None:
     path = tmp_path / "bad.sql"
     path.write_text(script)
     assert main(["sql", "-f", str(path), "--lake", place, "--format", "csv"]) == 2
-    assert capsys.readouterr() == ("a\n1\n", f"zenspark sql: {path}{said}\n")
+    assert capsys.readouterr() == ("a\n1\n", f"zenspark sql: {path}{expected}\n")
 
 
 @pytest.mark.slow
@@ -93,8 +93,8 @@ def test_an_error_on_standard_input_has_its_line(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("select 1 as a;\nselct 2"))
     assert main(["sql", *arguments, "--lake", place, "--format", "csv"]) == 2
-    said = 'zenspark sql: standard input:2: syntax error at or near "selct" (position 1)\n'
-    assert capsys.readouterr() == ("a\n1\n", said)
+    expected = 'zenspark sql: standard input:2: syntax error at or near "selct" (position 1)\n'
+    assert capsys.readouterr() == ("a\n1\n", expected)
 
 
 @pytest.mark.parametrize("arguments", [[], ["-f", "-"], ["select 1; select 2"]])
@@ -104,13 +104,13 @@ def test_a_parquet_file_has_one_result(
     monkeypatch.setattr(sys, "stdin", io.StringIO("select 1; select 2"))
     monkeypatch.setattr("zenspark.cli.sql._open_engine", None)  # no engine is started for it
     assert main(["sql", *arguments, "--lake", place, "--format", "parquet"]) == 2
-    said = "zenspark sql: --format parquet takes one statement, found 2: a file has one result\n"
-    assert capsys.readouterr() == ("", said)
+    expected = "zenspark sql: --format parquet takes one statement, found 2: a file has one result\n"
+    assert capsys.readouterr() == ("", expected)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["select 1", "-f", "x"], "expected a query or --file, found both"),
         (["--watch", "1"], "--watch needs a query"),
@@ -126,10 +126,12 @@ def test_a_parquet_file_has_one_result(
         ([""], "the statement is empty"),
     ],
 )
-def test_an_error_is_one_line(place: str, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+def test_an_error_is_one_line(
+    place: str, capsys: pytest.CaptureFixture[str], arguments: list[str], expected: str
+) -> None:
     assert main(["sql", *arguments, "--lake", place]) == 2
     captured = capsys.readouterr()
-    assert said in captured.err
+    assert expected in captured.err
     assert captured.err.count("\n") == 1
     assert captured.out == ""
 
@@ -164,8 +166,8 @@ def test_statements_on_standard_input(place: str) -> None:
 def test_an_error_in_a_script_ends_it(place: str) -> None:
     ended = run(place, "--format", "csv", given="select 1 as a; selct 2; select 3 as c;")
     assert (ended.returncode, ended.stdout) == (2, b"a\n1\n")
-    said = b'zenspark sql: standard input:1: syntax error at or near "selct" (position 16)\n'
-    assert ended.stderr == said
+    expected = b'zenspark sql: standard input:1: syntax error at or near "selct" (position 16)\n'
+    assert ended.stderr == expected
 
 
 @pytest.mark.slow

@@ -99,6 +99,6 @@ def test_errors_of_both_engines_have_the_line_of_the_file() -> None:
     script = "select 1;\nselect 2; select\nx y z"
     part = Part(script.index("select\n"), "select\nx y z")
     assert locate_error("wrong", part, script, "a.sql") == "a.sql:2: wrong"
-    said = "a.sql:3: wrong (position 5); hint"
-    assert locate_error("wrong (line 2, position 5); hint", part, script, "a.sql") == said
+    expected = "a.sql:3: wrong (position 5); hint"
+    assert locate_error("wrong (line 2, position 5); hint", part, script, "a.sql") == expected
     assert locate_error("wrong. (line 1, pos 0)", part, script, "a.sql") == "a.sql:2: wrong. (pos 10)"

@@ -89,7 +89,7 @@ def test_log_lines_do_not_run_into_the_status_line() -> None:
         shown = [line for line in terminal.lines if line]
     assert [re.sub(r"^[\d:.]+ ", "", line) for line in shown] == [
         f"WARNING zenspark.cli: not connected to {endpoint}: cannot connect: Connection refused; retrying",
-        f"WARNING zenspark.cli: connected to {endpoint} again",
+        f"WARNING zenspark.cli: session with {endpoint} opened again",
         "demo/a hello",
         f"WARNING zenspark.cli: session with {endpoint} closed: closed by the peer; retrying",
         "EXIT CODE 0",

@@ -10,7 +10,7 @@ import pytest
 
 from tests.tmux import zenspark_on_terminal
 from tests.unit.api.sessions import address, listening
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.types.enums import CongestionControl
 

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.unit.api.sessions import listening
-from tests.waiting import until
+from tests.wait import until
 from zenspark.cli.key_traffic import KeyTraffic
 from zenspark.cli.top_view import SessionRow, TopState, TopView, format_rate, make_filter
 

@@ -103,10 +103,10 @@ def test_usage_error_is_reported_in_one_line(
     arguments: list[str], problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["up", "--no-multicast-scouting", "--lake", str(tmp_path / "lake"), *arguments]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith("zenspark up: ")
-    assert problem in told
-    assert told.count("\n") == 1
+    error = capsys.readouterr().err
+    assert error.startswith("zenspark up: ")
+    assert problem in error
+    assert error.count("\n") == 1
 
 
 def test_port_in_use_is_reported_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,6 +115,6 @@ def test_port_in_use_is_reported_in_one_line(tmp_path: Path, capsys: pytest.Capt
         taken.listen()
         endpoint = f"tcp/127.0.0.1:{taken.getsockname()[1]}"
         assert main(["up", "--no-multicast-scouting", "--lake", str(tmp_path / "lake"), "-l", endpoint]) == 2
-    told = capsys.readouterr().err
-    assert endpoint in told
-    assert told.count("\n") == 1
+    error = capsys.readouterr().err
+    assert endpoint in error
+    assert error.count("\n") == 1

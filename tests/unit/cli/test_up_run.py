@@ -35,7 +35,8 @@ def test_rows_of_earlier_runs_are_counted(tmp_path: Path) -> None:
 
 def test_status_line_has_rates_backlog_lag_and_losses() -> None:
     assert (
-        format_status(JobStatus()) == "0 messages/s | 0 rows ingested | 0 waiting | lag 0.0 s | no batch yet | 0 keys"
+        format_status(JobStatus())
+        == "0 rows/s recorded | 0 rows ingested | 0 waiting | lag 0.0 s | no batch yet | 0 keys"
     )
     some = JobStatus(
         recorded_rate=12_345.6,
@@ -47,7 +48,7 @@ def test_status_line_has_rates_backlog_lag_and_losses() -> None:
         ingestions=(ingest_status(batch_seconds=0.25),),
     )
     assert format_status(some) == (
-        "12.3 k messages/s | 4 rows ingested | 1 waiting | lag 0.8 s | last batch 0.25 s | 3 keys | 2 lost"
+        "12.3 k rows/s recorded | 4 rows ingested | 1 waiting | lag 0.8 s | last batch 0.25 s | 3 keys | 2 lost"
         " | 100 quarantined"
     )
 
@@ -55,9 +56,9 @@ def test_status_line_has_rates_backlog_lag_and_losses() -> None:
 def test_problem_comes_first_in_the_status_line() -> None:
     failed = ingest_status(state=IngestState.FAILED, cause="the disk is full", retry_seconds=8.0)
     line = format_status(JobStatus(ingestions=(failed,)))
-    assert line.startswith("ingestion failed: the disk is full; retry in 8 s | 0 messages/s | ")
+    assert line.startswith("ingestion failed: the disk is full; retry in 8 s | 0 rows/s recorded | ")
     assert format_status(JobStatus(ingestions=(ingest_status(state=IngestState.STARTING),))).startswith(
-        "starting Spark | 0 messages/s"
+        "starting Spark | 0 rows/s recorded"
     )
 
 

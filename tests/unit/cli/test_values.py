@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.api.sessions import listening
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.cli.values import (
     error_object,
     format_time,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.api.sessions import connected, listening
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.journal.counters import Counter, Counters, read_link_counters, recorder_counters
 
 

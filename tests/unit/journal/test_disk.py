@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from zenspark.journal.disk import CHECK_SECONDS, MAX_RESERVE_BYTES, DiskAlarm
+from zenspark.journal.disk import DISK_CHECK_INTERVAL_SECONDS, MAX_RESERVE_BYTES, DiskAlarm
 
 MB = 10**6
 
@@ -43,7 +43,7 @@ def test_alarm_is_raised_and_cleared(
     found = []
     for turn, free in enumerate([total, reserve, reserve - 1, reserve, reserve - 2, int(reserve * 1.11)]):
         disk.free = free
-        alarm.check(turn * CHECK_SECONDS)
+        alarm.check(turn * DISK_CHECK_INTERVAL_SECONDS)
         found.append(alarm.warning is not None)
     assert found == [False, False, True, True, True, False]
     lines = [record.getMessage() for record in caplog.records]
@@ -60,7 +60,7 @@ def test_warning_has_the_free_space(monkeypatch: pytest.MonkeyPatch) -> None:
     alarm.check(0.0)
     assert alarm.warning == "low disk space: 12 MB of 20 GB left"
     disk.total = 20 * 10**12
-    alarm.check(CHECK_SECONDS)
+    alarm.check(DISK_CHECK_INTERVAL_SECONDS)
     assert alarm.warning == "low disk space: 12 MB of 20 TB left"
 
 
@@ -70,11 +70,11 @@ def test_checks_are_rate_limited_and_errors_ignored(monkeypatch: pytest.MonkeyPa
     alarm = DiskAlarm(Path("j"), 10 * MB)
     alarm.check(0.0)
     disk.free = 0
-    alarm.check(CHECK_SECONDS / 2)
+    alarm.check(DISK_CHECK_INTERVAL_SECONDS / 2)
     assert alarm.warning is None
     disk.is_gone = True
-    alarm.check(CHECK_SECONDS)
+    alarm.check(DISK_CHECK_INTERVAL_SECONDS)
     assert alarm.warning is None
     disk.is_gone = False
-    alarm.check(2 * CHECK_SECONDS)
+    alarm.check(2 * DISK_CHECK_INTERVAL_SECONDS)
     assert alarm.warning == "low disk space: 0 B of 100 MB left"

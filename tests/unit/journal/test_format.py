@@ -15,10 +15,10 @@ from zenspark.journal.format import (
     EMPTY_TIME_RANGE,
     ENTRY_SIZE,
     HEADER_SIZE,
-    INDEX,
+    INDEX_SUFFIX,
     LAST_RECEIVED_STRUCT,
     SCHEMAS,
-    SEGMENT,
+    SEGMENT_SUFFIX,
     BlockHeader,
     IndexEntry,
     Manifest,
@@ -63,13 +63,13 @@ def test_names_sort_as_offsets_do() -> None:
     offsets = [0, 9, 10, 2**63]
     names = [segment_file(Path(), offset).name for offset in offsets]
     assert sorted(names) == names
-    assert [parse_offset(name, SEGMENT) for name in names] == offsets
-    assert parse_offset(index_file(Path(), 7).name, INDEX) == 7
+    assert [parse_offset(name, SEGMENT_SUFFIX) for name in names] == offsets
+    assert parse_offset(index_file(Path(), 7).name, INDEX_SUFFIX) == 7
 
 
 @pytest.mark.parametrize("name", ["journal.json", "7.index", "0000000000000000000x.index", f"{7:020}.segment"])
 def test_other_file_names_have_no_offset(name: str) -> None:
-    assert parse_offset(name, INDEX) is None
+    assert parse_offset(name, INDEX_SUFFIX) is None
 
 
 def test_read_schema_ends_with_recorder_and_offset() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from zenspark.errors import JournalError, JournalLocked
-from zenspark.journal.format import LOCK, MANIFEST
+from zenspark.journal.format import LOCK_FILE, MANIFEST
 from zenspark.journal.lock import JournalLock
 
 
@@ -39,7 +39,7 @@ def test_second_writer_gets_the_pid_of_the_first(path: Path) -> None:
 
 def test_lock_file_without_pid_is_accepted(path: Path) -> None:
     lock = held(path)
-    (path / LOCK).write_text("?")
+    (path / LOCK_FILE).write_text("?")
     with pytest.raises(JournalLocked, match="another process"):
         JournalLock(path)
     lock.release()
@@ -66,17 +66,17 @@ def test_lock_is_released_when_its_process_ends(path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be removed")
 def test_removed_lock_file_keeps_the_lock_and_is_recreated(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     lock = held(path)
-    (path / LOCK).unlink()
+    (path / LOCK_FILE).unlink()
     second = JournalLock(path)
     with pytest.raises(JournalLocked, match="another process writes this journal"):
         second.lock_manifest()
     second.release()
-    (path / LOCK).unlink()
+    (path / LOCK_FILE).unlink()
     with caplog.at_level(logging.WARNING):
         lock.check()
         lock.check()
     assert caplog.text.count(f"was removed while process {os.getpid()} writes the journal; created again") == 1
-    assert (path / LOCK).read_text() == f"{os.getpid()}\n"
+    assert (path / LOCK_FILE).read_text() == f"{os.getpid()}\n"
     with pytest.raises(JournalLocked, match=f"process {os.getpid()} "):
         JournalLock(path)
     lock.release()
@@ -86,7 +86,7 @@ def test_removed_lock_file_keeps_the_lock_and_is_recreated(path: Path, caplog: p
 def test_recreated_lock_file_held_by_another_process_raises_locked(path: Path) -> None:
     """As a version that locks nothing else would do."""
     lock = held(path)
-    (path / LOCK).unlink()
+    (path / LOCK_FILE).unlink()
     other = JournalLock(path)
     with pytest.raises(JournalLocked):
         lock.check()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.api.sessions import connected, listening
 from tests.unit.journal.rows import read
-from tests.waiting import until
+from tests.wait import until
 from zenspark.api.session import Session
 from zenspark.errors import JournalFull, NoJournal
 from zenspark.journal import Journal, JournalWriter, Policy, Recorder, network_events
@@ -24,7 +24,7 @@ def node() -> Iterator[Session]:
 
 @pytest.fixture(autouse=True)
 def short_poll_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network_events, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(network_events, "DECLARATIONS_POLL_INTERVAL_SECONDS", 0.01)
 
 
 def rows(path: Path, *columns: str) -> list[tuple[Any, ...]]:
@@ -78,7 +78,7 @@ def test_session_closed_before_stop_is_accepted(tmp_path: Path) -> None:
 def test_changed_counters_are_written_periodically_and_at_the_end(
     node: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(network_events, "COUNTERS_SECONDS", 0.01)
+    monkeypatch.setattr(network_events, "COUNTERS_POLL_INTERVAL_SECONDS", 0.01)
     path = tmp_path / "j"
     with JournalWriter(path, Policy(flush_interval=0.01), recorder="r") as writer, connected("client", node) as client:
         with Recorder(node, ["a"], writer):
@@ -86,7 +86,7 @@ def test_changed_counters_are_written_periodically_and_at_the_end(
             until(lambda: ("recorded", None, None, 1) in rows(path / "counters", "name", "zid", "reason", "value"))
             for _ in range(9):
                 client.put("a", b"1")
-            assert list(client.get("nobody/answers", timeout=1.0)) == []  # behind what was published
+            assert list(client.get("nobody/replies", timeout=1.0)) == []  # behind what was published
         found = rows(path / "counters", "name", "zid", "reason", "value")
         assert len(set(found)) == len(found)  # only what has changed
         newest = {(name, zid, reason): value for name, zid, reason, value in found}
@@ -133,6 +133,6 @@ def test_write_errors_are_logged(
         recorder = Recorder(node, ["a"], writer)
         monkeypatch.setattr("zenspark.journal.segment.SegmentWriter.append", refuse)
         recorder.start()
-        until(lambda: "network events cannot be written, retrying: j: no room" in caplog.text)
+        until(lambda: f"{tmp_path / 'j'}: sessions rows cannot be written, retrying: j: no room" in caplog.text)
         recorder.stop()
-    assert "last network events are lost: j: no room" in caplog.text
+    assert f"{tmp_path / 'j'}: sessions rows not written at the end: j: no room" in caplog.text

@@ -15,7 +15,7 @@ import pytest
 
 from tests.unit.api.sessions import connected, listening
 from tests.unit.journal.rows import payloads, read
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.errors import JournalError, JournalFull, UsageError
 from zenspark.journal import Journal, JournalWriter, Policy, Recorder, State, segment
@@ -178,7 +178,7 @@ def test_stop_times_out_without_space(node: Session, writer: JournalWriter, monk
         raise JournalError("j", "nothing works")
 
     monkeypatch.setattr("zenspark.journal.recorder.STOP_TIMEOUT_SECONDS", 0.0)
-    monkeypatch.setattr("zenspark.journal.outage.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("zenspark.journal.outage.WRITE_RETRY_INTERVAL_SECONDS", 0.01)
     monkeypatch.setattr(writer, "append_chunks", refuse)
     recorder = Recorder(node, ["a"], writer, observe=False).start()
     node.put("a", b"1")
@@ -192,7 +192,7 @@ def test_unwritten_rows_are_counted_as_lost(node: Session, tmp_path: Path, monke
         raise JournalFull("j", "no room")
 
     monkeypatch.setattr("zenspark.journal.recorder.STOP_TIMEOUT_SECONDS", 0.0)
-    monkeypatch.setattr("zenspark.journal.outage.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("zenspark.journal.outage.WRITE_RETRY_INTERVAL_SECONDS", 0.01)
     monkeypatch.setattr("zenspark.journal.segment.SegmentWriter.append", refuse)
     writer = JournalWriter(tmp_path / "j", QUICK)
     recorder = Recorder(node, ["a"], writer, observe=False).start()
@@ -266,9 +266,10 @@ def test_long_outage_discards_rows_and_counts_them_by_neighbour(
     lines = [record.getMessage() for record in caplog.records if record.name == "zenspark.journal"]
     assert lines[0].startswith(f"{tmp_path / 'j'}: recording paused: ")
     assert lines[1].startswith(f"{tmp_path / 'j'}: recording discards received rows after ")
-    (told,) = [line for line in lines if line.startswith(f"{tmp_path / 'j'}: recording resumed at offset")]
-    assert told.endswith(f": {status.lost} rows were discarded")
-    assert lines[-1] == f"{tmp_path / 'j'}: {status.lost} received rows are not in the journal"
+    (resumed,) = [line for line in lines if line.startswith(f"{tmp_path / 'j'}: recording resumed at offset")]
+    assert resumed.endswith(f": lost {status.lost} received rows")
+    reason = "the journal could not be written for a while"
+    assert lines[-1] == f"{tmp_path / 'j'}: lost {status.lost} received rows: {reason}"
 
 
 def test_stop_while_discarding_retries_the_write(
@@ -319,7 +320,7 @@ def test_rate_is_0_after_a_window_without_rows(
     node: Session, writer: JournalWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zenspark.journal.recorder.RATE_WINDOW_SECONDS", 0.05)
-    monkeypatch.setattr("zenspark.journal.recorder.RATE_STEP_SECONDS", 0.01)
+    monkeypatch.setattr("zenspark.journal.recorder.RATE_SAMPLE_INTERVAL_SECONDS", 0.01)
     with Recorder(node, ["a"], writer, observe=False) as recorder:
         for _ in range(100):
             node.put("a", b"1")
@@ -331,7 +332,7 @@ FULL = """
 import sys, threading
 from pathlib import Path
 from tests.unit.api.sessions import connected, listening
-from tests.waiting import until
+from tests.wait import until
 from tests.unit.journal.rows import payloads
 from zenspark.types.enums import CongestionControl
 from zenspark.journal import Journal, JournalWriter, Policy, Recorder, State

@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.api.sessions import connected, listening
 from tests.unit.journal.rows import START, batch, counted, row
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA
 from zenspark.errors import NoJournal, UsageError
@@ -224,12 +224,12 @@ def test_speed_of_0_is_rejected() -> None:
 
 def test_waiting_for_subscribers_ends_when_stop_is_set(node: Session) -> None:
     ending = threading.Event()
-    answers: list[bool] = []
-    thread = threading.Thread(target=lambda: answers.append(wait_for_subscribers(node, [KeyExpr("a")], ending)))
+    results: list[bool] = []
+    thread = threading.Thread(target=lambda: results.append(wait_for_subscribers(node, [KeyExpr("a")], ending)))
     thread.start()
     ending.set()
     thread.join(TIMEOUT_SECONDS)
-    assert answers == [False]
+    assert results == [False]
     with node.declare_subscriber("a"):
         until(lambda: wait_for_subscribers(node, [KeyExpr("a")], threading.Event()))
 

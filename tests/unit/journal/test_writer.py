@@ -22,7 +22,7 @@ from zenspark.arrow import SCHEMA
 from zenspark.arrow.decode import concat_chunks
 from zenspark.errors import JournalError, JournalFull, JournalLocked, NoJournal, UsageError
 from zenspark.journal import Journal, JournalWriter, Policy
-from zenspark.journal.format import EMPTY_TIME_RANGE, LOCK, index_file, segment_file
+from zenspark.journal.format import EMPTY_TIME_RANGE, LOCK_FILE, index_file, segment_file
 from zenspark.journal.policy import Fsync
 from zenspark.journal.segment import SegmentIndex, SegmentWriter, list_segments
 
@@ -124,13 +124,13 @@ def test_block_header_has_the_time_ranges(tmp_path: Path) -> None:
         writer.append(batch(row(0, timestamp=early * 10**6)))
         writer.flush()
         writer.append_chunks([row_chunk(5), row_chunk(2, timestamp_id="clock")])
-    plain, stamped, odd, pieces = entries(tmp_path / "j")
+    plain, timestamped, odd, pieces = entries(tmp_path / "j")
     assert plain.received == (START + 3_000_000, START + 6_000_000)
-    assert plain.stamped == EMPTY_TIME_RANGE
-    assert stamped.stamped == (early * 10**6, late * 10**6)
-    assert odd.stamped == (early * 10**6, early * 10**6)
+    assert plain.timestamped == EMPTY_TIME_RANGE
+    assert timestamped.timestamped == (early * 10**6, late * 10**6)
+    assert odd.timestamped == (early * 10**6, early * 10**6)
     assert pieces.received == (START + 2, START + 5)
-    assert pieces.stamped == (1_700_000_000 * 10**6, 1_700_000_002 * 10**6)
+    assert pieces.timestamped == (1_700_000_000 * 10**6, 1_700_000_002 * 10**6)
 
 
 def test_wrong_columns_are_rejected(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_second_writer_is_rejected(tmp_path: Path) -> None:
 def test_writers_never_interleave_without_lock_file(tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "j", Policy(flush_rows=1)) as first:
         first.append(counted(0, 1))
-        (tmp_path / "j" / LOCK).unlink()
+        (tmp_path / "j" / LOCK_FILE).unlink()
         with pytest.raises(JournalLocked, match="another process writes this journal"):
             JournalWriter(tmp_path / "j")
         first.append(counted(1, 2))
@@ -345,11 +345,11 @@ def test_fsync_is_called_as_the_policy_requires(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     JournalWriter(tmp_path / "j").close()
-    asked: list[int] = []
+    synced: list[int] = []
     real = os.fsync
 
     def counting(file: int) -> None:
-        asked.append(file)
+        synced.append(file)
         real(file)
 
     with JournalWriter(tmp_path / "j", Policy(fsync=fsync, flush_interval=1e9)) as writer:
@@ -357,10 +357,10 @@ def test_fsync_is_called_as_the_policy_requires(
         for number in range(3):
             writer.append(counted(number, number + 1))
             writer.flush()
-        assert len(asked) >= flushed
+        assert len(synced) >= flushed
         if fsync in ("never", 1e9):
-            assert asked == []
-    assert len(asked) >= least
+            assert synced == []
+    assert len(synced) >= least
 
 
 def test_fsync_precedes_the_acknowledgement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -439,8 +439,8 @@ def test_acknowledged_rows_survive_a_killed_process(tmp_path: Path) -> None:
                 process.stdout.readline()
         finally:
             process.send_signal(signal.SIGKILL)
-            said, _ = process.communicate()
-        lines = [line for line in said.splitlines(keepends=True) if line.endswith("\n")]
+            output, _ = process.communicate()
+        lines = [line for line in output.splitlines(keepends=True) if line.endswith("\n")]
         acknowledged = int(lines[-1]) if lines else acknowledged
         journal = Journal(tmp_path / "j")
         assert journal.latest() >= acknowledged
@@ -555,7 +555,7 @@ class FullDisk:
 
 
 @pytest.mark.slow
-def test_full_disk_removes_committed_rows(
+def test_full_disk_trims_committed_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     journal = Journal(tmp_path / "j")
@@ -570,7 +570,7 @@ def test_full_disk_removes_committed_rows(
     assert [int(payload.rstrip(b"\0")) for payload in payloads(journal)] == list(range(journal.earliest(), 100))
     lines = [record.getMessage() for record in caplog.records]
     assert lines
-    assert all("the disk is full: removed" in line for line in lines)
+    assert all("the disk is full: trimmed" in line for line in lines)
 
 
 def test_full_disk_rotates_the_active_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 
 def sample(number: int, rnd: random.Random) -> Row:
-    """A sample as a network has it: stamped, with a source, with both, or with neither."""
+    """A sample as a network has it: timestamped, with a source, with both, or with neither."""
     at = BEGAN + timedelta(seconds=number)
     row: Row = {"key": f"k/{number % 3}", "kind": "PUT", "payload": b"%d" % number, "received_at": at}
     how = rnd.randrange(4)

@@ -10,8 +10,8 @@ import pytest
 from tests.unit.lake.tables import written
 from zenspark.errors import LakeError, UsageError
 from zenspark.lake.delta_table import Transaction
+from zenspark.lake.ingested_offsets import offset_app_versions
 from zenspark.lake.lake import Lake
-from zenspark.lake.offset_marks import offset_app_versions
 
 
 def test_reading_a_missing_lake_does_not_create_it(tmp_path: Path) -> None:

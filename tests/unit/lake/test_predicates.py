@@ -93,7 +93,7 @@ def test_truncated_max_matches_any_text_with_its_prefix() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stamped", "received", "expected"),
+    ("timestamp", "received", "expected"),
     [
         (ColumnStats(5, 9, 0), ColumnStats(0, 100), False),
         (ColumnStats(5, 9, 1), ColumnStats(0, 100), True),
@@ -108,9 +108,9 @@ def test_truncated_max_matches_any_text_with_its_prefix() -> None:
     ],
 )
 def test_may_match_row_by_timestamp_or_reception_time(
-    stamped: ColumnStats, received: ColumnStats, expected: bool
+    timestamp: ColumnStats, received: ColumnStats, expected: bool
 ) -> None:
-    assert TimePredicate(10, 20).may_match_row(stamped, received) is expected
+    assert TimePredicate(10, 20).may_match_row(timestamp, received) is expected
 
 
 def test_empty_time_range_matches_nothing() -> None:
@@ -125,7 +125,7 @@ def test_mask_of_times_in_range() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stamped", "received", "expected"),
+    ("timestamp", "received", "expected"),
     [
         (ColumnStats(1, 5, 0), ColumnStats(1, 9), 5),
         (ColumnStats(1, 5, 2), ColumnStats(1, 9), 9),
@@ -136,8 +136,8 @@ def test_mask_of_times_in_range() -> None:
         (ColumnStats(is_all_null=True), ColumnStats(is_all_null=True), MIN_TIME_US),
     ],
 )
-def test_max_row_time_is_an_upper_bound(stamped: ColumnStats, received: ColumnStats, expected: int) -> None:
-    assert max_row_time(stamped, received) == expected
+def test_max_row_time_is_an_upper_bound(timestamp: ColumnStats, received: ColumnStats, expected: int) -> None:
+    assert max_row_time(timestamp, received) == expected
 
 
 def test_stats_of_a_file_from_the_log() -> None:

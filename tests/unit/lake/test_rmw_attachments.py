@@ -30,7 +30,7 @@ def found(attachments: list[bytes | None]) -> list[tuple[int, int, str]]:
     """Row, number and publisher of each attachment that has a number."""
     numbered = find_sequence_numbers(pa.array(attachments, pa.binary()))
     gids = [numbered.gids[each] for each in numbered.publisher.tolist()]
-    return list(zip(numbered.places.tolist(), numbered.numbers.tolist(), gids, strict=True))
+    return list(zip(numbered.row_indices.tolist(), numbered.numbers.tolist(), gids, strict=True))
 
 
 def test_layouts_have_the_serialized_sizes() -> None:
@@ -46,7 +46,7 @@ def test_both_layouts_are_found_among_other_attachments() -> None:
 def test_sliced_column_is_read_from_its_offset() -> None:
     column = pa.array([current(1), None, b"abc", current(2), current(3)], pa.binary())
     numbered = find_sequence_numbers(column[1:4])
-    assert (numbered.places.tolist(), numbered.numbers.tolist()) == ([2], [2])
+    assert (numbered.row_indices.tolist(), numbered.numbers.tolist()) == ([2], [2])
 
 
 @pytest.mark.parametrize("column", [[], [None, None], [b"", b"abc"]])

@@ -113,8 +113,8 @@ class World:
         table = pa.Table.from_pylist(numbered, schema=JOURNAL_SCHEMA)
         pq.write_table(table.drop_columns(["via", "attachment"]), f"{root}/{name}", **options)
         footer = pq.read_metadata(f"{root}/{name}")
-        is_told = has_statistics and not options["use_deprecated_int96_timestamps"]
-        least, greatest = read_min_max(footer, SAMPLES.stats_columns) if is_told else ({}, {})
+        has_min_max = has_statistics and not options["use_deprecated_int96_timestamps"]
+        least, greatest = read_min_max(footer, SAMPLES.stats_columns) if has_min_max else ({}, {})
         self.files.append(DataFile(name, Path(root, name).stat().st_size, len(rows), {}, least, greatest))
         self.rows += table.to_pylist()
 

@@ -22,9 +22,9 @@ def fake_java_home(path: Path, version: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("said", "version"), [("17.0.15", 17), ("1.8.0_402", 8), ("21", 21), ("25-ea", 25)])
-def test_java_version_is_parsed(tmp_path: Path, said: str, version: int) -> None:
-    assert java_version(fake_java_home(tmp_path / "java", said) / "bin" / "java") == version
+@pytest.mark.parametrize(("text", "version"), [("17.0.15", 17), ("1.8.0_402", 8), ("21", 21), ("25-ea", 25)])
+def test_java_version_is_parsed(tmp_path: Path, text: str, version: int) -> None:
+    assert java_version(fake_java_home(tmp_path / "java", text) / "bin" / "java") == version
 
 
 def test_java_that_does_not_start_has_no_version(tmp_path: Path) -> None:
@@ -37,8 +37,8 @@ def test_java_that_does_not_start_has_no_version(tmp_path: Path) -> None:
 def test_java_home_wrapper_drops_the_vector_module_flag(tmp_path: Path) -> None:
     home = java_home({"JAVA_HOME": str(fake_java_home(tmp_path / "it's java", "17.0.1"))}, tmp_path / "cache")
     arguments = ["-Xmx1g", java.VECTOR_MODULE_FLAG, "--add-modules=other", "a b", "$x"]
-    said = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True)
-    assert said.stdout == "-Xmx1g --add-modules=other a b $x\n"
+    done = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout == "-Xmx1g --add-modules=other a b $x\n"
     assert home.is_relative_to(tmp_path / "cache")
     assert java_home({"JAVA_HOME": str(tmp_path / "it's java")}, tmp_path / "cache") == home
 

@@ -22,10 +22,10 @@ ENDPOINT = "tcp/127.0.0.1:1"
 
 @contextmanager
 def listening() -> Iterator[tuple[str, list[Sample], Session]]:
-    endpoint, heard = unused(), list[Sample]()
+    endpoint, received = unused(), list[Sample]()
     with open_session(ours(mode="router", listen__endpoints=[endpoint])) as session:
-        session.declare_subscriber("**", heard.append)
-        yield endpoint, heard, session
+        session.declare_subscriber("**", received.append)
+        yield endpoint, received, session
 
 
 def rows(first: int, count: int) -> pa.RecordBatch:
@@ -36,26 +36,26 @@ def rows(first: int, count: int) -> pa.RecordBatch:
 
 
 def test_a_task_publishes_its_rows_and_counts_them() -> None:
-    with listening() as (endpoint, heard, _):
+    with listening() as (endpoint, received, _):
         options = SinkOptions.of(
             {"connect": endpoint, "keyColumn": "name", "keyPrefix": "a/b", "encoding": "text/plain"}
         )
         writer = pickle.loads(pickle.dumps(BatchWriter.of(options, ["name", "payload"], overwrite=False)))
         assert writer.write(iter([rows(0, 3), rows(3, 2)])) == WriteResult(rows=5, dropped=0)
-        assert eventually(lambda: len(heard) == 5)
-    assert [(str(each.key_expr), each.payload.to_string(), str(each.encoding)) for each in heard] == [
+        assert eventually(lambda: len(received) == 5)
+    assert [(str(each.key_expr), each.payload.to_string(), str(each.encoding)) for each in received] == [
         (f"a/b/n{number}", f"v{number}", "text/plain") for number in range(5)
     ]
 
 
 def test_a_row_that_cannot_be_published_is_named_by_its_number_in_the_task() -> None:
     bad = pa.record_batch({"name": ["a", "b//c"], "payload": ["x", "y"]})
-    with listening() as (endpoint, heard, _):
+    with listening() as (endpoint, received, _):
         writer = BatchWriter.of(SinkOptions.of({"connect": endpoint, "keyColumn": "name"}), ["name", "payload"], False)
         expected = "row 6 of the task has the key 'b//c'.*; the task had published the 5 rows of earlier batches"
         with pytest.raises(RowError, match=expected) as caught:
             writer.write(iter([rows(0, 3), rows(3, 2), bad]))
-        assert eventually(lambda: len(heard) == 5)
+        assert eventually(lambda: len(received) == 5)
         assert caught.value.row == 6
         with pytest.raises(RowError, match=r"^row 1 of the task has the key 'b//c': [^;]*$"):
             writer.write(iter([bad]))
@@ -81,30 +81,30 @@ def test_results_of_tasks_are_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 def identities(options: dict[str, str], batch: pa.RecordBatch) -> list[Sample]:
     """Publish rows twice by the same writer. Returns the received samples."""
-    with listening() as (endpoint, heard, _):
+    with listening() as (endpoint, received, _):
         writer = StreamWriter.of(SinkOptions.of({"connect": endpoint, **options}), batch.schema.names)
         for _ in range(2):
             writer.write(iter([batch]))
-        assert eventually(lambda: len(heard) == 2 * batch.num_rows)
-    return heard
+        assert eventually(lambda: len(received) == 2 * batch.num_rows)
+    return received
 
 
 def test_repeated_write_has_the_same_identities() -> None:
     batch = rows(0, 3).rename_columns(["key", "payload"])
-    heard = identities({"identity": "attachment"}, batch)
-    texts = [each.attachment.to_string() for each in heard if each.attachment]
+    received = identities({"identity": "attachment"}, batch)
+    texts = [each.attachment.to_string() for each in received if each.attachment]
     assert texts[:3] == texts[3:]
     assert [text.split("/")[1:] for text in texts[:3]] == [["0", "0", "0"], ["0", "0", "1"], ["0", "0", "2"]]
-    heard = identities({"identity": "sourceInfo"}, batch)
-    sources = [each.source_info for each in heard]
+    received = identities({"identity": "sourceInfo"}, batch)
+    sources = [each.source_info for each in received]
     assert sources[:3] == sources[3:]
     assert [each.source_sn for each in sources[:3] if each] == [0, 1, 2]
 
 
 def test_identity_column_is_published_as_attachment() -> None:
     batch = rows(0, 2).rename_columns(["key", "payload"]).append_column("id", pa.array(["x", "y"]))
-    heard = identities({"identity": "attachment", "identityColumn": "id"}, batch)
-    assert [each.attachment.to_string() for each in heard if each.attachment] == ["x", "y", "x", "y"]
+    received = identities({"identity": "attachment", "identityColumn": "id"}, batch)
+    assert [each.attachment.to_string() for each in received if each.attachment] == ["x", "y", "x", "y"]
 
 
 @pytest.mark.parametrize(

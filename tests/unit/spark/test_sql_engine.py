@@ -1,4 +1,4 @@
-"""Errors of Spark in one line; tests/spark/test_sql.py asks queries."""
+"""Errors of Spark in one line; tests/spark/test_sql.py runs queries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TABLES = ["samples", "latest"]
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "expected"),
     [
         (AnalysisException("one\n\ntwo\n\nJVM stacktrace:\n\tat x"), "the query cannot be understood: one two"),
         (PySparkException("broken\n\tat a.b.C"), "the query failed: broken"),
@@ -21,8 +21,8 @@ TABLES = ["samples", "latest"]
         ),
     ],
 )
-def test_spark_error_is_formatted_in_one_line(error: PySparkException, said: str) -> None:
-    assert format_error(error, TABLES) == said
+def test_spark_error_is_formatted_in_one_line(error: PySparkException, expected: str) -> None:
+    assert format_error(error, TABLES) == expected
 
 
 def test_a_long_message_is_shortened() -> None:

@@ -1,4 +1,4 @@
-"""Queries and their answers; tests/spark/test_sql.py compares answers with those of Spark."""
+"""Queries and their results; tests/spark/test_sql.py compares results with those of Spark."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_tables_are_described(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "answer"),
+    ("query", "expected"),
     [
         ("select count(*) as n from samples", [{"n": 30}]),
         ("select count(*) as n from latest", [{"n": 2}]),
@@ -51,8 +51,8 @@ def test_tables_are_described(engine: Engine) -> None:
         ("select `key`, s.`offset` from samples s where offset = 3", [{"key": "fleet/r0/pose", "offset": 3}]),
     ],
 )
-def test_query_returns_expected_rows(engine: Engine, query: str, answer: list[dict[str, object]]) -> None:
-    assert engine.query(query).to_pylist() == answer
+def test_query_returns_expected_rows(engine: Engine, query: str, expected: list[dict[str, object]]) -> None:
+    assert engine.query(query).to_pylist() == expected
 
 
 def test_functions_on_keys_payloads_and_times(engine: Engine) -> None:
@@ -76,7 +76,7 @@ def test_ntp64_function_accepts_unsigned_signed_and_null(engine: Engine) -> None
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "expected"),
     [
         ("select * from sampels", "there is no table sampels: did you mean samples?"),
         ("select kee from samples", "there is no column kee: did you mean key?"),
@@ -91,10 +91,10 @@ def test_ntp64_function_accepts_unsigned_signed_and_null(engine: Engine) -> None
         ("select ?", "a query has no parameters"),
     ],
 )
-def test_an_error_is_one_line(engine: Engine, query: str, said: str) -> None:
+def test_an_error_is_one_line(engine: Engine, query: str, expected: str) -> None:
     with pytest.raises(UsageError) as raised:
         engine.query(query)
-    assert said in str(raised.value)
+    assert expected in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
@@ -152,10 +152,10 @@ def test_query_sees_rows_committed_before_it(tmp_path: Path) -> None:
 def test_queries_of_several_threads_are_independent(engine: Engine) -> None:
     found: list[int] = []
 
-    def ask(number: int) -> None:
+    def run_query(number: int) -> None:
         found.append(engine.query(f"select count(*) + {number} as n from latest")["n"][0].as_py())
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    threads = [threading.Thread(target=run_query, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

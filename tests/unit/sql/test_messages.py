@@ -7,7 +7,7 @@ from zenspark.sql.messages import BYTES_HINT, MAX_MESSAGE_CHARACTERS, describe_e
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("message", "expected"),
     [
         (
             "Catalog Error: Table with name lates does not exist!\nDid you mean",
@@ -34,9 +34,9 @@ from zenspark.sql.messages import BYTES_HINT, MAX_MESSAGE_CHARACTERS, describe_e
         ("strange", "the query failed: strange"),
     ],
 )
-def test_known_engine_errors_are_explained(message: str, said: str) -> None:
+def test_known_engine_errors_are_explained(message: str, expected: str) -> None:
     tables, columns, functions = ["samples", "latest"], ["key", "kind"], ["zenoh_key_match"]
-    assert describe_error(Exception(message), tables=tables, columns=columns, functions=functions) == said
+    assert describe_error(Exception(message), tables=tables, columns=columns, functions=functions) == expected
 
 
 def test_an_unknown_column_of_a_query_has_the_candidates_of_the_engine() -> None:
@@ -45,7 +45,7 @@ def test_an_unknown_column_of_a_query_has_the_candidates_of_the_engine() -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "said"),
+    ("text", "name", "expected"),
     [
         ('select 1 from samples where key = "lab/oven"', "lab/oven", "; text is in single quotes: 'lab/oven'"),
         ('select 1 from samples where key = "it\'s"', "it's", "; text is in single quotes: 'it''s'"),
@@ -54,9 +54,9 @@ def test_an_unknown_column_of_a_query_has_the_candidates_of_the_engine() -> None
         ("select other from latest", "other", "; there are key, kind"),
     ],
 )
-def test_a_text_in_double_quotes_is_taken_for_a_column(text: str, name: str, said: str) -> None:
+def test_a_text_in_double_quotes_is_taken_for_a_column(text: str, name: str, expected: str) -> None:
     error = Exception(f'Binder Error: Referenced column "{name}" not found in FROM clause!')
-    assert describe_error(error, translate(text), columns=["key", "kind"]) == f"there is no column {name}{said}"
+    assert describe_error(error, translate(text), columns=["key", "kind"]) == f"there is no column {name}{expected}"
 
 
 def test_position_in_a_shortened_line_is_that_of_the_query() -> None:

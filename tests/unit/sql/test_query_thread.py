@@ -10,7 +10,7 @@ from types import FrameType
 
 import pytest
 
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.errors import UsageError
 from zenspark.sql.query_thread import QueryThread
 

@@ -17,7 +17,7 @@ CLOCK = "a1"
 def row(
     key: str, payload: bytes | None, second: float | None = None, *, received: float | None = None, **other: object
 ) -> dict[str, Any]:
-    """A sample: deleted if there is no payload; stamped if it has a second."""
+    """A sample: deleted if there is no payload; timestamped if it has a second."""
     received = received if received is not None else (second or 0.0)
     made: dict[str, Any] = {
         "key": key,

@@ -13,7 +13,7 @@ from zenspark.arrow import SCHEMA
 from zenspark.journal import JournalWriter
 from zenspark.journal.block_codec import DICTIONARY_TYPE, with_text_type
 from zenspark.lake.delta_table import LakeTable, Transaction
-from zenspark.lake.offset_marks import list_recorders, offset_app_versions, read_offsets
+from zenspark.lake.ingested_offsets import list_recorders, offset_app_versions, read_offsets
 from zenspark.lake.parquet_files import ARRIVAL_ORDER_SIZES, DataFile, DataFileWriter, RowGroupSizes, read_batches
 from zenspark.lake.partitioning import split_by_partition
 from zenspark.spark.lake import Lake

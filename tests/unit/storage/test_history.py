@@ -145,8 +145,8 @@ def test_too_many_samples_are_returned_unsorted(past: RecordedHistory, monkeypat
 
 
 def test_sample_is_returned_unchanged(past: RecordedHistory) -> None:
-    stamped = row("a", b"{}", 2_209_000_000.0, encoding="application/json", attachment=b"x")
-    past.record([stamped, row("a", None, received=2_209_000_001.0, attachment=b"y")])
+    timestamped = row("a", b"{}", 2_209_000_000.0, encoding="application/json", attachment=b"x")
+    past.record([timestamped, row("a", None, received=2_209_000_001.0, attachment=b"y")])
     found = list(
         History(KeyScope(["**"]), StorageInputs(None, [Journal(past.path)])).samples(HistoryQuery("a", ALWAYS))
     )
@@ -221,10 +221,10 @@ def test_no_retry_after_the_first_sample(past: RecordedHistory, monkeypatch: pyt
         past.record([row("a", b"%d" % (at + n), at + n) for n in range(2)], ingested=2)
     files = past.files.table("samples").files
     past.files.table("samples").location.remove(files[1].path)
-    answers = past.history().samples(HistoryQuery("a", ALWAYS))
-    assert next(answers)[0] == "a"
+    replies = past.history().samples(HistoryQuery("a", ALWAYS))
+    assert next(replies)[0] == "a"
     with pytest.raises(LakeError, match="removed while it was read"):
-        list(answers)
+        list(replies)
 
 
 def test_trimmed_rows_are_retried_in_the_lake(past: RecordedHistory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -343,7 +343,7 @@ def test_concurrent_queries_during_ingestion_return_all_rows_in_order(past: Reco
     stopped = threading.Event()
     wrong: list[Any] = []
 
-    def ask() -> None:
+    def run_query() -> None:
         while not stopped.is_set():
             found = [body.payload for _, body in service.samples(HistoryQuery("a", ALWAYS)) if isinstance(body, Put)]
             if found != [b"%d" % at for at in range(len(found))] or len(found) < 10:
@@ -354,7 +354,7 @@ def test_concurrent_queries_during_ingestion_return_all_rows_in_order(past: Reco
             if len(newest) != 1 or int(newest[0]) < 9:
                 wrong.append(newest)
 
-    threads = [threading.Thread(target=ask) for _ in range(4)]
+    threads = [threading.Thread(target=run_query) for _ in range(4)]
     for thread in threads:
         thread.start()
     for start in range(10, 60, 5):

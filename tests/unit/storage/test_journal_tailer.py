@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.storage.made import recorded, row
 from tests.unit.storage.tables import FakeLake, append
-from tests.waiting import until
+from tests.wait import until
 from zenspark.errors import LakeError
 from zenspark.journal import Journal, JournalError, JournalWriter, Policy
 from zenspark.journal.retention import trim
@@ -84,7 +84,7 @@ def test_rows_trimmed_before_poll_are_loaded_from_the_lake(tmp_path: Path) -> No
 def test_unreadable_lake_is_retried_while_tailing_the_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(journal_tailer, "LAKE_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(journal_tailer, "LAKE_RETRY_INTERVAL_SECONDS", 0.01)
     lake = FakeLake(tmp_path / "lake")
     rows = [row(key, b"1", 1) for key in "abcd"]
     with JournalWriter(tmp_path / "j", Policy(segment_bytes=1), recorder="r") as writer:
@@ -129,7 +129,7 @@ def test_large_batches_are_applied_in_slices(tmp_path: Path, monkeypatch: pytest
 def test_unreadable_journal_is_retried(
     failure: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(journal_tailer, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(journal_tailer, "READ_RETRY_INTERVAL_SECONDS", 0.01)
     newest, tailer = followed(None, tmp_path / "j")
     poll_once = tailer.poll
     failures = [failure, failure]

@@ -45,9 +45,9 @@ def test_value_is_returned_as_recorded() -> None:
     assert (str(found.encoding), found.attachment, found.payload) == ("application/json;x", b"\x00", b"{}")
     assert found.timestamp is not None
     assert (found.timestamp.ntp64, str(found.timestamp.id)) == (3 << 31, "a1")
-    unstamped = newest.find("b")
-    assert unstamped is not None
-    assert (unstamped.timestamp, unstamped.attachment, unstamped.payload) == (None, None, b"")
+    without_timestamp = newest.find("b")
+    assert without_timestamp is not None
+    assert (without_timestamp.timestamp, without_timestamp.attachment, without_timestamp.payload) == (None, None, b"")
     assert newest.find("c") is None
 
 
@@ -222,28 +222,28 @@ class Model:
         self.wild: dict[str, tuple[float, bool, bytes | None]] = {}
 
     def apply_rows(self, sample: dict[str, Any]) -> None:
-        stamped = "timestamp" in sample
-        time = (sample["timestamp"] if stamped else sample["received_at"]).timestamp()
+        has_timestamp = "timestamp" in sample
+        time = (sample["timestamp"] if has_timestamp else sample["received_at"]).timestamp()
         key, payload = sample["key"], sample["payload"]
         if "*" in key:
             hit = {name: known for name, known in self.known.items() if intersects(name, key)}
-            if not stamped:
+            if not has_timestamp:
                 time = max([time, *(known[0] for known in hit.values())])
-            if key not in self.wild or (time, not stamped) >= self.wild[key][:2]:
-                self.wild[key] = (time, not stamped, payload)
+            if key not in self.wild or (time, not has_timestamp) >= self.wild[key][:2]:
+                self.wild[key] = (time, not has_timestamp, payload)
             for name, known in hit.items():
-                if known[2] is not None and (time, not stamped) >= known[:2]:
-                    self.known[name] = (time, not stamped, payload)
+                if known[2] is not None and (time, not has_timestamp) >= known[:2]:
+                    self.known[name] = (time, not has_timestamp, payload)
             return
         known = self.known.get(key, (0.0, False, None))
-        if not stamped:
+        if not has_timestamp:
             time = max(time, known[0])
-        if (time, not stamped) < known[:2]:
+        if (time, not has_timestamp) < known[:2]:
             return
-        over = [wild for name, wild in self.wild.items() if stamped and intersects(name, key) and wild[0] >= time]
+        over = [wild for name, wild in self.wild.items() if has_timestamp and intersects(name, key) and wild[0] >= time]
         if any(wild[2] is None for wild in over):
             return
-        self.known[key] = (time, not stamped, payload)
+        self.known[key] = (time, not has_timestamp, payload)
         if over and payload is not None:
             self.known[key] = max(over)
 
@@ -251,9 +251,9 @@ class Model:
 Made = tuple[str, bytes | None, float, bool]
 
 
-def samples(keys: list[str], stamped: st.SearchStrategy[bool]) -> st.SearchStrategy[list[list[Made]]]:
+def samples(keys: list[str], has_timestamp: st.SearchStrategy[bool]) -> st.SearchStrategy[list[list[Made]]]:
     payloads = st.none() | st.integers(0, 9).map(lambda number: b"%d" % number)
-    sample = st.tuples(st.sampled_from(keys), payloads, SECONDS, stamped)
+    sample = st.tuples(st.sampled_from(keys), payloads, SECONDS, has_timestamp)
     return st.lists(st.lists(sample, max_size=6), max_size=6)
 
 
@@ -262,8 +262,8 @@ def assert_equals_model(batches: list[list[Made]]) -> None:
     first = 0
     for made in batches:
         rows = [
-            row(key, payload, second) if is_stamped else row(key, payload, received=second)
-            for key, payload, second, is_stamped in made
+            row(key, payload, second) if is_timestamped else row(key, payload, received=second)
+            for key, payload, second, is_timestamped in made
         ]
         apply_rows(newest, rows, first)
         first += len(rows)
@@ -286,7 +286,7 @@ def test_batches_with_wildcards_equal_single_rows(batches: list[list[Made]]) -> 
     order = count()
     assert_equals_model(
         [
-            [(key, payload, second + next(order) / 1000, stamped) for key, payload, second, stamped in made]
+            [(key, payload, second + next(order) / 1000, has_timestamp) for key, payload, second, has_timestamp in made]
             for made in batches
         ]
     )

@@ -45,16 +45,16 @@ def test_storages_that_share_a_journal_have_one_recorder(session: Session, tmp_p
         assert eventually(lambda: got(session, "c") == {"c": "c"})  # each storage reads the journal by itself
         assert eventually(lambda: got(session, "*/1") == {"a/1": "a/1", "b/1": "b/1"})
         assert eventually(lambda: got(session, "old/**") == {"old/a/1": "a/1", "old/b/1": "b/1", "old/c": "c"})
-        told = {key: json.loads(value) for key, value in got(session, f"{ROOT}/**").items()}
-        assert set(told) == {f"{ROOT}/version", f"{ROOT}/volumes/zenspark"} | {
+        documents = {key: json.loads(value) for key, value in got(session, f"{ROOT}/**").items()}
+        assert set(documents) == {f"{ROOT}/version", f"{ROOT}/volumes/zenspark"} | {
             f"{ROOT}/storages/{name}" for name in ("a", "b", "old")
         }
-        assert told[f"{ROOT}/storages/a"]["volume"] == {
+        assert documents[f"{ROOT}/storages/a"]["volume"] == {
             "id": "zenspark",
             "lake": str(tmp_path / "lake"),
             "journal": str(journal),
         }
-        assert told[f"{ROOT}/storages/b"]["keys"] == 2
+        assert documents[f"{ROOT}/storages/b"]["keys"] == 2
         assert got(session, f"{ROOT}/version") == {f"{ROOT}/version": f'"{zenspark.__version__}"'}
     assert Journal(journal).latest() == 3
 

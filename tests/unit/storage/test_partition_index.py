@@ -79,11 +79,11 @@ def test_null_partition_matches_any_key_and_day(tmp_path: Path) -> None:
 def test_partitions_are_not_filtered_for_every_query(table: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
     index = PartitionIndex()
     index.files(table)
-    asked: list[int] = []
+    read_versions: list[int] = []
     since = table.files_since
 
     def files_since(version: int) -> list[DataFile]:
-        asked.append(version)
+        read_versions.append(version)
         return since(version)
 
     monkeypatch.setattr(table, "files_since", files_since)
@@ -92,4 +92,4 @@ def test_partitions_are_not_filtered_for_every_query(table: LakeTable, monkeypat
     logged(table, "1970-01-02", "new")
     index.files(table, prefix="a")
     index.files(table, prefix="a")
-    assert asked == [version]
+    assert read_versions == [version]

@@ -81,9 +81,9 @@ def test_the_same_row_is_later_but_not_newer() -> None:
 def test_result_is_independent_of_row_order() -> None:
     clocks, recorders = ClockRanks(), StringIds()
     rows = recorded([row("", b"", 8), row("", None, received=6), row("", b"", 5)])
-    early, unstamped, late = (SampleOrder.from_rows(rows[at : at + 1], clocks, recorders) for at in range(3))
+    early, without_timestamp, late = (SampleOrder.from_rows(rows[at : at + 1], clocks, recorders) for at in range(3))
     assert is_newer(early, late, clocks).tolist() == [True]
     assert is_newer(late, early, clocks).tolist() == [False]
-    assert is_newer(early, unstamped, clocks).tolist() == [False]
-    assert is_newer(unstamped, late, clocks).tolist() == [True]
-    assert is_newer(late, unstamped, clocks).tolist() == [False]
+    assert is_newer(early, without_timestamp, clocks).tolist() == [False]
+    assert is_newer(without_timestamp, late, clocks).tolist() == [True]
+    assert is_newer(late, without_timestamp, clocks).tolist() == [False]

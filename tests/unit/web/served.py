@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import zenspark.api.open
 from tests.unit.api.sessions import config
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.api.session import Session
 from zenspark.web.context import WebContext
 from zenspark.web.interfaces import Pipeline, SqlEngine

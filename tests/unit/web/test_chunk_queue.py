@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.api.sessions import pair
-from tests.waiting import until
+from tests.wait import until
 from zenspark.arrow.decode import concat_chunks
 from zenspark.web.chunk_queue import ChunkQueue
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.web.served import context_of, dial, opened, read_all, send_request, serving
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.web import limits
 from zenspark.web.server import HttpServer
@@ -50,29 +50,29 @@ HEAD = b"PUT /demo/a HTTP/1.1\r\nHost: localhost\r\n"
     ],
 )
 def test_malformed_requests_are_rejected_and_counted(request_: bytes, session: Session, server: HttpServer) -> None:
-    heard = session.declare_subscriber("demo/**")
+    subscriber = session.declare_subscriber("demo/**")
     reply = exchange(server, request_)
     assert reply.split(b" ")[1] in (b"400", b"501"), reply
     assert b"expected an HTTP request: " in reply
-    assert heard.try_recv() is None
+    assert subscriber.try_recv() is None
     assert context_of(server).counts.refused == {"malformed": 1}
 
 
 def test_the_body_of_options_is_no_request(session: Session, server: HttpServer) -> None:
-    heard = session.declare_subscriber("demo/**")
+    subscriber = session.declare_subscriber("demo/**")
     inner = b"PUT /demo/smuggled HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx"
     outer = b"OPTIONS /demo/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(inner)
     last = b"PUT /demo/last HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx"
     assert exchange(server, outer + inner + last).count(b"HTTP/1.1 200") == 2
-    assert str(heard.recv(TIMEOUT_SECONDS).key_expr) == "demo/last"
+    assert str(subscriber.recv(TIMEOUT_SECONDS).key_expr) == "demo/last"
 
 
 def test_chunked_body_is_published(session: Session, server: HttpServer) -> None:
-    heard = session.declare_subscriber("demo/**")
+    subscriber = session.declare_subscriber("demo/**")
     body = b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
     reply = exchange(server, HEAD + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n" + body)
     assert reply.startswith(b"HTTP/1.1 200")
-    assert heard.recv(TIMEOUT_SECONDS).payload.to_bytes() == b"abcde"
+    assert subscriber.recv(TIMEOUT_SECONDS).payload.to_bytes() == b"abcde"
 
 
 def test_oversized_headers_are_status_431(server: HttpServer) -> None:
@@ -83,7 +83,7 @@ def test_oversized_headers_are_status_431(server: HttpServer) -> None:
 
 @pytest.mark.slow
 def test_slow_headers_are_status_408(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "HEADER_SECONDS", 0.05)
+    monkeypatch.setattr(limits, "HEADER_TIMEOUT_SECONDS", 0.05)
     for sent in (b"", b"GET /demo HTTP/1.1\r\nHost: loc"):
         reply = exchange(server, sent)
         assert reply.startswith(b"HTTP/1.1 408 ")
@@ -119,7 +119,7 @@ def health_status(server: HttpServer) -> int:
 def test_client_that_does_not_read_its_response_is_dropped_as_stalled(
     session: Session, server: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "STALL_SECONDS", 0.05)
+    monkeypatch.setattr(limits, "STALL_TIMEOUT_SECONDS", 0.05)
     queryable = session.declare_queryable("big", lambda query: query.reply("big", bytes(32 << 20)))
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

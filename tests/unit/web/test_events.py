@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.api.sessions import connected
 from tests.unit.web.served import context_of, dial, opened, serving
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.types.enums import CongestionControl
 from zenspark.web import limits
@@ -66,14 +66,14 @@ def test_a_client_that_never_reads_is_dropped_and_no_publisher_waits(
     monkeypatch.setattr(limits, "MAX_STREAM_BYTES", 64 << 10)
     client = stream(server, 4096)
     with connected("client", session) as publisher, connected("client", session) as receiver:
-        heard = receiver.declare_subscriber("demo/**")
+        subscriber = receiver.declare_subscriber("demo/**")
         counts = context_of(server).counts
         sent = 0
         topic = publisher.declare_publisher("demo/a", congestion_control=CongestionControl.DROP)
         assert until(lambda: topic.matching_status.matching)
         while not counts.disconnected:
             topic.put(bytes(8192))
-            assert heard.recv(TIMEOUT_SECONDS).payload.to_bytes() == bytes(8192)
+            assert subscriber.recv(TIMEOUT_SECONDS).payload.to_bytes() == bytes(8192)
             sent += 1
         assert counts.disconnected == {"slow_stream": 1}
         host, port = client.getsockname()

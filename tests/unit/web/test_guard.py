@@ -12,7 +12,7 @@ from websockets.sync.client import connect
 from websockets.typing import Origin
 
 from tests.unit.web.served import context_of, netloc, opened, send_request, serving
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.api.session import Session
 from zenspark.web.auth import COOKIE, FAILURE_SECONDS, MAX_FAILURES
 from zenspark.web.server import HttpServer
@@ -54,12 +54,12 @@ def test_foreign_pages_may_not_use_the_api(server: HttpServer) -> None:
 
 
 def test_foreign_pages_may_not_write(session: Session, server: HttpServer) -> None:
-    heard = session.declare_subscriber("demo/**")
+    subscriber = session.declare_subscriber("demo/**")
     for method in ("PUT", "PATCH", "DELETE", "POST"):
         assert send_request(server, "/demo/a", b"x", method=method, Origin=FOREIGN).status == 403
     assert send_request(server, "/_api/put", {"key": "demo/a"}, Origin=FOREIGN).status == 403
     assert send_request(server, "/demo/own", b"x", method="PUT", Origin=server.url).status == 200
-    assert str(heard.recv(TIMEOUT_SECONDS).key_expr) == "demo/own"
+    assert str(subscriber.recv(TIMEOUT_SECONDS).key_expr) == "demo/own"
 
 
 def test_foreign_pages_may_not_read_keys(server: HttpServer) -> None:

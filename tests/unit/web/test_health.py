@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.web.lakes import FakePipeline, status
 from tests.unit.web.served import context_of, opened, send_request, serving
-from tests.waiting import until
+from tests.wait import until
 
 
 def test_health_is_status_503_after_the_session_was_closed() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.api.sessions import pair
 from tests.unit.web.served import opened
-from tests.waiting import until
+from tests.wait import until
 from zenspark.handlers.arrow import chunk_from_samples
 from zenspark.key import KeyExpr
 from zenspark.types.sample import Sample, sample_from_body

@@ -33,10 +33,10 @@ def test_gaps_and_latencies_are_queried_once_and_cached() -> None:
     ]
     assert stats.latency() == {"buckets_us": [128, 256, 512, 1024], "counts": [1, 0, 0, 1]}
     assert [table.name for table in stats.tables()] == ["samples", "gaps"]
-    asked = tables.queries
+    queries = tables.queries
     stats.gaps()
     stats.latency()
-    assert tables.queries == asked
+    assert tables.queries == queries
 
 
 @pytest.mark.slow

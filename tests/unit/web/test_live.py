@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from tests.unit.web.served import context_of, netloc, opened, serving
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.web import key_monitor, limits
 from zenspark.web.live import MAX_SAMPLES
@@ -70,7 +70,7 @@ def test_page_receives_changed_keys_of_its_key_expression(
 def test_first_batch_has_the_first_keys(
     session: Session, page: ClientConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_monitor, "SETTLE_SECONDS", TIMEOUT_SECONDS)
+    monkeypatch.setattr(key_monitor, "WARM_UP_SECONDS", TIMEOUT_SECONDS)
     publisher = session.declare_publisher("first/a")
     select_feeds(page, keys="first/**")
     assert until(lambda: publisher.matching_status.matching)
@@ -141,7 +141,7 @@ def test_subscribers_of_a_closed_page_are_undeclared(session: Session, server: H
 def test_a_page_that_does_not_read_is_dropped(
     session: Session, server: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "STALL_SECONDS", 0.05)
+    monkeypatch.setattr(limits, "STALL_TIMEOUT_SECONDS", 0.05)
     link = socket.socket()
     link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     link.connect(server.address)

@@ -15,7 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tests.unit.api.sessions import connected
 from tests.unit.web.lakes import FakePipeline, Tables
 from tests.unit.web.served import context_of, opened, send_request, serving
-from tests.waiting import until
+from tests.wait import until
 from zenspark.api.adminspace.openmetrics import MEDIA_TYPE
 from zenspark.web.counts import Histogram
 from zenspark.web.metrics import FAMILIES, histogram_lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.api.sessions import connected
 from tests.unit.web.lakes import FakePipeline, status
 from tests.unit.web.served import context_of, opened, send_request, serving
-from tests.waiting import until
+from tests.wait import until
 from zenspark.web.overview import KEPT_SAMPLES
 from zenspark.web.traffic import read_traffic
 

@@ -17,7 +17,7 @@ import pytest
 
 from tests.unit.web.lakes import Tables
 from tests.unit.web.served import Reply, opened, send_request, serving
-from tests.waiting import until
+from tests.wait import until
 from zenspark.storage.manager import StorageManager
 from zenspark.storage.settings import StorageSettings
 from zenspark.types.query import Query
@@ -170,10 +170,10 @@ def test_invalid_requests_are_status_400(path: str, message: str, server: HttpSe
 
 def test_storages_are_queried_with_the_limit_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(past, "MAX_SERIES_SAMPLES", 3)
-    asked: list[str] = []
+    queried: list[str] = []
 
     def reply(query: Query) -> None:
-        asked.append(str(query.parameters))
+        queried.append(str(query.parameters))
         for second in range(3):
             query.reply("demo/n", str(second), encoding="text/plain", timestamp=Timestamp(at(second), b"\x01"))
 
@@ -184,7 +184,7 @@ def test_storages_are_queried_with_the_limit_of_the_request(monkeypatch: pytest.
         assert past_of(server, "past/at", key="demo/n", time=at(5)).json["value"]["text"] == "2"
         assert past_of(server, "past/series", key="demo/n").json["truncated"]
         assert past_of(server, "export", key="demo/n", format="csv").status == 200
-        assert [text.partition("_limit=")[2] for text in asked] == ["3", "1", "3", ""]
+        assert [text.partition("_limit=")[2] for text in queried] == ["3", "1", "3", ""]
         queryable.undeclare()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.web.lakes import FakePipeline, Tables, status
 from tests.unit.web.served import context_of, opened, send_request, serving
-from tests.waiting import until
+from tests.wait import until
 from zenspark.web.pipeline_view import BatchHistory, lakes_of, status_document
 
 

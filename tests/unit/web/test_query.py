@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.api.sessions import connected
 from tests.unit.web.served import context_of, opened, send_request, serving
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.types.query import Query
 from zenspark.web import query as query_module
@@ -28,7 +28,7 @@ def server(session: Session) -> Iterator[HttpServer]:
 
 
 def test_query_returns_replies_with_latency_and_replier(session: Session, server: HttpServer) -> None:
-    def answer(query: Query) -> None:
+    def on_query(query: Query) -> None:
         with query:
             if "bad" in query.parameters:
                 query.reply_err("no")
@@ -37,7 +37,7 @@ def test_query_returns_replies_with_latency_and_replier(session: Session, server
                 query.reply("demo/a", payload, encoding="text/plain")
 
     with connected("client", session) as other:
-        queryable = other.declare_queryable("demo/*", answer)
+        queryable = other.declare_queryable("demo/*", on_query)
         assert until(lambda: send_request(server, "/_api/query", {"selector": "demo/a"}).json["replies"])
         found = send_request(server, "/_api/query", {"selector": "demo/**?x", "payload": "hi", "target": "all"}).json
         (reply,) = found["replies"]
@@ -54,12 +54,12 @@ def test_query_returns_replies_with_latency_and_replier(session: Session, server
 def test_too_many_replies_are_left_out(session: Session, server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query_module, "MAX_REPLIES", 2)
 
-    def answer(query: Query) -> None:
+    def on_query(query: Query) -> None:
         with query:
             for number in range(5):
                 query.reply(f"many/{number}", b"")
 
-    queryable = session.declare_queryable("many/*", answer)
+    queryable = session.declare_queryable("many/*", on_query)
     found = send_request(server, "/_api/query", {"selector": "many/*"}).json
     assert (len(found["replies"]), found["left_out"]) == (2, 3)
     queryable.undeclare()
@@ -75,18 +75,18 @@ def test_query_without_reply_is_reported_as_timed_out(session: Session, server: 
 
 
 def test_api_put_and_delete_are_published(session: Session, server: HttpServer) -> None:
-    heard = session.declare_subscriber("demo/**")
+    subscriber = session.declare_subscriber("demo/**")
     assert send_request(server, "/_api/put", {"key": "demo/a", "payload": "{}", "encoding": "text/json"}).status == 204
     assert send_request(server, "/_api/put", {"key": "demo/b", "payload": "AP8=", "base64": True}).status == 204
     assert send_request(server, "/_api/delete", {"key": "demo/a"}).status == 204
-    first, second, third = (heard.recv(TIMEOUT_SECONDS) for _ in range(3))
+    first, second, third = (subscriber.recv(TIMEOUT_SECONDS) for _ in range(3))
     assert (first.payload.to_bytes(), str(first.encoding)) == (b"{}", "text/json")
     assert second.payload.to_bytes() == b"\x00\xff"
     assert third.kind.name == "DELETE"
 
 
 def test_server_without_write_setting_rejects_put_and_delete(session: Session) -> None:
-    heard = session.declare_subscriber("demo/**")
+    subscriber = session.declare_subscriber("demo/**")
     with serving(session) as server:
         for path, body in ("/_api/put", {"key": "demo/a"}), ("/_api/delete", {"key": "demo/a"}):
             reply = send_request(server, path, body)
@@ -94,7 +94,7 @@ def test_server_without_write_setting_rejects_put_and_delete(session: Session) -
         for method in ("PUT", "PATCH", "DELETE"):
             assert send_request(server, "/demo/a", b"", method=method).status == 403
         assert context_of(server).counts.refused == {"read_only": 5}
-    assert heard.try_recv() is None
+    assert subscriber.try_recv() is None
 
 
 @pytest.mark.parametrize(
@@ -145,13 +145,13 @@ def test_access_control_applies_to_queries_and_the_past() -> None:
         "policies": [{"rules": ["in", "out"], "subjects": ["web"]}],
     }
 
-    def answer(query: Query) -> None:
+    def on_query(query: Query) -> None:
         with query:
             for key in ("half/a", "half/b"):
                 query.reply(key, key, timestamp=own.new_timestamp())
 
     with opened(access_control=control) as own, serving(own, write=True) as server:
-        queryable = own.declare_queryable("half/*", answer)
+        queryable = own.declare_queryable("half/*", on_query)
         for path in ("value?key=shut/a", "past?key=shut/a", "past/at?key=shut/a&time=0", "export?key=shut/a"):
             reply = send_request(server, f"/_api/{path}")
             assert (reply.status, reply.error) == (403, "access control denies query on 'shut/a'")

@@ -28,7 +28,7 @@ def rest(session: Session) -> Iterator[RestServer]:
 
 def test_foreign_pages_may_read_and_not_write(session: Session, rest: RestServer) -> None:
     """zenohd lets pages of all origins write, too."""
-    heard = session.declare_subscriber("demo/**")
+    subscriber = session.declare_subscriber("demo/**")
     assert send_request(rest, "/demo/a", Origin=FOREIGN).headers["access-control-allow-origin"] == "*"
     assert send_request(rest, "/demo/a", b"query", Origin=FOREIGN).status == 200
     preflight = send_request(rest, "/demo/a", method="OPTIONS", Origin=FOREIGN)
@@ -38,7 +38,7 @@ def test_foreign_pages_may_read_and_not_write(session: Session, rest: RestServer
         assert (reply.status, reply.body) == (403, f"a page of {FOREIGN} may not do this here\n".encode())
     rebound = send_request(rest, "/demo/a", b"", method="PUT", Host="evil.example", Origin="http://evil.example")
     assert rebound.status == 403
-    assert heard.try_recv() is None
+    assert subscriber.try_recv() is None
     assert send_request(rest, "/demo/a", b"", method="PUT", Host="node.example").status == 200  # no browser
 
 

@@ -1,4 +1,4 @@
-"""Where HTTP requests are answered, from how it is written."""
+"""Settings of the HTTP server, parsed from text."""
 
 from __future__ import annotations
 

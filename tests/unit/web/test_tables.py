@@ -33,7 +33,7 @@ def test_sql_returns_columns_and_limited_rows(server: HttpServer) -> None:
     found = send_request(server, "/_api/sql", {"query": "select * from samples order by key"}).json
     assert [column["name"] for column in found["columns"]] == ["key", "payload", "n"]
     assert found["rows"] == [["a", {"base64": "AA==", "size": 1}, 1], ["b", None, str(2**60)]]
-    assert (found["truncated"], found["elapsed_ms"] >= 0) == (False, True)
+    assert found["truncated"] is False
     cut = send_request(server, "/_api/sql", {"query": "select * from samples", "limit": 1}).json
     assert (len(cut["rows"]), cut["truncated"]) == (1, True)
 

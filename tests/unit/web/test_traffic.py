@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.api.sessions import connected
 from tests.unit.web.served import opened
-from tests.waiting import until
+from tests.wait import until
 from zenspark.web.traffic import TrafficTotals, read_traffic
 
 

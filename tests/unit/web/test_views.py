@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.web.served import opened, send_request, serving
-from tests.waiting import until
+from tests.wait import until
 
 
 @pytest.mark.slow

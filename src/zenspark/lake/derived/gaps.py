@@ -32,7 +32,8 @@ from zenspark.types.ids import SOURCE_SN_MODULUS
 
 SOURCE_RESET_AFTER = timedelta(days=1)
 MISSING, REPEATED = "MISSING", "REPEATED"
-SOURCE, SETTLED, CHANGED = "SOURCE", "SETTLED", "CHANGED"
+SOURCE, FINALIZED, CHANGED = "SOURCE", "SETTLED", "CHANGED"
+"""Kinds of the rows of the state."""
 NO_ENTITY = -1
 """Replaces a null `source_eid` in integer arrays."""
 
@@ -109,10 +110,10 @@ class GapsAggregation:
         )
         return grouped.rename_columns([*GAP_KEY_COLUMNS, "count", "noticed_at"]).cast(GAPS.schema)
 
-    def drop_expired(self, rows: pa.Table, wild: pa.Table, limits: Mapping[str, int]) -> pa.Table:
+    def drop_expired(self, rows: pa.Table, wildcard_rows: pa.Table, limits: Mapping[str, int]) -> pa.Table:
         return rows.filter(pc.not_equal(rows["kind"], CHANGED))
 
-    def to_public_rows(self, rows: pa.Table, wild: pa.Table) -> pa.Table:
+    def to_public_rows(self, rows: pa.Table, wildcard_rows: pa.Table) -> pa.Table:
         """Return the rows of the public table, with sequence numbers as they were on the wire."""
         gaps = rows.filter(pc.is_in(rows["kind"], pa.array([MISSING, REPEATED])))
         wraps = pc.is_valid(gaps["source_eid"])
@@ -165,7 +166,7 @@ def extract_numbers(rows: pa.Table) -> tuple[pa.Table, Integers, Integers, Integ
     """Select rows with a sequence number. Returns rows, source indices, entity ids, numbers, and source names."""
     has_source = rows["source_sn"].chunk(0).is_valid().to_numpy(zero_copy_only=False)
     attachments = find_sequence_numbers(rows["attachment"].chunk(0))
-    chosen = ~has_source[attachments.places]
+    chosen = ~has_source[attachments.row_indices]
     zids = rows["source_zid"].chunk(0)
     sources = np.full(len(has_source), -1, np.int64)
     eids, numbers = np.full_like(sources, NO_ENTITY), np.zeros_like(sources)
@@ -173,8 +174,8 @@ def extract_numbers(rows: pa.Table) -> tuple[pa.Table, Integers, Integers, Integ
     eids[has_source], numbers[has_source] = (
         rows[name].filter(pa.array(has_source)).to_numpy() for name in ("source_eid", "source_sn")
     )
-    sources[attachments.places[chosen]] = attachments.publisher[chosen] + len(zids.dictionary)
-    numbers[attachments.places[chosen]] = attachments.numbers[chosen]
+    sources[attachments.row_indices[chosen]] = attachments.publisher[chosen] + len(zids.dictionary)
+    numbers[attachments.row_indices[chosen]] = attachments.numbers[chosen]
     is_numbered = sources >= 0
     names = [*zids.dictionary.to_pylist(), *attachments.gids]
     return (
@@ -221,7 +222,7 @@ def read_sources(state: pa.Table) -> dict[_SourceKey, SourceState]:
         if row["kind"] == MISSING:
             missing.setdefault(name, []).append(MissingRange(row["first_sn"], row["last_sn"], time))
         else:
-            sources[name] = SourceState(row["first_sn"], row["last_sn"], time, row["kind"] == SETTLED)
+            sources[name] = SourceState(row["first_sn"], row["last_sn"], time, row["kind"] == FINALIZED)
     in_order = {name: sorted(gaps, key=lambda gap: gap.first) for name, gaps in missing.items()}
     return {name: replace(source, open_ranges=tuple(in_order.get(name, []))) for name, source in sources.items()}
 
@@ -238,7 +239,7 @@ def _state_rows(name: _SourceKey, source: SourceState, now: int) -> list[tuple[o
     if now - source.received_at_us > SOURCE_RESET_AFTER / timedelta(microseconds=1):
         return [_row(name, MISSING, gap, _size(gap), NEW_PART) for gap in source.open_ranges]
     full_range = MissingRange(source.lowest, source.highest, source.received_at_us)
-    kind = SETTLED if source.is_finalized else SOURCE
+    kind = FINALIZED if source.is_finalized else SOURCE
     return [
         _row(name, kind, full_range, _size(full_range), STATE_PART),
         *(_row(name, MISSING, gap, _size(gap), STATE_PART) for gap in source.open_ranges),

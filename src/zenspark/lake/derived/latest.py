@@ -24,9 +24,10 @@ from zenspark.key.match import includes
 from zenspark.lake.levels import NEW_PART, WILDCARD_PART, received_before
 from zenspark.lake.specs import JOURNAL_SCHEMA, LATEST, LATEST_STATE
 
-STAMP_ID_DIGITS = 32
+TIMESTAMP_ID_DIGITS = 32
 
-Stamps = npt.NDArray[np.uint64]
+Timestamps = npt.NDArray[np.uint64]
+"""NTP64 timestamps of rows."""
 Rank = tuple[int, str, int, str]
 """Sort key of a row: timestamp, clock id, offset, recorder."""
 
@@ -56,69 +57,72 @@ class LatestAggregation:
         if not rows.num_rows:
             return rows.select(JOURNAL_SCHEMA.names)
         group = number_groups(rows["key"].chunk(0), rows["kind"].chunk(0))
-        stamps = compute_stamps(rows)
+        timestamps = compute_timestamps(rows)
         best = np.zeros(int(group.max()) + 1, np.uint64)
-        np.maximum.at(best, group, stamps)
-        indices = np.flatnonzero(stamps == best[group])
+        np.maximum.at(best, group, timestamps)
+        indices = np.flatnonzero(timestamps == best[group])
         first = rows.take(indices).append_column("_group", pa.array(group[indices]))
         return break_ties(first).drop_columns("_group").select(JOURNAL_SCHEMA.names)
 
-    def drop_expired(self, rows: pa.Table, wild: pa.Table, limits: Mapping[str, int]) -> pa.Table:
+    def drop_expired(self, rows: pa.Table, wildcard_rows: pa.Table, limits: Mapping[str, int]) -> pa.Table:
         """Drop DELETEs received before the limits of their recorders, and apply rows with wildcards.
 
         A PUT with wildcards is applied when it expires, not before: a DELETE older than it may still arrive.
         """
-        rows, wild = rows.cast(JOURNAL_SCHEMA), wild.cast(JOURNAL_SCHEMA)
-        old = wild.filter(pc.and_(received_before(wild, limits), pc.equal(wild["kind"], "PUT")))
-        deletes = wild.filter(pc.equal(wild["kind"], "DELETE"))
+        rows, wildcard_rows = rows.cast(JOURNAL_SCHEMA), wildcard_rows.cast(JOURNAL_SCHEMA)
+        old = wildcard_rows.filter(
+            pc.and_(received_before(wildcard_rows, limits), pc.equal(wildcard_rows["kind"], "PUT"))
+        )
+        deletes = wildcard_rows.filter(pc.equal(wildcard_rows["kind"], "DELETE"))
         puts = apply_wildcards(rows.filter(pc.equal(rows["kind"], "PUT")), pa.concat_tables([deletes, old]))
         removed = rows.filter(pc.equal(rows["kind"], "DELETE"))
         return pa.concat_tables([puts, removed.filter(pc.invert(received_before(removed, limits)))])
 
-    def to_public_rows(self, rows: pa.Table, wild: pa.Table) -> pa.Table:
+    def to_public_rows(self, rows: pa.Table, wildcard_rows: pa.Table) -> pa.Table:
         """Return the rows of the public table: PUTs, after applying rows with wildcards."""
         return apply_wildcards(
-            rows.filter(pc.equal(rows["kind"].cast(TEXT_TYPE), "PUT")).cast(JOURNAL_SCHEMA), wild.cast(JOURNAL_SCHEMA)
+            rows.filter(pc.equal(rows["kind"].cast(TEXT_TYPE), "PUT")).cast(JOURNAL_SCHEMA),
+            wildcard_rows.cast(JOURNAL_SCHEMA),
         )
 
 
 # --- rows with wildcards ----------------------------------------------------------------------------------------------
 
 
-def apply_wildcards(rows: pa.Table, wild: pa.Table) -> pa.Table:
+def apply_wildcards(rows: pa.Table, wildcard_rows: pa.Table) -> pa.Table:
     """Apply newer DELETEs and PUTs with wildcards to the newest rows of keys."""
-    if not wild.num_rows or not rows.num_rows:
+    if not wildcard_rows.num_rows or not rows.num_rows:
         return rows
-    rows, wild = rows.combine_chunks(), wild.combine_chunks()
+    rows, wildcard_rows = rows.combine_chunks(), wildcard_rows.combine_chunks()
     removed = np.zeros(rows.num_rows, np.bool_)
     chosen = np.full(rows.num_rows, -1, np.int64)
-    stamps, ranks = compute_stamps(rows), _ranks(wild)
-    for index in sorted(range(wild.num_rows), key=ranks.__getitem__):
-        affected = _included_and_older(rows, stamps, wild["key"][index].as_py(), ranks[index])
-        if wild["kind"][index].as_py() == "DELETE":
+    timestamps, ranks = compute_timestamps(rows), _ranks(wildcard_rows)
+    for index in sorted(range(wildcard_rows.num_rows), key=ranks.__getitem__):
+        affected = _included_and_older(rows, timestamps, wildcard_rows["key"][index].as_py(), ranks[index])
+        if wildcard_rows["kind"][index].as_py() == "DELETE":
             removed[affected] = True
         else:
             chosen[affected] = index
     updated = np.flatnonzero(~removed & (chosen >= 0))
-    new = wild.take(chosen[updated]).set_column(0, JOURNAL_SCHEMA.field("key"), rows["key"].take(updated))
+    new = wildcard_rows.take(chosen[updated]).set_column(0, JOURNAL_SCHEMA.field("key"), rows["key"].take(updated))
     return pa.concat_tables([rows.filter(pa.array(~removed & (chosen < 0))), new])
 
 
-def _included_and_older(rows: pa.Table, stamps: Stamps, expression: str, rank: Rank) -> list[int]:
+def _included_and_older(rows: pa.Table, timestamps: Timestamps, expression: str, rank: Rank) -> list[int]:
     """Return the indices of rows whose keys an expression includes and that are older than its row."""
     has_prefix = pc.starts_with(rows["key"], literal_prefix(expression)).to_numpy()
     limit = np.uint64(rank[0])
-    candidates = np.flatnonzero(has_prefix & (stamps <= limit))
+    candidates = np.flatnonzero(has_prefix & (timestamps <= limit))
     keys = rows["key"].take(candidates).to_pylist()
     included = [index for index, key in zip(candidates.tolist(), keys, strict=True) if includes(expression, key)]
-    return [index for index in included if stamps[index] < limit or _ranks(rows.slice(index, 1))[0] < rank]
+    return [index for index in included if timestamps[index] < limit or _ranks(rows.slice(index, 1))[0] < rank]
 
 
 def _ranks(rows: pa.Table) -> list[Rank]:
     """Return the sort keys of rows as comparable tuples."""
-    clocks = pc.utf8_lpad(pc.fill_null(rows["timestamp_id"].cast(TEXT_TYPE), ""), STAMP_ID_DIGITS, "0").to_pylist()
+    clocks = pc.utf8_lpad(pc.fill_null(rows["timestamp_id"].cast(TEXT_TYPE), ""), TIMESTAMP_ID_DIGITS, "0").to_pylist()
     names = rows["recorder"].cast(TEXT_TYPE).to_pylist()
-    return list(zip(compute_stamps(rows).tolist(), clocks, rows["offset"].to_pylist(), names, strict=True))
+    return list(zip(compute_timestamps(rows).tolist(), clocks, rows["offset"].to_pylist(), names, strict=True))
 
 
 def literal_prefix(expression: str) -> str:
@@ -138,24 +142,24 @@ def number_groups(keys: pa.DictionaryArray, kinds: pa.DictionaryArray) -> npt.ND
     return group + (has_wildcards[key] & is_delete[kind]) if has_wildcards.any() else group
 
 
-def compute_stamps(rows: pa.Table) -> Stamps:
-    """Return the NTP64 timestamp of each row, or its reception time: `stamp_column` as unsigned integers."""
+def compute_timestamps(rows: pa.Table) -> Timestamps:
+    """Return the NTP64 timestamp of each row, or its reception time: `timestamp_column` as unsigned integers."""
     ntp64 = rows["timestamp_ntp64"].combine_chunks()
     if not ntp64.null_count:
         return ntp64.to_numpy().view(np.uint64)  # type: ignore[no-any-return]
     micros = rows["received_at"].combine_chunks().cast(pa.int64()).to_numpy()
     seconds, rest = np.divmod(micros, 1_000_000)
     received = (seconds << 32) + np.floor(rest * (2**32 / 1_000_000)).astype(np.int64)
-    stamped = pc.fill_null(ntp64, 0).to_numpy()
-    is_stamped = ntp64.is_valid().to_numpy(zero_copy_only=False)
-    return np.where(is_stamped, stamped, received).view(np.uint64)  # type: ignore[no-any-return]
+    timestamped = pc.fill_null(ntp64, 0).to_numpy()
+    has_timestamp = ntp64.is_valid().to_numpy(zero_copy_only=False)
+    return np.where(has_timestamp, timestamped, received).view(np.uint64)  # type: ignore[no-any-return]
 
 
 def break_ties(rows: pa.Table) -> pa.Table:
     """Keep one row per `_group` of rows with equal timestamps: clock id, offset and recorder decide."""
     if len(pc.unique(rows["_group"])) == rows.num_rows:
         return rows
-    clock = pc.utf8_lpad(pc.fill_null(rows["timestamp_id"].cast(TEXT_TYPE), ""), STAMP_ID_DIGITS, "0")
+    clock = pc.utf8_lpad(pc.fill_null(rows["timestamp_id"].cast(TEXT_TYPE), ""), TIMESTAMP_ID_DIGITS, "0")
     keys = {
         "_group": rows["_group"],
         "_id": clock,

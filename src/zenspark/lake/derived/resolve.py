@@ -23,7 +23,13 @@ from zenspark.lake.key_ranges import FULL_RANGE, SortedTable
 from zenspark.lake.lake import Lake
 from zenspark.lake.levels import STATE_PART, WILDCARD_PARTS, has_wildcard_keys, part_of
 from zenspark.lake.parquet_files import DataFile, concat_batches, conform_to_schema, read_batches
-from zenspark.lake.pending_rows import ERASED_VERSION, REBUILT, SAMPLES_VERSION, OffsetRanges, find_pending
+from zenspark.lake.pending_rows import (
+    PROPAGATED_DELETES_APP_ID,
+    REBUILD_COUNT_APP_ID,
+    SAMPLES_VERSION_APP_ID,
+    OffsetRanges,
+    find_pending,
+)
 from zenspark.lake.specs import JOURNAL_SCHEMA, SAMPLES
 
 Row = dict[str, object]
@@ -43,7 +49,7 @@ class DerivedAggregation(PartialAggregation, Protocol):
     def reduce(self, rows: pa.Table) -> pa.Table:
         """Merge rows that belong together."""
 
-    def to_public_rows(self, rows: pa.Table, wild: pa.Table) -> pa.Table:
+    def to_public_rows(self, rows: pa.Table, wildcard_rows: pa.Table) -> pa.Table:
         """Compute the rows of the public table."""
 
 
@@ -60,7 +66,7 @@ def is_published(lake: Lake, name: str) -> bool:
     public, state, samples = lake.table(name), lake.state_table(name), lake.table("samples")
     if not public.exists or lake.version == "1":
         return False
-    is_same_build = (public.app_version(REBUILT) or 0) == (state.app_version(REBUILT) or 0)
+    is_same_build = (public.app_version(REBUILD_COUNT_APP_ID) or 0) == (state.app_version(REBUILD_COUNT_APP_ID) or 0)
     return is_same_build and find_pending(public, samples).is_empty and not _foreign_changes(name, state, samples)
 
 
@@ -76,10 +82,11 @@ def resolve(lake: Lake, name: str) -> pa.Table:
     stored = [file for file in state.files if part_of(file) != STATE_PART]
     sorted_table = SortedTable(state.location, state.spec, aggregation.order[0])
     parts = {}
-    for is_wild in (False, True):
-        files = [file for file in stored if has_wildcard_keys(file) == is_wild]
+    for is_wildcard_part in (False, True):
+        files = [file for file in stored if has_wildcard_keys(file) == is_wildcard_part]
         old = sorted_table.read(files, FULL_RANGE, aggregation.reduce)
-        parts[is_wild] = _merge(aggregation, keep_live(old) if keep_live else old, _select_part(new, is_wild))
+        selected = _select_part(new, is_wildcard_part)
+        parts[is_wildcard_part] = _merge(aggregation, keep_live(old) if keep_live else old, selected)
     return aggregation.to_public_rows(parts[False], parts[True])
 
 
@@ -87,7 +94,7 @@ def _read_pending(
     aggregation: DerivedAggregation, state: LakeTable, samples: LakeTable, pending: OffsetRanges, *, is_complete: bool
 ) -> pa.Table:
     """Aggregate pending rows; where a definition needs its STATE part, they are combined with it."""
-    version = None if is_complete else state.app_version(SAMPLES_VERSION)
+    version = None if is_complete else state.app_version(SAMPLES_VERSION_APP_ID)
     files = samples.files if version is None else samples.files_since(version)
     selected = [] if pending.is_empty else [file for file in files if pending.may_have_rows_in(file)]
     partials = list(iterate_partials(aggregation, samples.location, pending, selected))
@@ -109,9 +116,9 @@ def _concat(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     return pa.concat_tables([schema.empty_table(), *(table.cast(schema) for table in tables)])
 
 
-def _select_part(rows: pa.Table, is_wild: bool) -> pa.Table:
+def _select_part(rows: pa.Table, has_wildcards: bool) -> pa.Table:
     in_part = pc.is_in(rows["part"], pa.array(WILDCARD_PARTS))
-    return rows.filter(in_part if is_wild else pc.invert(in_part)).drop_columns("part")
+    return rows.filter(in_part if has_wildcards else pc.invert(in_part)).drop_columns("part")
 
 
 def _merge(aggregation: DerivedAggregation, old: pa.Table, new: pa.Table) -> pa.Table:
@@ -126,7 +133,7 @@ def _merge(aggregation: DerivedAggregation, old: pa.Table, new: pa.Table) -> pa.
 
 def _foreign_changes(name: str, state: LakeTable, samples: LakeTable) -> list[ForeignCommit]:
     """List deletes by other tools in `samples` that the state does not have yet."""
-    version = state.app_version(ERASED_VERSION)
+    version = state.app_version(PROPAGATED_DELETES_APP_ID)
     if version is None or not AGGREGATIONS[name].propagates_deletes:
         return []
     return samples.foreign_changes(version) or []
@@ -143,7 +150,7 @@ def _make_row_filter(
 ) -> Callable[[pa.Table], pa.Table]:
     """Make a filter that removes rows of the state that were in removed files and are no longer in `samples`."""
     removed = _read_removed(samples, [path for change in changes for path in change.removed])
-    days = {place[0] if place else None for change in changes for place in change.partitions}
+    days = {partition[0] if partition else None for change in changes for partition in change.partitions}
 
     def keep_live(rows: pa.Table) -> pa.Table:
         plain = rows.cast(JOURNAL_SCHEMA).to_pylist()

@@ -81,10 +81,10 @@ class TrafficAggregation:
         names = [*("prefix", "minute"), *(f"{name}_{how}" for name, how in SUMS.items())]
         return grouped.select(names).rename_columns(TRAFFIC_STATE.columns.names).cast(TRAFFIC_STATE.columns)
 
-    def drop_expired(self, rows: pa.Table, wild: pa.Table, limits: Mapping[str, int]) -> pa.Table:
+    def drop_expired(self, rows: pa.Table, wildcard_rows: pa.Table, limits: Mapping[str, int]) -> pa.Table:
         return rows
 
-    def to_public_rows(self, rows: pa.Table, wild: pa.Table) -> pa.Table:
+    def to_public_rows(self, rows: pa.Table, wildcard_rows: pa.Table) -> pa.Table:
         """Return the rows of the public table."""
         stamped = pc.if_else(pc.greater(rows["stamped"], 0), rows["stamped"].cast(pa.float64()), None)
         columns = {

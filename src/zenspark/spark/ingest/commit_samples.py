@@ -1,13 +1,15 @@
 """Exactly-once commits of journal rows to `samples`.
 
 One batch consists of slices of journals. Spark tasks read one slice each and write its rows with Arrow into new Parquet
-files. The driver then commits one transaction, which adds these files and sets the end offset of every recorder. No
-reader sees the files before the transaction, and a crash before it leaves only files that vacuum removes. After it, the
-next query starts at these offsets, regardless of the state that Spark has of the batch.
+files. The driver then commits one transaction, which adds these files and sets the end offset of every recorder. Its
+atomic step is `put_if_absent` of the next file of the Delta log (lake/delta_log.py). No reader sees the files before
+it, and a crash before it leaves only files that vacuum removes. After it, the next query starts at these offsets,
+regardless of the state that Spark has of the batch.
 
-Two marks per recorder guard this. `offset:<recorder>`: a batch that starts before the committed offset is rejected.
-`epoch:<recorder>`: a process that starts to ingest a recorder increments it, and every transaction carries it, so that
-a process that was considered dead cannot commit any more. Processes that ingest different recorders do not conflict.
+Two application versions per recorder guard this. `offset:<recorder>`: a batch that starts before the committed offset
+is rejected. `epoch:<recorder>`: a process that starts to ingest a recorder increments it, and every transaction carries
+it, so that a process that was considered dead cannot commit any more. Processes that ingest different recorders do not
+conflict.
 
 Bad rows do not stop the others. A task returns its error instead of failing the Spark job. A slice with a data error is
 tried again, and then its failing blocks are moved to quarantine (lake/quarantine.py).
@@ -31,7 +33,7 @@ from zenspark.lake.delta_log import CommitConflict
 from zenspark.lake.delta_table import LakeTable, Transaction, describe_difference
 from zenspark.lake.duplicates import DuplicateOffsets, drop_duplicates, find_duplicates
 from zenspark.lake.error_cause import error_cause
-from zenspark.lake.offset_marks import offset_app_id, offset_app_versions
+from zenspark.lake.ingested_offsets import offset_app_id, offset_app_versions
 from zenspark.lake.parquet_files import DataFile
 from zenspark.lake.quarantine import (
     QUARANTINED,
@@ -58,9 +60,9 @@ MAX_WRITE_ATTEMPTS = 3
 MIN_SYSTEMATIC_BLOCKS = 16
 """If this many intact blocks fail and none succeeds, the fault is in the writer, and nothing is quarantined."""
 
-DEDUPLICATION_MARK = "deduplication"
-"""Mark incremented by every transaction that searched for duplicates: of two concurrent ones, one is retried."""
-MAX_BATCH_RETRIES = 20
+DEDUPLICATION_APP_ID = "deduplication"
+"""Application id of a count of transactions that searched for duplicates: of two concurrent ones, one is retried."""
+MAX_BATCH_ATTEMPTS = 20
 """Attempts to write a batch while other recorders commit concurrently (deduplication only)."""
 
 
@@ -68,7 +70,7 @@ class ConcurrentCommit(LakeError):
     """Another recorder committed samples while this batch searched for duplicates."""
 
 
-class Superseded(LakeError):
+class WriterFenced(LakeError):
     """Another process has started to ingest one of these recorders."""
 
 
@@ -143,7 +145,7 @@ class SamplesWriter:
         self._deduplicate = deduplicate
         self._epochs: dict[str, int] = {}
 
-    def claim(self, recorders: Iterable[str]) -> None:
+    def fence_earlier_writers(self, recorders: Iterable[str]) -> None:
         """Increment the writer epoch of recorders: a process that ingested them before cannot commit any more."""
         self.table.update()
         new = {
@@ -159,10 +161,10 @@ class SamplesWriter:
         _check_columns(slice_rows)
         slices = [_validate_slice(Slice(**row.asDict())) for row in slice_rows.collect()]
         spans = _offset_spans(slices)
-        unclaimed = [recorder for recorder in spans if recorder not in self._epochs]
-        if unclaimed:
-            self.claim(unclaimed)
-        for _ in range(MAX_BATCH_RETRIES):
+        unfenced = [recorder for recorder in spans if recorder not in self._epochs]
+        if unfenced:
+            self.fence_earlier_writers(unfenced)
+        for _ in range(MAX_BATCH_ATTEMPTS):
             self._check_spans(spans, batch)  # before anything is written
             written = self._write_slices(slice_rows.sparkSession, slices, batch)
             try:
@@ -172,7 +174,7 @@ class SamplesWriter:
                 logger.info("%s: batch %d is retried: other recorders committed samples concurrently", address, batch)
         raise LakeError(
             self.table.location.address,
-            f"batch {batch} conflicted with commits of other recorders {MAX_BATCH_RETRIES} times",
+            f"batch {batch} conflicted with commits of other recorders {MAX_BATCH_ATTEMPTS} times",
         )
 
     def _commit_and_count(self, written: WrittenFiles, spans: Mapping[str, OffsetSpan], batch: int) -> BatchResult:
@@ -200,7 +202,7 @@ class SamplesWriter:
         committed_offsets = offset_app_versions({recorder: span.end for recorder, span in spans.items()})
         epochs = {f"{EPOCH_APP_ID_PREFIX}{recorder}": self._epochs[recorder] for recorder in spans}
         quarantined = {item.app_id: QUARANTINED for item in written.quarantined}
-        deduplication = {DEDUPLICATION_MARK: self._deduplication_version + 1} if self._deduplicate else {}
+        deduplication = {DEDUPLICATION_APP_ID: self._deduplication_count + 1} if self._deduplicate else {}
         try:
             if not self._deduplicate:  # with deduplication the commit must be based on the version that was searched
                 self.table.update()
@@ -215,8 +217,8 @@ class SamplesWriter:
             self._check_owner(spans)
             if self._deduplicate:
                 raise ConcurrentCommit(self.table.location.address, error.problem) from error
-            raise Superseded(self.table.location.address, f"another process ingests here: {error.problem}") from error
-        except Superseded:
+            raise WriterFenced(self.table.location.address, f"another process ingests here: {error.problem}") from error
+        except WriterFenced:
             self._discard(written.files)
             raise
         return lost
@@ -235,7 +237,8 @@ class SamplesWriter:
                 return written
         failed = self._run_tasks(spark, partial(salvage, self._lake, self.table.location, label), failed, written)
         if failed:
-            raise LakeError(self.table.location.address, f"the blocks of {failed[0].path} cannot be read one by one")
+            problem = f"{failed[0].path}: reading the slice block by block failed too; see the ingest log"
+            raise LakeError(self.table.location.address, problem)
         self._check_systematic(written)
         for item in written.quarantined:
             logger.error(
@@ -264,8 +267,8 @@ class SamplesWriter:
         return find_duplicates(slices, self.table.update()) if self._deduplicate else {}
 
     @property
-    def _deduplication_version(self) -> int:
-        return self.table.app_version(DEDUPLICATION_MARK) or 0
+    def _deduplication_count(self) -> int:
+        return self.table.app_version(DEDUPLICATION_APP_ID) or 0
 
     def _run_tasks(
         self,
@@ -300,7 +303,7 @@ class SamplesWriter:
     def _check_owner(self, recorders: Iterable[str]) -> None:
         for recorder in recorders:
             if self.table.app_version(f"{EPOCH_APP_ID_PREFIX}{recorder}") != self._epochs[recorder]:
-                raise Superseded(
+                raise WriterFenced(
                     self.table.location.address, f"another process has started to ingest recorder {recorder!r}"
                 )
 

@@ -3,11 +3,11 @@
 A derived table is stored as two Delta tables. Its *state*, `_state/<name>`, is internal to zenspark; its *public*
 table, `<name>`, is for every reader and is written from the state (public_table.py).
 
-The state has marks: the offset of every recorder up to which it includes rows, and the version of `samples` at that
-time. A *refresh* adds the rows committed since: one transaction adds their partial aggregates and moves the marks, so
-every row counts exactly once. A refresh reads only files that are newer than that version. Within these files it
-selects rows by recorder and offset, because a file that another tool rewrote contains old rows too. A backlog is
-refreshed in steps of `MAX_ROWS_PER_REFRESH` rows.
+The state stores in its application versions the offset of every recorder up to which it includes rows, and the version
+of `samples` at that time. A *refresh* adds the rows committed since: one transaction adds their partial aggregates and
+updates these versions, so every row counts exactly once. A refresh reads only files that are newer than that version.
+Within these files it selects rows by recorder and offset, because a file that another tool rewrote contains old rows
+too. A backlog is refreshed in steps of `MAX_ROWS_PER_REFRESH` rows.
 
 `read` returns the table with all rows of `samples`: pending rows are aggregated while reading. The refresh interval
 therefore determines the cost of reading, not its result.
@@ -29,6 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from zenspark.lake.delta_table import ForeignCommit, LakeTable, Transaction
 from zenspark.lake.derived.partial_aggregates import PartialAggregation, TaskFiles, iterate_partials
+from zenspark.lake.ingested_offsets import list_recorders, offset_app_versions, read_offsets
 from zenspark.lake.key_ranges import FULL_RANGE, KeyRange, SortedTable, write_sorted
 from zenspark.lake.levels import (
     MERGED_WILDCARD_PART,
@@ -40,12 +41,11 @@ from zenspark.lake.levels import (
     plan_merge,
     received_before,
 )
-from zenspark.lake.offset_marks import list_recorders, offset_app_versions, read_offsets
 from zenspark.lake.parquet_files import DataFile, read_batches
 from zenspark.lake.pending_rows import (
-    ERASED_VERSION,
-    REBUILT,
-    SAMPLES_VERSION,
+    PROPAGATED_DELETES_APP_ID,
+    REBUILD_COUNT_APP_ID,
+    SAMPLES_VERSION_APP_ID,
     OffsetRanges,
     find_late,
     find_pending,
@@ -60,8 +60,8 @@ from zenspark.spark.ingest.write_files import run_on_executors, split_partition_
 
 logger = logging.getLogger("zenspark.spark")
 
-REBUILDING = "rebuilding"
-"""Mark: 1 while the state is being rebuilt; it is not published then."""
+REBUILDING_APP_ID = "rebuilding"
+"""Application id of a state table: 1 while it is being rebuilt; it is not published then."""
 
 REFRESH_LABEL = "refresh"
 """Prefix of the names of files that a refresh writes."""
@@ -99,10 +99,10 @@ class DerivedTableSpec(PartialAggregation, Protocol):
     def reduce(self, rows: pa.Table) -> pa.Table:
         """Merge rows of the state that belong together into fewer rows with the same content."""
 
-    def drop_expired(self, rows: pa.Table, wild: pa.Table, limits: Mapping[str, int]) -> pa.Table:
+    def drop_expired(self, rows: pa.Table, wildcard_rows: pa.Table, limits: Mapping[str, int]) -> pa.Table:
         """Drop reduced rows received before `limits`, in microseconds per recorder, that are needed no longer."""
 
-    def to_public_rows(self, rows: pa.Table, wild: pa.Table) -> pa.Table:
+    def to_public_rows(self, rows: pa.Table, wildcard_rows: pa.Table) -> pa.Table:
         """Compute the rows of the public table from reduced rows of the state and the rows with wildcards."""
 
     def to_public_dataframe(self, stored: DataFrame, parts: Collection[str]) -> DataFrame:
@@ -130,19 +130,19 @@ class DerivedTable:
     def _refresh_step(self, spark: SparkSession) -> bool:
         """Refresh by at most `MAX_ROWS_PER_REFRESH` rows per recorder. Returns whether anything was pending."""
         pending = self._pending()
-        if pending.is_empty and not self.state.app_version(REBUILDING):
+        if pending.is_empty and not self.state.app_version(REBUILDING_APP_ID):
             return False
         step = pending.limit_rows(MAX_ROWS_PER_REFRESH)
         tasks = self._split_pending(step)
         change = self._make_change(spark, step, tasks) if tasks else Transaction()
-        marks = offset_app_versions(step.end) | dict.fromkeys(find_late(self.state, self.samples), RETRIED)
+        app_versions = offset_app_versions(step.end) | dict.fromkeys(find_late(self.state, self.samples), RETRIED)
         if step.end == pending.end:
-            marks[SAMPLES_VERSION] = self.samples.version
-            if self.state.app_version(REBUILDING):
-                marks[REBUILDING] = 0
+            app_versions[SAMPLES_VERSION_APP_ID] = self.samples.version
+            if self.state.app_version(REBUILDING_APP_ID):
+                app_versions[REBUILDING_APP_ID] = 0
         if self.definition.propagates_deletes:
-            marks[ERASED_VERSION] = self.samples.version
-        self.state.commit(replace(change, app_versions=marks))
+            app_versions[PROPAGATED_DELETES_APP_ID] = self.samples.version
+        self.state.commit(replace(change, app_versions=app_versions))
         return True
 
     def _make_change(self, spark: SparkSession, extent: OffsetRanges, tasks: Sequence[TaskFiles]) -> Transaction:
@@ -226,14 +226,14 @@ class DerivedTable:
             return False
         limits = self._find_limits(spark, plan.files) if plan.is_full else None
         exact = [file for file in plan.files if not has_wildcard_keys(file)]
-        wild = read_wild(self.definition, self._sorted, plan.files)
-        write = partial(merge_range, self.definition, self._sorted, exact, wild, limits, plan.part)
+        wildcard_rows = read_wildcard_rows(self.definition, self._sorted, plan.files)
+        write = partial(merge_range, self.definition, self._sorted, exact, wildcard_rows, limits, plan.part)
         ranges = self._sorted.split(exact, FULL_RANGE)
         added = [file for files in run_on_executors(spark, write, ranges) for file in files]
-        if limits is not None and wild.num_rows:
-            wild = wild.filter(pc.invert(received_before(wild, limits)))
+        if limits is not None and wildcard_rows.num_rows:
+            wildcard_rows = wildcard_rows.filter(pc.invert(received_before(wildcard_rows, limits)))
         part = {"part": WILDCARD_PART if plan.part == NEW_PART else MERGED_WILDCARD_PART}
-        added += write_sorted(self._sorted, MERGE_LABEL, wild, self.definition.order, part)
+        added += write_sorted(self._sorted, MERGE_LABEL, wildcard_rows, self.definition.order, part)
         self.state.commit(Transaction(add=added, remove=plan.files, is_optimize=True))
         return True
 
@@ -261,8 +261,13 @@ class DerivedTable:
 
     def _start_rebuild(self) -> None:
         zero = offset_app_versions(dict.fromkeys(read_offsets(self.state, list_recorders(self.samples)), 0))
-        marks = {SAMPLES_VERSION: 0, ERASED_VERSION: self.samples.version, REBUILDING: 1, REBUILT: self._rebuilt + 1}
-        self.state.commit(Transaction(remove=self.state.files, app_versions=zero | marks))
+        start = {
+            SAMPLES_VERSION_APP_ID: 0,
+            PROPAGATED_DELETES_APP_ID: self.samples.version,
+            REBUILDING_APP_ID: 1,
+            REBUILD_COUNT_APP_ID: self._rebuild_count + 1,
+        }
+        self.state.commit(Transaction(remove=self.state.files, app_versions=zero | start))
 
     def _propagate_deletes(self, spark: SparkSession) -> bool:
         """Remove from the state rows that other tools deleted from `samples`. Returns whether they deleted any."""
@@ -272,13 +277,13 @@ class DerivedTable:
                 "%s: Delta log no longer has version %s; rows deleted by other tools since then stay in table %s"
                 " until `zenspark lake rebuild --table %s`",
                 self.samples.location.address,
-                self.state.app_version(ERASED_VERSION),
+                self.state.app_version(PROPAGATED_DELETES_APP_ID),
                 self.state.spec.name,
                 self.state.spec.name,
             )
         elif not changes:
             return False
-        done = {ERASED_VERSION: self.samples.version}
+        done = {PROPAGATED_DELETES_APP_ID: self.samples.version}
         remaining = (
             remove_deleted(spark, dataframe(spark, self.state, self.state.files), self.samples, changes)
             if changes
@@ -291,13 +296,15 @@ class DerivedTable:
         rows = remaining.repartitionByRange(column).sortWithinPartitions(column)
         added = self._write(rows, MERGE_LABEL)
         self.state.commit(
-            Transaction(add=added, remove=self.state.files, app_versions=done | {REBUILT: self._rebuilt + 1})
+            Transaction(
+                add=added, remove=self.state.files, app_versions=done | {REBUILD_COUNT_APP_ID: self._rebuild_count + 1}
+            )
         )
         return True
 
     def _foreign_changes(self) -> list[ForeignCommit] | None:
         """List deletes by other tools in `samples` since the last refresh; None if the log is too short."""
-        version = self.state.app_version(ERASED_VERSION)
+        version = self.state.app_version(PROPAGATED_DELETES_APP_ID)
         return (
             [] if version is None or not self.definition.propagates_deletes else self.samples.foreign_changes(version)
         )
@@ -305,8 +312,8 @@ class DerivedTable:
     # --- files
 
     @property
-    def _rebuilt(self) -> int:
-        return self.state.app_version(REBUILT) or 0
+    def _rebuild_count(self) -> int:
+        return self.state.app_version(REBUILD_COUNT_APP_ID) or 0
 
     def _files_in(self, part: str) -> list[DataFile]:
         return [file for file in self.state.files if part_of(file) == part]
@@ -320,7 +327,7 @@ class DerivedTable:
 
     def _split_pending(self, extent: OffsetRanges) -> list[TaskFiles]:
         """List the files that can contain these rows, split into tasks."""
-        version = self.state.app_version(SAMPLES_VERSION)
+        version = self.state.app_version(SAMPLES_VERSION_APP_ID)
         files = self.samples.files if version is None else self.samples.files_since(version)
         return split_into_tasks(file for file in files if extent.may_have_rows_in(file))
 
@@ -353,7 +360,7 @@ def merge_range(
     definition: DerivedTableSpec,
     state: SortedTable,
     files: Sequence[DataFile],
-    wild: pa.Table,
+    wildcard_rows: pa.Table,
     limits: Mapping[str, int] | None,
     part: str,
     key_range: KeyRange,
@@ -361,14 +368,14 @@ def merge_range(
     """Write the reduced rows of a key range into a part; with `limits`, drop expired rows."""
     rows = state.read(files, key_range, definition.reduce)
     if limits is not None:
-        rows = definition.drop_expired(rows, wild, limits)
+        rows = definition.drop_expired(rows, wildcard_rows, limits)
     return write_sorted(state, MERGE_LABEL, rows, definition.order, {"part": part})
 
 
-def read_wild(definition: DerivedTableSpec, state: SortedTable, files: Iterable[DataFile]) -> pa.Table:
+def read_wildcard_rows(definition: DerivedTableSpec, state: SortedTable, files: Iterable[DataFile]) -> pa.Table:
     """Read the rows of the parts with wildcards."""
-    wild = [file for file in files if has_wildcard_keys(file)]
-    return state.read(wild, FULL_RANGE, definition.reduce).cast(state.spec.columns)
+    wildcard_files = [file for file in files if has_wildcard_keys(file)]
+    return state.read(wildcard_files, FULL_RANGE, definition.reduce).cast(state.spec.columns)
 
 
 def find_newest_times(folder: StoragePath, spec: TableSpec, file: DataFile) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """IngestQuery: the streaming query that ingests journals into a lake, with the maintenance threads beside it.
 
 One query reads all journals. Each micro-batch is committed to `samples` (commit_samples.py) and does nothing else.
-Threads beside it refresh the derived tables and compact files (maintenance_thread.py), and renew the leases that keep
+Threads beside it refresh the derived tables and compact files (table_maintenance.py), and renew the leases that keep
 other processes from ingesting the same recorders (lake/lease.py). Work that a crash or a transient error interrupts is
 done by the next run.
 
@@ -34,9 +34,9 @@ from zenspark.lake.lease import LeaseKeeper
 from zenspark.lake.maintenance_config import MaintenanceConfig
 from zenspark.lake.reader_name import reader_name
 from zenspark.spark.ingest.clock_steps import ClockSteps
-from zenspark.spark.ingest.commit_samples import BatchResult, SamplesWriter, Superseded
-from zenspark.spark.ingest.maintenance_thread import MaintenanceThread
+from zenspark.spark.ingest.commit_samples import BatchResult, SamplesWriter, WriterFenced
 from zenspark.spark.ingest.process_protocol import MaintenanceRun
+from zenspark.spark.ingest.table_maintenance import TableMaintenance
 from zenspark.spark.lake import Lake
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("zenspark.spark")
 
-LEASE_RETRY_SECONDS = 1.0
+LEASE_RETRY_INTERVAL_SECONDS = 1.0
 """Seconds between two attempts to acquire the leases."""
-DRAIN_TIMEOUT_SECONDS = 60.0
-POLL_SECONDS = 0.05
+DEFAULT_DRAIN_TIMEOUT_SECONDS = 60.0
+INGEST_POLL_INTERVAL_SECONDS = 0.05
 """Seconds between two checks whether everything is ingested."""
 MAX_SHORT_TRIGGER_SECONDS = 2.0
 """Longest trigger interval with which the running query drains the rest; otherwise a new query is faster."""
@@ -84,7 +84,7 @@ class IngestProgress:
     problem: str | None
     """Error of the last table maintenance, if any; ingestion continues."""
     maintenance_runs: tuple[MaintenanceRun, ...] = ()
-    """The last round of each maintenance task."""
+    """The last run of each maintenance task."""
 
 
 @dataclass
@@ -102,7 +102,14 @@ class _Counts:
 
 
 class IngestQuery:
-    """Ingests journals into a lake, starting at the offsets committed in the lake, until it is stopped."""
+    """Ingests journals into a lake, starting at the offsets committed in the lake, until it is stopped.
+
+    Example:
+        >>> query = IngestQuery(spark, ["journal"], Lake("lake"))
+        >>> query.start()
+        >>> query.stop()
+        True
+    """
 
     def __init__(
         self,
@@ -115,11 +122,21 @@ class IngestQuery:
         instance: str | None = None,
         deduplicate: bool = False,
     ) -> None:
-        """Take journals, a target lake and the trigger interval in seconds or in Spark's syntax.
+        """Validate the arguments; `start` starts the query.
 
-        With `trigger=None` the query ingests what is in the journals and ends. `options` go to the stream source, such
-        as maxOffsetsPerTrigger. `instance` is the id of the pipeline: a successor with the same id takes over its
-        leases at once. With `deduplicate`, samples recorded by several recorders are ingested once.
+        Args:
+            spark: Session with a driver that has a JVM.
+            journals: Directories of the journals.
+            lake: The lake that is written.
+            trigger: Seconds from one batch to the next, or an interval in Spark's syntax; with None the query ingests
+                what is in the journals and ends.
+            options: Options of the stream source, such as maxOffsetsPerTrigger; none by default.
+            maintenance: Intervals and retention of the maintenance of the tables; `MaintenanceConfig()` by default.
+            instance: Id of the pipeline: a successor with the same id takes over its leases at once; none by default.
+            deduplicate: Whether samples that several recorders recorded are ingested once.
+
+        Raises:
+            UsageError: There is no journal, or the session is one of Spark Connect.
         """
         if not journals:
             raise UsageError("ingestion needs at least one journal")
@@ -139,7 +156,7 @@ class IngestQuery:
         self._deduplicate = deduplicate
         self._query: StreamingQuery | None = None
         self._leases: LeaseKeeper | None = None
-        self._maintenance_thread: MaintenanceThread | None = None
+        self._table_maintenance: TableMaintenance | None = None
         self._checkpoint: str | None = None
         self._clock = ClockSteps()
         self._counts = _Counts()
@@ -154,7 +171,16 @@ class IngestQuery:
     def start(self, on_wait: Notify | None = None, on_batch: Callable[[], None] | None = None) -> None:
         """Start the query and the maintenance threads; blocks while another process holds the leases.
 
-        `on_wait` is called with one line that names that process, `on_batch` after every committed batch.
+        Args:
+            on_wait: Called with one line that names that process; by default it is logged.
+            on_batch: Called after every committed batch; nothing by default.
+
+        Raises:
+            LakeError: The lake cannot be read or created.
+            JournalError: A journal cannot be read.
+
+        Example:
+            >>> query.start()
         """
         self._on_batch = on_batch
         self.lake.location.check()
@@ -163,17 +189,17 @@ class IngestQuery:
         if not self._acquire_leases(leases, on_wait or logger.warning):
             return
         leases.start()
-        self._maintenance_thread = MaintenanceThread(
+        self._table_maintenance = TableMaintenance(
             self._spark, self.lake, self.journals, self._reader, self._maintenance, leases
         )
         self.lake.create(timedelta(seconds=self._maintenance.history))
         self._samples = SamplesWriter(self.lake.location, self.lake.table("samples"), deduplicate=self._deduplicate)
-        self._samples.claim(journal.recorder for journal in self.journals)
+        self._samples.fence_earlier_writers(journal.recorder for journal in self.journals)
         self._retry_quarantine()
         ingested = self.lake.ingested()
         self._counts.offsets = {journal.recorder: ingested.get(journal.recorder, 0) for journal in self.journals}
         self._query = self._start_query(self._trigger)
-        self._maintenance_thread.start()
+        self._table_maintenance.start()
 
     def _acquire_leases(self, leases: LeaseKeeper, on_wait: Notify) -> bool:
         """Wait for the leases. Returns False if the query was stopped before."""
@@ -182,7 +208,7 @@ class IngestQuery:
             if reason != logged:
                 on_wait(reason)
                 logged = reason
-            if self._stopping.wait(LEASE_RETRY_SECONDS):
+            if self._stopping.wait(LEASE_RETRY_INTERVAL_SECONDS):
                 return False
         return True
 
@@ -198,14 +224,27 @@ class IngestQuery:
         )
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the query ends, and raise its error; returns False after `timeout` seconds."""
+        """Wait until the query ends.
+
+        Args:
+            timeout: Seconds to wait; without end by default.
+
+        Returns:
+            True if it has ended, False if not within the timeout.
+
+        Raises:
+            ZError: The query failed, was not started, or another process has taken over a recorder.
+
+        Example:
+            >>> has_ended = query.wait(timeout=60)
+        """
         query = self._active_query
         try:
             ended = query.awaitTermination(timeout)  # type: ignore[arg-type]  # None waits forever
         except Exception as error:
             raise self._failure_cause(error) from error
         if self._leases is not None and self._leases.lost is not None:
-            raise Superseded(self.lake.location.address, f"another process ingests recorder {self._leases.lost!r}")
+            raise WriterFenced(self.lake.location.address, f"another process ingests recorder {self._leases.lost!r}")
         if not ended and timeout is not None:
             self._restart_after_clock_step()
         return True if timeout is None else bool(ended)
@@ -219,10 +258,20 @@ class IngestQuery:
             self._stop_query()
             self._query = self._start_query(self._trigger)
 
-    def stop(self, timeout: float = DRAIN_TIMEOUT_SECONDS) -> bool:
-        """Ingest what is in the journals now, refresh the tables, and end. Returns whether all is ingested in time.
+    def stop(self, timeout: float = DEFAULT_DRAIN_TIMEOUT_SECONDS) -> bool:
+        """Ingest what is in the journals now, refresh the tables, and end.
 
-        Raises the error of the query if it failed before.
+        Args:
+            timeout: Seconds for ingesting the rest; 0 ends at once.
+
+        Returns:
+            True if everything is ingested.
+
+        Raises:
+            ZError: The query failed.
+
+        Example:
+            >>> is_complete = query.stop()
         """
         self._stopping.set()
         if self._query is None:
@@ -231,9 +280,9 @@ class IngestQuery:
         target = {journal.recorder: journal.latest() for journal in self.journals}
         try:
             has_ingested = self._drain(target, deadline) if timeout else self._has_ingested(target)
-            if has_ingested and timeout and self._maintenance_thread is not None:
-                self._maintenance_thread.stop()
-                self._maintenance_thread.finish()
+            if has_ingested and timeout and self._table_maintenance is not None:
+                self._table_maintenance.stop()
+                self._table_maintenance.finish()
             return has_ingested
         finally:
             self._close(release=True)
@@ -247,8 +296,8 @@ class IngestQuery:
     def _close(self, *, release: bool) -> None:
         try:
             self._stop_query()
-            if self._maintenance_thread is not None:
-                self._maintenance_thread.stop()
+            if self._table_maintenance is not None:
+                self._table_maintenance.stop()
         finally:
             if self._leases is not None:
                 self._leases.stop(release=release)
@@ -259,7 +308,7 @@ class IngestQuery:
         """Ingest up to the target offsets; starts an availableNow query if the next trigger may be far away."""
         self._check_failure()
         while self._has_short_trigger and not self._has_ingested(target) and time.monotonic() < deadline:
-            self.wait(POLL_SECONDS)
+            self.wait(INGEST_POLL_INTERVAL_SECONDS)
         self._stop_query()
         if not self._has_ingested(target) and time.monotonic() < deadline:
             self._query = self._start_query(None)
@@ -278,7 +327,14 @@ class IngestQuery:
             raise self._failure_cause(error)
 
     def progress(self) -> IngestProgress:
-        """Return the progress since the start."""
+        """Return the progress since the start.
+
+        Returns:
+            Counts since the start, rows that wait, offsets and problems.
+
+        Example:
+            >>> print(query.progress().rows, query.progress().waiting)
+        """
         counts = self._counts
         ends = {journal.recorder: journal.latest() for journal in self.journals}
         return IngestProgress(
@@ -293,8 +349,8 @@ class IngestQuery:
             quarantined=counts.quarantined,
             duplicates=counts.duplicates,
             lost=counts.lost,
-            problem=None if self._maintenance_thread is None else self._maintenance_thread.problem,
-            maintenance_runs=() if self._maintenance_thread is None else self._maintenance_thread.runs,
+            problem=None if self._table_maintenance is None else self._table_maintenance.problem,
+            maintenance_runs=() if self._table_maintenance is None else self._table_maintenance.runs,
         )
 
     @property
@@ -364,7 +420,7 @@ class IngestQuery:
 
     def _to_cause(self, error: Exception) -> Exception:
         """Return the error of a storage path check if that fails: it names the cause better than `error`."""
-        if isinstance(error, Superseded):
+        if isinstance(error, WriterFenced):
             return error
         try:
             self.lake.location.check()

@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 from zenspark.key.match import intersects
 from zenspark.lake.delta_log import PartitionKey
 from zenspark.lake.delta_table import LakeTable, Transaction
-from zenspark.lake.offset_marks import mask_rows_from, may_have_rows_from
+from zenspark.lake.ingested_offsets import mask_rows_from, may_have_rows_from
 from zenspark.lake.parquet_files import KEY_ORDER_SIZES, DataFile, DataFileWriter, group_batches, read_batches
 from zenspark.lake.parquet_footer import Numbers
 from zenspark.lake.specs import TableSpec

@@ -1,9 +1,9 @@
 """The ingest process, which drives Spark for `zenspark up`: `python -m zenspark.spark.ingest.process`.
 
-It reads an `IngestTask` and then commands from standard input and ends at end of file, because the parent process is
-gone then. Standard output carries reports only: output of Java, Spark workers and libraries goes to standard error
-(process_protocol.py). The process ignores Ctrl-C. An error is reported in one line, with its stack trace on standard
-error. If Java still runs, the process waits for the command to restart the query; otherwise it ends.
+It reads an `IngestProcessConfig` and then commands from standard input and ends at end of file, because the parent
+process is gone then. Standard output carries reports only: output of Java, Spark workers and libraries goes to standard
+error (process_protocol.py). The process ignores Ctrl-C. An error is reported in one line, with its stack trace on
+standard error. If Java still runs, the process waits for the command to restart the query; otherwise it ends.
 """
 
 from __future__ import annotations
@@ -18,29 +18,26 @@ import threading
 from typing import IO, TYPE_CHECKING, NoReturn
 
 import msgspec
-import pyarrow as pa
 
 from zenspark.api.log_filter import FORMAT
 from zenspark.errors import ZError
 from zenspark.lake.error_cause import error_cause
-from zenspark.spark.ingest.commit_samples import Superseded
+from zenspark.spark.ingest.commit_samples import WriterFenced
 from zenspark.spark.ingest.ingest_query import IngestQuery
 from zenspark.spark.ingest.process_protocol import (
-    Alive,
     Command,
     Drain,
     Drained,
     Failed,
+    IngestHeartbeat,
     ProgressReport,
     Report,
-    RunSql,
-    SqlResult,
     Started,
     Waiting,
     decode_command,
     encode_line,
 )
-from zenspark.spark.ingest.settings import IngestTask
+from zenspark.spark.ingest.settings import IngestProcessConfig
 from zenspark.spark.lake import Lake
 
 if TYPE_CHECKING:
@@ -48,19 +45,19 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("zenspark.spark")
 
-REPORT_SECONDS = 1.0
+REPORT_INTERVAL_SECONDS = 1.0
 """Seconds between two reports."""
-POLL_SECONDS = 0.2
+DRAIN_POLL_INTERVAL_SECONDS = 0.2
 """Seconds between two checks whether the query has ended or must drain."""
-DRAIN_TIMEOUT_SECONDS = 24 * 3600.0
+UNLIMITED_DRAIN_SECONDS = 24 * 3600.0
 """Effectively unlimited: the parent process decides how long to wait."""
 
 
 class IngestProcess:
     """Ingests journals until it receives `Drain`; after a failure it waits for `RestartQuery`."""
 
-    def __init__(self, task: IngestTask, commands: IO[bytes], reports: IO[bytes]) -> None:
-        self._task = task
+    def __init__(self, config: IngestProcessConfig, commands: IO[bytes], reports: IO[bytes]) -> None:
+        self._config = config
         self._commands = commands
         self._reports = reports
         self._report_lock = threading.Lock()
@@ -100,7 +97,7 @@ class IngestProcess:
         # imported here, so that import errors are reported, too
         from zenspark.spark.engine import DRIVER_JAVA_OPTIONS, spark_session, with_task_retries
 
-        settings = self._task.settings
+        settings = self._config.settings
         spark = spark_session(
             with_task_retries(settings.master), config=settings.conf, java_options=DRIVER_JAVA_OPTIONS
         )
@@ -113,8 +110,8 @@ class IngestProcess:
         query = self._make_query()
         try:
             return self._ingest_until_drained(query)
-        except Superseded as error:
-            logger.warning("%s: ingestion ended, another process continues it: %s", self._task.lake, error)
+        except WriterFenced as error:
+            logger.warning("%s: ingestion ended, another process continues it: %s", self._config.lake, error)
             self._abandon(query)
             return False
         except Exception as error:
@@ -127,19 +124,19 @@ class IngestProcess:
 
     def _make_query(self) -> IngestQuery:
         assert self._spark is not None
-        settings = self._task.settings
+        settings = self._config.settings
         options = {
             "maxOffsetsPerTrigger": str(settings.max_batch_rows),
             "maxBytesPerTrigger": str(settings.max_batch_bytes),
         }
         return IngestQuery(
             self._spark,
-            self._task.journals,
-            Lake(self._task.lake),
+            self._config.journals,
+            Lake(self._config.lake),
             trigger=settings.trigger,
             options=options,
             maintenance=settings.maintenance,
-            instance=self._task.instance,
+            instance=self._config.instance,
             deduplicate=settings.deduplicate,
         )
 
@@ -148,9 +145,9 @@ class IngestProcess:
         with self._report_lock:
             self._query = query
         while not self._is_draining.is_set():
-            if query.wait(POLL_SECONDS):
+            if query.wait(DRAIN_POLL_INTERVAL_SECONDS):
                 raise RuntimeError("Spark ended the query")
-        query.stop(DRAIN_TIMEOUT_SECONDS)
+        query.stop(UNLIMITED_DRAIN_SECONDS)
         self._report(make_progress_report(query))
         self._report(Drained(query.progress().problem))
         return True
@@ -180,12 +177,12 @@ class IngestProcess:
             self._reports.flush()
 
     def _report_failure(self, error: Exception) -> None:
-        logger.error("%s: ingestion failed: %s", self._task.lake, error, exc_info=error)
+        logger.error("%s: ingestion failed: %s", self._config.lake, error, exc_info=error)
         self._report(Failed(error_cause(error)))
 
     def _report_periodically(self) -> None:
         while True:
-            self._report_now.wait(REPORT_SECONDS)
+            self._report_now.wait(REPORT_INTERVAL_SECONDS)
             self._report_now.clear()
             if self._ended.is_set():
                 return
@@ -196,7 +193,7 @@ class IngestProcess:
         if self._query is not None:
             with contextlib.suppress(ZError, OSError):  # a journal that cannot be read now
                 return make_progress_report(self._query)
-        return Alive()
+        return IngestHeartbeat()
 
     # --- commands
 
@@ -207,25 +204,13 @@ class IngestProcess:
                 try:
                     self._on_command(decode_command(line))
                 except msgspec.DecodeError:
-                    logger.exception("%s: invalid command from the parent process: %r", self._task.lake, line)
+                    logger.exception("%s: invalid command from the parent process: %r", self._config.lake, line)
         _exit(0)
 
     def _on_command(self, command: Command) -> None:
-        if isinstance(command, RunSql):
-            threading.Thread(target=self._run_sql, args=(command,), name="zenspark-sql", daemon=True).start()
-            return
         if isinstance(command, Drain):
             self._is_draining.set()
         self._restarts.put(command)
-
-    def _run_sql(self, request: RunSql) -> None:
-        try:
-            assert self._spark is not None, "Spark has not started yet"
-            Lake(self._task.lake).register(self._spark)
-            self._report(SqlResult(request.number, _encode_arrow(self._spark.sql(request.query).toArrow())))
-        except Exception as error:
-            logger.info("%s: SQL query failed: %s", self._task.lake, error, exc_info=error)
-            self._report(SqlResult(request.number, error=error_cause(error)))
 
 
 def make_progress_report(query: IngestQuery) -> ProgressReport:
@@ -246,14 +231,6 @@ def make_progress_report(query: IngestQuery) -> ProgressReport:
     )
 
 
-def _encode_arrow(rows: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    encoded: bytes = sink.getvalue().to_pybytes()
-    return encoded
-
-
 def _exit(code: int) -> NoReturn:
     """End at once without waiting for threads; Java ends when its standard input closes."""
     sys.stderr.flush()
@@ -268,14 +245,14 @@ def _redirect_stdout() -> IO[bytes]:
 
 
 def main() -> None:
-    """Run the ingest process for the `IngestTask` in the first line of standard input."""
+    """Run the ingest process for the `IngestProcessConfig` in the first line of standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     reports = _redirect_stdout()
     logging.basicConfig(format=FORMAT, level=logging.WARNING)
     logging.getLogger("zenspark").setLevel(logging.INFO)
     commands = sys.stdin.buffer
-    task = msgspec.json.decode(commands.readline(), type=IngestTask)
-    IngestProcess(task, commands, reports).run()
+    config = msgspec.json.decode(commands.readline(), type=IngestProcessConfig)
+    IngestProcess(config, commands, reports).run()
     _exit(0)
 
 

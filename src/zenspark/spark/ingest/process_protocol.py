@@ -1,7 +1,7 @@
 """Protocol between `zenspark up` and its ingest process: JSON, one message per line.
 
-Standard input of the process: one line with its `IngestTask`, then commands; end of file ends the process. Standard
-output: reports. Standard error: the logs of Java and Python, for the log file.
+Standard input of the process: one line with its `IngestProcessConfig`, then commands; end of file ends the process.
+Standard output: reports. Standard error: the logs of Java and Python, for the log file.
 """
 
 from __future__ import annotations
@@ -21,21 +21,14 @@ class Drain(msgspec.Struct, frozen=True, tag="drain"):
     """Ingest everything in the journals, refresh the derived tables, and end."""
 
 
-class RunSql(msgspec.Struct, frozen=True, tag="sql"):
-    """Run a SQL query on the tables of the lake."""
-
-    number: int
-    query: str
-
-
-Command: TypeAlias = RestartQuery | Drain | RunSql
+Command: TypeAlias = RestartQuery | Drain
 
 
 # --- reports ----------------------------------------------------------------------------------------------------------
 
 
-class Alive(msgspec.Struct, frozen=True, tag="alive"):
-    """Heartbeat: sent every second while the process does not ingest."""
+class IngestHeartbeat(msgspec.Struct, frozen=True, tag="alive"):
+    """Sent every second while the process does not ingest."""
 
 
 class Started(msgspec.Struct, frozen=True, tag="started"):
@@ -52,19 +45,19 @@ class Waiting(msgspec.Struct, frozen=True, tag="waiting"):
 
 
 class MaintenanceRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The last round of a maintenance task, and the time of the next; times are in seconds since 1970."""
+    """The last run of a maintenance task, and the time of the next; times are in seconds since 1970."""
 
     task: str
     """`refresh` or `compaction`."""
     time: float | None = None
-    """End of the last round; None before the first one."""
+    """End of the last run; None before the first one."""
     seconds: float | None = None
-    """Duration of the last round."""
+    """Duration of the last run."""
     result: str | None = None
-    """Summary of the last round, or its error."""
+    """Summary of the last run, or its error."""
     is_failed: bool = False
     next: float | None = None
-    """Start of the next round; None while one runs."""
+    """Start of the next run; None during a run."""
 
 
 class ProgressReport(msgspec.Struct, frozen=True, tag="progress", kw_only=True):
@@ -104,15 +97,7 @@ class Drained(msgspec.Struct, frozen=True, tag="drained"):
     """Error of the last refresh of the derived tables, if any."""
 
 
-class SqlResult(msgspec.Struct, frozen=True, tag="sql_result"):
-    """Result of a SQL query as an Arrow IPC stream, or its error."""
-
-    number: int
-    rows: bytes = b""
-    error: str | None = None
-
-
-Report: TypeAlias = Alive | Started | Waiting | ProgressReport | Failed | Drained | SqlResult
+Report: TypeAlias = IngestHeartbeat | Started | Waiting | ProgressReport | Failed | Drained
 
 _COMMAND_DECODER: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 _REPORT_DECODER: msgspec.json.Decoder[Report] = msgspec.json.Decoder(Report)

@@ -1,8 +1,8 @@
 """PublicTableWriter: writes the public table of a derived table from its state.
 
 The public table has the documented columns and one row per key, range or minute, sorted by one column (`key`,
-`source_zid`, `minute`) over all files, with statistics, so that readers skip files and row groups. Its marks are those
-of the state it was made from: the offset of every recorder up to which it is complete.
+`source_zid`, `minute`) over all files, with statistics, so that readers skip files and row groups. Its application
+versions repeat those of the state it was made from: the offset of every recorder up to which it is complete.
 
 Its files are divided into *file ranges*: each has the rows from its least value up to the least value of the next
 (exclusive). A write finds the file ranges with values that refreshes have changed since the last one and rewrites their
@@ -24,12 +24,12 @@ from pyspark.sql import SparkSession
 
 from zenspark.lake.delta_table import LakeTable, Transaction
 from zenspark.lake.derived.latest import literal_prefix
+from zenspark.lake.ingested_offsets import list_recorders, offset_app_versions, read_offsets
 from zenspark.lake.key_ranges import KeyRange, SortedTable, SortKey, write_sorted
 from zenspark.lake.levels import has_wildcard_keys, is_new
-from zenspark.lake.offset_marks import list_recorders, offset_app_versions, read_offsets
 from zenspark.lake.parquet_files import DataFile, read_batches
-from zenspark.lake.pending_rows import REBUILT, STATE_VERSION
-from zenspark.spark.ingest.derived import REBUILDING, DerivedTableSpec, read_wild
+from zenspark.lake.pending_rows import REBUILD_COUNT_APP_ID, STATE_VERSION_APP_ID
+from zenspark.spark.ingest.derived import REBUILDING_APP_ID, DerivedTableSpec, read_wildcard_rows
 from zenspark.spark.ingest.write_files import run_on_executors
 
 PUBLISH_LABEL = "publish"
@@ -73,25 +73,29 @@ class PublicTableWriter:
     def write(self, spark: SparkSession) -> PublishResult:
         """Update the public table to the state in one transaction; commits nothing if nothing changed."""
         started = time.monotonic()
-        is_ready = self.state.exists and not self.state.app_version(REBUILDING)
-        if not is_ready or self.public.app_version(STATE_VERSION) == self.state.version:
+        is_ready = self.state.exists and not self.state.app_version(REBUILDING_APP_ID)
+        if not is_ready or self.public.app_version(STATE_VERSION_APP_ID) == self.state.version:
             return PublishResult(time.monotonic() - started, 0)
         runs = self._find_runs(spark)
         added = self._write(spark, runs)
-        marks = offset_app_versions(read_offsets(self.state, list_recorders(self.state))) | {
-            REBUILT: self.state.app_version(REBUILT) or 0
+        app_versions = offset_app_versions(read_offsets(self.state, list_recorders(self.state))) | {
+            REBUILD_COUNT_APP_ID: self.state.app_version(REBUILD_COUNT_APP_ID) or 0
         }
-        if runs or any(self.public.app_version(name) != value for name, value in marks.items()):
+        if runs or any(self.public.app_version(name) != value for name, value in app_versions.items()):
             removed = [file for run in runs for file in run.files]
             self.public.commit(
-                Transaction(add=added, remove=removed, app_versions=marks | {STATE_VERSION: self.state.version})
+                Transaction(
+                    add=added, remove=removed, app_versions=app_versions | {STATE_VERSION_APP_ID: self.state.version}
+                )
             )
         return PublishResult(time.monotonic() - started, sum(file.rows for file in added))
 
     def _find_runs(self, spark: SparkSession) -> list[FileRangeRun]:
         """Find the file ranges to rewrite."""
-        version = self.public.app_version(STATE_VERSION)
-        if version is None or self.public.app_version(REBUILT) != (self.state.app_version(REBUILT) or 0):
+        version = self.public.app_version(STATE_VERSION_APP_ID)
+        if version is None or self.public.app_version(REBUILD_COUNT_APP_ID) != (
+            self.state.app_version(REBUILD_COUNT_APP_ID) or 0
+        ):
             return [FileRangeRun(KeyRange(), self.public.files)]
         touched = [file for file in self.state.files_since(version) if is_new(file)]
         if not touched:
@@ -108,11 +112,13 @@ class PublicTableWriter:
         state, public = self._sorted_state, SortedTable(self.public.location, self.public.spec, self._column)
         exact = [file for file in self.state.files if not has_wildcard_keys(file)]
         ranges = [part for run in runs for part in state.split(exact, run.range)]
-        write = partial(write_public_range, self.definition, state, public, exact, self._read_wild() if runs else None)
+        write = partial(
+            write_public_range, self.definition, state, public, exact, self._read_wildcard_rows() if runs else None
+        )
         return [file for files in run_on_executors(spark, write, ranges) for file in files]
 
-    def _read_wild(self) -> pa.Table:
-        return read_wild(self.definition, self._sorted_state, self.state.files)
+    def _read_wildcard_rows(self) -> pa.Table:
+        return read_wildcard_rows(self.definition, self._sorted_state, self.state.files)
 
     @property
     def _sorted_state(self) -> SortedTable:
@@ -209,9 +215,9 @@ def write_public_range(
     state: SortedTable,
     public: SortedTable,
     files: Sequence[DataFile],
-    wild: pa.Table,
+    wildcard_rows: pa.Table,
     key_range: KeyRange,
 ) -> list[DataFile]:
     """Write the public rows of a range of the state; runs as a Spark task."""
-    rows = definition.to_public_rows(state.read(files, key_range, definition.reduce), wild)
+    rows = definition.to_public_rows(state.read(files, key_range, definition.reduce), wildcard_rows)
     return write_sorted(public, PUBLISH_LABEL, rows, definition.order, {})

@@ -31,7 +31,7 @@ class IngestSettings(msgspec.Struct, frozen=True, kw_only=True):
     maintenance: MaintenanceConfig = MaintenanceConfig()
 
 
-class IngestTask(msgspec.Struct, frozen=True, kw_only=True):
+class IngestProcessConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Input of one ingest process: journals, target lake and settings."""
 
     lake: str

@@ -8,7 +8,6 @@ log file of bounded size, never to the terminal.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
 import math
 import os
@@ -22,9 +21,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import msgspec
-import pyarrow as pa
 
-from zenspark.errors import LakeError
 from zenspark.lake.error_cause import start_cause
 from zenspark.net.io.wait_queue import WaitQueue
 from zenspark.spark.ingest.process_protocol import (
@@ -34,14 +31,12 @@ from zenspark.spark.ingest.process_protocol import (
     MaintenanceRun,
     Report,
     RestartQuery,
-    RunSql,
-    SqlResult,
     Started,
     decode_report,
     encode_line,
 )
 from zenspark.spark.ingest.rotating_log import RotatingLog
-from zenspark.spark.ingest.settings import IngestTask
+from zenspark.spark.ingest.settings import IngestProcessConfig
 from zenspark.spark.ingest.supervisor_state import IngestState, ProcessAction, SupervisorState
 
 logger = logging.getLogger("zenspark.spark")
@@ -49,7 +44,6 @@ logger = logging.getLogger("zenspark.spark")
 COMMAND = (sys.executable, "-m", "zenspark.spark.ingest.process")
 EXIT_TIMEOUT_SECONDS = 5.0
 """Seconds for the process to exit by itself before it is killed."""
-SQL_TIMEOUT_SECONDS = 60.0
 
 
 class IngestStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +67,7 @@ class IngestStatus(msgspec.Struct, frozen=True, kw_only=True):
     maintenance: str | None
     """Error of the last table maintenance; ingestion continues."""
     maintenance_runs: tuple[MaintenanceRun, ...] = ()
-    """The last round of each maintenance task, and the time of the next."""
+    """The last run of each maintenance task, and the time of the next."""
     pid: int | None
     ui: str | None
     log: str
@@ -94,8 +88,8 @@ class IngestStatus(msgspec.Struct, frozen=True, kw_only=True):
 class IngestSupervisor:
     """Keeps an ingest process running, from `start` until `drain` or `stop`."""
 
-    def __init__(self, task: IngestTask, log_file: RotatingLog, command: Sequence[str] = COMMAND) -> None:
-        self.task = task
+    def __init__(self, config: IngestProcessConfig, log_file: RotatingLog, command: Sequence[str] = COMMAND) -> None:
+        self.config = config
         self._log = log_file
         self._command = list(command)
         self._state = SupervisorState(time.monotonic())
@@ -110,8 +104,6 @@ class IngestSupervisor:
         self._started: Started | None = None
         self._has_spark = False
         """Whether the current process has started Spark."""
-        self._numbers = itertools.count()
-        self._results: dict[int, queue.SimpleQueue[SqlResult]] = {}
         self._logged: str | None = None
         self._thread = threading.Thread(target=self._run, name="zenspark-ingest-supervisor", daemon=True)
 
@@ -143,7 +135,7 @@ class IngestSupervisor:
         if process is not None:
             _stop_process(process, by_itself=has_ended)
 
-    # --- status and queries
+    # --- status
 
     def status(self) -> IngestStatus:
         """Return the current status."""
@@ -151,7 +143,7 @@ class IngestSupervisor:
             state, totals = self._state, self._state.totals
             is_failed = state.ingest_state is IngestState.FAILED
             return IngestStatus(
-                lake=self.task.lake,
+                lake=self.config.lake,
                 state=state.ingest_state,
                 cause=state.cause,
                 retry_seconds=state.retry_in(time.monotonic()) if is_failed else None,
@@ -182,23 +174,6 @@ class IngestSupervisor:
     def has_spark_started(self) -> bool:
         return self._started is not None
 
-    def run_sql(self, query: str, timeout: float = SQL_TIMEOUT_SECONDS) -> pa.Table:
-        """Run a SQL query on the tables by the ingest process; raises LakeError if it fails or times out."""
-        results: queue.SimpleQueue[SqlResult] = queue.SimpleQueue()
-        with self._lock:
-            number = next(self._numbers)
-            self._results[number] = results
-            self._send(RunSql(number, query))
-        try:
-            result = results.get(timeout=timeout)
-        except queue.Empty:
-            raise LakeError(self.task.lake, f"no result within {timeout:.0f} s for: {query}") from None
-        finally:
-            self._results.pop(number, None)
-        if result.error is not None:
-            raise LakeError(self.task.lake, result.error)
-        return pa.ipc.open_stream(result.rows).read_all()
-
     # --- the thread
 
     def _run(self) -> None:
@@ -225,9 +200,6 @@ class IngestSupervisor:
                     self._process = None
                     self._write_log_line(f"ingest process {process.pid} exited with code {event}")
                     self._state.on_exited(event, now)
-                case SqlResult(number):
-                    if number in self._results:
-                        self._results[number].put(event)
                 case Failed() if not self._has_spark:
                     # the output of Java names the cause better than the Python exception
                     self._state.receive(Failed(start_cause(self._log.tail) or event.cause), now)
@@ -244,11 +216,11 @@ class IngestSupervisor:
         if cause == self._logged or (cause is None and state is not IngestState.INGESTING):
             return
         if cause is None:
-            logger.warning("%s: ingestion resumed", self.task.lake)
+            logger.warning("%s: ingestion resumed", self.config.lake)
         elif state is IngestState.WAITING:
-            logger.warning("%s: ingestion waits: %s", self.task.lake, cause)
+            logger.warning("%s: ingestion waits: %s", self.config.lake, cause)
         else:
-            logger.warning("%s: ingestion failed: %s (details in %s)", self.task.lake, cause, self._log.path)
+            logger.warning("%s: ingestion failed: %s (details in %s)", self.config.lake, cause, self._log.path)
         self._logged = cause
 
     def _act(self, action: ProcessAction) -> None:
@@ -287,7 +259,7 @@ class IngestSupervisor:
         assert process.stderr is not None
         _start_thread("zenspark-ingest-log", self._log.copy, process.stderr)
         _start_thread("zenspark-ingest-reports", self._read_reports, process)
-        self._send(self.task)
+        self._send(self.config)
         if self._is_draining:
             self._send(Drain())
 
@@ -307,7 +279,7 @@ class IngestSupervisor:
             process.stdin.close()
         self._events.put((process, code))
 
-    def _send(self, message: Command | IngestTask) -> None:
+    def _send(self, message: Command | IngestProcessConfig) -> None:
         """Write a line to the process, if it runs; errors of a process that just exited are ignored."""
         if self._process is not None and self._process.stdin is not None:
             with contextlib.suppress(OSError):

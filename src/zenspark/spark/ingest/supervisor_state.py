@@ -17,7 +17,7 @@ import math
 from enum import Enum, StrEnum, auto
 
 from zenspark.net.backoff import Backoff, RetryPolicy
-from zenspark.spark.ingest.process_protocol import Drained, Failed, ProgressReport, Report, SqlResult, Waiting
+from zenspark.spark.ingest.process_protocol import Drained, Failed, ProgressReport, Report, Waiting
 
 RETRY_POLICY = RetryPolicy(period_init_ms=1000, period_max_ms=60_000)
 MAX_FAILURES_PER_PROCESS = 10
@@ -48,8 +48,8 @@ class ProcessAction(Enum):
     KILL = auto()
 
 
-class ProcessLife(Enum):
-    """Life cycle of the process."""
+class ProcessState(Enum):
+    """Whether the process runs."""
 
     NONE = auto()
     ALIVE = auto()
@@ -125,7 +125,7 @@ class SupervisorState:
         self.totals = IngestTotals()
         self._backoff = Backoff(RETRY_POLICY, now)
         self._retry_at = now
-        self._process_life = ProcessLife.NONE
+        self._process_state = ProcessState.NONE
         self._last_report_at = now
         self._failures = 0
         """Consecutive failures of this process."""
@@ -136,10 +136,10 @@ class SupervisorState:
         """Return the action that is due now."""
         if self.ingest_state is IngestState.ENDED or now < self.next_due():
             return None
-        match self._process_life:
-            case ProcessLife.NONE:
+        match self._process_state:
+            case ProcessState.NONE:
                 return ProcessAction.SPAWN
-            case ProcessLife.ALIVE if (
+            case ProcessState.ALIVE if (
                 self.ingest_state is IngestState.FAILED and self._failures < MAX_FAILURES_PER_PROCESS
             ):
                 return ProcessAction.RESTART_QUERY
@@ -147,9 +147,9 @@ class SupervisorState:
 
     def next_due(self) -> float:
         """Return the time of the next action, if no report arrives before."""
-        if self._process_life is ProcessLife.KILLED or self.ingest_state is IngestState.ENDED:
+        if self._process_state is ProcessState.KILLED or self.ingest_state is IngestState.ENDED:
             return math.inf
-        if self._process_life is ProcessLife.NONE or self.ingest_state is IngestState.FAILED:
+        if self._process_state is ProcessState.NONE or self.ingest_state is IngestState.FAILED:
             return self._retry_at
         return self._last_report_at + REPORT_TIMEOUT_SECONDS
 
@@ -165,7 +165,7 @@ class SupervisorState:
 
     def on_spawned(self, now: float) -> None:
         """Note that a process was started."""
-        self._process_life = ProcessLife.ALIVE
+        self._process_state = ProcessState.ALIVE
         self._last_report_at = now
         self._failures = 0
         self.ingest_state = IngestState.STARTING
@@ -178,7 +178,7 @@ class SupervisorState:
         """Note that the process was killed, after `due` returned KILL."""
         if self.ingest_state is not IngestState.FAILED:
             self._fail(f"ingest process killed: no report for {now - self._last_report_at:.0f} s", now)
-        self._process_life = ProcessLife.KILLED
+        self._process_state = ProcessState.KILLED
 
     def receive(self, report: Report, now: float) -> None:
         """Process a report."""
@@ -193,8 +193,6 @@ class SupervisorState:
                 self._fail(cause, now)
             case Drained(maintenance):
                 self.ingest_state, self.cause, self.maintenance = IngestState.ENDED, None, maintenance
-            case SqlResult():
-                pass  # handled by the supervisor
 
     def _on_progress(self, report: ProgressReport, now: float) -> None:
         if report.batches > self.totals.last.batches:
@@ -208,7 +206,7 @@ class SupervisorState:
 
     def on_exited(self, code: int, now: float) -> None:
         """Note that the process has exited; a negative code is the signal that killed it."""
-        self._process_life = ProcessLife.NONE
+        self._process_state = ProcessState.NONE
         self.totals.end_process()
         if self.ingest_state not in (IngestState.ENDED, IngestState.FAILED):
             self._fail(f"ingest process {_format_exit(code)}", now)

@@ -23,7 +23,7 @@ from zenspark.journal.usage import JournalMeter
 from zenspark.lake.reader_name import reader_name
 from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.ingest.rotating_log import RotatingLog
-from zenspark.spark.ingest.settings import IngestSettings, IngestTask
+from zenspark.spark.ingest.settings import IngestProcessConfig, IngestSettings
 from zenspark.spark.ingest.supervisor import IngestSupervisor
 from zenspark.spark.ingest.supervisor_state import IngestState
 from zenspark.spark.pipeline.backlog import Backlog, measure_backlog
@@ -32,11 +32,11 @@ from zenspark.spark.pipeline.status_documents import StatusQueryable
 from zenspark.storage.manager import StorageManager
 from zenspark.storage.settings import StorageSettings
 
-RATE_SAMPLE_SECONDS = 1.0
+RATE_SAMPLE_INTERVAL_SECONDS = 1.0
 """Seconds between two samples of the counters, for rates."""
-SETTLE_POLL_SECONDS = 0.1
+INGEST_POLL_INTERVAL_SECONDS = 0.1
 """Seconds between two checks whether rows are ingested."""
-REATTACH_SECONDS = 600.0
+REATTACH_INTERVAL_SECONDS = 600.0
 """Seconds after which readers are re-attached to journals, so that they do not expire while ingestion fails."""
 LOG_PATH = "_logs/ingest.log"
 """Log file below the first journal of a lake: a local path, whatever is wrong with the lake."""
@@ -55,7 +55,22 @@ class JobEnded(ZError):
 
 
 class Job:
-    """One node with its storages, and the ingest processes of their lakes."""
+    """One node with its storages, and the ingest processes of their lakes.
+
+    Args:
+        config: Configuration of the node.
+        storages: The storages, with their journals and lakes.
+        policy: When journals are written, synced and trimmed; `Policy()` by default.
+
+    Raises:
+        UsageError: The configuration or a storage is not valid.
+        LinkError: A listener could not be bound.
+
+    Example:
+        >>> job = Job(config, storages)
+        >>> job.record()
+        >>> job.ingest({"lake": IngestSettings()})
+    """
 
     def __init__(self, config: Config, storages: Sequence[StorageSettings], policy: Policy | None = None) -> None:
         self._opener = SessionOpener(config, None)
@@ -75,7 +90,12 @@ class Job:
     def record(self) -> None:
         """Start to record and to reply to queries; publishers that connect find the subscriptions from the start.
 
-        Raises LinkError if a required endpoint cannot be reached.
+        Raises:
+            LinkError: A required endpoint cannot be reached.
+            JournalError: A journal cannot be written.
+
+        Example:
+            >>> job.record()
         """
         self.storages.start()
         self._attach()
@@ -84,15 +104,29 @@ class Job:
         self.connect()
 
     def connect(self) -> None:
-        """Accept and open connections, unless that has begun; raises LinkError if a required endpoint fails."""
+        """Accept and open connections, unless that has begun.
+
+        Raises:
+            LinkError: A required endpoint cannot be reached.
+
+        Example:
+            >>> job.connect()
+        """
         self._opener.finish()
 
     def ingest(self, settings: Mapping[str, IngestSettings]) -> None:
-        """Start the ingest processes that do not run yet, with settings for each lake; returns at once."""
+        """Start the ingest processes that do not run yet, with settings for each lake; returns at once.
+
+        Args:
+            settings: Settings of the ingestion, by lake.
+
+        Example:
+            >>> job.ingest({"lake": IngestSettings(trigger=5.0)})
+        """
         instance = uuid4().hex
         for lake, journals in self._journals().items():
             if lake not in self.supervisors:
-                task = IngestTask(
+                task = IngestProcessConfig(
                     lake=lake,
                     journals=tuple(str(path) for path in journals),
                     instance=instance,
@@ -108,19 +142,26 @@ class Job:
         return next(journal / name for name in names if str(journal / name) not in taken)
 
     def check(self) -> None:
-        """Raise JobEnded if recording has ended; failed ingestion is retried and raises nothing."""
+        """Check that recording goes on; failed ingestion is retried and raises nothing.
+
+        Raises:
+            JobEnded: Recording has ended.
+
+        Example:
+            >>> job.check()
+        """
         for recorder in self.storages.recorders.values():
             if not recorder.is_running:
                 raise JobEnded("recording", recorder.status().error or "the session was closed")
 
-    def settle(self, timeout: float) -> bool:
+    def wait_until_ingested(self, timeout: float) -> bool:
         """Wait until everything recorded so far is ingested. Returns False after `timeout` seconds."""
         target = {path: recorder.status().offset for path, recorder in self.storages.recorders.items()}
         deadline = time.monotonic() + timeout
         while not self._has_ingested(target):
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(SETTLE_POLL_SECONDS)
+            time.sleep(INGEST_POLL_INTERVAL_SECONDS)
         return True
 
     def _has_ingested(self, target: Mapping[Path, int]) -> bool:
@@ -131,7 +172,17 @@ class Job:
         )
 
     def drain(self, timeout: float) -> bool:
-        """Stop recording and ingest everything recorded. Returns whether it finished within `timeout` seconds."""
+        """Stop recording and ingest everything recorded.
+
+        Args:
+            timeout: Seconds for both.
+
+        Returns:
+            True if everything is ingested.
+
+        Example:
+            >>> is_complete = job.drain(timeout=60)
+        """
         self.storages.stop_recording()
         deadline = time.monotonic() + timeout
         for lake, supervisor in self.supervisors.items():
@@ -141,7 +192,11 @@ class Job:
         return not self.status().waiting.rows
 
     def close(self) -> None:
-        """End everything; rows that are not ingested stay in the journals."""
+        """End everything; rows that are not ingested stay in the journals.
+
+        Example:
+            >>> job.close()
+        """
         self._closing.set()
         for supervisor in self.supervisors.values():
             supervisor.stop()
@@ -196,7 +251,14 @@ class Job:
     # --- status
 
     def status(self) -> JobStatus:
-        """Return the current status."""
+        """Return the current status.
+
+        Returns:
+            Counts and rates of recording and ingestion, rows that wait, losses and problems.
+
+        Example:
+            >>> print(job.status().recorded, job.status().ingested)
+        """
         statuses = {path: recorder.status() for path, recorder in self.storages.recorders.items()}
         recorders = statuses.values()
         ingestions = tuple(supervisor.status() for supervisor in self.supervisors.values())
@@ -232,11 +294,11 @@ class Job:
     def _sample_counts(self) -> None:
         """Sample the counters for rates, and re-attach the readers of the journals periodically."""
         attached = time.monotonic()
-        while not self._closing.wait(RATE_SAMPLE_SECONDS):
+        while not self._closing.wait(RATE_SAMPLE_INTERVAL_SECONDS):
             now = time.monotonic()
             self._recorded.add(now, sum(recorder.status().rows for recorder in self.storages.recorders.values()))
             self._ingested.add(now, sum(supervisor.status().rows for supervisor in self.supervisors.values()))
-            if now - attached >= REATTACH_SECONDS:
+            if now - attached >= REATTACH_INTERVAL_SECONDS:
                 attached = now
                 with contextlib.suppress(JournalError):  # a full disk; retried at the next interval
                     self._attach()

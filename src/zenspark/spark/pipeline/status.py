@@ -39,12 +39,12 @@ class RateMeter:
 
 
 class Losses(msgspec.Struct, frozen=True):
-    """Messages that were sent to this node and are in no table."""
+    """Rows that were sent to this node and are in no table."""
 
     links: dict[str, int] = msgspec.field(default_factory=dict)
     """By reason: messages lost or damaged on links."""
     recorder: int = 0
-    """Messages received but not written to the journal."""
+    """Rows received but not written to the journal."""
     trimmed: int = 0
     """Rows trimmed from the journal before they were ingested."""
 
@@ -57,9 +57,9 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Counts of a job since its start, and its current state. Field names are the keys of the status document."""
 
     recorded: int = 0
-    """Messages written to the journals."""
+    """Rows written to the journals."""
     recorded_rate: float = 0.0
-    """Messages recorded per second."""
+    """Rows recorded per second."""
     ingested: int = 0
     """Rows ingested into the tables."""
     ingested_rate: float = 0.0

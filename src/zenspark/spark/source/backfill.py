@@ -55,7 +55,7 @@ def newest_timestamp(journal: Journal) -> int | None:
     latest = journal.latest()
     start = max(journal.earliest(), latest - LOOK_BACK_ROWS)
     times = [pc.max(batch.column("timestamp").cast("int64")).as_py() for batch in journal.read(start, latest)]
-    return max((stamp for stamp in times if stamp is not None), default=None)
+    return max((timestamp for timestamp in times if timestamp is not None), default=None)
 
 
 def _samples(selector: str, replies: Iterable[Reply]) -> Iterator[list[Sample]]:

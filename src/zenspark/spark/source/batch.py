@@ -17,8 +17,8 @@ def schema_of(options: BatchOptions) -> pa.Schema:
     return JournalSet(options.journal).schema
 
 
-def reader_of(options: BatchOptions) -> DataSourceReader:
-    """Return the reader; it accepts filters only if option pushDown is set."""
+def make_reader(options: BatchOptions) -> DataSourceReader:
+    """Make the reader; it accepts filters only if option pushDown is set."""
     return FilteringJournalReader(options) if options.push_down else JournalReader(options)
 
 

@@ -38,7 +38,7 @@ MAX_BACKLOG_REPLIES = 8192
 """High-water mark of replies waiting for Spark; above it the callbacks block (back-pressure)."""
 ERROR_SCHEMA = SCHEMA.append(pa.field("error", pa.string()))
 ROUTER_TIMEOUT = "Timeout"
-"""Error payload of a router in place of a node that sent no final reply in time."""
+"""Error payload of a router in first of a node that sent no final reply in time."""
 TARGETS = {"bestMatching": QueryTarget.BEST_MATCHING, "all": QueryTarget.ALL, "allComplete": QueryTarget.ALL_COMPLETE}
 
 
@@ -47,8 +47,8 @@ def schema_of(options: BatchOptions) -> pa.Schema:
     return ERROR_SCHEMA if options.on_error == "row" else SCHEMA
 
 
-def reader_of(options: BatchOptions) -> DataSourceReader:
-    """Return the reader; it accepts filters only if option pushDown is set."""
+def make_reader(options: BatchOptions) -> DataSourceReader:
+    """Make the reader; it accepts filters only if option pushDown is set."""
     return FilteringQueryReader(options) if options.push_down else QueryReader(options)
 
 
@@ -65,7 +65,7 @@ class QueryReader(DataSourceReader):
         options = self.options
         selectors = [text for text in options.selector if self._may_match(Selector(text))]
         tasks = min(max(options.parallelism or available_cores(), options.min_partitions or 1), len(selectors))
-        return [InputPartition(tuple(selectors[place::tasks])) for place in range(tasks)]
+        return [InputPartition(tuple(selectors[first::tasks])) for first in range(tasks)]
 
     def _may_match(self, selector: Selector) -> bool:
         return self.keys is None or any(intersects(str(selector.key_expr), key) for key in self.keys)

@@ -92,7 +92,7 @@ class ZenohStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Reader id of a new query; cached, because Spark requests the initial offset more than once."""
         return secrets.randbits(READER_BITS)
 
-    def reader_of(self, offset: Mapping[str, int]) -> str:
+    def reader_name_of(self, offset: Mapping[str, int]) -> str:
         """Return the reader name under which the journals store the progress of the query with this offset.
 
         Tuning a query does not change it. Old checkpoints without a reader id share one name per journal.
@@ -188,7 +188,7 @@ class ZenohStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: RecorderOffsets) -> None:
         """Commit the offsets to the journals, so that they can be trimmed."""
-        reader = self.reader_of(end)
+        reader = self.reader_name_of(end)
         for name, journal in self.journals.by_recorder.items():
             if name in end:
                 journal.commit(reader, end[name])

@@ -38,13 +38,13 @@ def combine(partials: pa.Table, state: pa.Table) -> pa.Table:
     return GapsAggregation().combine_rows(partials, state)
 
 
-def state_in(told: pa.Table) -> pa.Table:
-    return told.filter(pa.compute.equal(told["part"], "state"))
+def state_in(combined: pa.Table) -> pa.Table:
+    return combined.filter(pa.compute.equal(combined["part"], "state"))
 
 
-def plain(told: pa.Table) -> GapRows:
+def plain(combined: pa.Table) -> GapRows:
     names = ("source_zid", "kind", "first_sn", "last_sn", "count", "part")
-    return sorted(tuple(row[name] for name in names) for row in told.to_pylist())
+    return sorted(tuple(row[name] for name in names) for row in combined.to_pylist())
 
 
 def test_sources_are_distinguished_and_stored() -> None:
@@ -95,8 +95,8 @@ def test_partial_aggregate_groups_numbers_by_source_and_recorder() -> None:
         [np.frombuffer(row[name], np.int64).tolist() for name in NUMBERS_SCHEMA.names[3:]]
         for row in aggregated.to_pylist()
     ]
-    told = zip([tuple(row[name] for name in names) for row in aggregated.to_pylist()], numbers, strict=True)
-    assert sorted(told) == [
+    actual = zip([tuple(row[name] for name in names) for row in aggregated.to_pylist()], numbers, strict=True)
+    assert sorted(actual) == [
         (("a", 1, "r"), [[5, 6], [50, 52], [0, 2]]),
         (("a", 1, "s"), [[8], [54], [0]]),
         (("a", 2, "r"), [[6], [53], [3]]),
@@ -130,8 +130,8 @@ def test_a_sample_without_source_info_has_the_number_of_its_attachment() -> None
     aggregated = attached(
         (rmw(7), None), (b"note", None), (rmw(2**33), None), (rmw(9), 5), (None, 6), (rmw(1, b"g" * 16), None)
     )
-    told = [(row["source_zid"], row["source_eid"], row["numbers"]) for row in aggregated.to_pylist()]
-    assert sorted((zid, eid, np.frombuffer(numbers, np.int64).tolist()) for zid, eid, numbers in told) == [
+    actual = [(row["source_zid"], row["source_eid"], row["numbers"]) for row in aggregated.to_pylist()]
+    assert sorted((zid, eid, np.frombuffer(numbers, np.int64).tolist()) for zid, eid, numbers in actual) == [
         ("00" * 16, None, [7, 2**33]),
         ("67" * 16, None, [1]),
         ("a", 1, [5, 6]),
@@ -155,8 +155,8 @@ def test_numbers_of_attachments_do_not_wrap_around() -> None:
 
 
 def test_the_public_table_has_numbers_as_they_were_on_the_wire_and_no_state() -> None:
-    told = combine(rows("a", [2**32 - 2, 1, 1]), EMPTY).drop_columns("part")
-    found = GapsAggregation().to_public_rows(GapsAggregation().reduce(told), told[:0])
+    combined = combine(rows("a", [2**32 - 2, 1, 1]), EMPTY).drop_columns("part")
+    found = GapsAggregation().to_public_rows(GapsAggregation().reduce(combined), combined[:0])
     assert found.schema == GAPS.schema
     assert [
         (row["kind"], row["first_sn"], row["last_sn"], row["count"]) for row in found.sort_by("kind").to_pylist()
@@ -164,7 +164,7 @@ def test_the_public_table_has_numbers_as_they_were_on_the_wire_and_no_state() ->
         ("MISSING", 2**32 - 1, 0, 2),
         ("REPEATED", 1, 1, 1),
     ]
-    assert set(GapsAggregation().drop_expired(told, told[:0], {})["kind"].to_pylist()) == {
+    assert set(GapsAggregation().drop_expired(combined, combined[:0], {})["kind"].to_pylist()) == {
         "MISSING",
         "REPEATED",
         "SOURCE",

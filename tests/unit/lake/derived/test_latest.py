@@ -1,4 +1,4 @@
-"""The order of stamps; tests/spark/test_lake_latest.py tests the table."""
+"""The order of timestamps; tests/spark/test_lake_latest.py tests the table."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,13 +6,13 @@ import pyarrow as pa
 
 from tests.rows import sample
 from zenspark.journal.block_codec import DICTIONARY_TYPE, with_text_type
-from zenspark.lake.derived.latest import STAMP_ID_DIGITS, LatestAggregation, apply_wildcards, literal_prefix
+from zenspark.lake.derived.latest import TIMESTAMP_ID_DIGITS, LatestAggregation, apply_wildcards, literal_prefix
 from zenspark.lake.levels import NEW_PART, WILDCARD_PART
 from zenspark.lake.specs import JOURNAL_SCHEMA, LATEST, LATEST_STATE
 
 
 def test_the_longest_id_of_a_clock_fits() -> None:
-    assert len(f"{2**128 - 1:x}") == STAMP_ID_DIGITS
+    assert len(f"{2**128 - 1:x}") == TIMESTAMP_ID_DIGITS
     assert LATEST.schema == JOURNAL_SCHEMA
 
 
@@ -29,13 +29,13 @@ def kept_rows(given: Sequence[Mapping[str, object]]) -> list[tuple[int, str]]:
 
 
 def test_partial_aggregate_keeps_the_newest_row_of_each_key() -> None:
-    stamps = [("a", 5), ("b", 1), ("a", 7), ("a", 6), ("b", 2), ("c", -1)]
-    assert kept_rows([{"key": key, "timestamp_ntp64": stamp} for key, stamp in stamps]) == [
+    timestamps = [("a", 5), ("b", 1), ("a", 7), ("a", 6), ("b", 2), ("c", -1)]
+    assert kept_rows([{"key": key, "timestamp_ntp64": timestamp} for key, timestamp in timestamps]) == [
         (2, NEW_PART),
         (4, NEW_PART),
         (5, NEW_PART),
     ]
-    assert kept_rows([{"key": "a", "timestamp_ntp64": stamp} for stamp in (1, -1, 2)]) == [
+    assert kept_rows([{"key": "a", "timestamp_ntp64": timestamp} for timestamp in (1, -1, 2)]) == [
         (1, NEW_PART)
     ]  # -1 is the largest
 
@@ -47,15 +47,15 @@ def test_equal_timestamps_are_ordered_by_clock_id_then_offset() -> None:
 
 def test_row_without_timestamp_is_ordered_by_reception() -> None:
     second = 1_000_000
-    unstamped = {"key": "a", "timestamp_ntp64": None, "timestamp_id": None, "received_at": 2 * second + 500_000}
-    stamped = [{"key": "a", "timestamp_ntp64": (2 << 32) + (1 << 31) + more, "received_at": 0} for more in (-1, 1)]
-    assert kept_rows([unstamped, stamped[0]]) == [(0, NEW_PART)]
-    assert kept_rows([unstamped, stamped[1]]) == [(1, NEW_PART)]
+    without_timestamp = {"key": "a", "timestamp_ntp64": None, "timestamp_id": None, "received_at": 2 * second + 500_000}
+    timestamped = [{"key": "a", "timestamp_ntp64": (2 << 32) + (1 << 31) + more, "received_at": 0} for more in (-1, 1)]
+    assert kept_rows([without_timestamp, timestamped[0]]) == [(0, NEW_PART)]
+    assert kept_rows([without_timestamp, timestamped[1]]) == [(1, NEW_PART)]
 
 
 def test_partial_aggregate_keeps_newest_put_and_delete_of_a_wildcard_key() -> None:
     given = [("a/*", "PUT", 1), ("a/*", "DELETE", 2), ("a/*", "PUT", 3), ("a/1", "PUT", 1), ("a/1", "DELETE", 2)]
-    rows = [{"key": key, "kind": kind, "timestamp_ntp64": stamp} for key, kind, stamp in given]
+    rows = [{"key": key, "kind": kind, "timestamp_ntp64": timestamp} for key, kind, timestamp in given]
     assert kept_rows(rows) == [(1, WILDCARD_PART), (2, WILDCARD_PART), (4, NEW_PART)]
 
 
@@ -63,12 +63,12 @@ def test_partial_aggregate_keeps_newest_put_and_delete_of_a_wildcard_key() -> No
 
 
 def rows(*given: tuple[str, str, int, str]) -> pa.Table:
-    """Rows of (key, kind, stamp, payload); their offsets are their places."""
+    """Rows of (key, kind, timestamp, payload); their offsets are their places."""
     found = [
         sample(0)
-        | {"key": key, "kind": kind, "timestamp_ntp64": stamp, "payload": payload.encode()}
+        | {"key": key, "kind": kind, "timestamp_ntp64": timestamp, "payload": payload.encode()}
         | {"recorder": "r", "offset": offset}
-        for offset, (key, kind, stamp, payload) in enumerate(given)
+        for offset, (key, kind, timestamp, payload) in enumerate(given)
     ]
     return pa.Table.from_pylist(found, schema=JOURNAL_SCHEMA)
 

@@ -12,7 +12,7 @@ from tests.lake_samples import RandomSamples, numbered
 from tests.lake_tables import assert_equal, latest_of, put_in
 from zenspark.lake.delta_table import Transaction
 from zenspark.lake.derived.resolve import AGGREGATIONS, is_published, resolve
-from zenspark.lake.pending_rows import ERASED_VERSION, OffsetRanges
+from zenspark.lake.pending_rows import PROPAGATED_DELETES_APP_ID, OffsetRanges
 from zenspark.lake.specs import LATEST
 from zenspark.spark.ingest.partial_aggregates import write_partials
 from zenspark.spark.lake import Lake
@@ -38,8 +38,8 @@ def refresh_latest(lake: Lake, end: int) -> None:
         OffsetRanges({}, {"r": end}),
         samples.files,
     )
-    marks = {"offset:r": end, "samples-version": samples.version, ERASED_VERSION: samples.version}
-    state.commit(Transaction(add=files, app_versions=marks))
+    app_versions = {"offset:r": end, "samples-version": samples.version, PROPAGATED_DELETES_APP_ID: samples.version}
+    state.commit(Transaction(add=files, app_versions=app_versions))
 
 
 @pytest.mark.slow

@@ -27,11 +27,11 @@ def test_partial_aggregate_sums_by_prefix_and_minute() -> None:
     )
     aggregated = TrafficAggregation().aggregate_rows(rows.cast(with_text_type(rows.schema, DICTIONARY_TYPE)))
     assert aggregated.schema == TRAFFIC_STATE.schema
-    told = [
+    actual = [
         tuple(row.values())
         for row in aggregated.cast(TRAFFIC_STATE.schema.set(1, pa.field("minute", pa.int64()))).to_pylist()
     ]
-    assert sorted(told) == [
+    assert sorted(actual) == [
         ("a", 0, 2, 3, 1, 6.0, 6, 6, NEW_PART),
         ("a", minute, 1, 2, 1, 0.0, 0, 0, NEW_PART),
         ("b", 0, 1, 1, 1, -2.0, -2, -2, NEW_PART),

@@ -88,7 +88,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
 
 def writer_for(lake: Lake) -> SamplesWriter:
     samples = SamplesWriter(lake.location, lake.table("samples"))
-    samples.claim(["robot"])
+    samples.fence_earlier_writers(["robot"])
     return samples
 
 

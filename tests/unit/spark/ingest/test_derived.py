@@ -20,9 +20,15 @@ from tests.rows import EPOCH
 from tests.unit.spark.ingest.workers import no_spark
 from zenspark.lake import levels
 from zenspark.lake.delta_table import Transaction
-from zenspark.lake.offset_marks import list_recorders
+from zenspark.lake.ingested_offsets import list_recorders
 from zenspark.lake.parquet_files import DataFile
-from zenspark.lake.pending_rows import ERASED_VERSION, REBUILT, SAMPLES_VERSION, STATE_VERSION, OffsetRanges
+from zenspark.lake.pending_rows import (
+    PROPAGATED_DELETES_APP_ID,
+    REBUILD_COUNT_APP_ID,
+    SAMPLES_VERSION_APP_ID,
+    STATE_VERSION_APP_ID,
+    OffsetRanges,
+)
 from zenspark.lake.quarantine import QUARANTINED, RETRIED, QuarantinedBlock
 from zenspark.lake.specs import JOURNAL_SCHEMA, SAMPLES
 from zenspark.spark.ingest import derived
@@ -66,7 +72,7 @@ def test_refresh_counts_every_row_once(lake: Lake, spark: SparkSession) -> None:
     put_in(lake, numbered([{}] * 5, 10, "r") + numbered([{}] * 7, 0, "s"))
     assert refresh(lake, spark)
     assert messages(lake) == 22
-    assert lake.state_table("traffic").app_version(SAMPLES_VERSION) == lake.table("samples").version
+    assert lake.state_table("traffic").app_version(SAMPLES_VERSION_APP_ID) == lake.table("samples").version
 
 
 @pytest.mark.slow
@@ -96,7 +102,7 @@ def test_backlog_is_refreshed_in_steps_that_survive_a_failure(lake: Lake, spark:
         for name in ("latest", "gaps", "traffic"):
             of = lake.derived(name)
             assert of._refresh_step(spark)
-            assert of.state.app_version(SAMPLES_VERSION) is None
+            assert of.state.app_version(SAMPLES_VERSION_APP_ID) is None
             assert refresh(lake, spark, name)
     assert messages(lake) == 100
     lake.publish(spark)
@@ -105,8 +111,8 @@ def test_backlog_is_refreshed_in_steps_that_survive_a_failure(lake: Lake, spark:
 
 def quarantine_app_id(start: int, end: int) -> str:
     """The mark of rows in quarantine."""
-    said: dict[str, object] = {"path": "", "segment": 0, "reason": "", "version": "", "time": "", "has_bytes": False}
-    return QuarantinedBlock(recorder="r", start=start, end=end, **said).app_id  # type: ignore[arg-type]
+    fields: dict[str, object] = {"path": "", "segment": 0, "reason": "", "version": "", "time": "", "has_bytes": False}
+    return QuarantinedBlock(recorder="r", start=start, end=end, **fields).app_id  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -194,7 +200,7 @@ def test_unpublished_files_are_not_merged(lake: Lake, spark: SparkSession) -> No
         assert not lake.derived("traffic").merge(spark, None)
         assert not lake.derived("traffic").merge(spark, 0)
         lake.public_table_writer("traffic").write(spark)
-        assert lake.derived("traffic").merge(spark, lake.table("traffic").app_version(STATE_VERSION))
+        assert lake.derived("traffic").merge(spark, lake.table("traffic").app_version(STATE_VERSION_APP_ID))
 
 
 @pytest.mark.slow
@@ -211,7 +217,7 @@ def test_rebuild_uses_only_rows_still_in_samples(lake: Lake, spark: SparkSession
     for name in ("latest", "gaps", "traffic"):
         lake.rebuild(spark, name)
     assert_published(lake, rows[1:])
-    assert lake.state_table("latest").app_version(REBUILT) == 1
+    assert lake.state_table("latest").app_version(REBUILD_COUNT_APP_ID) == 1
     assert not refresh(lake, spark)
 
 
@@ -240,8 +246,8 @@ def test_marks_of_a_state_are_no_recorders(lake: Lake, spark: SparkSession) -> N
     lake.refresh(spark)
     lake.publish(spark)
     assert list_recorders(lake.state_table("latest")) == list_recorders(lake.table("latest")) == ["r"]
-    assert lake.state_table("latest").app_version(ERASED_VERSION) == lake.table("samples").version
-    assert lake.state_table("traffic").app_version(ERASED_VERSION) is None
+    assert lake.state_table("latest").app_version(PROPAGATED_DELETES_APP_ID) == lake.table("samples").version
+    assert lake.state_table("traffic").app_version(PROPAGATED_DELETES_APP_ID) is None
 
 
 @pytest.mark.slow
@@ -265,7 +271,7 @@ def test_few_rows_are_refreshed_by_the_driver() -> None:
 def test_a_state_is_opened_before_samples(lake: Lake) -> None:
     opened: list[str] = []
     with (
-        patch.object(Lake, "_table", lambda self, place, shape: opened.append(place)),
+        patch.object(Lake, "_table", lambda self, place, spec: opened.append(place)),
         patch.object(Lake, "version", "2"),
     ):
         assert isinstance(lake.derived("latest"), DerivedTable)

@@ -42,21 +42,21 @@ def test_spark_connect_is_refused_in_one_sentence(tmp_path: Path) -> None:
 
 
 def test_second_ingest_query_of_a_journal_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ingest_query, "LEASE_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(ingest_query, "LEASE_RETRY_INTERVAL_SECONDS", 0.01)
     lake = Lake(tmp_path / "lake")
     other = LeaseKeeper(lake.location, ["robot"], "other")
     assert other.acquire() is None
     query = IngestQuery(NO_SPARK, [journal(tmp_path / "j", 1)], lake)
-    told = threading.Event()
+    is_waiting = threading.Event()
     reasons: list[str] = []
 
     def on_wait(reason: str) -> None:
         reasons.append(reason)
-        told.set()
+        is_waiting.set()
 
     waiting = threading.Thread(target=query.start, args=(on_wait,))
     waiting.start()
-    assert told.wait(30)
+    assert is_waiting.wait(30)
     assert not query.stop()
     waiting.join(30)
     assert not waiting.is_alive()

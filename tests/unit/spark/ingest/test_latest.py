@@ -1,4 +1,4 @@
-"""The order of stamps in Spark; tests/spark/test_lake_latest.py tests the table."""
+"""The order of timestamps in Spark; tests/spark/test_lake_latest.py tests the table."""
 
 from zenspark.lake.derived.resolve import AGGREGATIONS
 from zenspark.spark.ingest.latest import SIGN_BIT, Latest

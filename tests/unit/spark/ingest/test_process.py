@@ -1,9 +1,8 @@
-"""The process that drives Spark, without Spark: what it reports, and what commands do. tests/spark runs it as it is."""
+"""Reports and commands of the ingest process, without Spark; tests/spark runs it unchanged."""
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import queue
 import subprocess
@@ -15,10 +14,10 @@ from typing import IO, Any, NoReturn
 import msgspec
 import pytest
 
-from tests.waiting import until
+from tests.wait import until
 from zenspark.errors import LakeError
 from zenspark.spark.ingest import process
-from zenspark.spark.ingest.commit_samples import Superseded
+from zenspark.spark.ingest.commit_samples import WriterFenced
 from zenspark.spark.ingest.ingest_query import IngestProgress
 from zenspark.spark.ingest.process import IngestProcess
 from zenspark.spark.ingest.process_protocol import (
@@ -29,17 +28,15 @@ from zenspark.spark.ingest.process_protocol import (
     ProgressReport,
     Report,
     RestartQuery,
-    RunSql,
-    SqlResult,
     Started,
     Waiting,
     decode_report,
     encode_line,
 )
-from zenspark.spark.ingest.settings import IngestTask
+from zenspark.spark.ingest.settings import IngestProcessConfig
 
 TIMEOUT_SECONDS = 30.0
-EVENTS = (Started, Waiting, Failed, Drained, SqlResult)
+EVENTS = (Started, Waiting, Failed, Drained)
 """Reports that are not sent again and again."""
 
 
@@ -123,10 +120,10 @@ class Running:
         monkeypatch.setattr(process, "_exit", self._exit)
         monkeypatch.setattr(IngestProcess, "_start_spark", lambda _: self.spark)
         monkeypatch.setattr(IngestProcess, "_has_java", lambda _: self.has_java)
-        task = IngestTask(lake="lake", journals=("j",), instance="x")
+        config = IngestProcessConfig(lake="lake", journals=("j",), instance="x")
         self._written: IO[bytes] = os.fdopen(written, "wb")
         self._command_pipe = os.fdopen(commands, "rb")
-        self.process = IngestProcess(task, self._command_pipe, self._written)
+        self.process = IngestProcess(config, self._command_pipe, self._written)
         self._threads = [
             threading.Thread(target=self._run),
             threading.Thread(target=self._read, args=(os.fdopen(reports, "rb"),)),
@@ -175,7 +172,7 @@ class Running:
 @pytest.fixture
 def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     monkeypatch.setattr(threading, "excepthook", lambda _: None)  # the thread of commands ends as the process would
-    monkeypatch.setattr(process, "REPORT_SECONDS", 0.01)
+    monkeypatch.setattr(process, "REPORT_INTERVAL_SECONDS", 0.01)
     found = Running(monkeypatch)
     found.start()
     assert found.report() == Started("http://127.0.0.1:4040")
@@ -224,7 +221,7 @@ def test_a_failure_before_the_query_runs_is_reported_too(running: Running) -> No
     running.plan.starts.put(OSError(30, "Read-only file system", "/lake/samples"))
     assert running.report() == Failed("/lake/samples: Read-only file system")
     running.plan.starts.put("start")
-    running.send(Drain())  # also an order to drain makes it try again
+    running.send(Drain())  # the command to drain restarts it as well
     assert running.report() == Drained()
 
 
@@ -240,22 +237,12 @@ def test_process_waits_for_the_lease_and_after_losing_it(running: Running, caplo
     running.plan.starts.put("recorder robot is being ingested by pid 7")
     assert running.report() == Waiting("recorder robot is being ingested by pid 7")
     running.report(ProgressReport)
-    running.plan.failures.put(Superseded("lake", "another process ingests recorder 'robot'"))
+    running.plan.failures.put(WriterFenced("lake", "another process ingests recorder 'robot'"))
     running.plan.starts.put("again")
     assert running.report() == Waiting("again")
     (line,) = caplog.messages
     assert line.startswith("lake: ingestion ended, another process continues it: ")
     assert running.plan.abandoned == 1
-
-
-def test_failed_sql_query_is_reported_with_its_error(running: Running, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "zenspark")
-    running.send(RunSql(5, "select 1"))
-    answer = running.report()
-    assert isinstance(answer, SqlResult)
-    assert (answer.number, answer.error) == (5, answer.error)
-    assert answer.error
-    assert any(line.startswith("lake: SQL query failed: ") for line in caplog.messages)
 
 
 def test_invalid_command_is_ignored(running: Running, caplog: pytest.LogCaptureFixture) -> None:
@@ -295,6 +282,6 @@ own.write(b"a report\\n"); own.flush()
     assert done.stderr == "printed\nby a child\n"
 
 
-def test_invalid_ingest_task_is_rejected() -> None:
+def test_invalid_process_config_is_rejected() -> None:
     with pytest.raises(msgspec.ValidationError):
-        msgspec.json.decode(b"{}", type=IngestTask)
+        msgspec.json.decode(b"{}", type=IngestProcessConfig)

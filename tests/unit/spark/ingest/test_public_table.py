@@ -92,8 +92,8 @@ def test_small_file_ranges_beside_a_touched_one_are_written_with_it() -> None:
 # --- writes -----------------------------------------------------------------------------------------------------------
 
 
-def put(key: str, stamp: int, **more: object) -> Row:
-    return {"key": key, "kind": "PUT", "payload": b"x" * 50, "timestamp_ntp64": stamp} | more
+def put(key: str, timestamp: int, **more: object) -> Row:
+    return {"key": key, "kind": "PUT", "payload": b"x" * 50, "timestamp_ntp64": timestamp} | more
 
 
 def keys(lake: Lake) -> list[str]:

@@ -56,8 +56,8 @@ def test_a_task_gives_the_rows_of_its_files_with_their_partitions(tmp_path: Path
     found = pa.Table.from_batches(read(iter([pa.record_batch({"id": [0, 1]})])))
     assert found.schema == SAMPLES.schema
     day = datetime.date(2026, 11, 16)
-    told = [{"key": row["key"], "offset": row["offset"], "day": day, "prefix": "a:b"} for row in rows]
-    assert found.select(["key", "offset", "day", "prefix"]).to_pylist() == told
+    expected = [{"key": row["key"], "offset": row["offset"], "day": day, "prefix": "a:b"} for row in rows]
+    assert found.select(["key", "offset", "day", "prefix"]).to_pylist() == expected
 
 
 def test_file_log_has_the_format_of_spark_metadata(tmp_path: Path) -> None:
@@ -65,8 +65,8 @@ def test_file_log_has_the_format_of_spark_metadata(tmp_path: Path) -> None:
     files = written(table, "one", [{"key": "a:b/1"}])
     write_file_log(tmp_path, table.location, files)
     first, entry = (tmp_path / "_spark_metadata" / "0").read_text().splitlines()
-    told = json.loads(entry)
-    assert " " not in told["path"]
+    action = json.loads(entry)
+    assert " " not in action["path"]
     assert first == "v1"
-    assert (told["size"], told["action"], told["isDir"]) == (files[0].size, "add", False)
-    assert unquote(urlsplit(told["path"]).path) == f"{table.location.address}/{files[0].path}"
+    assert (action["size"], action["action"], action["isDir"]) == (files[0].size, "add", False)
+    assert unquote(urlsplit(action["path"]).path) == f"{table.location.address}/{files[0].path}"

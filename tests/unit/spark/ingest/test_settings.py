@@ -4,15 +4,15 @@ import msgspec
 import pytest
 
 from zenspark.lake.maintenance_config import MaintenanceConfig
-from zenspark.spark.ingest.settings import IngestSettings, IngestTask
+from zenspark.spark.ingest.settings import IngestProcessConfig, IngestSettings
 
 
 def test_ingest_task_round_trips_as_json() -> None:
     settings = IngestSettings(
         conf={"spark.driver.memory": "2g"}, maintenance=MaintenanceConfig(retain={"fleet": None, "a/**": 60.0})
     )
-    task = IngestTask(lake="s3://b/lake", journals=("/j",), instance="x", settings=settings)
-    assert msgspec.json.decode(msgspec.json.encode(task), type=IngestTask) == task
+    task = IngestProcessConfig(lake="s3://b/lake", journals=("/j",), instance="x", settings=settings)
+    assert msgspec.json.decode(msgspec.json.encode(task), type=IngestProcessConfig) == task
 
 
 def test_batches_are_bounded_by_default() -> None:

@@ -1,4 +1,4 @@
-"""A process that is started again whatever becomes of it; instead of Spark it runs a few lines of Python."""
+"""The supervisor restarts the ingest process after every failure; here it runs a few lines of Python, not Spark."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from typing import NoReturn
 
 import pytest
 
-from tests.waiting import until
-from zenspark.errors import LakeError
+from tests.wait import until
 from zenspark.spark.ingest import supervisor as supervisor_module
 from zenspark.spark.ingest.rotating_log import RotatingLog
-from zenspark.spark.ingest.settings import IngestTask
+from zenspark.spark.ingest.settings import IngestProcessConfig
 from zenspark.spark.ingest.supervisor import IngestStatus, IngestSupervisor
 from zenspark.spark.ingest.supervisor_state import IngestState
 
@@ -29,13 +28,13 @@ import json, sys
 def send(**report):
     print(json.dumps(report), flush=True)
 
-task = json.loads(sys.stdin.readline())
+config = json.loads(sys.stdin.readline())
 print("a stack of Java", file=sys.stderr, flush=True)
 print("a library prints something", flush=True)
 offset = 0
 def ingest():
     global offset
-    with open(task["journals"][0]) as file:
+    with open(config["journals"][0]) as file:
         words = file.read().split()
     if "java" in words:
         print('Exception in thread "main" org.apache.spark.SparkException: no such master', file=sys.stderr, flush=True)
@@ -52,22 +51,13 @@ def ingest():
     send(type="progress", committed_offsets={"robot": offset}, rows=10, batches=1)
 ingest()
 for line in sys.stdin:
-    order = json.loads(line)
-    if order["type"] == "restart":
+    command = json.loads(line)
+    if command["type"] == "restart":
         ingest()
-    elif order["type"] == "drain":
+    elif command["type"] == "drain":
         send(type="progress", committed_offsets={"robot": 100}, rows=100, batches=2)
         send(type="drained")
         break
-    elif order["query"] == "bad":
-        send(type="sql_result", number=order["number"], error="no such table")
-    else:
-        import base64, pyarrow as pa
-        sink = pa.BufferOutputStream()
-        table = pa.table({"query": [order["query"]]})
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        send(type="sql_result", number=order["number"], rows=base64.b64encode(sink.getvalue().to_pybytes()).decode())
 """
 
 
@@ -82,8 +72,8 @@ def plan(tmp_path: Path) -> Path:
 @pytest.fixture
 def supervisor(plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[IngestSupervisor]:
     """A supervisor that is stopped before anything a test has patched is restored."""
-    task = IngestTask(lake="lake", journals=(str(plan),), instance="x")
-    found = IngestSupervisor(task, RotatingLog(tmp_path / "ingest.log"), [sys.executable, "-c", CHILD])
+    config = IngestProcessConfig(lake="lake", journals=(str(plan),), instance="x")
+    found = IngestSupervisor(config, RotatingLog(tmp_path / "ingest.log"), [sys.executable, "-c", CHILD])
     found.start()
     yield found
     found.stop()
@@ -142,8 +132,8 @@ def test_a_wait_for_a_lease_is_not_logged_as_a_failure(
     plan: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     plan.write_text("lease")
-    task = IngestTask(lake="lake", journals=(str(plan),), instance="x")
-    supervisor = IngestSupervisor(task, RotatingLog(tmp_path / "ingest.log"), [sys.executable, "-c", CHILD])
+    config = IngestProcessConfig(lake="lake", journals=(str(plan),), instance="x")
+    supervisor = IngestSupervisor(config, RotatingLog(tmp_path / "ingest.log"), [sys.executable, "-c", CHILD])
     supervisor.start()
     in_state(supervisor, IngestState.WAITING)
     supervisor.stop()
@@ -185,21 +175,6 @@ def test_drain_times_out(supervisor: IngestSupervisor, monkeypatch: pytest.Monke
     assert not supervisor.drain(0.2)
 
 
-@pytest.mark.slow
-def test_sql_query_returns_its_result_or_error(supervisor: IngestSupervisor) -> None:
-    in_state(supervisor, IngestState.INGESTING)
-    assert supervisor.run_sql("select 1").to_pylist() == [{"query": "select 1"}]
-    with pytest.raises(LakeError, match="no such table"):
-        supervisor.run_sql("bad")
-
-
-@pytest.mark.slow
-def test_sql_query_times_out(supervisor: IngestSupervisor, monkeypatch: pytest.MonkeyPatch) -> None:
-    stop_process(supervisor, monkeypatch)
-    with pytest.raises(LakeError, match="no result within"):
-        supervisor.run_sql("select 1", timeout=0.2)
-
-
 def test_waiting_for_spark_takes_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that starts the process holds the lock: a signal while another one takes it would leave it locked."""
     is_starting, is_done = threading.Event(), threading.Event()
@@ -210,8 +185,8 @@ def test_waiting_for_spark_takes_no_lock(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError("it was slow")
 
     monkeypatch.setattr(subprocess, "Popen", start_slowly)
-    task = IngestTask(lake="lake", journals=("journal",), instance="x")
-    slow = IngestSupervisor(task, RotatingLog(tmp_path / "ingest.log"))
+    config = IngestProcessConfig(lake="lake", journals=("journal",), instance="x")
+    slow = IngestSupervisor(config, RotatingLog(tmp_path / "ingest.log"))
     slow.start()
     assert is_starting.wait(TIMEOUT_SECONDS)
     assert not slow.wait_for_attempt(0.05)
@@ -227,8 +202,8 @@ def test_second_start_changes_nothing(supervisor: IngestSupervisor) -> None:
 
 
 def test_failed_spawn_is_reported_in_the_status(tmp_path: Path) -> None:
-    task = IngestTask(lake="lake", journals=(), instance="x")
-    supervisor = IngestSupervisor(task, RotatingLog(tmp_path / "log"), [str(tmp_path / "nothing")])
+    config = IngestProcessConfig(lake="lake", journals=(), instance="x")
+    supervisor = IngestSupervisor(config, RotatingLog(tmp_path / "log"), [str(tmp_path / "nothing")])
     supervisor.start()
     status = in_state(supervisor, IngestState.FAILED)
     assert "could not be started" in (status.cause or "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zenspark.spark.ingest.process_protocol import Alive, Drained, Failed, ProgressReport, SqlResult, Started, Waiting
+from zenspark.spark.ingest.process_protocol import Drained, Failed, IngestHeartbeat, ProgressReport, Started, Waiting
 from zenspark.spark.ingest.supervisor_state import (
     MAX_FAILURES_PER_PROCESS,
     REPORT_TIMEOUT_SECONDS,
@@ -108,7 +108,7 @@ def test_failed_spawn_is_retried() -> None:
 
 def test_process_without_reports_is_killed() -> None:
     state = running()
-    state.receive(Alive(), REPORT_TIMEOUT_SECONDS - 1)
+    state.receive(IngestHeartbeat(), REPORT_TIMEOUT_SECONDS - 1)
     assert state.due(REPORT_TIMEOUT_SECONDS) is None
     late = 2 * REPORT_TIMEOUT_SECONDS
     assert state.due(late) is ProcessAction.KILL
@@ -130,7 +130,6 @@ def test_waiting_for_another_process_is_no_failure() -> None:
 def test_drained_process_is_not_respawned() -> None:
     state = running()
     state.receive(Drained("no time to refresh"), 1.0)
-    state.receive(SqlResult(1), 1.0)
     state.on_exited(0, 2.0)
     assert (state.ingest_state, state.due(1e9)) == (IngestState.ENDED, None)
     assert state.maintenance == "no time to refresh"

@@ -14,7 +14,7 @@ import pytest
 import zenspark
 from tests.interop.reference import eventually, ours, unused
 from tests.unit.spark.pipeline.test_status import ingest_status
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.journal import Journal
 from zenspark.lake.reader_name import reader_name
 from zenspark.spark.ingest.supervisor import IngestStatus
@@ -130,7 +130,7 @@ def test_status_backlog_follows_committed_offsets_and_lag_grows(job: Job, tmp_pa
     assert job.status().waiting.rows == 40
     job.supervisors = {lake: FakeSupervisor(ingest_status(lake=lake, committed_offsets={name: 100}))}  # type: ignore[dict-item]
     assert (job.status().waiting.rows, job.status().waiting.seconds) == (0, 0.0)
-    assert job.settle(0.0)
+    assert job.wait_until_ingested(0.0)
 
 
 @pytest.mark.slow
@@ -145,7 +145,7 @@ def test_failed_ingestion_does_not_end_the_job(job: Job, tmp_path: Path) -> None
     job.check()
     status = job.status()
     assert (status.problem, status.lost.trimmed) == ("ingestion failed: no space; retry in 5 s", 3)
-    assert not job.settle(0.0)
+    assert not job.wait_until_ingested(0.0)
     assert not job.drain(0.0)
     assert found.drained == 1
 

@@ -28,26 +28,26 @@ def test_replies_reach_the_subscribers_of_this_session(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "MAX_BATCH_ROWS", 2)
-    endpoint, heard, asked = unused(), list[Sample](), list[str]()
+    endpoint, received, selectors = unused(), list[Sample](), list[str]()
 
     with open_session(ours(mode="router", listen__endpoints=[endpoint])) as network:
         stamps = [network.new_timestamp() for _ in range(5)]
 
-        def answer(query: Query) -> None:
-            asked.append(str(query.selector))
+        def on_query(query: Query) -> None:
+            selectors.append(str(query.selector))
             for number, stamp in enumerate(stamps):
                 query.reply("a/x", f"value {number}", timestamp=stamp, attachment="note")
             query.reply_err("no more")
 
-        network.declare_queryable("a/**", answer)
+        network.declare_queryable("a/**", on_query)
         network.declare_subscriber("a/**", lambda sample: pytest.fail(f"{sample} left the session"))
         with open_session(ours(mode="client", connect__endpoints=[endpoint])) as session:
-            session.declare_subscriber("a/*", heard.append)
+            session.declare_subscriber("a/*", received.append)
             with caplog.at_level(logging.WARNING):
                 assert backfill(session, ["a/*", "b/*"], "[now(-1h)..]") == 5
-    assert asked == ["a/*?_time=[now(-1h)..]"]
-    assert [(each.payload.to_string(), each.timestamp) for each in heard] == [
+    assert selectors == ["a/*?_time=[now(-1h)..]"]
+    assert [(each.payload.to_string(), each.timestamp) for each in received] == [
         (f"value {number}", stamp) for number, stamp in enumerate(stamps)
     ]
-    assert all(each.attachment is not None for each in heard)
+    assert all(each.attachment is not None for each in received)
     assert len([record for record in caplog.records if record.name == "zenspark.spark"]) == 1

@@ -9,7 +9,7 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, InputPartition,
 from tests.unit.spark.journaled import journal
 from zenspark.errors import UsageError
 from zenspark.spark.options import BatchOptions
-from zenspark.spark.source.batch import FilteringJournalReader, JournalReader, reader_of, schema_of
+from zenspark.spark.source.batch import FilteringJournalReader, JournalReader, make_reader, schema_of
 
 
 def options(path: str, **more: str) -> BatchOptions:
@@ -26,7 +26,7 @@ def offsets(reader: JournalReader) -> list[int]:
 
 def test_rows_have_the_announced_columns(tmp_path: Path) -> None:
     given = options(journal(tmp_path / "j", 100))
-    reader = reader_of(given)
+    reader = make_reader(given)
     assert type(reader) is JournalReader
     (part,) = reader.partitions()
     for batch in reader.read(part):
@@ -48,7 +48,7 @@ def test_offset_options_limit_rows_and_unknown_offset_raises(tmp_path: Path) -> 
 
 
 def filtering(path: str, *filters: Filter) -> tuple[FilteringJournalReader, list[Filter]]:
-    reader = reader_of(options(path, pushDown="true"))
+    reader = make_reader(options(path, pushDown="true"))
     assert isinstance(reader, FilteringJournalReader)
     return reader, list(reader.pushFilters(list(filters)))
 

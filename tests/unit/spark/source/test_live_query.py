@@ -22,7 +22,7 @@ from zenspark.spark.source.live_query import (
     FilteringQueryReader,
     QueryReader,
     _error_row,
-    reader_of,
+    make_reader,
     schema_of,
 )
 from zenspark.types.encoding import Encoding
@@ -44,15 +44,15 @@ def selectors(reader: DataSourceReader) -> list[tuple[str, ...]]:
 def test_selectors_are_divided_among_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_query, "available_cores", lambda: 2)
     many = '["a?x=1;y=2", "b", "c", "d", "e"]'
-    assert selectors(reader_of(options(many))) == [("a?x=1;y=2", "c", "e"), ("b", "d")]
-    assert selectors(reader_of(options(many, parallelism="1"))) == [("a?x=1;y=2", "b", "c", "d", "e")]
-    assert len(selectors(reader_of(options(many, minPartitions="9")))) == 5
-    assert selectors(reader_of(options("a"))) == [("a",)]
-    assert list(reader_of(options("a")).read(InputPartition(None))) == []
+    assert selectors(make_reader(options(many))) == [("a?x=1;y=2", "c", "e"), ("b", "d")]
+    assert selectors(make_reader(options(many, parallelism="1"))) == [("a?x=1;y=2", "b", "c", "d", "e")]
+    assert len(selectors(make_reader(options(many, minPartitions="9")))) == 5
+    assert selectors(make_reader(options("a"))) == [("a",)]
+    assert list(make_reader(options("a")).read(InputPartition(None))) == []
 
 
 def test_selectors_that_cannot_match_wanted_keys_are_skipped() -> None:
-    reader = reader_of(options('["a/*", "b/**", "c"]', pushDown="true", parallelism="2"))
+    reader = make_reader(options('["a/*", "b/**", "c"]', pushDown="true", parallelism="2"))
     assert isinstance(reader, FilteringQueryReader)
     filters = [In(("key",), ("a/x", "b/y")), EqualTo(("kind",), "PUT")]
     assert reader.pushFilters(filters) == filters
@@ -64,11 +64,11 @@ def test_selectors_that_cannot_match_wanted_keys_are_skipped() -> None:
 
 
 @contextmanager
-def answering(key_expr: str, answer: Callable[[Query], object]) -> Iterator[str]:
+def serving_queries(key_expr: str, on_query: Callable[[Query], object]) -> Iterator[str]:
     """A router with a queryable; where it is."""
     endpoint = unused()
     with open_session(ours(mode="router", listen__endpoints=[endpoint])) as session:
-        session.declare_queryable(key_expr, answer)
+        session.declare_queryable(key_expr, on_query)
         yield endpoint
 
 
@@ -83,15 +83,15 @@ def test_replies_become_rows(on_error: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(live_query, "MAX_BATCH_ROWS", 2)
     endpoint = unused()
 
-    def answer(asked: Query) -> None:
+    def on_query(query: Query) -> None:
         for number in range(5):
-            asked.reply(f"a/{number}", f"value {number}", encoding="text/plain")
+            query.reply(f"a/{number}", f"value {number}", encoding="text/plain")
         if on_error == "row":
-            asked.reply_err(b"\xffno")
+            query.reply_err(b"\xffno")
 
     given = BatchOptions.of({"selector": "a/*", "connect": endpoint, "onError": on_error, "consolidation": "none"})
     with open_session(ours(mode="router", listen__endpoints=[endpoint])) as session:
-        session.declare_queryable("a/*", answer)
+        session.declare_queryable("a/*", on_query)
         batches = list(QueryReader(given).read(InputPartition(("a/*",))))
     assert all(batch.schema.equals(schema_of(given)) for batch in batches)
     rows = [row for batch in batches for row in batch.to_pylist()]
@@ -106,7 +106,7 @@ def test_replies_become_rows(on_error: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_error_reply_fails_the_query() -> None:
     with (
-        answering("a", lambda asked: asked.reply_err("broken")) as endpoint,
+        serving_queries("a", lambda query: query.reply_err("broken")) as endpoint,
         pytest.raises(ZError, match="a: a queryable replied with an error: broken"),
     ):
         rows(endpoint, "a")
@@ -123,12 +123,12 @@ def test_many_selectors_share_one_session(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(live_query, "connect_session", note)
     monkeypatch.setattr(live_query, "MAX_BACKLOG_REPLIES", 3)
 
-    def answer(asked: Query) -> None:
+    def on_query(query: Query) -> None:
         for number in range(10):
-            asked.reply(f"{asked.key_expr}/{number}", "x")
+            query.reply(f"{query.key_expr}/{number}", "x")
 
     wanted = [f"a/{name}" for name in range(30)]
-    with answering("a/*", answer) as endpoint:
+    with serving_queries("a/*", on_query) as endpoint:
         found = rows(endpoint, *(f"{name}?_anyke" for name in wanted), consolidation="none")
     assert len(sessions) == 1
     assert sorted(row["key"] for row in found) == sorted(f"{name}/{number}" for name in wanted for number in range(10))
@@ -137,16 +137,16 @@ def test_many_selectors_share_one_session(monkeypatch: pytest.MonkeyPatch) -> No
 def test_slow_selector_does_not_delay_others() -> None:
     held: list[Query] = []
 
-    def answer(asked: Query) -> None:
-        if str(asked.key_expr) == "a/late":
-            held.append(asked)
+    def on_query(query: Query) -> None:
+        if str(query.key_expr) == "a/late":
+            held.append(query)
             return
-        asked.reply(asked.key_expr, "x")
-        if str(asked.key_expr) == f"a/{MAX_QUERIES_IN_FLIGHT}":  # queried when another one has ended
+        query.reply(query.key_expr, "x")
+        if str(query.key_expr) == f"a/{MAX_QUERIES_IN_FLIGHT}":  # queried when another one has ended
             held.pop().reply("a/late", "y")
 
     wanted = ["a/late", *(f"a/{number}" for number in range(MAX_QUERIES_IN_FLIGHT + 1))]
-    with answering("a/*", answer) as endpoint:
+    with serving_queries("a/*", on_query) as endpoint:
         assert sorted(row["key"] for row in rows(endpoint, *wanted)) == sorted(wanted)
 
 
@@ -154,11 +154,11 @@ def test_slow_selector_does_not_delay_others() -> None:
 def test_no_final_reply_in_time_is_not_an_error_of_a_queryable() -> None:
     held: list[Query] = []
 
-    def answer(asked: Query) -> None:
-        held.append(asked)
-        asked.reply("a", "x")
+    def on_query(query: Query) -> None:
+        held.append(query)
+        query.reply("a", "x")
 
-    with answering("a", answer) as endpoint:
+    with serving_queries("a", on_query) as endpoint:
         with pytest.raises(ZError, match=r"^a: timed out"):
             rows(endpoint, "a", timeout="0.2")
         value, late = sorted(rows(endpoint, "a", timeout="0.2", onError="row"), key=lambda row: str(row["kind"]))
@@ -168,7 +168,7 @@ def test_no_final_reply_in_time_is_not_an_error_of_a_queryable() -> None:
 
 
 def test_error_reply_timeout_of_a_queryable_is_not_a_timeout() -> None:
-    with answering("a", lambda asked: asked.reply_err("Timeout")) as endpoint:
+    with serving_queries("a", lambda query: query.reply_err("Timeout")) as endpoint:
         (row,) = rows(endpoint, "a", onError="row")
     assert (row["kind"], row["payload"], row["error"]) == ("ERROR", b"Timeout", "Timeout")
 
@@ -190,10 +190,10 @@ def test_timeout_names_session_or_router() -> None:
 def test_task_that_ends_early_releases_pending_replies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_query, "MAX_BACKLOG_REPLIES", 1)
 
-    def answer(asked: Query) -> None:
-        asked.reply_err("broken")
+    def on_query(query: Query) -> None:
+        query.reply_err("broken")
         for number in range(5000):
-            asked.reply(f"a/{number}", "x")
+            query.reply(f"a/{number}", "x")
 
-    with answering("a/*", answer) as endpoint, pytest.raises(ZError, match="broken"):
+    with serving_queries("a/*", on_query) as endpoint, pytest.raises(ZError, match="broken"):
         rows(endpoint, "a/*", consolidation="none")

@@ -95,9 +95,9 @@ def test_initial_offset_attaches_the_reader_to_the_journal(tmp_path: Path) -> No
     stream = reader(path, startingOffsets='{"robot": 40}')
     start = stream.initialOffset()
     assert stream.initialOffset() == start  # Spark calls it more than once
-    assert Journal(path).readers() == {stream.reader_of(start): 40}
+    assert Journal(path).readers() == {stream.reader_name_of(start): 40}
     stream.commit(start | {"robot": 70, "gone": 3})
-    assert Journal(path).readers() == {stream.reader_of(start): 70}
+    assert Journal(path).readers() == {stream.reader_name_of(start): 70}
 
 
 def test_reader_of_a_checkpoint_is_independent_of_options(tmp_path: Path) -> None:
@@ -128,8 +128,10 @@ def test_query_with_option_reader_forgets_its_random_name(tmp_path: Path) -> Non
 
 def test_checkpoint_without_reader_entry_has_a_name_independent_of_limits(tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 10)
-    assert reader(path).reader_of({"robot": 0}) == reader(path, maxOffsetsPerTrigger="1").reader_of({"robot": 5})
-    assert reader(path).reader_of({"robot": 0}) != reader(tmp_path / "other").reader_of({"robot": 0})
+    assert reader(path).reader_name_of({"robot": 0}) == reader(path, maxOffsetsPerTrigger="1").reader_name_of(
+        {"robot": 5}
+    )
+    assert reader(path).reader_name_of({"robot": 0}) != reader(tmp_path / "other").reader_name_of({"robot": 0})
 
 
 def test_last_batch_of_available_now_is_committed_to_the_journal(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
-"""Messages as trees of boxes: the output of `zenspark decode HEX`.
+"""`zenspark decode HEX`: shows messages as trees of boxes, or their fields as JSON.
 
 The layer is detected from the first byte: the ids of transport and network messages do not overlap. Bytes that cannot
 be decoded as that layer may still be a stream, with length prefixes.
 """
 
 from __future__ import annotations
+
+import sys
 
 import msgspec
 from rich.console import Group
@@ -31,7 +33,7 @@ NARROW_COLUMNS = 100
 def run(data: bytes, layer: str | None, as_json: bool) -> int:
     """Show the messages in some bytes, including those before an error. Returns the exit code."""
     if not data:
-        raise UsageError("there are no bytes in HEX")
+        raise UsageError("HEX is empty")
     remark = ""
     if layer is None:
         layer, remark = detect_layer(data)
@@ -57,7 +59,9 @@ def detect_layer(data: bytes) -> tuple[str, str]:
 
 
 def show_fields(data: bytes, layer: str, remark: str) -> None:
-    """Print the fields of each message, or of the stream, as one line of JSON."""
+    """Print the fields of each message, or of the stream, as one line of JSON; the remark goes to standard error."""
+    if remark:
+        print(f"zenspark decode: {remark}", file=sys.stderr)
     if layer == "stream":
         documents = [byte_stream.stream_to_json_fields(data)]
     else:

@@ -1,4 +1,4 @@
-"""MaintenanceThread: refresh, compaction, retention and vacuum of a lake, beside ingestion.
+"""TableMaintenance: refresh, compaction, retention and vacuum of a lake, beside ingestion.
 
 One thread refreshes: every few seconds it updates the derived tables with ingested rows and imports the network events
 of the recorders. Another thread compacts: every minute by default it merges small files, removes expired samples, and
@@ -36,27 +36,27 @@ logger = logging.getLogger("zenspark.spark")
 
 JOIN_TIMEOUT_SECONDS = 3.0
 """Seconds for the current task to finish before its Spark jobs are cancelled."""
-CANCEL_RETRY_SECONDS = 0.1
+CANCEL_RETRY_INTERVAL_SECONDS = 0.1
 """Seconds between two cancellations of the Spark jobs of a task: it may have been between two jobs."""
 PUBLISH_PAUSE_FACTOR = 10
 """Minimum pause before the public tables are written again, as a multiple of the last duration."""
 HANDOVER_TIMEOUT_SECONDS = 20.0
 """Seconds to wait at the end until the process that maintains the tables has refreshed the last rows, or ended."""
-HANDOVER_POLL_SECONDS = 0.2
+HANDOVER_POLL_INTERVAL_SECONDS = 0.2
 NOT_MAINTAINER = "another process maintains the tables"
-FULL_VACUUM_INTERVAL_ROUNDS = 60
-"""Compaction rounds between full vacuums, which list all files to find files that were never committed."""
+FULL_VACUUM_INTERVAL_RUNS = 60
+"""Compaction runs between full vacuums, which list all files to find files that were never committed."""
 
 
-class PeriodicSparkTask:
-    """Runs a task periodically in a thread; a failed task is retried in the next round."""
+class PeriodicMaintenance:
+    """Runs a task periodically in a thread; a failed task is retried in the next run."""
 
     def __init__(self, spark: SparkSession, address: str, name: str, interval: float, task: Callable[[], str]) -> None:
         """Take the address of the lake, for the log, the interval in seconds, and a task that returns a summary."""
         self.problem: str | None = None
-        """Error of the last round in one line."""
+        """Error of the last run in one line."""
         self.last_run = MaintenanceRun(task=name)
-        """The last round, and the start of the next."""
+        """The last run, and the start of the next."""
         self._spark = spark
         self._address = address
         self._name = name
@@ -77,7 +77,7 @@ class PeriodicSparkTask:
         while self._thread.is_alive():
             self._is_cancelled = True
             self._spark.sparkContext.cancelJobGroup(self._group)
-            self._thread.join(timeout=CANCEL_RETRY_SECONDS)
+            self._thread.join(timeout=CANCEL_RETRY_INTERVAL_SECONDS)
         self._is_cancelled = False
 
     @property
@@ -90,10 +90,12 @@ class PeriodicSparkTask:
             while not self._wait():
                 self.run_once()
         except Exception as error:  # Java has ended, and the ingest query with it
-            self._record_problem(error)
+            if not self._is_cancelled:
+                self.problem = self._describe(error)
+                logger.warning("%s: table maintenance ended: %s", self._address, self.problem, exc_info=error)
 
     def _wait(self) -> bool:
-        """Wait for the next round; returns whether the thread is to end."""
+        """Wait for the next run; returns whether the thread is to end."""
         self.last_run = msgspec.structs.replace(self.last_run, next=time.time() + self._interval)
         return self._stopping.wait(self._interval)
 
@@ -103,7 +105,7 @@ class PeriodicSparkTask:
         began = time.monotonic()
         try:
             result = self._task()
-        except Exception as error:  # ingestion continues, and the next round retries
+        except Exception as error:  # ingestion continues, and the next run retries
             self._record_problem(error)
             result = error_cause(error)
         else:
@@ -119,14 +121,17 @@ class PeriodicSparkTask:
     def _record_problem(self, error: Exception) -> None:
         if self._is_cancelled:
             return
-        problem = f"{self._name}: {error_cause(error)}"
+        problem = self._describe(error)
         if problem != self.problem:
             text = "%s: table maintenance failed, retrying in %g s: %s"
             logger.warning(text, self._address, self._interval, problem, exc_info=error)
         self.problem = problem
 
+    def _describe(self, error: Exception) -> str:
+        return f"{self._name}: {error_cause(error)}"
 
-class MaintenanceThread:
+
+class TableMaintenance:
     """Runs the periodic maintenance of a lake, from `start` until `stop`."""
 
     def __init__(
@@ -145,22 +150,22 @@ class MaintenanceThread:
         self._reader = reader
         self._config = config
         self._leases = leases
-        self._rounds = 0
+        self._compactions = 0
         self._publish_at = 0.0
         address, run = lake.location.address, self._with_path_check
         self._tasks = [
-            PeriodicSparkTask(spark, address, "refresh", config.refresh_interval, partial(run, self._refresh)),
-            PeriodicSparkTask(spark, address, "compaction", config.compact_interval, partial(run, self._compact)),
+            PeriodicMaintenance(spark, address, "refresh", config.refresh_interval, partial(run, self._refresh)),
+            PeriodicMaintenance(spark, address, "compaction", config.compact_interval, partial(run, self._compact)),
         ]
 
     @property
     def problem(self) -> str | None:
-        """Error of the last round of a task, if any."""
+        """Error of the last run of a task, if any."""
         return next((task.problem for task in self._tasks if task.problem), None)
 
     @property
     def runs(self) -> tuple[MaintenanceRun, ...]:
-        """The last round of each task."""
+        """The last run of each task."""
         return tuple(task.last_run for task in self._tasks)
 
     def start(self) -> None:
@@ -181,7 +186,7 @@ class MaintenanceThread:
         deadline = time.monotonic() + HANDOVER_TIMEOUT_SECONDS
         with contextlib.suppress(OSError, ZError):  # the refresh reports the error
             while not (self._leases.maintain_now() or self._lake.is_refreshed()) and time.monotonic() < deadline:
-                time.sleep(HANDOVER_POLL_SECONDS)
+                time.sleep(HANDOVER_POLL_INTERVAL_SECONDS)
         self._publish_at = 0.0
         self._tasks[0].run_once()
 
@@ -212,10 +217,10 @@ class MaintenanceThread:
         history = timedelta(seconds=self._config.history)
         self._lake.set_history(history)
         deleted = self._lake.vacuum()
-        if self._rounds % FULL_VACUUM_INTERVAL_ROUNDS == 0:  # uncommitted files may belong to the current batch
+        if self._compactions % FULL_VACUUM_INTERVAL_RUNS == 0:  # uncommitted files may belong to the current batch
             deleted += self._lake.vacuum(max(history, DEFAULT_HISTORY), full=True)
         self._lake.checkpoint()
-        self._rounds += 1
+        self._compactions += 1
         return f"{decrease} files fewer, {expired} expired, {deleted} deleted from disk"
 
 

@@ -1,4 +1,4 @@
-"""Offset marks of a table: the application id `offset:<recorder>`, whose version is the end of the ingested rows.
+"""Ingested offsets of a table: the version of the application id `offset:<recorder>` is the end of the ingested rows.
 
 A file may have rows of several recorders, after a compaction by another tool, or rows without a recorder, which another
 tool inserted. So the statistics of a file only show whether it *may* have rows from an offset on; the rows themselves

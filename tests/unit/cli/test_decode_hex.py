@@ -3,7 +3,7 @@ import json
 import pytest
 
 from zenspark.cli import main
-from zenspark.cli.boxes import detect_layer
+from zenspark.cli.decode_hex import detect_layer
 
 FRAME = "a5b3ab803131009e21082001000664656d6f2f6bf90253022108"
 PUSH = "5d02010568656c6c6f"
@@ -159,6 +159,15 @@ def test_prints_the_fields_of_each_message(capsys: pytest.CaptureFixture[str]) -
 def test_prints_the_fields_of_a_stream(capsys: pytest.CaptureFixture[str]) -> None:
     fields = json.loads(drawn(capsys, "--json", "010004"))
     assert fields == {"framing": "u16", "batch_len": 1, "messages": [{"msg": "KEEP_ALIVE"}]}
+
+
+def test_json_flag_reports_a_fallback_to_a_stream_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["decode", "--json", "010004"]) == 0
+    error = capsys.readouterr().err
+    assert error.startswith("zenspark decode: Not a transport message (INIT_SYN: expected")
+    assert error.endswith("): read as a stream.\n")
+    assert main(["decode", "--json", "04"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_json_flag_prints_no_fields_of_a_malformed_message(capsys: pytest.CaptureFixture[str]) -> None:

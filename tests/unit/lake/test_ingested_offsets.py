@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.lake.tables import file, samples_at
 from zenspark.lake.delta_table import Transaction
-from zenspark.lake.offset_marks import (
+from zenspark.lake.ingested_offsets import (
     list_recorders,
     mask_rows_from,
     may_have_rows_from,
