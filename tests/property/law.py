@@ -75,10 +75,10 @@ class Law:
             waiting += near
         return found
 
-    def hears(self, listener: int, speaker: int) -> bool:
+    def reaches(self, listener: int, sender: int) -> bool:
         """Whether a publication of one session must reach another."""
-        one, other = self.home(listener), self.home(speaker)
-        if listener == speaker or one is None or other is None:
+        one, other = self.home(listener), self.home(sender)
+        if listener == sender or one is None or other is None:
             return False
         if one == other or frozenset((one, other)) in self.links:
             return True
@@ -103,16 +103,16 @@ class Law:
             if kind == "QUERYABLE" and complete and KeyExpr(declared).includes(key)
         }
 
-    def receivers(self, speaker: int, kind: str, key: str) -> set[int]:
+    def receivers(self, sender: int, kind: str, key: str) -> set[int]:
         """The sessions a publication or a query to all must reach."""
-        return {node for node in self.holders(kind, key) if self.hears(node, speaker)}
+        return {node for node in self.holders(kind, key) if self.reaches(node, sender)}
 
     def visible(self, listener: int) -> set[tuple[str, str]]:
         """The declarations a session may know of, with its own tokens."""
         return {
             (kind, key)
             for (node, kind, _), (key, _) in self.declared.items()
-            if self.hears(listener, node) or (node == listener and kind == "TOKEN")
+            if self.reaches(listener, node) or (node == listener and kind == "TOKEN")
         }
 
     def matching(self, declared: Iterable[tuple[str, str]], key: str | None) -> set[tuple[str, str]]:

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.net.nodes import KEY, QUICK, TestNode, call, nodes, push
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.errors import CloseReason
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.node.limits import NodeLimits
@@ -49,13 +49,13 @@ class World:
         """Both still receive from each other."""
         self.count += 1
         text = b"still here %d" % self.count
-        for speaker, listener in ((self.good, self.node), (self.node, self.good)):
+        for sender, receiver in ((self.good, self.node), (self.node, self.good)):
             deadline = time.monotonic() + TIMEOUT_SECONDS
-            while text not in listener.heard.payloads:
-                assert time.monotonic() < deadline, "the good neighbour is not heard any more"
-                speaker.publish(text)
-                listener.heard.wait(lambda: text in listener.heard.payloads, 0.05)  # noqa: B023
-            listener.heard.events.clear()
+            while text not in receiver.received.payloads:
+                assert time.monotonic() < deadline, "the good neighbour is not received any more"
+                sender.publish(text)
+                receiver.received.wait(lambda: text in receiver.received.payloads, 0.05)  # noqa: B023
+            receiver.received.events.clear()
         assert self.node.neighbours() >= {0xB1}
 
 
@@ -84,7 +84,7 @@ class Bad:
         with contextlib.suppress(ConnectionError):  # the node may have had enough already
             self.socket.sendall(data)
 
-    def hear(self) -> TransportMessage:
+    def receive_message(self) -> TransportMessage:
         while len(self.got) < 2 or len(self.got) < 2 + int.from_bytes(self.got[:2], "little"):
             data = self.socket.recv(70_000)
             assert data, "the node closed"
@@ -96,12 +96,12 @@ class Bad:
     def shake_hands(self) -> None:
         self.send_message(self.opening.start())
         self.send_open_syn()
-        assert isinstance(self.opening.receive(self.hear()), Opened)
+        assert isinstance(self.opening.receive(self.receive_message()), Opened)
 
     def send_open_syn(self) -> None:
-        answer = self.opening.receive(self.hear())
-        assert isinstance(answer, TransportMessage)
-        self.send_message(answer)
+        reply = self.opening.receive(self.receive_message())
+        assert isinstance(reply, TransportMessage)
+        self.send_message(reply)
 
     def end(self) -> CloseReason | None:
         """Wait for the node to close; the reason it gave, if any."""
@@ -157,7 +157,7 @@ def test_other_bytes_instead_of_open_are_closed_with_reason_2(world: World) -> N
     for data in (batch(b"\xff"), batch(b"\x42\x0a\x00\x03abc"), batch(encode(KeepAlive()))):
         with bad(world) as peer:
             peer.send_message(peer.opening.start())
-            assert isinstance(peer.hear(), InitAck)
+            assert isinstance(peer.receive_message(), InitAck)
             peer.send(data)
             assert peer.end() is CloseReason.INVALID
 
@@ -198,7 +198,7 @@ def test_handshake_sent_byte_by_byte_succeeds(world: World) -> None:
         for byte in batch(encode(peer.opening.start())):
             peer.send(bytes([byte]))
         peer.send_open_syn()
-        assert isinstance(peer.opening.receive(peer.hear()), Opened)
+        assert isinstance(peer.opening.receive(peer.receive_message()), Opened)
 
 
 # -- in a session -------------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ def test_endless_fragments_are_dropped_at_the_limit(world: World) -> None:
             piece = Fragment(reliable=True, sn=sn + number, more=True, first=number == 0, payload=bytes(40_000))
             peer.send(batch(encode(piece)))
         peer.send(batch(frame(encode(push(b"after all that")), sn + 40)))
-        assert world.node.heard.wait_payloads(1) == [b"after all that"]
+        assert world.node.received.wait_payloads(1) == [b"after all that"]
 
 
 def test_many_key_declarations_do_not_affect_other_sessions(world: World) -> None:
@@ -292,7 +292,7 @@ def test_empty_batches_and_frames_are_ignored(world: World) -> None:
         peer.shake_hands()
         peer.send(batch(b"") * 100 + batch(frame(b"", first_sn(peer))) + batch(encode(KeepAlive()) * 10))
         peer.send(batch(frame(encode(push(b"after nothing")), first_sn(peer) + 1)))
-        assert world.node.heard.wait_payloads(1) == [b"after nothing"]
+        assert world.node.received.wait_payloads(1) == [b"after nothing"]
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
@@ -302,7 +302,7 @@ def test_arbitrary_bytes_do_not_affect_other_sessions(world: World, data: bytes,
     with contextlib.closing(peer.socket):
         if after == 1:
             peer.send_message(peer.opening.start())
-            peer.hear()
+            peer.receive_message()
         elif after == 2:
             peer.shake_hands()
         peer.send(batch(data) if framed else data)

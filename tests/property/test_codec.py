@@ -1,4 +1,4 @@
-"""What holds for every message, whatever is in it: derived from the declarations, so new ones are tested unasked."""
+"""What holds for every message, whatever is in it: derived from the declarations, so new ones are tested, too."""
 
 from __future__ import annotations
 
@@ -474,14 +474,14 @@ def test_of_a_repeated_extension_the_last_one_counts(cls: type[Message], data: s
     for field in fields_of(cls):  # what decides the form of another field must not change under it
         kept |= {name: getattr(first, name) for name in getattr(field.codec, "fields", ())}
     second = replace(second, exts=(), **kept)
-    told_again = {
+    repeated = {
         field.name: getattr(second, field.name)
         for field in fields_with_extension(cls)
         if getattr(second, field.name) != field.default
     }
     chain = Chain(first)
     wire = chain.joined(chain.parts + Chain(second).parts)
-    assert decode(cls, wire) == replace(first, **told_again)
+    assert decode(cls, wire) == replace(first, **repeated)
 
 
 @with_block

@@ -92,7 +92,7 @@ class World:
         stamping = TimestampPolicy(OWN, HybridClock(), lambda: NOW, drops) if stamps else None
         self.router = Router(OWN, WhatAmI.ROUTER, RouterPolicy(timestamping=stamping))
         self.local = self.router.add_local()
-        self.heard: list[tuple[Push, bool]] = []
+        self.received: list[tuple[Push, bool]] = []
         group = self.router.add_group()
         self.faces = {
             "source": self.router.add_face(ZenohId(0x10), WhatAmI.CLIENT, 0.0)[0],
@@ -109,14 +109,14 @@ class World:
             LinkState(psid=2, sn=2, zid=BEHIND, whatami=1, links=(0,)),
             LinkState(psid=3, sn=2, zid=FAR, whatami=1, links=(1,)),
         ]
-        told = NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states(states))
-        self.router.receive(self.faces["router"], told, 0.0)
+        announced = NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states(states))
+        self.router.receive(self.faces["router"], announced, 0.0)
         states = [
             LinkState(psid=0, sn=3, zid=FAR, whatami=1, links=(1,)),
             LinkState(psid=1, sn=1, zid=OWN, whatami=1),
         ]
-        told = NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states(states))
-        self.router.receive(self.faces["far"], told, 0.0)
+        announced = NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states(states))
+        self.router.receive(self.faces["far"], announced, 0.0)
         self.router.handle_timeout(TREES_DELAY_SECONDS)
         self.outboxes = {
             face: Outbox(link.batch_size, 7, SN_MASK, link.qos, link.compression, link.low_latency)
@@ -128,11 +128,11 @@ class World:
 
     def receive(self, face: Face, message: NetworkMessage, reliable: bool) -> None:
         """One message, as an object."""
-        for target, said in self.router.receive(face, message, 1.0):
-            passed = said if target.egress is None else target.egress.intercept(said, reliable, 1.0)
+        for target, sent in self.router.receive(face, message, 1.0):
+            passed = sent if target.egress is None else target.egress.intercept(sent, reliable, 1.0)
             if target is self.local:
-                if isinstance(said, Push):
-                    self.heard.append((replace(said, wire_expr=WireExpr(0, "local")), reliable))
+                if isinstance(sent, Push):
+                    self.received.append((replace(sent, wire_expr=WireExpr(0, "local")), reliable))
             elif isinstance(passed, Push):  # declarations are not what this is about
                 self.append(target, passed, reliable)
 
@@ -173,16 +173,16 @@ class InColumns(World):
                 self.receive(face, message, cursor.reliable)
 
     def receive_columns(self, face: Face, columns: PushColumns) -> None:
-        courses = self.forwarding.plans(face, columns, 0, len(columns))
-        if courses is None:
+        plans = self.forwarding.plans(face, columns, 0, len(columns))
+        if plans is None:
             for row in range(len(columns)):
                 self.receive(face, columns.push(row), columns.template_at(columns.template_index[row]).reliable)
             return
         pushes = PushRun(columns, 0, len(columns), timestamped_by=None if self.router.timestamping is None else OWN)
         for row in range(len(columns)):
-            if courses[columns.template_index[row]].is_local:
-                self.heard.append(local_row(pushes, row))
-        for target, share in plans_by_neighbour(courses):
+            if plans[columns.template_index[row]].is_local:
+                self.received.append(local_row(pushes, row))
+        for target, share in plans_by_neighbour(plans):
             relay = RowForwarder(columns, 0, len(columns), bytes(share.lanes), share.heads, OWN.to_bytes())
             while relay.lane >= 0:
                 try:
@@ -193,12 +193,12 @@ class InColumns(World):
 
 def local_row(pushes: PushRun, row: int) -> tuple[Push, bool]:
     """What the session makes of a row."""
-    shape = pushes.template_at(pushes.columns.template_index[row])
+    template = pushes.template_at(pushes.columns.template_index[row])
     push = replace(pushes.columns.push(row), wire_expr=WireExpr(0, "local"), node_id=0)
-    if isinstance(push.body, Put) and shape.timestamp_id is not None:
-        stamp = Timestamp(pushes.columns.timestamp[row], shape.timestamp_id)
+    if isinstance(push.body, Put) and template.timestamp_id is not None:
+        stamp = Timestamp(pushes.columns.timestamp[row], template.timestamp_id)
         push = replace(push, body=replace(push.body, timestamp=stamp))
-    return push, shape.reliable
+    return push, template.reliable
 
 
 def batches(run: Run) -> Iterator[bytes]:
@@ -213,7 +213,7 @@ def batches(run: Run) -> Iterator[bytes]:
 def arrived(written: Sequence[bytes], link: Link) -> list[tuple[Push, bool]]:
     """The messages in what was written to a neighbour."""
     lanes = LaneParameters(link.qos, SN_MASK, PATCH, NextSns(((7, 7),) * len(Priority)), 1 << 20)
-    hearing = FrameReceiver(lanes, PushColumns(64))
+    frame_receiver = FrameReceiver(lanes, PushColumns(64))
     found: list[tuple[Push, bool]] = []
     for batch in written:
         if link.low_latency:
@@ -222,7 +222,7 @@ def arrived(written: Sequence[bytes], link: Link) -> list[tuple[Push, bool]]:
             cursor = BatchDecoder(decompress(batch[2:], link.batch_size), Framing.BATCH)
         else:
             cursor = BatchDecoder(batch, Framing.STREAM, link.batch_size - 2)
-        for event in hearing.events(cursor):
+        for event in frame_receiver.events(cursor):
             if isinstance(event, PushRun):
                 columns = event.columns
                 for row in range(event.start, event.stop):
@@ -338,7 +338,7 @@ def test_forwarding_by_columns_equals_forwarding_by_message(
     before: list[NeighbourMessage],
     steps: list[NeighbourMessage | Run],
 ) -> None:
-    steps = [*steps, *steps]  # what was found out about a shape is used again, after what has changed since
+    steps = [*steps, *steps]  # what was found out about a template is used again, after what has changed since
     arguments = (stamps, drops, guarded, agreed)
     slow, fast = OneByOne(*arguments), InColumns(*arguments)
     worlds: tuple[OneByOne | InColumns, ...] = (slow, fast)
@@ -351,7 +351,7 @@ def test_forwarding_by_columns_equals_forwarding_by_message(
                 world.run(step)
             else:
                 world.receive(world.faces[step.who], step.message, step.reliable)
-    assert unstamped(fast.heard)[0] == unstamped(slow.heard)[0]
+    assert unstamped(fast.received)[0] == unstamped(slow.received)[0]
     for name, link in agreed.items():
         one, other = (world.outboxes[world.faces[name]] for world in worlds)
         assert one.next_sns == other.next_sns

@@ -7,7 +7,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.gathering import Datagram, Node, deliver_datagrams
+from tests.group_nodes import Datagram, Node, deliver_datagrams
 from zenspark.transport.multicast import GroupSettings
 from zenspark.wire.messages import Declare, DeclareFinal, NetworkMessage, Push, Put
 from zenspark.wire.values import Priority, WireExpr
@@ -30,8 +30,8 @@ class UnreliableNetwork:
         self._loss = loss
         self._trouble = trouble
 
-    def transmit(self, said: list[Datagram]) -> list[Datagram]:
-        arrived = [each for each in said if self._dice.random() >= self._loss]
+    def transmit(self, sent: list[Datagram]) -> list[Datagram]:
+        arrived = [each for each in sent if self._dice.random() >= self._loss]
         arrived += [each for each in arrived if self._dice.random() < self._trouble]
         for index in range(len(arrived) - 1):
             if self._dice.random() < self._trouble:
@@ -58,21 +58,21 @@ def test_no_duplicate_or_changed_message_in_any_network(
     seed: int, count: int, rules: GroupSettings, loss: float, trouble: float
 ) -> None:
     dice = random.Random(seed)
-    weather = UnreliableNetwork(dice, loss, trouble)
+    network = UnreliableNetwork(dice, loss, trouble)
     nodes = [Node(number, rules, first_sn=dice.getrandbits(32)) for number in range(1, count + 1)]
-    said: dict[int, list[NetworkMessage]] = {node.number: [] for node in nodes}
+    sent: dict[int, list[NetworkMessage]] = {node.number: [] for node in nodes}
     for step in range(40):
         now = step / 4
         node = dice.choice(nodes)
         node.tick(now)
-        spoken = message(node.number, len(said[node.number]), dice.choice([0, 0, 0, 5]))
-        node.send_message(spoken, now, dice.random() < 0.8, dice.choice(list(Priority)))
-        said[node.number].append(spoken)
-        deliver_datagrams(nodes, now, weather.transmit)
+        sent_message = message(node.number, len(sent[node.number]), dice.choice([0, 0, 0, 5]))
+        node.send_message(sent_message, now, dice.random() < 0.8, dice.choice(list(Priority)))
+        sent[node.number].append(sent_message)
+        deliver_datagrams(nodes, now, network.transmit)
     for node in nodes:
         for other in nodes:
-            heard = [spoken for sender, spoken in node.messages if sender == other.number]
-            positions = [said[other.number].index(spoken) for spoken in heard]  # fails for a message that was not sent
+            received = [sent_message for sender, sent_message in node.messages if sender == other.number]
+            positions = [sent[other.number].index(each) for each in received]  # fails for a message that was not sent
             assert len(set(positions)) == len(positions)
             assert not positions or other is not node
 
@@ -96,12 +96,12 @@ def test_all_members_receive_everything_in_order_without_loss(seed: int, count: 
                 node.tick(now + 0.5)
             deliver_datagrams(present, now + 0.5)
         if present:
-            speaker = dice.choice(present)
-            spoken = dice.choice([message(speaker.number, step, 5), Declare(body=DeclareFinal())])
-            speaker.send_message(spoken, now + 0.5)
+            sender = dice.choice(present)
+            sent_message = dice.choice([message(sender.number, step, 5), Declare(body=DeclareFinal())])
+            sender.send_message(sent_message, now + 0.5)
             for node in present:
-                if node is not speaker:
-                    expected[node.number].append((speaker.number, spoken))
+                if node is not sender:
+                    expected[node.number].append((sender.number, sent_message))
             deliver_datagrams(present, now + 0.5)
         for node in present:
             node.tick(now + 0.5)
@@ -114,17 +114,17 @@ def test_all_members_receive_everything_in_order_without_loss(seed: int, count: 
 @given(seed=st.integers(0, 1 << 32), count=st.integers(2, 6), gone=st.sets(st.integers(1, 6)))
 def test_membership_converges(seed: int, count: int, gone: set[int]) -> None:
     dice = random.Random(seed)
-    weather = UnreliableNetwork(dice, 0.2, 0.2)
+    network = UnreliableNetwork(dice, 0.2, 0.2)
     nodes = [Node(number, GroupSettings(lease_ms=8000)) for number in range(1, count + 1)]
     for step in range(10):
         for node in nodes:
             node.tick(float(step))
-        deliver_datagrams(nodes, float(step), weather.transmit)
+        deliver_datagrams(nodes, float(step), network.transmit)
     staying = [node for node in nodes if node.number not in gone]
     for step in range(10, SECONDS):
         for node in staying:
             node.tick(float(step))
-        deliver_datagrams(staying, float(step), weather.transmit if step < SECONDS - 10 else lambda said: said)
+        deliver_datagrams(staying, float(step), network.transmit if step < SECONDS - 10 else lambda sent: sent)
     for node in staying:
         assert node.others == [other.number for other in staying if other is not node]
 

@@ -1,4 +1,4 @@
-"""What holds for all key expressions: the specification recursing, eclipse-zenoh answering, a plain list searched."""
+"""What holds for all key expressions: the recursive specification, eclipse-zenoh, a search in a plain list."""
 
 from __future__ import annotations
 
@@ -225,16 +225,16 @@ def test_spelling_agrees_with_eclipse_zenoh() -> None:
 # --- the tree -------------------------------------------------------------------------------------------------------
 
 
-def assert_finds(tree: KeyTree[int], model: dict[str, int], asked: str) -> None:
+def assert_finds(tree: KeyTree[int], model: dict[str, int], query: str) -> None:
     """Compares with a list that is searched from one end to the other."""
     stored = sorted(model.items())
-    assert sorted(tree.intersecting(asked)) == [entry for entry in stored if intersects(entry[0], asked)]
-    assert sorted(tree.including(asked)) == [entry for entry in stored if includes(entry[0], asked)]
-    assert sorted(tree.included(asked)) == [entry for entry in stored if includes(asked, entry[0])]
+    assert sorted(tree.intersecting(query)) == [entry for entry in stored if intersects(entry[0], query)]
+    assert sorted(tree.including(query)) == [entry for entry in stored if includes(entry[0], query)]
+    assert sorted(tree.included(query)) == [entry for entry in stored if includes(query, entry[0])]
 
 
 @given(st.lists(st.tuples(st.booleans(), expressions), max_size=40), st.lists(expressions, min_size=1, max_size=5))
-def test_key_tree_equals_a_list_search_after_any_changes(changes: list[tuple[bool, str]], asked: list[str]) -> None:
+def test_key_tree_equals_a_list_search_after_any_changes(changes: list[tuple[bool, str]], queries: list[str]) -> None:
     tree: KeyTree[int] = KeyTree()
     model: dict[str, int] = {}
     for value, (is_insert, text) in enumerate(changes):
@@ -246,7 +246,7 @@ def test_key_tree_equals_a_list_search_after_any_changes(changes: list[tuple[boo
         assert tree.get(text) == model.get(text)
         assert len(tree) == len(model)
     assert dict(tree.items()) == model
-    for text in [*asked, *(text for _, text in changes)]:
+    for text in [*queries, *(text for _, text in changes)]:
         assert_finds(tree, model, text)
 
 

@@ -1,4 +1,4 @@
-"""Networks of any shape against the law: nothing missing, nothing twice, nothing that goes in circles.
+"""Networks of any form against the law: nothing missing, nothing twice, nothing that goes in circles.
 
 Things happen while messages are still on their way; then the network settles, and every session publishes, queries
 and checks the declarations it received.
@@ -24,7 +24,7 @@ KINDS = list(DeclarationKind)
 
 Step = tuple[str, int, int, int]
 
-NAMES = ["join", "join", "join", "part", "declare", "declare", "undeclare", "deliver", "put", "get", "ask", "time"]
+NAMES = ["join", "join", "join", "part", "declare", "declare", "undeclare", "deliver", "put", "get", "interest", "time"]
 
 STEPS = st.lists(
     st.tuples(
@@ -96,15 +96,15 @@ class WorldAndLaw:
     def do_get(self, node: Node, second: int, third: int) -> None:
         self.world.get(node, KEYS[third % len(KEYS)], list(QueryTarget)[second % 3])
 
-    def do_ask(self, node: Node, second: int, third: int) -> None:
+    def do_interest(self, node: Node, second: int, third: int) -> None:
         number = second % 2 + 1
         if third % 4 == 0 and (node.number, number) in self.interests:
             del self.interests[node.number, number]
-            self.world.ask(node, number, None, InterestMode.FINAL)
+            self.world.send_interest(node, number, None, InterestMode.FINAL)
             return
         key = [*KEYS, None][third % (len(KEYS) + 1)]
         self.interests[node.number, number] = key
-        self.world.ask(node, number, key)
+        self.world.send_interest(node, number, key)
 
     def do_time(self, node: Node, second: int, third: int) -> None:
         """A moment while messages are on their way; longer only when they have arrived."""
@@ -132,35 +132,35 @@ class WorldAndLaw:
             known = {(kind.name, key) for (kind, _), key in node.known.items()}
             visible = self.law.visible(node.number)
             assert known <= visible, "something is known that is not so"
-            for (asker, _), key in self.interests.items():
-                if asker == node.number:
+            for (owner, _), key in self.interests.items():
+                if owner == node.number:
                     assert self.law.matching(visible, key) <= known, "something is so that is not known"
 
-    def check_push(self, speaker: Node, key: str) -> None:
+    def check_push(self, publisher: Node, key: str) -> None:
         for node in self.world.nodes:
             node.pushes.clear()
-        self.world.put(speaker, key)
+        self.world.put(publisher, key)
         self.world.carry()
         found = [node.number for node in self.world.nodes for _ in node.pushes]
-        assert found == sorted(self.law.receivers(speaker.number, "SUBSCRIBER", key))
+        assert found == sorted(self.law.receivers(publisher.number, "SUBSCRIBER", key))
 
-    def check_query(self, speaker: Node, key: str, target: QueryTarget) -> None:
-        number = self.world.get(speaker, key, target)
+    def check_query(self, querier: Node, key: str, target: QueryTarget) -> None:
+        number = self.world.get(querier, key, target)
         self.world.carry()
-        assert speaker.finals.get(number) == 1
-        answers = [int(answer) for answer in speaker.answers.get(number, [])]
-        assert len(answers) == len(set(answers)), "an answer came twice"
-        everybody = self.law.receivers(speaker.number, "QUERYABLE", key)
+        assert querier.finals.get(number) == 1
+        replies = [int(reply) for reply in querier.replies.get(number, [])]
+        assert len(replies) == len(set(replies)), "a reply came twice"
+        everybody = self.law.receivers(querier.number, "QUERYABLE", key)
         complete = self.law.complete_holders(key) & everybody
         if target is QueryTarget.ALL:
-            assert set(answers) == everybody
+            assert set(replies) == everybody
         elif target is QueryTarget.ALL_COMPLETE:
-            assert set(answers) == complete
+            assert set(replies) == complete
         elif complete:
-            assert set(answers) & complete, "none of the best was asked"
-            assert set(answers) <= everybody
+            assert set(replies) & complete, "none of the best was queried"
+            assert set(replies) <= everybody
         else:
-            assert set(answers) == everybody
+            assert set(replies) == everybody
 
 
 @settings(max_examples=100)
@@ -194,16 +194,16 @@ def test_every_request_ends_once_despite_failures_and_silence(seed: int) -> None
         both.do(("join", random.randrange(12), random.randrange(12), 0))
     for node in both.world.nodes:
         both.do(("declare", node.number - 1, 0, 1 + 3 * random.randrange(6)))
-        node.answers_queries = random.random() < 0.5
+        node.replies_to_queries = random.random() < 0.5
     both.world.settle()
     for node in both.world.nodes:
         both.world.get(node, random.choice(KEYS), random.choice(list(QueryTarget)), budget=random.choice([0, 0, 2]))
     for _ in range(20):
         both.do((random.choice(["deliver", "part", "time"]), random.randrange(12), random.randrange(12), 40))
     for node in both.world.nodes:
-        node.answers_queries = True
-        for number in [number for _, number in node.asked]:  # some twice, some too late
-            for message in node.answer(number):
+        node.replies_to_queries = True
+        for number in [number for _, number in node.queries]:  # some twice, some too late
+            for message in node.reply(number):
                 both.world.send_local(node, message)
     both.check()
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from zenspark.router.declarations.announcements import make_declare_body, make_undeclare_body
-from zenspark.router.face import DECLARE, UNDECLARE, DeclarationKind, Face, Outgoing
+from zenspark.router.face import KIND_BY_DECLARATION, KIND_BY_UNDECLARATION, DeclarationKind, Face, Outgoing
 from zenspark.router.linkstate.gossip import GossipProtocol
 from zenspark.router.router import Router, RouterPolicy
 from zenspark.wire.messages import (
@@ -45,11 +45,11 @@ class Node:
         self.local = self.router.add_local()
         self.links: dict[Face, tuple[Node, Face]] = {}
         self.pushes: list[tuple[str, bytes]] = []
-        self.asked: list[tuple[str, int]] = []
-        self.answers: dict[int, list[bytes]] = {}
+        self.queries: list[tuple[str, int]] = []
+        self.replies: dict[int, list[bytes]] = {}
         self.finals: dict[int, int] = {}
         self.known: dict[tuple[DeclarationKind, int], str] = {}
-        self.answers_queries = True
+        self.replies_to_queries = True
         self.number_of_requests = 0
 
     def receive_local(self, message: NetworkMessage) -> list[NetworkMessage]:
@@ -59,32 +59,32 @@ class Node:
                 assert isinstance(message.body, Put)
                 self.pushes.append((message.wire_expr.suffix, message.body.payload))
             case Request():
-                self.asked.append((message.wire_expr.suffix, message.request_id))
-                if self.answers_queries:
-                    return self.answer(message.request_id)
+                self.queries.append((message.wire_expr.suffix, message.request_id))
+                if self.replies_to_queries:
+                    return self.reply(message.request_id)
             case Response(body=Reply()):
                 assert isinstance(message.body, Reply)
                 assert isinstance(message.body.body, Put)
-                self.answers.setdefault(message.request_id, []).append(message.body.body.payload)
+                self.replies.setdefault(message.request_id, []).append(message.body.body.payload)
             case ResponseFinal():
                 self.finals[message.request_id] = self.finals.get(message.request_id, 0) + 1
             case Declare():
                 self._note_declaration(message)
         return []
 
-    def answer(self, number: int) -> list[NetworkMessage]:
+    def reply(self, number: int) -> list[NetworkMessage]:
         body = Reply(body=Put(payload=str(self.number).encode()))
         return [
-            Response(request_id=number, wire_expr=WireExpr(0, "answer"), body=body),
+            Response(request_id=number, wire_expr=WireExpr(0, "reply"), body=body),
             ResponseFinal(request_id=number),
         ]
 
     def _note_declaration(self, message: Declare) -> None:
         body: Any = message.body
-        if type(body) in DECLARE:
-            self.known[DECLARE[type(body)], body.id] = body.wire_expr.suffix
-        elif type(body) in UNDECLARE:
-            del self.known[UNDECLARE[type(body)], body.id]
+        if type(body) in KIND_BY_DECLARATION:
+            self.known[KIND_BY_DECLARATION[type(body)], body.id] = body.wire_expr.suffix
+        elif type(body) in KIND_BY_UNDECLARATION:
+            del self.known[KIND_BY_UNDECLARATION[type(body)], body.id]
 
 
 class World:
@@ -136,8 +136,8 @@ class World:
     def emit(self, node: Node, out: Outgoing) -> None:
         for face, message in out:
             if face is node.local:
-                for said in node.receive_local(message):
-                    self.send_local(node, said)
+                for sent in node.receive_local(message):
+                    self.send_local(node, sent)
             elif face in node.links:
                 _, back = node.links[face]
                 self._queues[back][1].append(message)
@@ -217,7 +217,9 @@ class World:
         self.send_local(node, request)
         return number
 
-    def ask(self, node: Node, number: int, key: str | None, mode: InterestMode = InterestMode.CURRENT_FUTURE) -> None:
+    def send_interest(
+        self, node: Node, number: int, key: str | None, mode: InterestMode = InterestMode.CURRENT_FUTURE
+    ) -> None:
         expr = None if key is None else WireExpr(0, key)
         interest = Interest(id=number, mode=mode, subscribers=True, queryables=True, tokens=True, wire_expr=expr)
         self.send_local(node, interest)
