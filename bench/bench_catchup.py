@@ -4,7 +4,7 @@
     python bench/bench_catchup.py --rows 100000000              as many as a busy fleet leaves in a day
     python bench/bench_catchup.py --json new.json
 
-A good answer: batches of at most 2,000,000 rows, memory that does not depend on the number of rows, and, though the
+A good result: batches of at most 2,000,000 rows, memory that does not depend on the number of rows, and, though the
 ingest process is killed when half of the rows are ingested, at most one batch that is ingested again. The rate is that
 of the whole run from the start of the command to the last row, with that interruption and the refreshes of the tables.
 """
@@ -24,8 +24,8 @@ import psutil
 import pyarrow.compute as pc
 
 from bench.bench_lake import samples
+from bench.command import parser, report
 from bench.compare import Result
-from bench.running import parser, report
 from zenspark.journal import JournalWriter
 from zenspark.spark.lake import Lake
 

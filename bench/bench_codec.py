@@ -7,7 +7,7 @@ Both builds are measured in turns, each in processes of its own, so that a slow 
 result is the median over all turns with the middle half as its spread, in nanoseconds for one call. A frame of 100
 messages counts as one call. The last results are ratios: how many times longer the interpreted build takes.
 
-A good answer: compiled, 2 µs for small messages and 5 µs for one with everything in it; no more for 1 KiB of payload
+A good result: compiled, 2 µs for small messages and 5 µs for one with everything in it; no more for 1 KiB of payload
 than for 8 bytes, because payloads are copied once and not read; for the frame of 100 less than 100 times a PUSH;
 interpreted 2 to 8 times longer. What must be faster makes no object of each message: that is `wire/columns`.
 """
@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterator
 from time import perf_counter_ns
 
 import zenspark
+from bench.command import parser, report
 from bench.compare import Result
-from bench.running import parser, report
 from zenspark.wire.codec import decode_network, decode_transport, encode
 from zenspark.wire.message_schema import Message
 from zenspark.wire.messages import (

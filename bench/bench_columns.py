@@ -4,7 +4,7 @@
     python bench/bench_columns.py --json new.json               this one alone
     python bench/compare.py old.json new.json                   two branches, each run with --json
 
-A good answer: of frames with 8-byte puts at least 60 million messages per second are decoded where all are alike and 20
+A good result: of frames with 8-byte puts at least 60 million messages per second are decoded where all are alike and 20
 million where they are mixed, and at least 50 times as many as the object codec reads in the same run; writing is of the
 same order. "of memcpy" is the time it takes just to copy the same bytes over the time it takes to decode them. With
 ZENSPARK_PURE=1 it runs interpreted, and shows the gain of compilation.
@@ -25,8 +25,8 @@ from functools import cached_property
 from typing import Any
 
 import zenspark
+from bench.command import parser, report
 from bench.compare import Result
-from bench.running import parser, report
 from zenspark.wire.buffer import Writer
 from zenspark.wire.codec import decode_batch, encode
 from zenspark.wire.columns import (

@@ -4,7 +4,7 @@
     python bench/bench_crowd.py --json new.json                 this one alone; --seconds 10 for less traffic
     python bench/compare.py old.json new.json                   two branches, each run with --json
 
-A good answer: no thread for a session and one descriptor; nothing lost; at the end every session receives the last
+A good result: no thread for a session and one descriptor; nothing lost; at the end every session receives the last
 message and replies to a query. Memory for a session should be of the order of what eclipse-zenoh's router needs in the
 same place.
 
@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.bench_session import TIMEOUT_SECONDS, Process, free_port, open_session, send_report, wait_for_line
+from bench.command import OURS, THEIRS, parser, report
 from bench.compare import Result
-from bench.running import OURS, THEIRS, parser, report
 
 CROWDS = [(OURS, 120)] * 4 + [(THEIRS, 20)]
 TOTAL = sum(count for _, count in CROWDS)
@@ -180,7 +180,7 @@ def run_turn(router: str, seconds: float) -> dict[str, float]:
         "descriptors a session": (together["descriptors"] - alone["descriptors"]) / TOTAL,
         "messages a second": sent / seconds,
         "messages lost": sent - sum(crowd_report["received"] for crowd_report in reports),
-        "sessions that heard the last message": sum(crowd_report["last"] for crowd_report in reports),
+        "sessions that received the last message": sum(crowd_report["last"] for crowd_report in reports),
         "sessions that answered": float(repliers),
     }
 

@@ -4,7 +4,7 @@
     python bench/bench_files.py --json new.json                 this one alone; --files 100,10000 with other numbers
     python bench/compare.py old.json new.json                   two branches, each run with --json
 
-A good answer: "of 100 files" at most 1.5 for a batch and a refresh with 100,000 files. What a `_time` query costs with
+A good result: "of 100 files" at most 1.5 for a batch and a refresh with 100,000 files. What a `_time` query costs with
 as many is in bench_history.py.
 
 The files are entries of the log of `samples` only: neither a batch nor a refresh may read files that are not new, so
@@ -26,13 +26,13 @@ from msgspec.structs import asdict
 from pyspark.sql import SparkSession
 
 from bench.bench_lake import samples
+from bench.command import parser, report
 from bench.compare import Result
-from bench.running import parser, report
 from zenspark.journal import Journal, JournalWriter
 from zenspark.lake.delta_table import Transaction
 from zenspark.lake.lake import STATE_TABLE_SPECS
 from zenspark.lake.parquet_files import DataFile
-from zenspark.lake.pending_rows import SAMPLES_VERSION
+from zenspark.lake.pending_rows import SAMPLES_VERSION_APP_ID
 from zenspark.spark.engine import spark_session
 from zenspark.spark.ingest.commit_samples import SamplesWriter
 from zenspark.spark.lake import Lake
@@ -57,7 +57,9 @@ def make_lake(path: Path, files: int) -> Lake:
     table.commit(Transaction(app_versions={"offset:old": files}))
     table.checkpoint(force=True)
     for name in STATE_TABLE_SPECS:
-        lake.state_table(name).commit(Transaction(app_versions={"offset:old": files, SAMPLES_VERSION: table.version}))
+        lake.state_table(name).commit(
+            Transaction(app_versions={"offset:old": files, SAMPLES_VERSION_APP_ID: table.version})
+        )
     return lake
 
 

@@ -4,7 +4,7 @@
     python bench/bench_forward.py --json new.json               this one alone; --only "8 B" runs some of it
     python bench/bench_forward.py --beside OTHER/src              beside another tree of zenspark, compiled there
 
-A good answer: a ratio of at least 0.5 in every line with a rate, and nothing lost.
+A good result: a ratio of at least 0.5 in every line with a rate, and nothing lost.
 
 Three processes on loopback TCP, shared memory off: a publisher and a subscriber, both clients, and between them a
 router of either package, in turns. The fast clients ("ends") are zenspark's (`put_batch`, and a subscriber into Arrow);
@@ -39,8 +39,8 @@ from bench.bench_session import (
     send_report,
     wait_for_line,
 )
+from bench.command import OURS, THEIRS, Line, run
 from bench.compare import Result
-from bench.running import OURS, THEIRS, Line, run
 
 TURNS = 5
 COUNTS = {(OURS, 8): 2_000_000, (OURS, 1024): 400_000, (THEIRS, 8): 500_000, (THEIRS, 1024): 200_000}

@@ -5,7 +5,7 @@
     python bench/bench_history.py --only hour --rows 100000000  as many rows as a fleet records in days
     python bench/compare.py old.json new.json                   two branches, each run with --json
 
-A good answer: an hour of one key takes at most twice the processor time of DuckDB on the same files ("of duckdb" 2.0);
+A good result: an hour of one key takes at most twice the processor time of DuckDB on the same files ("of duckdb" 2.0);
 the history of a battery among images reads at most ten times its own payloads ("of its bytes" 10); with 100,000 files
 a query takes at most 1.5 times as long as with 100 ("of 100 files").
 
@@ -33,8 +33,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from bench.command import parser, report
 from bench.compare import Result
-from bench.running import parser, report
 from zenspark.arrow import UTC as COLUMN_TIME
 from zenspark.journal.block_codec import DICTIONARY_TYPE, with_text_type
 from zenspark.lake.column_chunks import RandomAccessFile

@@ -2,7 +2,7 @@
 
     python bench/bench_http.py --json new.json      --only unpaced runs some of it
 
-A good answer: a ratio of at least 0.9 in both lines with a rate, and no client dropped.
+A good result: a ratio of at least 0.9 in both lines with a rate, and no client dropped.
 
 A publisher and a subscriber, both clients, and between them a router that serves HTTP. In every second turn 50 clients
 read the events of a key that changes once in a while, and five pages watch all keys, the overview and the network over
@@ -30,8 +30,8 @@ from websockets.sync.client import connect
 
 from bench.bench_forward import role_receive
 from bench.bench_session import KEY, Measured, Process, cpu, free_port, open_session, send_report, wait_for_line
+from bench.command import OURS, Line, run
 from bench.compare import Result
-from bench.running import OURS, Line, run
 from zenspark.web.server import HttpServer
 from zenspark.web.settings import HttpSettings
 

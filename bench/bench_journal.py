@@ -4,7 +4,7 @@
     python bench/bench_journal.py --json new.json               this one alone; --only read,live runs some of it
     python bench/compare.py old.json new.json                   two branches, each run with --json
 
-A good answer: at least 5 million 8-byte samples a second on one core appended as a session receives them; a recorder
+A good result: at least 5 million 8-byte samples a second on one core appended as a session receives them; a recorder
 takes what it receives at 0.9 of the rate of a subscriber to record batches that discards them; reading is faster than
 writing.
 
@@ -41,8 +41,8 @@ from bench.bench_session import (
     send_report,
     wait_for_line,
 )
+from bench.command import OURS, Line, run
 from bench.compare import Result
-from bench.running import OURS, Line, run
 from zenspark.arrow.decode import RowChunk, SharedValues, concat_chunks
 from zenspark.journal import Journal, JournalWriter, Recorder
 

@@ -4,7 +4,7 @@
     python bench/bench_lake.py --json new.json                  this one alone; --only 8,batches runs some of it
     python bench/compare.py old.json new.json                   two branches, each run with --json
 
-A good answer: "of parquet" at least 0.5 for `samples` at every size of payload: a journal is ingested at half the rate,
+A good result: "of parquet" at least 0.5 for `samples` at every size of payload: a journal is ingested at half the rate,
 at least, at which Spark reads the same rows from Parquet and writes them. "later / early" about 1: a batch costs as
 much when the lake has two hundred batches as when it has ten.
 
@@ -31,8 +31,8 @@ from msgspec.structs import asdict
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from bench.command import parser, report
 from bench.compare import Result
-from bench.running import parser, report
 from zenspark.arrow import SCHEMA, UTC
 from zenspark.journal import Journal, JournalWriter
 from zenspark.lake.maintenance_config import MaintenanceConfig

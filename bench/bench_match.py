@@ -4,7 +4,7 @@
     python bench/bench_match.py --json new.json                 this one alone
     python bench/compare.py old.json new.json                   two branches, each run with --json
 
-A good answer: every comparison takes less time than eclipse-zenoh's own `KeyExpr` in the same run (ratio below 1), and
+A good result: every comparison takes less time than eclipse-zenoh's own `KeyExpr` in the same run (ratio below 1), and
 the lookup of a key among 10^6 expressions takes at most 3 times as long as among 10^3. With ZENSPARK_PURE=1 it runs
 interpreted, and shows the gain of compilation.
 
@@ -27,8 +27,8 @@ from timeit import Timer
 import zenoh
 
 import zenspark
+from bench.command import parser, report
 from bench.compare import Result
-from bench.running import parser, report
 from zenspark.key.match import includes, intersects
 from zenspark.key.tree import KeyTree
 

@@ -5,7 +5,7 @@
     python bench/bench_pipeline.py --only 8 --scale 0.2         fewer rows, a quick run
     python bench/compare.py old.json new.json                   two branches, each run with --json
 
-A good answer: a million rows a second at 8 bytes from the first put until the last row is in the table, with the
+A good result: a million rows a second at 8 bytes from the first put until the last row is in the table, with the
 publisher on the same machine; a lag under 2 seconds at a tenth of that.
 
 All of `zenspark up` (node, recorder, storage, Spark) runs in a process of its own with a lake of its own, and the
@@ -34,8 +34,8 @@ import pyarrow as pa
 
 import zenspark
 from bench.bench_session import Process, free_port, open_session, send_report, wait_for_match
+from bench.command import OURS, parser, report
 from bench.compare import Result
-from bench.running import OURS, parser, report
 from zenspark.spark.ingest.settings import IngestSettings
 from zenspark.spark.lake import Lake
 from zenspark.spark.pipeline.job import Job

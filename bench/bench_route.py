@@ -6,7 +6,7 @@ How much memory do they take?
     python bench/bench_route.py --json new.json                 this one alone
     python bench/compare.py old.json new.json                   two branches, each run with --json
 
-A good answer: the time for a declaration, and for the first lookup of a route ("uncached"), grows by less than 3 times
+A good result: the time for a declaration, and for the first lookup of a route ("uncached"), grows by less than 3 times
 from 10^3 to 10^6 declared keys; one that was made before ("cached") costs the same whatever else is declared. Memory is
 what the process has grown by: a declaration includes the key, its announcement to the other router, and the indices.
 
@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import zenspark
+from bench.command import parser, report
 from bench.compare import Result
-from bench.running import parser, report
 from zenspark.router.face import Face
 from zenspark.router.router import Router
 from zenspark.wire.codec import encode_link_states

@@ -4,7 +4,7 @@
     python bench/bench_session.py --json new.json               this one alone; --only put,ping runs some of it
     python bench/bench_session.py --beside OTHER/src              beside another tree of zenspark, compiled there
 
-A good answer: a ratio of at least 1 in every line (zenspark's rate over the other one's), at most 0.8 for the median
+A good result: a ratio of at least 1 in every line (zenspark's rate over the other one's), at most 0.8 for the median
 latency, at least 10 for `put_batch` and for receiving into Arrow at 8 bytes.
 
 Each measurement has two processes on loopback TCP, shared memory off, and the two packages take turns, so a busy
@@ -30,8 +30,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
+from bench.command import OURS, THEIRS, Line, run
 from bench.compare import Result
-from bench.running import OURS, THEIRS, Line, run
 
 TURNS = 7
 KEY = "bench/session"

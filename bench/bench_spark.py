@@ -5,7 +5,7 @@
     python bench/bench_spark.py --rows 100000 --keys 10000  smaller, a quick run
     python bench/compare.py old.json new.json               two branches, each run with --json
 
-A good answer: journal to Parquet at least half as fast as Parquet to Parquet, which the same Spark does without Python;
+A good result: journal to Parquet at least half as fast as Parquet to Parquet, which the same Spark does without Python;
 `match_keys` for a million keys and ten thousand expressions many times faster than a cross join.
 
 Sources: the same rows as a journal and as Parquet, read whole into Spark's `noop` sink and into Parquet, by turns, so a
@@ -26,8 +26,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from bench.command import parser, report
 from bench.compare import Result
-from bench.running import parser, report
 from zenspark.arrow import SCHEMA
 from zenspark.journal import JournalWriter
 from zenspark.spark.engine import spark_session

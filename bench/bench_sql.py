@@ -4,7 +4,7 @@
     python bench/bench_sql.py --json new.json     this one alone; --only process,scan runs some of it
     python bench/bench_sql.py --turns 1           a quick run
 
-A good answer: on a small lake `zenspark sql` is at least ten times as fast as with `--engine spark`, and well under a
+A good result: on a small lake `zenspark sql` is at least ten times as fast as with `--engine spark`, and well under a
 second; what it takes beyond starting Python is little more than DataFusion in the `deltalake` package takes, which
 has no functions in Python and cannot read the rows of derived tables that are not refreshed yet.
 
@@ -27,12 +27,12 @@ import pyarrow as pa
 from deltalake import QueryBuilder
 
 from bench.bench_spark import batch
+from bench.command import parser, report
 from bench.compare import Result
-from bench.running import parser, report
 from zenspark.journal.block_codec import DICTIONARY_TYPE, with_text_type
 from zenspark.lake.delta_table import Transaction
+from zenspark.lake.ingested_offsets import offset_app_versions
 from zenspark.lake.lake import Lake
-from zenspark.lake.offset_marks import offset_app_versions
 from zenspark.lake.parquet_files import DataFileWriter
 from zenspark.lake.partitioning import split_by_partition
 from zenspark.lake.specs import JOURNAL_SCHEMA, SAMPLES

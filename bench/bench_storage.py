@@ -4,7 +4,7 @@
     python bench/bench_storage.py --json new.json               this one alone; --keys 100000 with fewer keys
     python bench/compare.py old.json new.json                   two branches, each run with --json
 
-A good answer: the median latency of a get for one key is at most twice that of a plain queryable (ratio 2.0), and a
+A good result: the median latency of a get for one key is at most twice that of a plain queryable (ratio 2.0), and a
 million keys take some hundred bytes each.
 
 The node with both is one process, the querier another, on loopback TCP. The plain queryable replies with one value
@@ -30,8 +30,8 @@ import psutil
 import pyarrow as pa
 
 import zenspark
+from bench.command import parser, report
 from bench.compare import Result
-from bench.running import parser, report
 from zenspark.arrow import SCHEMA
 from zenspark.storage.key_scope import KeyScope
 from zenspark.storage.latest_store import LatestValueStore

@@ -7,9 +7,9 @@ to the nodes in them. How to run: see harness.py.
 
 from __future__ import annotations
 
-from fuzz.drawing import RAW_BYTES, Draws, link_state_oam, zenoh_id
+from fuzz.draws import RAW_BYTES, Draws, link_state_oam, zenoh_id
 from fuzz.harness import run
-from zenspark.router.face import REGIONS, Face, Outgoing, Region
+from zenspark.router.face import REGION_BY_ROLES, Face, Outgoing, Region
 from zenspark.router.linkstate.gossip import GossipProtocol
 from zenspark.router.linkstate.network import RouterNetwork
 from zenspark.router.router import Router
@@ -49,7 +49,7 @@ class Node:
     def join(self, draws: Draws) -> None:
         whatami, zid = draws.choice(list(WhatAmI)), zenoh_id(draws)
         is_known = zid in {OWN, *(face.zid for face in self.faces)}
-        if (self.router.whatami, whatami) in REGIONS and not is_known and len(self.faces) < MAX_FACES:
+        if (self.router.whatami, whatami) in REGION_BY_ROLES and not is_known and len(self.faces) < MAX_FACES:
             face, out = self.router.add_face(zid, whatami, self.now, LOCATORS)
             self.faces.append(face)
             self.check(out + self.gossip.add_neighbour(face, LOCATORS))

@@ -11,10 +11,10 @@ from types import FunctionType
 
 import msgspec
 
-from fuzz.drawing import Draws, network_message, zenoh_id
+from fuzz.draws import Draws, network_message, zenoh_id
 from fuzz.harness import run
 from zenspark.key.tree import KeyTree
-from zenspark.router.face import REGIONS, Face, Outgoing
+from zenspark.router.face import REGION_BY_ROLES, Face, Outgoing
 from zenspark.router.linkstate.network import FORGET_AFTER_SECONDS
 from zenspark.router.router import Router
 from zenspark.wire.codec import encode
@@ -59,7 +59,7 @@ class Node:
     def join(self, draws: Draws) -> None:
         whatami, zid = draws.choice(list(WhatAmI)), zenoh_id(draws)
         is_known = zid in {OWN, *(face.zid for face in self.faces)}  # a node refuses a second session of a neighbour
-        if (self.router.whatami, whatami) in REGIONS and not is_known and len(self.faces) < MAX_FACES:
+        if (self.router.whatami, whatami) in REGION_BY_ROLES and not is_known and len(self.faces) < MAX_FACES:
             face, out = self.router.add_face(zid, whatami, self.now)
             self.faces.append(face)
             self.check(out)

@@ -6,10 +6,14 @@ Prints each violation with its place and exits 1 if there is one:
 
 - a class name that two classes have, unless it is listed in `TWINS` with the packages and the reason;
 - a module named by a bare gerund (`speaking.py`), unless it is a term of the field listed in `TERMS`;
+- a name of the code with a word of a conversation (`CONVERSATION`): nodes send, receive, query and reply;
 - a string or comment of the sources with an indefinite actor (`VAGUE`): docstrings, logs and help texts name the peer,
   the caller, the reader; of tests, tools, benchmarks, fuzz targets and examples, docstrings and comments are checked:
-  their other strings are data;
-- a file of more than `MAX_LINES` lines that is not generated, also among those folders.
+  their other strings are data; of the documents, everything but the statements of the specification that
+  `docs/conformance.md` quotes;
+- a file of more than `MAX_LINES` lines that is not generated.
+
+Tests, tools, benchmarks, fuzz targets and examples are checked like the sources, except for class names.
 """
 
 import ast
@@ -25,7 +29,8 @@ ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "zenspark"
 GENERATED = frozenset({"wire/codec.py"})
 BESIDE = ("tests", "tools", "bench", "fuzz", "examples")
-"""Folders beside the sources whose files are read by the same people: sizes, docstrings and comments are checked."""
+"""Folders beside the sources whose files are read by the same people."""
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/*.md")
 MAX_LINES = 800
 
 ASYNC_FORM = "the asyncio form of the class of the synchronous API"
@@ -82,9 +87,24 @@ TERMS = {
 """Gerunds that modules may be called, and why."""
 
 VAGUE = re.compile(
-    r"\b(somebody|someone|anybody|anyone|everybody|everyone|nobody|no one|whoever|whomever|what is said|gets on)\b",
+    r"\b((some|any|every)(body|one)|nobody|no\s+one|whoever|whomever|what\s+is\s+said|gets\s+on)\b",
     re.IGNORECASE,
 )
+
+CONVERSATION = frozenset(
+    {
+        *("answer", "answered", "answers", "ask", "asked", "asking", "asks", "hear", "heard", "patience"),
+        *("said", "say", "speak", "speaker", "tell", "told", "whoever"),
+    }
+)
+"""Words that no name may contain: a message is sent and received, a query has replies, a wait has a timeout."""
+FILE_METHODS = frozenset({"tell"})
+"""Words of `CONVERSATION` that are methods of files, so that they may follow a dot."""
+
+QUOTED_STATEMENT = re.compile(r"^(\| [A-Z]{2}-\d+ \|)[^|\n]*", re.MULTILINE)
+"""A row of `docs/conformance.md` up to the statement of the specification, which is quoted."""
+TEXT_TOKENS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+"""Tokens that are strings, or from Python 3.12 on parts of f-strings."""
 
 
 def find_shared_names(sources: Path) -> Iterator[str]:
@@ -116,9 +136,39 @@ def _classes(sources: Path) -> dict[str, list[Path]]:
 def find_gerunds(sources: Path) -> Iterator[str]:
     """Name every module whose name is a bare gerund."""
     for file in sorted(sources.rglob("*.py")):
-        name = file.parent.name if file.name == "__init__.py" else file.stem
+        name = _module_name(file)
         if re.fullmatch(r"_?[a-z]+ing", name) and name not in TERMS and name != "string":
             yield f"{file.relative_to(sources)} is named by a gerund"
+
+
+def _module_name(file: Path) -> str:
+    """Return the name of the module, or of the package, in a file."""
+    return file.parent.name if file.name == "__init__.py" else file.stem
+
+
+def find_conversation(sources: Path) -> Iterator[str]:
+    """Name every name of the code with a word of a conversation, at the first line where a file has it."""
+    for file in sorted(sources.rglob("*.py")):
+        names = {_module_name(file): 1} | _names(file.read_text())
+        for name, line in names.items():
+            for word in _words_of(name) & CONVERSATION:
+                yield f"{file.relative_to(sources)}:{line} has a name with {word!r}: {name}"
+
+
+def _names(text: str) -> dict[str, int]:
+    """Map each name of a module, of its own or of others, to its first line, except for methods of files."""
+    names: dict[str, int] = {}
+    previous = ""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.NAME and not (previous == "." and token.string in FILE_METHODS):
+            names.setdefault(token.string, token.start[0])
+        previous = token.string
+    return names
+
+
+def _words_of(name: str) -> set[str]:
+    """Split a name at underscores and capital letters."""
+    return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
 
 
 def find_vague_actors(sources: Path) -> Iterator[str]:
@@ -136,11 +186,22 @@ def find_vague_actors_beside(root: Path) -> Iterator[str]:
                 yield f"{file.relative_to(root)}:{line} says {words!r}: name the actor"
 
 
+def find_vague_actors_in_documents(root: Path) -> Iterator[str]:
+    """Name every indefinite actor in the documents."""
+    for file in sorted(file for pattern in DOCUMENTS for file in root.glob(pattern)):
+        text = file.read_text()
+        if file.name == "conformance.md":
+            text = QUOTED_STATEMENT.sub(r"\1 ", text)
+        for found in VAGUE.finditer(text):
+            line = text.count("\n", 0, found.start()) + 1
+            yield f"{file.relative_to(root)}:{line} says {found[0]!r}: name the actor"
+
+
 def _vague_words(text: str, *, only_docstrings: bool = False) -> Iterator[tuple[int, str]]:
     """Yield line and words of every indefinite actor in comments and strings, or in comments and docstrings only."""
     docstrings = _docstring_starts(text) if only_docstrings else None
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        is_text = token.type == tokenize.STRING and (docstrings is None or token.start in docstrings)
+        is_text = token.type in TEXT_TOKENS and (docstrings is None or token.start in docstrings)
         if is_text or token.type == tokenize.COMMENT:
             for found in VAGUE.finditer(token.string):
                 yield token.start[0] + token.string[: found.start()].count("\n"), found[0]
@@ -164,25 +225,27 @@ def find_long_files(sources: Path) -> Iterator[str]:
             yield f"{name} has {lines} lines, more than {MAX_LINES}"
 
 
-def find_long_files_beside(root: Path) -> Iterator[str]:
-    """Name every file in the folders beside the sources that is too long to be read in one go."""
-    for folder in BESIDE:
-        for violation in find_long_files(root / folder):
-            yield f"{folder}/{violation}"
-
-
 def find_violations(sources: Path) -> list[str]:
     """Name everything that the vocabulary forbids."""
-    checks = (find_shared_names, find_gerunds, find_vague_actors, find_long_files)
+    checks = (find_shared_names, find_gerunds, find_conversation, find_vague_actors, find_long_files)
     return [violation for check in checks for violation in check(sources)]
+
+
+def find_violations_beside(root: Path) -> list[str]:
+    """Name what the vocabulary forbids in the folders beside the sources, and in the documents."""
+    checks = (find_gerunds, find_conversation, find_long_files)
+    return [
+        *(f"{folder}/{violation}" for folder in BESIDE for check in checks for violation in check(root / folder)),
+        *find_vague_actors_beside(root),
+        *find_vague_actors_in_documents(root),
+    ]
 
 
 def main() -> int:
     violations = [
         *find_violations(SOURCES),
         *find_former_twins(SOURCES),
-        *find_vague_actors_beside(ROOT),
-        *find_long_files_beside(ROOT),
+        *find_violations_beside(ROOT),
     ]
     for violation in violations:
         print(violation)

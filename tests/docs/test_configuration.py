@@ -1,4 +1,4 @@
-"""What docs/configuration.md says of keys is what the declarations say, and no key of eclipse-zenoh is missing."""
+"""docs/configuration.md describes keys as they are declared, and no key of eclipse-zenoh is missing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_every_key_has_one_of_three_effects() -> None:
 PROTECTION = re.compile("auth|tls|access_control|low_pass|downsampling|permissions|mask|max_sessions|timeout|pending")
 
 
-def test_no_key_that_asks_for_protection_is_only_warned_of() -> None:
+def test_no_key_of_a_protection_is_only_warned_of() -> None:
     assert [path for path, effect in ROWS.items() if effect == WARNED and PROTECTION.search(path)] == []
 
 

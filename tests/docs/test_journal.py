@@ -15,7 +15,7 @@ from zenspark.cli.record import format_loss
 from zenspark.errors import JournalError
 from zenspark.journal import Policy, State, Status
 from zenspark.journal.failures import write_failure
-from zenspark.journal.format import ENTRY_SIZE, HEADER_SIZE, MAGIC, SCHEMAS, VERSION
+from zenspark.journal.format import ENTRY_SIZE, FORMAT_VERSION, HEADER_SIZE, MAGIC, SCHEMAS
 from zenspark.journal.outage import Outage
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "journal.md").read_text()
@@ -62,4 +62,4 @@ def test_documented_journal_format_has_magic_sizes_and_version() -> None:
     assert f"`{MAGIC.decode()}`" in PAGE
     assert f"header of {HEADER_SIZE} bytes" in PAGE
     assert f"entry of {ENTRY_SIZE} bytes" in PAGE
-    assert f"`version` ({VERSION})" in PAGE
+    assert f"`version` ({FORMAT_VERSION})" in PAGE

@@ -23,7 +23,7 @@ from zenspark.net.links.interfaces import find_interface
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 IMPORT = "import zenspark as zenoh\n"
-PATIENCE = 60.0
+TIMEOUT_SECONDS = 60.0
 READY = "Press CTRL-C"
 
 ZENSPARK, ECLIPSE_ZENOH = "zenspark", "zenoh"
@@ -76,7 +76,7 @@ class Running:
     def wait_for(self, *words: str) -> str:
         """The first line with all these words."""
         with self.news:
-            self.news.wait_for(lambda: self.is_over or self.found(*words), PATIENCE)
+            self.news.wait_for(lambda: self.is_over or self.found(*words), TIMEOUT_SECONDS)
             found = self.found(*words)
         assert found, f"{words} not printed by {self}"
         return found[0]
@@ -84,10 +84,10 @@ class Running:
     def wait_end(self) -> None:
         """It ends by itself, and well."""
         try:
-            code = self.process.wait(PATIENCE)
+            code = self.process.wait(TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             pytest.fail(f"does not end: {self}")
-        self.reader.join(PATIENCE)
+        self.reader.join(TIMEOUT_SECONDS)
         assert code == 0, f"ended with {code}: {self}"
         assert not self.found("Traceback"), str(self)
 
@@ -98,8 +98,8 @@ class Running:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(PATIENCE)
-        self.reader.join(PATIENCE)
+        self.process.wait(TIMEOUT_SECONDS)
+        self.reader.join(TIMEOUT_SECONDS)
         if self.process.stdout is not None:
             self.process.stdout.close()
 

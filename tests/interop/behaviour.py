@@ -294,16 +294,16 @@ def dropped_entities(z: Api) -> object:
 def drop_callbacks(z: Api) -> object:
     session = z.open(config(z))
     found: list[str] = []
-    heard = z.handlers.Callback(
+    sample_callback = z.handlers.Callback(
         lambda sample: found.append(text(sample.payload) or ""), lambda: found.append("dropped")
     )
-    subscriber = session.declare_subscriber("a", heard)
+    subscriber = session.declare_subscriber("a", sample_callback)
     session.put("a", "1")
     until(lambda: found)
     subscriber.undeclare()
     until(lambda: len(found) > 1)
-    asked = z.handlers.Callback(lambda _: found.append("reply"), lambda: found.append("end"))
-    found.append(str(outcome(z, lambda: session.get("nobody", asked))))
+    reply_callback = z.handlers.Callback(lambda _: found.append("reply"), lambda: found.append("end"))
+    found.append(str(outcome(z, lambda: session.get("nobody", reply_callback))))
     until(lambda: "end" in found)
     return sorted(found)
 
@@ -382,7 +382,7 @@ def queries(z: Api) -> object:
     one, other = pair(z)
     seen: list[object] = []
 
-    def answer(query: Any) -> None:  # noqa: ANN401 - the package's own
+    def on_query(query: Any) -> None:  # noqa: ANN401 - the package's own
         with query:
             seen.extend([str(query.key_expr), str(query.selector), str(query.parameters), text(query.payload)])
             seen.extend([str(query.encoding), text(query.attachment), str(query.accepts_replies())])
@@ -411,7 +411,7 @@ def queries(z: Api) -> object:
         late = (lambda: query.reply("q/a", "x"), lambda: query.reply_err("x"), query.drop, lambda: query.payload)
         seen.extend(outcomes(z, *late))
 
-    queryable = one.declare_queryable("q/**", answer)
+    queryable = one.declare_queryable("q/**", on_query)
     until(lambda: list(other.get("q/a?ok")))
     seen.clear()
     found: list[object] = []
@@ -445,12 +445,12 @@ def queries_that_time_out(z: Api) -> object:
 def consolidation(z: Api) -> object:
     session = z.open(config(z))
 
-    def answer(query: Any) -> None:  # noqa: ANN401 - the package's own
+    def on_query(query: Any) -> None:  # noqa: ANN401 - the package's own
         for number in range(3):
             query.reply("q/a", str(number))
         query.reply("q/b", "b")
 
-    queryable = session.declare_queryable("q/**", answer)
+    queryable = session.declare_queryable("q/**", on_query)
     modes = [None, *(getattr(z.ConsolidationMode, name) for name in ("AUTO", "NONE", "MONOTONIC", "LATEST"))]
     modes.append(z.QueryConsolidation(z.ConsolidationMode.NONE))
     found = [sorted(str(text(reply.ok.payload)) for reply in session.get("q/**", consolidation=mode)) for mode in modes]
@@ -476,14 +476,14 @@ def cancelled_queries(z: Api) -> object:
         until(lambda: token.is_cancelled)  # the other thread is in cancel(), and waits for this callback
         done.append("reply")
 
-    answering = session.declare_queryable("q", lambda query: query.reply("q", "x"))
+    replying_queryable = session.declare_queryable("q", lambda query: query.reply("q", "x"))
     token = z.CancellationToken()
     callback = z.handlers.Callback(slowly, lambda: done.append("dropped"))
     session.get("q", callback, cancellation_token=token)
     entered.wait(TIMEOUT_SECONDS)
     token.cancel()
     found.extend(done)
-    answering.undeclare()
+    replying_queryable.undeclare()
     return found
 
 
@@ -492,11 +492,11 @@ def timestamp_stacks(z: Api) -> object:
     one, other = pair(z)
     stacks: list[Any] = []
 
-    def answer(query: Any) -> None:  # noqa: ANN401 - the package's own
+    def on_query(query: Any) -> None:  # noqa: ANN401 - the package's own
         stacks.append(query.timestamp_stack)
         query.reply("a", "x")
 
-    one.declare_queryable("a", answer)
+    one.declare_queryable("a", on_query)
     here, there = one.declare_subscriber("a"), other.declare_subscriber("a")
     until(lambda: list(other.get("a")))
     until(lambda: one.put("a", "x") or there.try_recv())

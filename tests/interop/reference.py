@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from tests.ports import free_port
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.config.config import Config
 
 PROGRAM = """
@@ -30,10 +30,10 @@ except zenoh.ZError as error:
     write_line("refused")
     sys.exit(0)
 kept = []
-def heard(sample):
+def on_sample(sample):
     size = len(sample.payload)
-    write_line("heard", sample.key_expr, sample.payload.to_string() if size < 1000 else f"{size} bytes")
-def answer(query):
+    write_line("received", sample.key_expr, sample.payload.to_string() if size < 1000 else f"{size} bytes")
+def on_query(query):
     with query:
         query.reply(query.key_expr, "answer")
 write_line("open", session.info.zid())
@@ -43,9 +43,9 @@ for line in sys.stdin:
         key, _, value = rest.partition(" ")
         session.put(key, value, congestion_control=zenoh.CongestionControl.BLOCK)
     elif command == "sub":
-        kept.append(session.declare_subscriber(rest, heard))
+        kept.append(session.declare_subscriber(rest, on_sample))
     elif command == "queryable":
-        kept.append(session.declare_queryable(rest, answer))
+        kept.append(session.declare_queryable(rest, on_query))
     elif command == "token":
         kept.append(session.liveliness().declare_token(rest))
     elif command == "get":
@@ -63,7 +63,7 @@ for line in sys.stdin:
         publisher.put(rest)
     elif command == "advanced_sub":
         kept.append(zenoh.ext.declare_advanced_subscriber(
-            session, rest, heard, history=zenoh.ext.HistoryConfig(detect_late_publishers=True),
+            session, rest, on_sample, history=zenoh.ext.HistoryConfig(detect_late_publishers=True),
             recovery=zenoh.ext.RecoveryConfig(heartbeat=True), subscriber_detection=True))
         kept[-1].sample_miss_listener(lambda miss: write_line("missed", miss.nb))
     elif command == "peers":
@@ -112,7 +112,7 @@ class Reference:
 
 @contextlib.contextmanager
 def reference(**config: object) -> Iterator[Reference]:
-    """A process with a session; `__` in a name stands for `/`. Scouting is off unless it says otherwise."""
+    """A process with a session; `__` in a name stands for `/`. Scouting is off unless `config` sets it."""
     settings = {"scouting/multicast/enabled": False, "transport/shared_memory/enabled": False}
     settings.update({name.replace("__", "/"): value for name, value in config.items()})  # type: ignore[misc]
     process = subprocess.Popen(

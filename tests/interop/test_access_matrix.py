@@ -1,7 +1,7 @@
 """Access control drawn from seeds: the same file in a router of eclipse-zenoh and in ours lets the same things pass.
 
 Each router runs in a process of its own. Two neighbours, sessions of eclipse-zenoh in any role, do the same beside
-both: publish, ask, declare, watch. Drawn are the roles, who they are (user, certificate, zid, link), the default, and
+both: publish, query, declare, watch. Drawn are the roles, who they are (user, certificate, zid, link), the default, and
 rules of any messages, flows and keys for subjects named in any way. `ZENSPARK_ACCESS_SEEDS=100` tries more of them.
 """
 

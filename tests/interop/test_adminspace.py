@@ -274,7 +274,7 @@ def observe_client_transport(api: Api) -> tuple[dict[str, tuple[str, str]], list
 
 
 def test_transport_documents_are_published_to_the_local_session_only() -> None:
-    found, heard = observe_client_transport(zenspark)
-    assert (found, heard) == observe_client_transport(zenoh)
+    found, events = observe_client_transport(zenspark)
+    assert (found, events) == observe_client_transport(zenoh)
     assert len(found) == 2
-    assert [kind for kind, _, _ in heard] == ["PUT", "PUT", "DELETE", "DELETE"]
+    assert [kind for kind, _, _ in events] == ["PUT", "PUT", "DELETE", "DELETE"]

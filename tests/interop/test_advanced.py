@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.interop.reference import Reference, eventually, ours, reference, unused
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.api.ext import (
     AdvancedPublisher,
     CacheConfig,
@@ -65,12 +65,12 @@ def test_eclipse_zenoh_subscriber_gets_history_and_new_samples_of_zenspark(besid
     publisher = publisher_of(session)
     for number in range(3):
         publisher.put(str(number))
-    heard = other.execute(f"advanced_sub {KEY}")
-    heard += lines(other, 3 - len(heard))
-    assert heard == [f"heard {KEY} {number}" for number in range(3)]
+    received = other.execute(f"advanced_sub {KEY}")
+    received += lines(other, 3 - len(received))
+    assert received == [f"received {KEY} {number}" for number in range(3)]
     assert eventually(lambda: has_matching_subscriber(publisher))
     publisher.put("after")
-    assert other.line() == f"heard {KEY} after"
+    assert other.line() == f"received {KEY} after"
 
 
 def test_eclipse_zenoh_subscriber_recovers_lost_samples_of_zenspark(
@@ -84,7 +84,7 @@ def test_eclipse_zenoh_subscriber_recovers_lost_samples_of_zenspark(
     put_without_sending(publisher, "lost", monkeypatch)
     publisher.put("next")
     put_without_sending(publisher, "last", monkeypatch)
-    assert lines(other, 4) == [f"heard {KEY} {payload}" for payload in ("first", "lost", "next", "last")]
+    assert lines(other, 4) == [f"received {KEY} {payload}" for payload in ("first", "lost", "next", "last")]
 
 
 def test_eclipse_zenoh_subscriber_reports_unrecoverable_samples(
@@ -98,7 +98,7 @@ def test_eclipse_zenoh_subscriber_reports_unrecoverable_samples(
     put_without_sending(publisher, "lost", monkeypatch)
     put_without_sending(publisher, "lost", monkeypatch)
     publisher.put("next")
-    assert sorted(lines(other, 3)) == [f"heard {KEY} first", f"heard {KEY} next", "missed 2"]
+    assert sorted(lines(other, 3)) == ["missed 2", f"received {KEY} first", f"received {KEY} next"]
 
 
 def test_eclipse_zenoh_detects_zenspark_advanced_publisher_and_subscriber(beside: tuple[Session, Reference]) -> None:

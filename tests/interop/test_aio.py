@@ -11,7 +11,7 @@ import pytest
 
 import zenspark.aio as aio
 from tests.interop.reference import Reference, ours, reference, unused
-from tests.unit.aio.running import until
+from tests.unit.aio.event_loop import until
 from zenspark.types.enums import SampleKind
 
 pytest.importorskip("zenoh")
@@ -77,8 +77,8 @@ async def test_eclipse_zenoh_receives_from_async_publisher(session: aio.Session,
         await until(lambda: publisher.matching_status)
         for number in range(20):
             await publisher.put(str(number))
-        heard = [await asyncio.to_thread(other.line) for _ in range(20)]
-    assert heard == [f"heard demo/a {number}" for number in range(20)]
+        received = [await asyncio.to_thread(other.line) for _ in range(20)]
+    assert received == [f"received demo/a {number}" for number in range(20)]
 
 
 @with_reference
@@ -92,14 +92,14 @@ async def test_async_get_and_querier_receive_eclipse_zenoh_replies(session: aio.
 
 @with_reference
 async def test_async_queryable_replies_to_eclipse_zenoh(session: aio.Session, other: Reference) -> None:
-    async def answer(query: aio.Query) -> None:
+    async def on_query(query: aio.Query) -> None:
         await query.reply("demo/q/1", "one")
         await asyncio.sleep(0)
         await query.reply("demo/q/2", "two")
         if "fail" in query.parameters:
             raise KeyError("after the last reply")
 
-    async with session.declare_queryable("demo/q/*", answer):
+    async with session.declare_queryable("demo/q/*", on_query):
         for selector in ("demo/q/*", "demo/q/*?fail"):
             found: list[str] = []
             while not found:  # until it has received the declaration of the queryable

@@ -1,6 +1,6 @@
 """Values, serialization and configuration beside eclipse-zenoh's own: the same calls, the same outcome.
 
-Nothing here opens a session, so these tests always run. Where zenspark means to differ (it accepts more, or answers
+Nothing here opens a session, so these tests always run. Where zenspark means to differ (it accepts more, or returns
 where the other one panics), the case is left out here and stands in the unit test of its file.
 """
 

@@ -12,7 +12,7 @@ import pytest
 
 import zenspark
 from tests.ports import free_port
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 
 zenoh = pytest.importorskip("zenoh")
 
@@ -111,9 +111,9 @@ FULL: dict[str, list[Any]] = {
 
 def test_eclipse_zenoh_receives_all_columns_of_put_batch(both: tuple[zenspark.Session, Theirs]) -> None:
     ours, theirs = both
-    heard = ReceivedSamples(theirs, ours)
+    received_samples = ReceivedSamples(theirs, ours)
     assert ours.put_batch(pa.record_batch(FULL)) == 0
-    found = {str(sample.key_expr): sample for sample in heard.next(3)}
+    found = {str(sample.key_expr): sample for sample in received_samples.next(3)}
     one, two, three = (found[key] for key in FULL["key"])
     assert [sample.payload.to_bytes() for sample in (one, two, three)] == [b"one", b"", b""]
     assert [str(sample.kind).rpartition(".")[2] for sample in (one, two, three)] == FULL["kind"]
@@ -137,7 +137,7 @@ def test_eclipse_zenoh_receives_all_columns_of_put_batch(both: tuple[zenspark.Se
 
 def test_eclipse_zenoh_receives_put_batch_of_a_publisher(both: tuple[zenspark.Session, Theirs]) -> None:
     ours, theirs = both
-    heard = ReceivedSamples(theirs, ours)
+    received_samples = ReceivedSamples(theirs, ours)
     publisher = ours.declare_publisher(
         "k/p",
         encoding="text/plain",
@@ -146,7 +146,7 @@ def test_eclipse_zenoh_receives_put_batch_of_a_publisher(both: tuple[zenspark.Se
         express=True,
     )
     assert publisher.put_batch(pa.record_batch({"payload": [b"%d" % n for n in range(100)]})) == 0
-    found = heard.next(100)
+    found = received_samples.next(100)
     assert [sample.payload.to_bytes() for sample in found] == [b"%d" % n for n in range(100)]
     assert {(str(one.key_expr), str(one.encoding), one.express) for one in found} == {("k/p", "text/plain", True)}
     assert all(one.priority == zenoh.Priority.DATA_HIGH for one in found)
@@ -154,22 +154,22 @@ def test_eclipse_zenoh_receives_put_batch_of_a_publisher(both: tuple[zenspark.Se
 
 def test_payloads_of_all_sizes_arrive_whole_and_in_order(both: tuple[zenspark.Session, Theirs]) -> None:
     ours, theirs = both
-    heard = ReceivedSamples(theirs, ours)
+    received_samples = ReceivedSamples(theirs, ours)
     sent = [bytes([number + 1]) * size for number, size in enumerate(SIZES + SIZES[::-1])]
     batch = pa.record_batch({"key": [f"k/{n % 3}" for n in range(len(sent))], "payload": sent})
     assert ours.put_batch(batch, congestion_control=zenspark.CongestionControl.BLOCK) == 0
-    assert [sample.payload.to_bytes() for sample in heard.next(len(sent))] == sent
+    assert [sample.payload.to_bytes() for sample in received_samples.next(len(sent))] == sent
 
 
 def test_very_many_rows_arrive_in_order(both: tuple[zenspark.Session, Theirs]) -> None:
     ours, theirs = both
-    heard = ReceivedSamples(theirs, ours)
+    received_samples = ReceivedSamples(theirs, ours)
     payloads = pa.array([number.to_bytes(4, "little") for number in range(ROWS)], pa.binary())
     batch = pa.record_batch({"key": pa.array(["k/a", "k/b"]).take(pa.array([0, 1] * (ROWS // 2))), "payload": payloads})
     for start_row in range(0, ROWS, AT_ONCE):
         part = batch[start_row : start_row + AT_ONCE]
         assert ours.put_batch(part, congestion_control=zenspark.CongestionControl.BLOCK) == 0
-        numbers = [int.from_bytes(sample.payload.to_bytes(), "little") for sample in heard.next(AT_ONCE)]
+        numbers = [int.from_bytes(sample.payload.to_bytes(), "little") for sample in received_samples.next(AT_ONCE)]
         assert numbers == list(range(start_row, start_row + AT_ONCE))
 
 
@@ -215,10 +215,10 @@ def test_received_batch_is_republished_unchanged(both: tuple[zenspark.Session, T
     theirs.delete("k/x", attachment=b"b", congestion_control=block)
     first = received(subscriber, 3)
     subscriber.undeclare()
-    heard = ReceivedSamples(theirs, ours)
+    received_samples = ReceivedSamples(theirs, ours)
     again = ours.declare_subscriber("k/**", zenspark.ArrowBatches())
     ours.put_batch(first)
-    found = heard.next(3)
+    found = received_samples.next(3)
     assert [sample.payload.to_bytes() for sample in found] == [bytes(8), bytes(100_000), b""]
     assert [sample.attachment.to_bytes() for sample in found] == [b"a", b"a", b"b"]
     same = received(again, 3).drop(["received_at", "via"])

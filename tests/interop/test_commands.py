@@ -17,7 +17,7 @@ import pytest
 from tests.interop.reference import eventually
 from tests.ports import free_port
 from tests.tmux import zenspark_on_terminal
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.cli import main
 from zenspark.net.links.interfaces import find_interface
 
@@ -122,18 +122,18 @@ def test_get_command_queries_eclipse_zenoh_queryables(capsys: pytest.CaptureFixt
     with reference_node() as (node, endpoint):
         run = Runner(endpoint, capsys)
 
-        def answer(query: Any) -> None:  # noqa: ANN401 - of eclipse-zenoh
+        def on_query(query: Any) -> None:  # noqa: ANN401 - of eclipse-zenoh
             with query:
                 if str(query.parameters):
-                    query.reply(query.key_expr, f"asked {query.parameters} {query.payload.to_string()}")
+                    query.reply(query.key_expr, f"queried {query.parameters} {query.payload.to_string()}")
                 else:
                     query.reply_err("parameters are missing")
 
-        queryable = node.declare_queryable("demo/q", answer)
+        queryable = node.declare_queryable("demo/q", on_query)
         (reply,) = run.json("get", "demo/q?x=1", "--value", "sent", "--target", "all")
-        assert (reply["key"], reply["value"]) == ("demo/q", "asked x=1 sent")
+        assert (reply["key"], reply["value"]) == ("demo/q", "queried x=1 sent")
         (past,) = run.json("get", "demo/q", "--time", "[now(-1h)..]", "--value", "old")
-        assert past["value"] == "asked _time=[now(-1h)..] old"
+        assert past["value"] == "queried _time=[now(-1h)..] old"
         assert run("get", "demo/q") == (1, "", "error reply: parameters are missing\n")
         assert run("get", "demo/none", "--timeout", "2s")[0] == 1
         queryable.undeclare()
@@ -143,12 +143,12 @@ def test_queryable_command_replies_to_eclipse_zenoh(capsys: pytest.CaptureFixtur
     with reference_node() as (node, endpoint):
         run, found = Runner(endpoint, capsys), list[str]()
 
-        def ask() -> None:
+        def run_get() -> None:
             querier = node.declare_querier("demo/version", timeout=TIMEOUT_SECONDS)
             assert eventually(lambda: querier.matching_status.matching)
             found.extend(reply.ok.payload.to_string() for reply in querier.get(parameters="x=1"))
 
-        with meanwhile(ask):
+        with meanwhile(run_get):
             code, out, _ = run("queryable", "demo/*", "--command", 'echo "$ZENOH_KEY $ZENOH_PARAMETERS"', "-n", "1")
         assert (code, found) == (0, ["demo/version x=1"])
         assert "demo/version?x=1" in out

@@ -11,7 +11,7 @@ import pytest
 
 import zenspark
 from tests.interop.reference import unused
-from tests.waiting import until
+from tests.wait import until
 
 zenoh = pytest.importorskip("zenoh")
 
@@ -92,21 +92,21 @@ def test_publications_in_a_namespace(apis: tuple[Api, Api], mode: str) -> None:
 @pytest.mark.parametrize("mode", ["peer", "client"])
 def test_queries_in_a_namespace(apis: tuple[Api, Api], mode: str) -> None:
     with joined(apis, mode, namespace="a/b") as (inside, outside):
-        asked: list[str] = []
+        queried: list[str] = []
 
-        def answer(query: Found) -> None:
+        def on_query(query: Found) -> None:
             with query:
-                asked.append(str(query.selector))
+                queried.append(str(query.selector))
                 query.reply("q/1", "")
 
-        def answer_outside(query: Found) -> None:
+        def on_query_outside(query: Found) -> None:
             with query:
-                asked.append(str(query.selector))
+                queried.append(str(query.selector))
                 query.reply("a/b/n/1", "")
 
         with (
-            inside.declare_queryable("q/**", answer),
-            outside.declare_queryable("a/b/n/**", answer_outside),
+            inside.declare_queryable("q/**", on_query),
+            outside.declare_queryable("a/b/n/**", on_query_outside),
             inside.declare_querier("n/1") as up,
             outside.declare_querier("a/b/q/1") as down,
         ):
@@ -115,31 +115,31 @@ def test_queries_in_a_namespace(apis: tuple[Api, Api], mode: str) -> None:
             assert keys(outside.get("q/*")) == []
             assert keys(inside.get("n/*?y")) == ["n/1"]
             assert keys(up.get()) == ["n/1"]
-            assert asked == ["q/*?x=1", "a/b/n/*?y", "a/b/n/1"]
+            assert queried == ["q/*?x=1", "a/b/n/*?y", "a/b/n/1"]
 
 
 @pytest.mark.parametrize("mode", ["peer", "client"])
 def test_liveliness_in_a_namespace(apis: tuple[Api, Api], mode: str) -> None:
     with joined(apis, mode, namespace="a/b") as (inside, outside):
-        told: list[tuple[str, str]] = []
+        announced: list[tuple[str, str]] = []
         with (
             inside.liveliness().declare_token("in"),
             outside.liveliness().declare_token("out"),
         ):
             with inside.liveliness().declare_subscriber(
-                "**", lambda sample: told.append((str(sample.key_expr), str(sample.kind))), history=True
+                "**", lambda sample: announced.append((str(sample.key_expr), str(sample.kind))), history=True
             ):
-                until(lambda: told)
+                until(lambda: announced)
                 with outside.liveliness().declare_token("a/b/their"):
-                    until(lambda: len(told) == 2)
-                until(lambda: len(told) == 3)
-            assert told == [
+                    until(lambda: len(announced) == 2)
+                until(lambda: len(announced) == 3)
+            assert announced == [
                 ("in", "SampleKind.PUT"),
                 ("their", "SampleKind.PUT"),
                 ("their", "SampleKind.DELETE"),
             ]
-            # Only now that the subscriber is gone: a loaded eclipse-zenoh would hand it answers that come too late.
-            # It also gives answers twice, which ours must not.
+            # Only now that the subscriber is gone: a loaded eclipse-zenoh would hand it replies that come too late.
+            # It also gives replies twice, which ours must not.
             with outside.liveliness().declare_token("a/b/their"):
                 until(lambda: alive(apis[1], outside) == ["a/b/in", "a/b/their", "out"])
                 until(lambda: alive(apis[0], inside) == ["in", "their"])

@@ -10,7 +10,7 @@ import zenspark
 from tests.interop.reference import unused
 from tests.interop.test_failures import Api, LossyUdpProxy, start
 from tests.unit.net.ends import meanwhile
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.handlers import FifoChannel
 from zenspark.types.network_info import LinkCounters
 

@@ -33,15 +33,15 @@ def neighbours(session: Session) -> set[str]:
 @pytest.mark.parametrize("theirs", ["router", "peer"])
 @pytest.mark.parametrize("mode", ["client", "peer"])
 def test_zenspark_discovers_eclipse_zenoh_by_scouting(mode: str, theirs: str, scouting: dict[str, object]) -> None:
-    heard: list[str] = []
+    received: list[str] = []
     with reference(mode=theirs, listen__endpoints=HERE, **scouting) as node:
         session = open_session(ours(mode=mode, **scouting))
         assert eventually(lambda: neighbours(session) == {node.zid})
-        session.declare_subscriber("down/**", lambda sample: heard.append(sample.payload.to_string()))
+        session.declare_subscriber("down/**", lambda sample: received.append(sample.payload.to_string()))
 
         def is_received() -> bool:
             node.execute("put down/x hello")
-            return bool(heard)
+            return bool(received)
 
         assert eventually(is_received)
         session.close()

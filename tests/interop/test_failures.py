@@ -17,7 +17,7 @@ import pytest
 import zenspark
 from tests.interop.reference import unused
 from tests.unit.net.ends import meanwhile
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 
 zenoh = pytest.importorskip("zenoh")
 
@@ -54,7 +54,7 @@ for key, value in json.loads(sys.argv[1]).items():
 session = zenspark.open(config)
 held = []
 subscriber = session.declare_subscriber("down", lambda sample: print(sample.payload.to_string(), flush=True))
-queryable = session.declare_queryable("ask", held.append)
+queryable = session.declare_queryable("query", held.append)
 quick = session.declare_queryable("quick", lambda query: query.reply("quick", "yes"))
 token = session.liveliness().declare_token("alive")
 publisher = session.declare_publisher("up", congestion_control=zenspark.CongestionControl.BLOCK)
@@ -85,33 +85,33 @@ def our_process(mode: str, there: str) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.parametrize(("mode", "theirs"), [("client", "router"), ("peer", "peer"), ("client", "peer")])
 def test_killed_zenspark_process_is_undeclared_and_a_new_one_is_accepted(mode: str, theirs: str) -> None:
-    """It is subscribed, publishing, alive and answering when it dies; a second one is as good as the first."""
+    """It is subscribed, publishing, alive and replying when it dies; a second one is as good as the first."""
     there = unused()
-    told: list[str] = []
+    announced: list[str] = []
     came = threading.Event()
     with (
         start(zenoh, mode=theirs, listen__endpoints=[there]) as session,
-        session.liveliness().declare_subscriber("alive", lambda sample: told.append(str(sample.kind))),
+        session.liveliness().declare_subscriber("alive", lambda sample: announced.append(str(sample.kind))),
         session.declare_subscriber("up", lambda _: came.set()),
         session.declare_publisher("down") as publisher,
-        session.declare_querier("ask", timeout=600) as querier,
+        session.declare_querier("query", timeout=600) as querier,
     ):
         for lives in (1, 2):
             with our_process(mode, there) as ours:
                 until(lambda: publisher.matching_status.matching and querier.matching_status.matching)
-                until(lambda: len(told) == 2 * lives - 1)  # noqa: B023 - called at once
+                until(lambda: len(announced) == 2 * lives - 1)  # noqa: B023 - called at once
                 came.clear()
                 assert came.wait(3 * TIMEOUT_SECONDS), "it publishes"
-                publisher.put("heard")
+                publisher.put("received")
                 assert ours.stdout is not None
-                assert ours.stdout.readline() == "heard\n"
+                assert ours.stdout.readline() == "received\n"
                 assert [reply.ok.payload.to_string() for reply in session.get("quick")] == ["yes"]
                 with meanwhile(lambda: list(querier.get())) as replies:
                     ours.kill()
                     replies()
-                until(lambda: len(told) == 2 * lives)  # noqa: B023 - called at once
+                until(lambda: len(announced) == 2 * lives)  # noqa: B023 - called at once
                 until(lambda: not publisher.matching_status.matching and not querier.matching_status.matching)
-        assert told == ["SampleKind.PUT", "SampleKind.DELETE"] * 2
+        assert announced == ["SampleKind.PUT", "SampleKind.DELETE"] * 2
         assert not list(session.liveliness().get("alive"))
 
 
@@ -284,7 +284,7 @@ def test_slow_querier_throttles_replies_without_loss(apis: tuple[Api, Api]) -> N
     there = unused()
     count, given = 20_000, [0]
 
-    def answer(query: Found) -> None:
+    def on_query(query: Found) -> None:
         with query:
             for number in range(count):
                 query.reply("q", number.to_bytes(4, "big") + bytes(2000))
@@ -293,7 +293,7 @@ def test_slow_querier_throttles_replies_without_loss(apis: tuple[Api, Api]) -> N
     with (
         start(answerer, mode="peer", listen__endpoints=[there]) as one,
         start(asker, mode="peer", connect__endpoints=[there]) as other,
-        one.declare_queryable("q", answer),
+        one.declare_queryable("q", on_query),
     ):
         with other.declare_querier("q") as querier:
             until(lambda: querier.matching_status.matching)
@@ -334,7 +334,7 @@ def test_timestamp_stacks_have_readings_of_sender_and_receiver(apis: tuple[Api, 
     place = unused()
     stacks: list[Any] = []
 
-    def answer(query: Found) -> None:
+    def on_query(query: Found) -> None:
         with query:
             stacks.append(query.timestamp_stack)
             query.reply("q", "")
@@ -343,7 +343,7 @@ def test_timestamp_stacks_have_readings_of_sender_and_receiver(apis: tuple[Api, 
         start(receiver, mode="peer", listen__endpoints=[place]) as one,
         start(sender, mode="peer", connect__endpoints=[place]) as other,
         one.declare_subscriber("k", lambda sample: stacks.append(sample.timestamp_stack)),
-        one.declare_queryable("q", answer),
+        one.declare_queryable("q", on_query),
         other.declare_publisher("k") as publisher,
         other.declare_querier("q") as querier,
     ):

@@ -16,7 +16,7 @@ import pytest
 
 import zenspark
 from tests.interop.reference import eventually, unused
-from tests.waiting import until
+from tests.wait import until
 
 zenoh = pytest.importorskip("zenoh")
 

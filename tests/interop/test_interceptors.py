@@ -1,7 +1,7 @@
 """Interceptors of a router: the same configuration file in ours and in eclipse-zenoh's lets the same things pass.
 
 The clients are eclipse-zenoh's, and always do the same: one of them has subscribers, queryables and tokens, the other
-publishes, asks and watches. What reaches whom is written down beside each router and compared.
+publishes, queries and watches. What reaches whom is written down beside each router and compared.
 """
 
 from __future__ import annotations
@@ -118,61 +118,61 @@ def block_options(session: Any) -> dict[str, Any]:  # noqa: ANN401 - a class of 
     return {"congestion_control": api.CongestionControl.BLOCK}
 
 
-def declared(declare: Callable[[str, Any], Any], heard: ReceivedSamples) -> list[Any]:
+def declared(declare: Callable[[str, Any], Any], received: ReceivedSamples) -> list[Any]:
     """One for each area, and one for the end."""
-    return [declare(f"{area}/**", heard.handler) for area in (*AREAS, "end")]
+    return [declare(f"{area}/**", received.handler) for area in (*AREAS, "end")]
 
 
 def publications(actor: Any, holder: Any) -> Found:  # noqa: ANN401 - classes of the other package
-    heard = ReceivedSamples()
-    kept = declared(holder.declare_subscriber, heard)
+    received = ReceivedSamples()
+    kept = declared(holder.declare_subscriber, received)
 
     def settled() -> bool:
         actor.put(END, "")
-        return heard.has("put", END)
+        return received.has("put", END)
 
     assert eventually(settled), "not even what is allowed arrives"
     for key in KEYS:
         actor.put(key, key, **block_options(actor))
         actor.delete(key, **block_options(actor))
     actor.delete(END, **block_options(actor))
-    assert eventually(lambda: heard.has("delete", END))
+    assert eventually(lambda: received.has("delete", END))
     assert kept
-    return [one for one in heard.samples if one[1] != END]
+    return [one for one in received.samples if one[1] != END]
 
 
 def queries(actor: Any, holder: Any) -> Found:  # noqa: ANN401 - classes of the other package
-    def answer(query: Any) -> None:  # noqa: ANN401
+    def on_query(query: Any) -> None:  # noqa: ANN401
         with query:
             query.reply(query.key_expr, "answer")
 
-    kept = [holder.declare_queryable(key, answer) for key in (*KEYS, END)]
+    kept = [holder.declare_queryable(key, on_query) for key in (*KEYS, END)]
 
-    def ask(key: str) -> list[str]:
+    def get_keys(key: str) -> list[str]:
         return [str(reply.ok.key_expr) for reply in actor.get(key, timeout=10) if reply.ok]
 
-    assert eventually(lambda: ask(END))
+    assert eventually(lambda: get_keys(END))
     assert kept
-    return [ask(key) for key in KEYS]
+    return [get_keys(key) for key in KEYS]
 
 
 def tokens(actor: Any, holder: Any) -> Found:  # noqa: ANN401 - classes of the other package
     """Query three times, and return a set: a loaded eclipse-zenoh hands late replies to subscribers."""
     kept = [holder.liveliness().declare_token(key) for key in (*KEYS, END)]
 
-    def ask(area: str) -> set[str]:
+    def get_keys(area: str) -> set[str]:
         return {str(reply.ok.key_expr) for reply in actor.liveliness().get(f"{area}/**", timeout=10) if reply.ok}
 
-    assert eventually(lambda: ask("end"))
-    found = [sorted(ask(area) | ask(area) | ask(area)) for area in AREAS]
-    heard = ReceivedSamples()
-    watching = declared(lambda key, call: actor.liveliness().declare_subscriber(key, call, history=True), heard)
-    assert eventually(lambda: heard.has("put", END))
+    assert eventually(lambda: get_keys("end"))
+    found = [sorted(get_keys(area) | get_keys(area) | get_keys(area)) for area in AREAS]
+    received = ReceivedSamples()
+    watching = declared(lambda key, call: actor.liveliness().declare_subscriber(key, call, history=True), received)
+    assert eventually(lambda: received.has("put", END))
     for token in kept:
         token.undeclare()
-    assert eventually(lambda: heard.has("delete", END))
+    assert eventually(lambda: received.has("delete", END))
     assert watching
-    return found, sorted(set(heard.samples))
+    return found, sorted(set(received.samples))
 
 
 def everything(actor: Any, holder: Any) -> Found:  # noqa: ANN401 - classes of the other package
@@ -429,26 +429,26 @@ def test_low_pass_filter_drops_large_payloads(write: Callable[[object], Path]) -
     ]
 
     def explore(actor: Any, holder: Any) -> Found:  # noqa: ANN401 - classes of the other package
-        heard: list[tuple[str, int]] = []
-        kept = holder.declare_subscriber("**", lambda s: heard.append((str(s.key_expr), len(s.payload))))
-        assert eventually(lambda: (actor.put(END, ""), heard)[1])
+        received: list[tuple[str, int]] = []
+        kept = holder.declare_subscriber("**", lambda s: received.append((str(s.key_expr), len(s.payload))))
+        assert eventually(lambda: (actor.put(END, ""), received)[1])
         for key in KEYS:
             for size in (0, 4, 5, 10, 11):
                 actor.put(key, b"x" * size, **block_options(actor))
             actor.put(key, b"x" * 4, attachment=b"y" * 7, **block_options(actor))
         actor.put(END, "last", **block_options(actor))
-        assert eventually(lambda: (END, 4) in heard)
+        assert eventually(lambda: (END, 4) in received)
         assert kept
         replies = queries(actor, holder)
-        asked = [[bool(reply.ok) for reply in actor.get(key, payload=b"long", timeout=10)] for key in KEYS]
-        return [one for one in heard if one[0] != END], replies, asked
+        queried = [[bool(reply.ok) for reply in actor.get(key, payload=b"long", timeout=10)] for key in KEYS]
+        return [one for one in received if one[0] != END], replies, queried
 
-    passed, replies, asked = compared(write({"low_pass_filter": filters}), explore)
+    passed, replies, queried = compared(write({"low_pass_filter": filters}), explore)
     assert [size for key, size in passed if key == "open/a"] == [0, 4, 5, 10]
     assert [size for key, size in passed if key == "open/a/b"] == [0, 4]
     assert [size for key, size in passed if key == "shut/a"] == [0, 4, 5, 10, 11, 4]
     assert replies[-1] == []
-    assert asked[-2] == []
+    assert queried[-2] == []
 
 
 @pytest.mark.parametrize(
@@ -474,22 +474,22 @@ def test_low_pass_filter_drops_large_payloads(write: Callable[[object], Path]) -
 )
 def test_qos_overwrite_equals_eclipse_zenoh(write: Callable[[object], Path], item: dict[str, object]) -> None:
     def explore(actor: Any, holder: Any) -> Found:  # noqa: ANN401 - classes of the other package
-        heard: list[tuple[str, ...]] = []
+        received: list[tuple[str, ...]] = []
 
         def on_sample(sample: Any) -> None:  # noqa: ANN401
             treatment = (str(sample.priority), str(sample.congestion_control), str(sample.express))
-            heard.append((str(sample.key_expr), str(sample.kind), *treatment))
+            received.append((str(sample.key_expr), str(sample.kind), *treatment))
 
         kept = holder.declare_subscriber("**", on_sample)
-        assert eventually(lambda: (actor.put("x", ""), heard)[1])
+        assert eventually(lambda: (actor.put("x", ""), received)[1])
         for key in KEYS:
             actor.put(key, key, **block_options(actor))
             actor.put(key, key, express=True, **block_options(actor))
             actor.delete(key, **block_options(actor))
         keys = set(KEYS)
-        assert eventually(lambda: len([one for one in heard if one[0] in keys]) == 3 * len(KEYS))
+        assert eventually(lambda: len([one for one in received if one[0] in keys]) == 3 * len(KEYS))
         assert kept
-        return sorted(one for one in heard if one[0] in keys)
+        return sorted(one for one in received if one[0] in keys)
 
     found = compared(write({"qos": {"network": [{"messages": ["put"], **item}]}}), explore)
     if item["overwrite"] == {"priority": "background"}:

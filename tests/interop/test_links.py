@@ -21,7 +21,7 @@ import pytest
 
 from tests.ports import free_port
 from tests.unit.net.ends import Certificates, accept, free_group, readable, receive, send
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.errors import LinkError
 from zenspark.net.links import registry
 from zenspark.net.links.base import WOULD_BLOCK, Link, Listener
@@ -153,11 +153,11 @@ class HandshakeLink:
         self.listener = listener
         self.deframer = Deframer()
 
-    def say(self, message: TransportMessage) -> None:
+    def send_message(self, message: TransportMessage) -> None:
         batch = encode(message)
         send(self.link, LengthPrefix.U16.wrap(batch) if self.link.is_streamed else batch)
 
-    def hear(self) -> TransportMessage:
+    def receive_message(self) -> TransportMessage:
         if isinstance(self.listener, UdpListener):  # which receives for its links
             while not readable(self.link, 0):
                 assert readable(self.listener)
@@ -180,11 +180,11 @@ def test_zenspark_opens_a_session_to_eclipse_zenoh(protocol: str, certificates: 
         with contextlib.closing(registry.connect(ours(there, certificates), TIMEOUT_SECONDS)) as link:
             opening = Initiator(OWN, Capabilities(batch_size=link.mtu))
             talk = HandshakeLink(link)
-            talk.say(opening.start())
-            answer = opening.receive(talk.hear())
-            assert isinstance(answer, TransportMessage)
-            talk.say(answer)
-            opened = opening.receive(talk.hear())
+            talk.send_message(opening.start())
+            reply = opening.receive(talk.receive_message())
+            assert isinstance(reply, TransportMessage)
+            talk.send_message(reply)
+            opened = opening.receive(talk.receive_message())
             assert isinstance(opened, Opened)
             assert str(opened.parameters.peer.zid) == zid
             assert link.dst == there
@@ -199,12 +199,12 @@ def test_eclipse_zenoh_opens_a_session_to_zenspark(protocol: str, certificates: 
         with eclipse_zenoh(NODE, config) as node, contextlib.closing(accept(listener)) as link:
             accepting = Acceptor(Identity(OWN.zid, WhatAmI.ROUTER), Capabilities(batch_size=link.mtu), bytes(32), 7)
             talk = HandshakeLink(link, listener)
-            ack = accepting.receive(talk.hear())
+            ack = accepting.receive(talk.receive_message())
             assert isinstance(ack, TransportMessage)
-            talk.say(ack)
-            opened = accepting.receive(talk.hear())
+            talk.send_message(ack)
+            opened = accepting.receive(talk.receive_message())
             assert isinstance(opened, Opened)
-            talk.say(accepting.ack(opened.parameters))
+            talk.send_message(accepting.ack(opened.parameters))
             assert node.line() == f"open {opened.parameters.peer.zid}"
             assert link.src == listener.locator.text
             assert link.auth_identifier == ("connecting.example" if protocol == "tls" else None)
@@ -226,7 +226,7 @@ def test_invalid_handshake_does_not_prevent_the_next_connection(
                 bad.establish(TIMEOUT_SECONDS)
         config = their_config("client", certificates, connect__endpoints=[listener.locator.text])
         with eclipse_zenoh(NODE, config), contextlib.closing(accept(listener)) as link:
-            assert isinstance(HandshakeLink(link).hear(), InitSyn)
+            assert isinstance(HandshakeLink(link).receive_message(), InitSyn)
 
 
 # -- scouting ----------------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def test_scouting_finds_only_requested_roles(settings: ScoutingSettings) -> None
             assert len(scouter.wait(TIMEOUT_SECONDS)) == 1
 
 
-def answer_until(responder: Responder, node: Node) -> str:
+def respond_until(responder: Responder, node: Node) -> str:
     """Reply to SCOUT messages until the other node prints a line."""
     deadline = time.monotonic() + 2 * TIMEOUT_SECONDS
     while time.monotonic() < deadline:
@@ -287,7 +287,7 @@ def test_eclipse_zenoh_scout_finds_zenspark_responder(settings: ScoutingSettings
     (responder,) = open_responders(settings, identity, lambda loopback: locators if loopback else ())
     with contextlib.closing(responder), eclipse_zenoh(SCOUT, their_scouting(settings)) as node:
         assert node.line() == "scouting"
-        assert answer_until(responder, node) == f"{OWN.zid} router tcp/127.0.0.1:4 udp/127.0.0.1:5?rel=0"
+        assert respond_until(responder, node) == f"{OWN.zid} router tcp/127.0.0.1:4 udp/127.0.0.1:5?rel=0"
 
 
 def test_eclipse_zenoh_client_connects_to_scouted_listener(settings: ScoutingSettings) -> None:
@@ -301,7 +301,7 @@ def test_eclipse_zenoh_client_connects_to_scouted_listener(settings: ScoutingSet
                 if readable(responder, 0.05):
                     responder.respond()
             with contextlib.closing(link):
-                assert isinstance(HandshakeLink(link).hear(), InitSyn)
+                assert isinstance(HandshakeLink(link).receive_message(), InitSyn)
 
 
 def test_join_of_eclipse_zenoh_is_received_in_a_multicast_group() -> None:
@@ -311,9 +311,9 @@ def test_join_of_eclipse_zenoh_is_received_in_a_multicast_group() -> None:
     with contextlib.closing(join(Endpoint.parse(text))) as group, eclipse_zenoh(NODE, config) as node:
         zid = node.line().removeprefix("open ")
         buffer = memoryview(bytearray(1 << 16))
-        while (heard := group.recv_from(buffer))[0] == WOULD_BLOCK:
+        while (datagram := group.recv_from(buffer))[0] == WOULD_BLOCK:
             assert readable(group)
-        message = decode_transport(bytes(buffer[: heard[0]]))
+        message = decode_transport(bytes(buffer[: datagram[0]]))
         assert isinstance(message, Join)
         assert str(message.zid) == zid
-        assert heard[1].startswith("udp/127.0.0.1:")
+        assert datagram[1].startswith("udp/127.0.0.1:")

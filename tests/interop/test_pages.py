@@ -14,7 +14,7 @@ import pytest
 
 import zenspark
 from tests.interop.reference import unused
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.types.ids import SourceInfo
 from zenspark.wire import messages
 from zenspark.wire import values as wire
@@ -79,16 +79,16 @@ def ends(request: pytest.FixtureRequest) -> Iterator[Ends]:
 
 
 @contextlib.contextmanager
-def asking(
+def querier_with(
     ends: Ends,
-    answer: Callable[[Any], object],
+    on_query: Callable[[Any], object],
     queryable: Any = zenspark,  # noqa: ANN401
     querier: Any = zenspark,  # noqa: ANN401
     **options: Any,  # noqa: ANN401
 ) -> Iterator[Any]:
     """A client at one end, and at the other one with a queryable on `q/**`, which it has found; of which package."""
     with start(querier, "client", [], [ends.near]) as one, start(queryable, "client", [], [ends.far]) as other:
-        other.declare_queryable("q/**", answer, **options)
+        other.declare_queryable("q/**", on_query, **options)
         with one.declare_querier("q/a") as probe:
             until(lambda: probe.matching_status.matching)
         yield one
@@ -98,12 +98,12 @@ def texts(replies: Any) -> list[str]:  # noqa: ANN401
     return [reply.ok.payload.to_string() if reply.ok else reply.err.payload.to_string().upper() for reply in replies]
 
 
-@pytest.mark.parametrize("package", [zenspark, zenoh], ids=["ours answers", "theirs answers"])
+@pytest.mark.parametrize("package", [zenspark, zenoh], ids=["ours replies", "theirs replies"])
 def test_query_budget_limits_replies(ends: Ends, package: Any) -> None:  # noqa: ANN401
     """QU-37, QU-76, RE-38."""
     budgets: list[int | None] = []
 
-    def answer(query: Any) -> None:  # noqa: ANN401
+    def on_query(query: Any) -> None:  # noqa: ANN401
         if package is zenspark:
             budgets.append(query.budget)
         with query:
@@ -111,7 +111,7 @@ def test_query_budget_limits_replies(ends: Ends, package: Any) -> None:  # noqa:
             for number in range(4):
                 query.reply("q/a", str(number))
 
-    with asking(ends, answer, package) as querier:
+    with querier_with(ends, on_query, package) as querier:
         options = {"consolidation": zenspark.ConsolidationMode.NONE, "timeout": TIMEOUT_SECONDS}
         assert texts(querier.get("q/a", budget=1, **options)) == ["ERROR"]
         assert texts(querier.get("q/a", budget=3, **options)) == ["ERROR", "0", "1"]
@@ -124,28 +124,28 @@ def test_queryable_receives_target_budget_timeout_and_consolidation(ends: Ends) 
     """QU-28, QU-35, QU-39, QU-52: target, budget, timeout and consolidation arrive as they were sent."""
     seen: list[tuple[object, ...]] = []
 
-    def answer(query: Any) -> None:  # noqa: ANN401
+    def on_query(query: Any) -> None:  # noqa: ANN401
         with query:
             seen.append((query.target, query.budget, query.timeout, query.consolidation))
 
-    with asking(ends, answer, complete=True) as querier:
+    with querier_with(ends, on_query, complete=True) as querier:
         for target in zenspark.QueryTarget:
             list(querier.get("q/a", target=target, timeout=12.5, consolidation=zenspark.ConsolidationMode.MONOTONIC))
     assert seen == [(target, None, 12.5, zenspark.ConsolidationMode.MONOTONIC) for target in zenspark.QueryTarget]
 
 
-@pytest.mark.parametrize("package", [zenspark, zenoh], ids=["ours asks", "theirs asks"])
+@pytest.mark.parametrize("package", [zenspark, zenoh], ids=["ours queries", "theirs queries"])
 def test_consolidation_preferred_by_the_queryable_applies_with_auto(ends: Ends, package: Any) -> None:  # noqa: ANN401
     """QU-56, RE-50: our querier uses the consolidation of REPLY if it has none itself; eclipse-zenoh's LATEST."""
     seen: list[object] = []
 
-    def answer(query: Any) -> None:  # noqa: ANN401
+    def on_query(query: Any) -> None:  # noqa: ANN401
         seen.append(query.consolidation)
         with query:
             for number in range(3):
                 query.reply("q/a", str(number), consolidation=zenspark.ConsolidationMode.NONE)
 
-    with asking(ends, answer, querier=package) as querier:
+    with querier_with(ends, on_query, querier=package) as querier:
         found = list(querier.get("q/a", timeout=TIMEOUT_SECONDS))
     if package is zenspark:
         assert texts(found) == ["0", "1", "2"]
@@ -160,27 +160,27 @@ def test_infinite_timeout_sends_no_timeout(ends: Ends) -> None:
     """QU-41."""
     seen: list[float | None] = []
 
-    def answer(query: Any) -> None:  # noqa: ANN401
+    def on_query(query: Any) -> None:  # noqa: ANN401
         seen.append(query.timeout)
         with query:
             query.reply("q/a", "yes")
 
-    with asking(ends, answer) as querier:
+    with querier_with(ends, on_query) as querier:
         assert texts(querier.get("q/a", timeout=math.inf)) == ["yes"]
     assert seen == [None]
 
 
-@pytest.mark.parametrize("package", [zenspark, zenoh], ids=["ours asks", "theirs asks"])
+@pytest.mark.parametrize("package", [zenspark, zenoh], ids=["ours queries", "theirs queries"])
 def test_replies_and_errors_have_source_info(ends: Ends, package: Any) -> None:  # noqa: ANN401
     """RE-45, RE-66: of a value, of a removal and of an error."""
 
-    def answer(query: Any) -> None:  # noqa: ANN401
+    def on_query(query: Any) -> None:  # noqa: ANN401
         with query:
             query.reply("q/put", "1", source_info=SOURCE)
             query.reply_del("q/del", source_info=SOURCE)
             query.reply_err("why", source_info=SOURCE)
 
-    with asking(ends, answer, querier=package) as querier:
+    with querier_with(ends, on_query, querier=package) as querier:
         found = list(querier.get("q/**", timeout=TIMEOUT_SECONDS))
     sources = {str(reply.ok.key_expr): reply.ok.source_info for reply in found if reply.ok}
     assert {key: (str(one.source_id.zid), one.source_id.eid, one.source_sn) for key, one in sources.items()} == {
@@ -208,29 +208,29 @@ def test_session_close_is_understood_by_eclipse_zenoh(role: str) -> None:
 def test_a_request_with_the_node_id_third_is_understood_between_routers() -> None:
     """MR-158, QU-26, QU-80: a router of ours between two of theirs names the one where the request entered."""
     places = [unused() for _ in range(3)]
-    said: list[tuple[int, bytes]] = []
+    sent: list[tuple[int, bytes]] = []
     with (
         start(zenoh, "router", [places[0]], []),
         start(zenspark, "router", [places[1]], [places[0]]) as middle,
         start(zenoh, "router", [places[2]], [places[1]]),
-        asking(Ends(places[0], places[2]), lambda query: query.reply("q/a", "yes"), zenoh, zenoh) as querier,
+        querier_with(Ends(places[0], places[2]), lambda query: query.reply("q/a", "yes"), zenoh, zenoh) as querier,
     ):
         for pump in middle._runtime.node.link_drivers:
-            pump.send_message = partial(send_and_record, pump.send_message, said)
+            pump.send_message = partial(send_and_record, pump.send_message, sent)
         assert texts(querier.get("q/a", timeout=TIMEOUT_SECONDS)) == ["yes"]
-    ((node_id, written),) = said
+    ((node_id, written),) = sent
     assert node_id > 0
     assert 0 < written.find(bytes([0xB3, node_id])) < written.find(b"\x26")
 
 
-def send_and_record(say: Callable[..., None], said: list[tuple[int, bytes]], message: Any, *rest: Any) -> None:  # noqa: ANN401
+def send_and_record(send_message: Callable[..., None], sent: list[tuple[int, bytes]], message: Any, *rest: Any) -> None:  # noqa: ANN401
     """Send a message; of a request, note its NodeId and its bytes."""
     if isinstance(message, messages.Request):
-        said.append((message.node_id, encode(message)))
-    say(message, *rest)
+        sent.append((message.node_id, encode(message)))
+    send_message(message, *rest)
 
 
-@pytest.mark.parametrize("package", [zenspark, zenoh], ids=["ours asks", "theirs asks"])
+@pytest.mark.parametrize("package", [zenspark, zenoh], ids=["ours queries", "theirs queries"])
 def test_a_final_in_a_frame_of_its_own_is_understood(package: Any) -> None:  # noqa: ANN401
     """RE-73: an option of the session or router that sends it."""
     place = unused()
@@ -247,12 +247,12 @@ def test_network_messages_have_timestamps(ends: Ends) -> None:
     """PU-72: that of a PUSH is the sample's where DEL has none; that of a REQUEST arrives."""
     seen: list[object] = []
 
-    def answer(query: Any) -> None:  # noqa: ANN401
+    def on_query(query: Any) -> None:  # noqa: ANN401
         with query:
             seen.append(query.timestamp)
             query.reply_err("no", timestamp=query.timestamp)
 
-    with asking(ends, answer) as querier:
+    with querier_with(ends, on_query) as querier:
         stamp = querier.new_timestamp()
         (reply,) = querier.get("q/a", timestamp=stamp, timeout=TIMEOUT_SECONDS)
         assert seen == [reply.err.timestamp] == [stamp]

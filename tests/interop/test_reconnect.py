@@ -17,7 +17,7 @@ pytestmark = [
 RETRY = {"period_init_ms": 50, "period_max_ms": 200, "period_increase_factor": 2}
 
 
-def answer(query: Query) -> None:
+def on_query(query: Query) -> None:
     with query:
         query.reply(query.key_expr, "ours")
 
@@ -26,17 +26,17 @@ def answer(query: Query) -> None:
 def test_everything_is_declared_again(mode: str, theirs: str) -> None:
     there = unused()
     config = ours(mode=mode, connect__endpoints=[there], connect__retry=RETRY)
-    heard: list[str] = []
+    received: list[str] = []
     with reference(mode=theirs, listen__endpoints=[there]) as first:
         session = open_session(config)
-        subscriber = session.declare_subscriber("down/**", lambda sample: heard.append(sample.payload.to_string()))
-        queryable = session.declare_queryable("ask/**", answer)
+        subscriber = session.declare_subscriber("down/**", lambda sample: received.append(sample.payload.to_string()))
+        queryable = session.declare_queryable("q/**", on_query)
         token = session.liveliness().declare_token("alive/us")
         publisher = session.declare_publisher("up/key")
         first.execute("sub up/**")
         assert eventually(lambda: publisher.matching_status.matching)
         publisher.put("before")
-        assert first.line() == "heard up/key before"
+        assert first.line() == "received up/key before"
         first.kill()
         assert eventually(lambda: not list(session.info.transports()))
         publisher.put("lost, and nothing happens")
@@ -46,15 +46,15 @@ def test_everything_is_declared_again(mode: str, theirs: str) -> None:
 
         def is_received() -> bool:
             second.execute("put down/x after")
-            return "after" in heard
+            return "after" in received
 
         assert eventually(is_received), "the subscriber is not known there"
-        assert eventually(lambda: second.execute("get ask/x") == ["reply ours"])
+        assert eventually(lambda: second.execute("get q/x") == ["reply ours"])
         assert eventually(lambda: second.execute("live alive/**") == ["alive alive/us"])
         second.execute("sub up/**")
         assert eventually(lambda: publisher.matching_status.matching)
         publisher.put("again")
-        assert second.line() == "heard up/key again"
+        assert second.line() == "received up/key again"
         assert subscriber is not None
         assert queryable is not None
         assert token is not None
@@ -64,13 +64,13 @@ def test_everything_is_declared_again(mode: str, theirs: str) -> None:
 def test_initially_unreachable_router_is_connected_later() -> None:
     there = unused()
     session = open_session(ours(mode="peer", connect__endpoints=[there], connect__retry=RETRY))
-    heard: list[str] = []
-    session.declare_subscriber("down/**", lambda sample: heard.append(sample.payload.to_string()))
+    received: list[str] = []
+    session.declare_subscriber("down/**", lambda sample: received.append(sample.payload.to_string()))
     with reference(mode="router", listen__endpoints=[there]) as node:
 
         def is_received() -> bool:
             node.execute("put down/x hello")
-            return bool(heard)
+            return bool(received)
 
         assert eventually(is_received)
         session.close()

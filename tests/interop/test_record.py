@@ -58,9 +58,9 @@ def recording(path: Path, mode: str, *keys: str) -> Iterator[tuple[subprocess.Po
 
 def ended(process: subprocess.Popen[str]) -> str:
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+    output, _ = process.communicate(timeout=TIMEOUT_SECONDS)
     assert process.returncode == 0
-    return str(said)
+    return str(output)
 
 
 @contextlib.contextmanager
@@ -137,8 +137,8 @@ def test_recorded_rows_equal_eclipse_zenoh_publications(tmp_path: Path, mode: st
             expected = publish(session, ROWS)
             journal = Journal(path)
             assert eventually(lambda: journal.latest() == ROWS), journal.latest()
-        said = ended(process)
-    assert f"recorded {ROWS} rows" in said
+        output = ended(process)
+    assert f"recorded {ROWS} rows" in output
     found = [row for batch in journal.read(0, journal.latest()) for row in batch.to_pylist()]
     assert [row["offset"] for row in found] == list(range(ROWS))
     names = list(expected[0])
@@ -215,6 +215,8 @@ def record_through_outage(path: Path, fill: Callable[[], None], free: Callable[[
         assert eventually(lambda: publisher.matching_status.matching)
         for number in range(SENT):
             publisher.put(b"%08d" % number + bytes(1000))
+            if number == 0:  # modules that the first block needs are imported while nothing waits
+                assert eventually(lambda: recorder.status().rows == 1), recorder.status()
             if number == 1000:
                 fill()
         assert eventually(lambda: recorder.status().dropped.get(zid, 0) > 0), recorder.status()
@@ -298,16 +300,16 @@ def test_eclipse_zenoh_subscriber_receives_replayed_rows(tmp_path: Path, through
 
         source = tmp_path / "rows.parquet"
         pq.write_table(pa.Table.from_batches(Journal(path).read(0, 1000)), source)
-    heard: queue.Queue[Theirs] = queue.Queue()
+    received: queue.Queue[Theirs] = queue.Queue()
     locator = unused()
     with theirs("peer", listen=locator) as session:
-        subscriber = session.declare_subscriber("again/**", heard.put)
+        subscriber = session.declare_subscriber("again/**", received.put)
         where = ["-m", "client", "-e", locator, "--map", "fleet=again/fleet", "--speed", "max", "--wait"]
         with command("replay", str(source), *where) as process:
-            said, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+            output, _ = process.communicate(timeout=TIMEOUT_SECONDS)
             assert process.returncode == 0
-        assert "published 1000 rows" in said
-        found = [_row(heard.get(timeout=TIMEOUT_SECONDS)) for _ in range(1000)]
+        assert "published 1000 rows" in output
+        found = [_row(received.get(timeout=TIMEOUT_SECONDS)) for _ in range(1000)]
         subscriber.undeclare()
     names = list(found[0])
     expected = [{name: row[name] for name in names} | {"key": f"again/{row['key']}"} for row in rows]

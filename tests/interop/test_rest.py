@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.interop.reference import eventually
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 
 zenoh = pytest.importorskip("zenoh")
 
@@ -74,10 +74,10 @@ def get_json(url: str) -> list[dict[str, object]]:
 
 def test_http_put_and_delete_reach_subscribers(served: tuple[Session, str]) -> None:
     session, url = served
-    heard: queue.Queue[tuple[str, str, str, bytes]] = queue.Queue()
+    received: queue.Queue[tuple[str, str, str, bytes]] = queue.Queue()
     subscriber = session.declare_subscriber(
         "demo/**",
-        lambda sample: heard.put(
+        lambda sample: received.put(
             (
                 str(sample.kind).rpartition(".")[2],
                 str(sample.key_expr),
@@ -88,25 +88,25 @@ def test_http_put_and_delete_reach_subscribers(served: tuple[Session, str]) -> N
     )
     assert eventually(lambda: get_json(f"{url}/@/local/router/subscriber/demo/**"))
     http_request(f"{url}/demo/a", "PUT", b'{"a":1}', Content_Type="application/json").close()
-    assert heard.get(timeout=TIMEOUT_SECONDS) == ("PUT", "demo/a", "application/json", b'{"a":1}')
+    assert received.get(timeout=TIMEOUT_SECONDS) == ("PUT", "demo/a", "application/json", b'{"a":1}')
     http_request(f"{url}/demo/a", "DELETE").close()
-    assert heard.get(timeout=TIMEOUT_SECONDS)[:2] == ("DELETE", "demo/a")
+    assert received.get(timeout=TIMEOUT_SECONDS)[:2] == ("DELETE", "demo/a")
     subscriber.undeclare()
 
 
 def test_http_get_and_post_query_a_queryable(served: tuple[Session, str]) -> None:
     session, url = served
 
-    def answer(query: Any) -> None:  # noqa: ANN401 - of eclipse-zenoh
+    def on_query(query: Any) -> None:  # noqa: ANN401 - of eclipse-zenoh
         with query:
-            said = query.payload.to_string() if query.payload else str(query.parameters)
-            if said == "fail":
+            text = query.payload.to_string() if query.payload else str(query.parameters)
+            if text == "fail":
                 query.reply_err("no", encoding="text/plain")
             else:
-                query.reply("demo/a", said, encoding="text/plain", timestamp=stamp)
+                query.reply("demo/a", text, encoding="text/plain", timestamp=stamp)
 
     stamp = session.new_timestamp()
-    queryable = session.declare_queryable("demo/a", answer)
+    queryable = session.declare_queryable("demo/a", on_query)
     assert eventually(lambda: get_json(f"{url}/demo/**"))
     reply = {"key": "demo/a", "value": "x=1", "encoding": "text/plain", "timestamp": str(stamp)}
     assert get_json(f"{url}/demo/**?x=1") == [reply]

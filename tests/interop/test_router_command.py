@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.interop.reference import eventually, reference, unused
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 
 zenoh = pytest.importorskip("zenoh")
 
@@ -51,16 +51,16 @@ def client(endpoint: str) -> Iterator[Session]:
 def test_router_command_forwards_between_clients() -> None:
     with router("-i", "a1") as (_, endpoint), client(endpoint) as one, client(endpoint) as other:
         assert [str(zid) for zid in one.info.routers_zid()] == ["a1"]
-        heard: queue.Queue[tuple[str, str, bool]] = queue.Queue()
+        received: queue.Queue[tuple[str, str, bool]] = queue.Queue()
         subscriber = one.declare_subscriber(
             "demo/**",
-            lambda sample: heard.put((str(sample.key_expr), sample.payload.to_string(), bool(sample.timestamp))),
+            lambda sample: received.put((str(sample.key_expr), sample.payload.to_string(), bool(sample.timestamp))),
         )
         queryable = one.declare_queryable("demo/time", lambda query: query.reply("demo/time", "noon"))
         publisher = other.declare_publisher("demo/hello")
         assert eventually(lambda: publisher.matching_status.matching)
         publisher.put("world")
-        assert heard.get(timeout=TIMEOUT_SECONDS) == ("demo/hello", "world", True)
+        assert received.get(timeout=TIMEOUT_SECONDS) == ("demo/hello", "world", True)
         assert [reply.ok.payload.to_string() for reply in other.get("demo/time", timeout=TIMEOUT_SECONDS)] == ["noon"]
         subscriber.undeclare()
         queryable.undeclare()
@@ -84,12 +84,12 @@ def test_admin_space_permissions_none_sends_no_reply() -> None:
 
 def test_no_timestamp_flag_leaves_samples_unstamped() -> None:
     with router("--no-timestamp") as (_, endpoint), client(endpoint) as one, client(endpoint) as other:
-        heard: queue.Queue[object] = queue.Queue()
-        subscriber = one.declare_subscriber("demo", lambda sample: heard.put(sample.timestamp))
+        received: queue.Queue[object] = queue.Queue()
+        subscriber = one.declare_subscriber("demo", lambda sample: received.put(sample.timestamp))
         publisher = other.declare_publisher("demo")
         assert eventually(lambda: publisher.matching_status.matching)
         publisher.put("x")
-        assert heard.get(timeout=TIMEOUT_SECONDS) is None
+        assert received.get(timeout=TIMEOUT_SECONDS) is None
         subscriber.undeclare()
 
 
@@ -100,13 +100,13 @@ def test_router_command_joins_the_network_of_another_router() -> None:
         router("-e", endpoint) as (_, own),
         client(own) as session,
     ):
-        heard: queue.Queue[str] = queue.Queue()
-        subscriber = session.declare_subscriber("demo", lambda sample: heard.put(sample.payload.to_string()))
+        received: queue.Queue[str] = queue.Queue()
+        subscriber = session.declare_subscriber("demo", lambda sample: received.put(sample.payload.to_string()))
 
         def is_received() -> bool:
             theirs.execute("put demo x")
             with contextlib.suppress(queue.Empty):
-                return heard.get(timeout=0.1) == "x"
+                return received.get(timeout=0.1) == "x"
             return False
 
         assert eventually(is_received)

@@ -1,6 +1,6 @@
 """Networks of our routers and those of eclipse-zenoh on loopback: lines, rings and stars, with clients of either kind.
 
-Every router has a client, which subscribes, answers and is alive; when each of them knows of all the others, what one
+Every router has a client, which subscribes, replies and is alive; when each of them knows of all the others, what one
 publishes must reach every other once, and every query all it is meant for, before and after a node is killed. Where
 that parts the network, the parts must go on by themselves.
 """
@@ -63,7 +63,7 @@ def config(api: Api, mode: str, listen: Iterable[str] = (), connect: Iterable[st
 
 
 class Member:
-    """A session that subscribes, answers and is alive under its own name; the samples it receives are recorded."""
+    """A session that subscribes, replies and is alive under its own name; the samples it receives are recorded."""
 
     def __init__(
         self,
@@ -80,28 +80,28 @@ class Member:
         self.name = name
         self.place = next(iter(connect))
         self.complete = complete
-        self.heard: list[str] = []
+        self.received: list[str] = []
         self.lock = threading.Lock()
         settings = config(api, mode, listen, connect, gossip)
         if api is zenspark and not relays:
             settings.insert_json5("routing/peers", json.dumps("broker"))
         self.session = api.open(settings)
         self.kept = [
-            self.session.declare_subscriber("net/**", self.hear),
-            self.session.declare_queryable(f"q/{name}", self.answer),
-            self.session.declare_queryable("all/*", self.answer_for_all, complete=complete),
+            self.session.declare_subscriber("net/**", self.on_sample),
+            self.session.declare_queryable(f"q/{name}", self.on_query),
+            self.session.declare_queryable("all/*", self.on_query_for_all, complete=complete),
             self.session.liveliness().declare_token(f"live/{name}"),
         ]
 
-    def hear(self, sample: Found) -> None:
+    def on_sample(self, sample: Found) -> None:
         with self.lock:
-            self.heard.append(sample.payload.to_string())
+            self.received.append(sample.payload.to_string())
 
-    def answer(self, query: Found) -> None:
+    def on_query(self, query: Found) -> None:
         with query:
             query.reply(f"q/{self.name}", self.name)
 
-    def answer_for_all(self, query: Found) -> None:
+    def on_query_for_all(self, query: Found) -> None:
         with query:
             query.reply(f"all/{self.name}", self.name)
 
@@ -109,7 +109,7 @@ class Member:
         replies = self.session.liveliness().get("live/*", timeout=2)
         return {str(reply.ok.key_expr).removeprefix("live/") for reply in replies if reply.ok}
 
-    def ask(self, key: str, target: Found) -> list[str]:
+    def get_payloads(self, key: str, target: Found) -> list[str]:
         replies = self.session.get(key, target=target, timeout=5)
         return sorted(reply.ok.payload.to_string() for reply in replies if reply.ok)
 
@@ -169,33 +169,33 @@ class Net:
         for member in members:
             member.session.put(f"net/{member.name}", f"round {self.rounds} of {member.name}")
         for member in members:  # a session receives its own publications, too
-            assert eventually(lambda: set(words) <= set(member.heard)), (member.name, member.heard)  # noqa: B023
+            assert eventually(lambda: set(words) <= set(member.received)), (member.name, member.received)  # noqa: B023
         for member in members:
             self.check_queries(member, sorted(names), sorted(each.name for each in members if each.complete))
         for member in members:  # whatever came twice has come by now
-            assert sorted(word for word in member.heard if word in words) == words, member.name
+            assert sorted(word for word in member.received if word in words) == words, member.name
 
     def check_queries(self, member: Member, names: list[str], complete: list[str]) -> None:
         """Query with every target, where no queryable is complete and where some are."""
         target = member.api.QueryTarget
-        assert member.ask("q/*", target.ALL) == names
-        assert member.ask("q/*", target.BEST_MATCHING) == names
-        assert member.ask("q/*", target.ALL_COMPLETE) == []
-        assert member.ask("all/*", target.ALL) == names
-        assert member.ask("all/*", target.ALL_COMPLETE) == complete
-        best = member.ask("all/*", target.BEST_MATCHING)  # each router on the way chooses for its own clients, too
+        assert member.get_payloads("q/*", target.ALL) == names
+        assert member.get_payloads("q/*", target.BEST_MATCHING) == names
+        assert member.get_payloads("q/*", target.ALL_COMPLETE) == []
+        assert member.get_payloads("all/*", target.ALL) == names
+        assert member.get_payloads("all/*", target.ALL_COMPLETE) == complete
+        best = member.get_payloads("all/*", target.BEST_MATCHING)  # each router chooses for its clients, too
         assert len(set(best)) == len(best)
         assert set(names) >= set(best)
         assert set(best) & set(complete or names), (best, complete)
 
     def wait_for_subscribers(self, members: list[Member]) -> None:
         """Publish until every member receives from every other: declarations take their time."""
-        for speaker in members:
-            word = f"ready for {self.rounds}, {speaker.name}"
+        for sender in members:
+            word = f"ready for {self.rounds}, {sender.name}"
 
-            def received_by_all(speaker: Member = speaker, word: str = word) -> bool:
-                speaker.session.put("net/ready", word)
-                return all(word in member.heard for member in members)
+            def received_by_all(sender: Member = sender, word: str = word) -> bool:
+                sender.session.put("net/ready", word)
+                return all(word in member.received for member in members)
 
             assert eventually(received_by_all), word
 

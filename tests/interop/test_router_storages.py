@@ -1,4 +1,4 @@
-"""A configuration file of zenohd with storages in it makes `zenspark router` answer a client of eclipse-zenoh."""
+"""A configuration file of zenohd with storages in it makes `zenspark router` reply to a client of eclipse-zenoh."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.reference import eventually, reference, unused
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 
 pytestmark = pytest.mark.interop
 
@@ -43,8 +43,8 @@ def test_storage_of_config_file_replies_after_restart(tmp_path: Path) -> None:
                         client.execute("put other/a hello")
                     assert eventually(lambda: client.execute("get kept/**") == ["reply hello"])
                     assert client.execute("get other/**") == []
-                    (told,) = client.execute("get @/7/router/status/plugins/storage_manager/storages/kept")
-                    assert json.loads(told.removeprefix("reply "))["keys"] == 1
+                    (status,) = client.execute("get @/7/router/status/plugins/storage_manager/storages/kept")
+                    assert json.loads(status.removeprefix("reply "))["keys"] == 1
             finally:
                 process.send_signal(signal.SIGINT)
             assert process.stderr is not None
@@ -53,7 +53,7 @@ def test_storage_of_config_file_replies_after_restart(tmp_path: Path) -> None:
 
 
 def test_access_control_applies_to_storages(tmp_path: Path) -> None:
-    """What is denied as it comes in is not stored; what is denied as it goes out is not answered, also by HTTP."""
+    """What is denied as it comes in is not stored; what is denied as it goes out is not in a reply, also by HTTP."""
     endpoint, rest = unused(), unused().removeprefix("tcp/")
     volume = {"id": "zenspark", "journal": str(tmp_path / "j")}
     rules = [
@@ -93,8 +93,8 @@ def test_access_control_applies_to_storages(tmp_path: Path) -> None:
                 for key in ("half/a", "shut/a", "a"):
                     client.execute(f"put kept/{key} {key}")
                 assert eventually(lambda: client.execute("get kept/**") == ["reply a"])
-                (told,) = client.execute("get @/7/router/status/plugins/storage_manager/storages/kept")
-                assert json.loads(told.removeprefix("reply "))["keys"] == 2
+                (status,) = client.execute("get @/7/router/status/plugins/storage_manager/storages/kept")
+                assert json.loads(status.removeprefix("reply "))["keys"] == 2
             with urllib.request.urlopen(f"http://{rest}/kept/**", timeout=TIMEOUT_SECONDS) as response:
                 assert [document["key"] for document in json.load(response)] == ["kept/a"]
             request = urllib.request.Request(f"http://{rest}/kept/shut/b", b"b", method="PUT")

@@ -14,7 +14,7 @@ import zenspark
 from tests.hostile.raw import RawPeer
 from tests.interop.reference import ours, unused
 from tests.optional import some
-from tests.waiting import until
+from tests.wait import until
 from zenspark.wire.messages import (
     Declare,
     DeclareFinal,
@@ -58,29 +58,29 @@ def session(package: str, **config: object) -> Iterator[zenspark.Session]:
 
 
 @contextlib.contextmanager
-def querier_and_locator(asker: str, way: str, **config: object) -> Iterator[tuple[zenspark.Session, str]]:
+def querier_and_locator(querier_package: str, way: str, **config: object) -> Iterator[tuple[zenspark.Session, str]]:
     """A session that queries, and where a queryable reaches it: directly, or through a router of either package."""
     locator = unused()
     if way == "direct":
-        with session(asker, mode="peer", listen__endpoints=[locator], **config) as opened:
+        with session(querier_package, mode="peer", listen__endpoints=[locator], **config) as opened:
             yield opened, locator
         return
     with (
         session(way, mode="router", listen__endpoints=[locator]),
-        session(asker, mode="client", connect__endpoints=[locator], **config) as opened,
+        session(querier_package, mode="client", connect__endpoints=[locator], **config) as opened,
     ):
         yield opened, locator
 
 
 @contextlib.contextmanager
-def answering(locator: str, key: str, answer: Callable[[RawPeer, Request], None]) -> Iterator[RawPeer]:
+def raw_queryable(locator: str, key: str, on_request: Callable[[RawPeer, Request], None]) -> Iterator[RawPeer]:
     """A queryable by hand that replies to the first request."""
     with RawPeer(locator) as peer:
         assert peer.send(Declare(body=DeclareQueryable(id=1, wire_expr=WireExpr(0, key))))
 
         def serve() -> None:
             until(lambda: peer.read(0.05) and any(isinstance(each, Request) for each in peer.received))
-            answer(peer, next(each for each in peer.received if isinstance(each, Request)))
+            on_request(peer, next(each for each in peer.received if isinstance(each, Request)))
 
         thread = threading.Thread(target=serve)
         thread.start()
@@ -88,7 +88,7 @@ def answering(locator: str, key: str, answer: Callable[[RawPeer, Request], None]
         thread.join()
 
 
-def ask(session: zenspark.Session, key: str) -> list[str]:
+def get_payloads(session: zenspark.Session, key: str) -> list[str]:
     """The payloads of all replies to one query, when the queryable is known."""
     querier = session.declare_querier(key, timeout=SECONDS)
     until(lambda: querier.matching_status.matching)
@@ -101,38 +101,41 @@ def ask(session: zenspark.Session, key: str) -> list[str]:
 
 
 @pytest.mark.parametrize("way", ["direct", "zenspark", "eclipse"])
-@pytest.mark.parametrize("asker", ["zenspark", "eclipse"])
+@pytest.mark.parametrize("querier_package", ["zenspark", "eclipse"])
 @pytest.mark.parametrize("key", ["q//x", ""])
-def test_only_the_reply_on_an_invalid_key_is_dropped(asker: str, way: str, key: str) -> None:
-    def answer(peer: RawPeer, request: Request) -> None:
+def test_only_the_reply_on_an_invalid_key_is_dropped(querier_package: str, way: str, key: str) -> None:
+    def on_request(peer: RawPeer, request: Request) -> None:
         number = request.request_id
         for name in (key, "q/good"):
             expr, body = WireExpr(0, name), Reply(body=Put(payload=(name or "empty").encode()))
             assert peer.send(Response(request_id=number, wire_expr=expr, qos=request.qos, body=body))
         assert peer.send(ResponseFinal(request_id=number, qos=request.qos))
 
-    with querier_and_locator(asker, way) as (querier, locator):
+    with querier_and_locator(querier_package, way) as (querier, locator):
         links = len(querier.info.transports())
-        with answering(locator, "q/**", answer) as peer:
-            assert ask(querier, "q/**") == ["q/good"]
+        with raw_queryable(locator, "q/**", on_request) as peer:
+            assert get_payloads(querier, "q/**") == ["q/good"]
             assert peer.closed is None
             assert len(querier.info.transports()) == links + (way == "direct")
 
 
 @pytest.mark.parametrize("way", ["direct", "zenspark", "eclipse"])
-@pytest.mark.parametrize("asker", PACKAGES)
+@pytest.mark.parametrize("querier_package", PACKAGES)
 @pytest.mark.parametrize("key", ["", "ns/q"])
-def test_a_session_in_a_namespace_receives_errors(asker: str, way: str, key: str) -> None:
+def test_a_session_in_a_namespace_receives_errors(querier_package: str, way: str, key: str) -> None:
     """Those of a router have an empty key, which is in no namespace: eclipse-zenoh drops them."""
 
-    def answer(peer: RawPeer, request: Request) -> None:
+    def on_request(peer: RawPeer, request: Request) -> None:
         number, body = request.request_id, Err(payload=b"broken")
         assert peer.send(Response(request_id=number, wire_expr=WireExpr(0, key), qos=request.qos, body=body))
         assert peer.send(ResponseFinal(request_id=number, qos=request.qos))
 
-    with querier_and_locator(asker, way, namespace="ns") as (querier, locator), answering(locator, "ns/q", answer):
-        is_received = bool(key) or asker == "zenspark"
-        assert ask(querier, "q") == ["error broken"] * is_received
+    with (
+        querier_and_locator(querier_package, way, namespace="ns") as (querier, locator),
+        raw_queryable(locator, "ns/q", on_request),
+    ):
+        is_received = bool(key) or querier_package == "zenspark"
+        assert get_payloads(querier, "q") == ["error broken"] * is_received
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -162,7 +165,7 @@ def test_an_encoding_number_of_more_than_16_bits_is_delivered(package: str, way:
 
 
 @contextlib.contextmanager
-def asking(package: str) -> Iterator[tuple[RawPeer, zenspark.Session]]:
+def router_with_raw_client(package: str) -> Iterator[tuple[RawPeer, zenspark.Session]]:
     """A client by hand of a router of either package, and a session of that router."""
     locator = unused()
     with session(package, mode="router", listen__endpoints=[locator]) as router, RawPeer(locator) as peer:
@@ -177,8 +180,8 @@ def read_until(peer: RawPeer, *wanted: type) -> list[object]:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_request_in_shared_memory_ends(package: str) -> None:
-    """eclipse-zenoh passes over the marker, which is not mandatory, and answers; zenspark sends an error."""
-    with asking(package) as (peer, router):
+    """eclipse-zenoh passes over the marker, which is not mandatory, and replies; zenspark sends an error."""
+    with router_with_raw_client(package) as (peer, router):
         queryable = router.declare_queryable("q", lambda query: query.reply("q", "value"))
         body = Query(shm=True, body=QueryBody(Encoding(0), b"\x00"))
         assert peer.send(Request(request_id=5, wire_expr=WireExpr(0, "q"), body=body))
@@ -197,7 +200,7 @@ UNKNOWN = (Extension(0x1E),)
 @pytest.mark.parametrize("package", PACKAGES)
 def test_only_messages_with_an_unknown_mandatory_extension_are_rejected(package: str) -> None:
     """eclipse-zenoh closes the link instead (protocol.md section 21, row 34)."""
-    with asking(package) as (peer, router):
+    with router_with_raw_client(package) as (peer, router):
         payloads: list[bytes] = []
         subscriber = router.declare_subscriber("k", lambda sample: payloads.append(sample.payload.to_bytes()))
         queryable = router.declare_queryable("k", lambda query: query.reply("k", "value"))
@@ -227,13 +230,13 @@ def test_only_messages_with_an_unknown_mandatory_extension_are_rejected(package:
 
 
 @pytest.mark.parametrize("way", ["direct", "zenspark", "eclipse"])
-@pytest.mark.parametrize("asker", PACKAGES)
-def test_replies_with_a_qos_of_their_own_arrive(asker: str, way: str) -> None:
+@pytest.mark.parametrize("querier_package", PACKAGES)
+def test_replies_with_a_qos_of_their_own_arrive(querier_package: str, way: str) -> None:
     """eclipse-zenoh's routers and queriers treat every reply like its query."""
     locator = unused()
     qos = {"priority": zenspark.Priority.BACKGROUND, "express": True}
 
-    def answer(query: Any) -> None:  # noqa: ANN401 - of either package
+    def on_query(query: Any) -> None:  # noqa: ANN401 - of either package
         with query:
             query.reply("q/1", "own", congestion_control=zenspark.CongestionControl.BLOCK, **qos)
             query.reply("q/2", "default")
@@ -245,13 +248,13 @@ def test_replies_with_a_qos_of_their_own_arrive(asker: str, way: str) -> None:
         package = "zenspark" if way == "direct" else way
         router = stack.enter_context(session(package, mode="router", listen__endpoints=[locator]))
         queryables = router if way == "direct" else stack.enter_context(session("zenspark", **client))
-        queriers = stack.enter_context(session(asker, **client))
-        queryable = queryables.declare_queryable("q/*", answer)
+        queriers = stack.enter_context(session(querier_package, **client))
+        queryable = queryables.declare_queryable("q/*", on_query)
         querier = queriers.declare_querier("q/*", timeout=SECONDS)
         until(lambda: querier.matching_status.matching)
         samples = {str(reply.ok.key_expr): reply.ok for reply in querier.get() if reply.ok is not None}
         assert set(samples) == {"q/1", "q/2", "q/3", "q/4"}
-        if "eclipse" not in (asker, way):
+        if "eclipse" not in (querier_package, way):
             treated = {
                 key: (sample.priority.name, sample.express, sample.congestion_control.name)
                 for key, sample in samples.items()

@@ -54,10 +54,10 @@ def other_authority(tmp_path: Path) -> Authority:
 
 def connect_zenspark(there: str, **options: object) -> None:
     """Open a session and receive a sample over it."""
-    heard: list[str] = []
+    received: list[str] = []
     session = open_session(ours(mode="client", connect__endpoints=[there], **options))
     try:
-        session.declare_subscriber("down/**", lambda sample: heard.append(sample.payload.to_string()))
+        session.declare_subscriber("down/**", lambda sample: received.append(sample.payload.to_string()))
         session.put("up/x", "hello")
         assert list(session.info.transports())
     finally:
@@ -92,14 +92,14 @@ def test_mutual_tls_rejects_zenspark_without_certificate(authority: Authority) -
 @pytest.mark.parametrize("mutual", [False, True])
 def test_eclipse_zenoh_connects_over_tls(authority: Authority, mutual: bool) -> None:
     there = unused("tls", "localhost")
-    heard: list[str] = []
+    received: list[str] = []
     session = open_session(ours(mode="router", listen__endpoints=[there], **{TLS: authority.listening(mutual)}))
     try:
-        session.declare_subscriber("up/**", lambda sample: heard.append(sample.payload.to_string()))
+        session.declare_subscriber("up/**", lambda sample: received.append(sample.payload.to_string()))
         with reference(mode="client", connect__endpoints=[there], **{TLS: authority.connecting(mutual)}) as node:
             assert node.first.startswith("open")
             node.execute("put up/x hello")
-            assert eventually(lambda: heard == ["hello"])
+            assert eventually(lambda: received == ["hello"])
     finally:
         session.close()
 

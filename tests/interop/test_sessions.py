@@ -24,7 +24,7 @@ import pytest
 
 import zenspark
 from tests.ports import free_port
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 
 zenoh = pytest.importorskip("zenoh")
 
@@ -259,10 +259,12 @@ def test_undeclared_subscriber_receives_nothing(acting: tuple[Side, Side]) -> No
 
 
 @contextlib.contextmanager
-def answering(acting: tuple[Side, Side], key: str, answer: Callable[[Any], object], **options: Found) -> Iterator[Any]:
+def queryable_on(
+    acting: tuple[Side, Side], key: str, on_query: Callable[[Any], object], **options: Found
+) -> Iterator[Any]:
     """A queryable on one side that the other side knows of."""
     actor, watcher = acting
-    with watcher.session.declare_queryable(key, answer, **options) as queryable:
+    with watcher.session.declare_queryable(key, on_query, **options) as queryable:
         with actor.session.declare_querier(key) as querier:
             until(lambda: querier.matching_status.matching)
         yield queryable
@@ -270,18 +272,18 @@ def answering(acting: tuple[Side, Side], key: str, answer: Callable[[Any], objec
 
 def test_query_with_all_fields_is_delivered(acting: tuple[Side, Side]) -> None:
     actor, watcher = acting
-    asked: list[Any] = []
+    queried: list[Any] = []
 
-    def answer(query: Found) -> None:
+    def on_query(query: Found) -> None:
         with query:
-            asked.append((str(query.selector), query.payload.to_bytes(), str(query.encoding)))
-            asked.append((query.attachment.to_bytes(), query.source_info.source_sn))
+            queried.append((str(query.selector), query.payload.to_bytes(), str(query.encoding)))
+            queried.append((query.attachment.to_bytes(), query.source_info.source_sn))
             query.reply("q/a", query.payload, encoding="text/plain", attachment=b"so", timestamp=stamp)
             query.reply_del("q/b", attachment=b"gone")
             query.reply_err("no", encoding="application/json")
 
     stamp = watcher.session.new_timestamp()
-    with answering(acting, "q/**", answer) as queryable:
+    with queryable_on(acting, "q/**", on_query) as queryable:
         found = list(
             actor.session.get(
                 "q/*?x=1;y",
@@ -294,7 +296,7 @@ def test_query_with_all_fields_is_delivered(acting: tuple[Side, Side]) -> None:
                 timeout=TIMEOUT_SECONDS,
             )
         )
-        assert asked == [("q/*?x=1;y", b"why", "text/csv"), (b"please", 9)]
+        assert queried == [("q/*?x=1;y", b"why", "text/csv"), (b"please", 9)]
         assert replies(found) == [("error", b"no"), ("q/a", b"why"), ("q/b", b"")]
         value = next(reply for reply in found if reply.ok and str(reply.ok.key_expr) == "q/a")
         assert (str(value.ok.encoding), value.ok.attachment.to_bytes()) == ("text/plain", b"so")
@@ -309,14 +311,14 @@ def test_query_with_all_fields_is_delivered(acting: tuple[Side, Side]) -> None:
 
 
 def test_query_without_optional_fields_is_delivered(acting: tuple[Side, Side]) -> None:
-    asked: list[Any] = []
+    queried: list[Any] = []
 
-    def answer(query: Found) -> None:
-        asked.append((query.payload, query.encoding, query.attachment, query.source_info, str(query.parameters)))
+    def on_query(query: Found) -> None:
+        queried.append((query.payload, query.encoding, query.attachment, query.source_info, str(query.parameters)))
 
-    with answering(acting, "bare", answer):
+    with queryable_on(acting, "bare", on_query):
         assert list(acting[0].session.get("bare", timeout=TIMEOUT_SECONDS)) == []
-        assert asked == [(None, None, None, None, "")]
+        assert queried == [(None, None, None, None, "")]
 
 
 @pytest.mark.parametrize(
@@ -327,11 +329,11 @@ def test_consolidation_mode_selects_replies(acting: tuple[Side, Side], mode: str
     actor, watcher = acting
     stamps = [watcher.session.new_timestamp() for _ in range(3)]
 
-    def answer(query: Found) -> None:
+    def on_query(query: Found) -> None:
         for number in (0, 2, 1):
             query.reply("merge", str(number), timestamp=stamps[number])
 
-    with answering(acting, "merge", answer):
+    with queryable_on(acting, "merge", on_query):
         consolidation = getattr(actor.api.ConsolidationMode, mode)
         found = actor.session.get("merge", consolidation=consolidation, timeout=TIMEOUT_SECONDS)
         assert sorted(reply.ok.payload.to_bytes() for reply in found) == expected
@@ -341,12 +343,12 @@ def test_query_target_selects_queryables(acting: tuple[Side, Side]) -> None:
     actor, watcher = acting
 
     def offer(name: str, complete: bool) -> Found:
-        def answer(query: Found) -> None:
+        def on_query(query: Found) -> None:
             query.reply(f"target/{name}", b"")
 
-        return watcher.session.declare_queryable("target/**", answer, complete=complete)
+        return watcher.session.declare_queryable("target/**", on_query, complete=complete)
 
-    with answering(acting, "target/a", lambda query: None), offer("part", False):
+    with queryable_on(acting, "target/a", lambda query: None), offer("part", False):
         targets = actor.api.QueryTarget
         until(lambda: replies(actor.session.get("target/*", target=targets.ALL)) == [("target/part", b"")])
         assert replies(actor.session.get("target/*", target=targets.ALL_COMPLETE, timeout=TIMEOUT_SECONDS)) == []
@@ -363,12 +365,12 @@ def test_reply_on_any_key_is_delivered_only_if_accepted(acting: tuple[Side, Side
     actor, watcher = acting
     accepted: list[str] = []
 
-    def answer(query: Found) -> None:
+    def on_query(query: Found) -> None:
         accepted.append(str(query.accepts_replies()))
         with contextlib.suppress(watcher.api.ZError):
             query.reply("elsewhere", b"")
 
-    with answering(acting, "here", answer):
+    with queryable_on(acting, "here", on_query):
         any_key = actor.api.ReplyKeyExpr.ANY
         assert replies(actor.session.get("here", timeout=TIMEOUT_SECONDS)) == []
         found = actor.session.get("here", accept_replies=any_key, timeout=TIMEOUT_SECONDS)
@@ -379,7 +381,7 @@ def test_reply_on_any_key_is_delivered_only_if_accepted(acting: tuple[Side, Side
 def test_silent_queryable_gives_a_timeout_error(acting: tuple[Side, Side]) -> None:
     actor, _ = acting
     held: list[Any] = []
-    with answering(acting, "slow", held.append):
+    with queryable_on(acting, "slow", held.append):
         assert replies(actor.session.get("slow", timeout=0.2))[-1] == ("error", b"Timeout")
         assert len(held) == 1
         held.pop().drop()
@@ -388,11 +390,11 @@ def test_silent_queryable_gives_a_timeout_error(acting: tuple[Side, Side]) -> No
 def test_raising_queryable_finishes_the_query(sides: tuple[Side, Side], caplog: pytest.LogCaptureFixture) -> None:
     ours, theirs = sides
 
-    def answer(query: Found) -> None:
+    def on_query(query: Found) -> None:
         query.reply("raise", b"first")
         raise RuntimeError("on purpose")
 
-    with answering((theirs, ours), "raise", answer):
+    with queryable_on((theirs, ours), "raise", on_query):
         started = time.monotonic()
         assert replies(theirs.session.get("raise", timeout=TIMEOUT_SECONDS)) == [("raise", b"first")]
         assert time.monotonic() - started < TIMEOUT_SECONDS / 2
@@ -407,7 +409,7 @@ def test_query_without_queryable_ends_without_replies(acting: tuple[Side, Side])
 def test_querier_gets_replies_and_matching_status(acting: tuple[Side, Side]) -> None:
     actor, _ = acting
     with (
-        answering(acting, "querier", lambda query: query.reply("querier", str(query.parameters))),
+        queryable_on(acting, "querier", lambda query: query.reply("querier", str(query.parameters))),
         actor.session.declare_querier("querier", timeout=TIMEOUT_SECONDS) as querier,
     ):
         listener: list[Any] = []
@@ -421,7 +423,7 @@ def test_querier_gets_replies_and_matching_status(acting: tuple[Side, Side]) -> 
 def test_large_reply_is_delivered(acting: tuple[Side, Side]) -> None:
     actor, _ = acting
     payload = os.urandom(1000) * 10_000
-    with answering(acting, "large", lambda query: query.reply("large", payload)):
+    with queryable_on(acting, "large", lambda query: query.reply("large", payload)):
         (reply,) = actor.session.get("large", timeout=TIMEOUT_SECONDS)
         assert reply.ok.payload.to_bytes() == payload
 
@@ -456,24 +458,24 @@ def test_liveliness_subscribers_receive_tokens_and_history(acting: tuple[Side, S
 def test_liveliness_get_returns_matching_tokens(acting: tuple[Side, Side]) -> None:
     """Queries again if necessary: a loaded eclipse-zenoh client can end such a query before its replies are there."""
     actor, watcher = acting
-    ask = watcher.session.liveliness().get
+    get_tokens = watcher.session.liveliness().get
     with actor.session.liveliness().declare_token("live/first"):
-        until(lambda: replies(ask("live/**")) == [("live/first", b"")])
-        assert list(ask("dead/**")) == []
-    until(lambda: not list(ask("live/**")))
+        until(lambda: replies(get_tokens("live/**")) == [("live/first", b"")])
+        assert list(get_tokens("dead/**")) == []
+    until(lambda: not list(get_tokens("live/**")))
 
 
 def test_a_killed_process_loses_its_tokens() -> None:
     where = [f"tcp/127.0.0.1:{free_port()}"]
     token = 'token = session.liveliness().declare_token("live/doomed")'
     with start(zenspark, "router", listen=where) as router, start(zenspark, "client", connect=where) as client:
-        told: list[Any] = []
-        client.liveliness().declare_subscriber("live/*", told.append, history=True)
+        announced: list[Any] = []
+        client.liveliness().declare_subscriber("live/*", announced.append, history=True)
         with process("client", connect=where, more=token) as node:
-            until(lambda: told)
+            until(lambda: announced)
             node.kill()
-            until(lambda: len(told) == 2)
-            assert [str(sample.kind) for sample in told] == ["SampleKind.PUT", "SampleKind.DELETE"]
+            until(lambda: len(announced) == 2)
+            assert [str(sample.kind) for sample in announced] == ["SampleKind.PUT", "SampleKind.DELETE"]
         assert list(router.liveliness().get("live/*")) == []
 
 
@@ -482,14 +484,14 @@ def test_a_killed_process_loses_its_tokens() -> None:
 
 def test_matching_status_follows_subscribers(acting: tuple[Side, Side]) -> None:
     actor, watcher = acting
-    told: list[Any] = []
+    announced: list[Any] = []
     with actor.session.declare_publisher("match/a") as publisher:
-        publisher.declare_matching_listener(told.append)
+        publisher.declare_matching_listener(announced.append)
         assert not publisher.matching_status.matching
         with watcher.session.declare_subscriber("match/**"):
-            until(lambda: publisher.matching_status.matching and told)
-        until(lambda: not publisher.matching_status.matching and len(told) == 2)
-    assert [status.matching for status in told] == [True, False]
+            until(lambda: publisher.matching_status.matching and announced)
+        until(lambda: not publisher.matching_status.matching and len(announced) == 2)
+    assert [status.matching for status in announced] == [True, False]
 
 
 # --- reconnecting ---------------------------------------------------------------------------------
@@ -501,11 +503,11 @@ def test_client_redeclares_after_router_restart() -> None:
         router = stack.enter_context(process("router", listen=where))
         ours = stack.enter_context(start(zenspark, "client", connect=where))
         found: list[Any] = []
-        told: list[Any] = []
+        announced: list[Any] = []
         events = ours.info.declare_transport_events_listener(history=True)
         ours.declare_subscriber("down/*", found.append)
         ours.declare_queryable("q", lambda query: query.reply("q", b"yes"))
-        ours.liveliness().declare_subscriber("live/*", told.append)
+        ours.liveliness().declare_subscriber("live/*", announced.append)
         token = stack.enter_context(ours.liveliness().declare_token("live/ours"))
         publisher = stack.enter_context(ours.declare_publisher("up/a"))
         for _ in range(2):
@@ -521,8 +523,8 @@ def test_client_redeclares_after_router_restart() -> None:
             assert replies(theirs.get("q", timeout=TIMEOUT_SECONDS)) == [("q", b"yes")]
             until(lambda: replies(theirs.liveliness().get("live/*")) == [("live/ours", b"")])  # noqa: B023
             token_there = theirs.liveliness().declare_token("live/theirs")
-            until(lambda: [sample for sample in told if str(sample.key_expr) == "live/theirs"])
-            told.clear()
+            until(lambda: [sample for sample in announced if str(sample.key_expr) == "live/theirs"])
+            announced.clear()
             token_there.undeclare()
             theirs.close()
             router.kill()
@@ -603,10 +605,10 @@ def test_thousand_queries_with_large_replies_do_not_grow_memory() -> None:
         with ours.declare_querier("ours") as querier:
             until(lambda: querier.matching_status)
 
-        def ask(count: int) -> None:
+        def get_repeatedly(count: int) -> None:
             for number in range(count):
                 (reply,) = ours.get("its" if number % 2 else "ours", timeout=TIMEOUT_SECONDS)
                 assert len(reply.ok.payload) == 128 << 10
 
-        ask(100)
-        assert grown(lambda: ask(1000)) < 32 << 20
+        get_repeatedly(100)
+        assert grown(lambda: get_repeatedly(1000)) < 32 << 20

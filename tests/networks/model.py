@@ -101,8 +101,8 @@ class World:
     def _brokers(self, router: int, *peers: int) -> bool:
         """Whether a router carries between two peers: zenspark's do where the peers' gossip shows that they have no
         link, whether the router itself gossips or not."""
-        can_tell = all(self.nodes[peer].has_gossip for peer in peers)
-        return self.nodes[router].package == "z" and can_tell and frozenset(peers) not in self.links
+        knows_links = all(self.nodes[peer].has_gossip for peer in peers)
+        return self.nodes[router].package == "z" and knows_links and frozenset(peers) not in self.links
 
     def _is_network_link(self, one: int, other: int) -> bool:
         """Whether two nodes belong to one network of routers and relays, in which messages go along trees."""
@@ -178,7 +178,7 @@ class World:
         reached = self.reached(source)
         return {place for place in places if place[0] in reached and self.is_plain(source, place[0], key)}
 
-    def asked(self, question: Query) -> tuple[set[Place], set[Place], set[Place]]:
+    def queried(self, question: Query) -> tuple[set[Place], set[Place], set[Place]]:
         """The queryables that must be queried, those of which at least one must be, and those that may be."""
         found = dict(self.matches(question.node, "queryable", question.key))
         certain = self.certain(question.node, question.key, set(found))

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.interop.reference import unused
 from tests.networks.model import Place, World
-from tests.networks.processes import Pool, Process, WorkerFailed, ask_all
+from tests.networks.processes import Pool, Process, WorkerFailed, execute_all
 from tests.networks.scenario import Declaration, Message, Phase, Query, Scenario, Step
 
 SETTLING_SECONDS = 10.0
@@ -46,7 +46,7 @@ class Difference:
 
 def without_consequences(differences: list[Difference]) -> list[Difference]:
     """Leave out that a querier does not match where its query is missing: an eclipse-zenoh router that passes it on to
-    no queryable says so in its reply to the querier's INTEREST, and the missing query is judged by itself."""
+    no queryable declares it in its reply to the querier's INTEREST, and the missing query is judged by itself."""
     unanswered = {each.querier for each in differences if each.kind == "missing query"}
     return [each for each in differences if each.kind != "matching" or each.querier not in unanswered - {None}]
 
@@ -106,7 +106,7 @@ class Network:
 
     def close(self) -> None:
         """Close all sessions, and give their processes back."""
-        self.ask(self.processes, "close")
+        self.execute(self.processes, "close")
         for process in self.processes.values():
             self.pool.give_back(process)
         self.processes.clear()
@@ -117,7 +117,7 @@ class Network:
             process.kill()
         self.processes.clear()
 
-    def ask(
+    def execute(
         self, nodes: Iterable[int], do: str, options: Mapping[int, object] | None = None, name: str = ""
     ) -> dict[int, Any]:
         """What nodes give for one command, each with its own option of that name, if there is one."""
@@ -127,7 +127,7 @@ class Network:
             if options is not None:
                 command[name] = options[node]
             commands[self.processes[node]] = command
-        found = ask_all(commands)
+        found = execute_all(commands)
         return {node: found[self.processes[node]] for node in nodes}
 
     def settings(self, number: int) -> dict[str, object]:
@@ -175,7 +175,7 @@ class Network:
             if step.do == "kill":
                 process.kill()
             else:
-                process.ask("close")
+                process.execute("close")
                 self.pool.give_back(process)
             self.world.up.discard(step.node)
             self.world.entities[step.node] = {}
@@ -187,18 +187,18 @@ class Network:
         for node in nodes:
             self.processes[node] = self.pool.take(self.nodes[node].package)
         settings = {node: self.settings(node) for node in nodes}
-        self.zids.update(self.ask(nodes, "open", settings, "settings"))
+        self.zids.update(self.execute(nodes, "open", settings, "settings"))
         self.world.up.update(nodes)
 
     def declare(self, declaration: Declaration) -> None:
         node, entity, process = declaration.node, declaration.entity, self.processes[declaration.node]
         if declaration.do == "undeclare":
-            process.ask("undeclare", names=[entity.name])
+            process.execute("undeclare", names=[entity.name])
             del self.world.entities[node][entity.name]
         elif declaration.do == "flap":
-            process.ask("flap", entity=asdict(entity), times=declaration.times)
+            process.execute("flap", entity=asdict(entity), times=declaration.times)
         else:
-            process.ask("declare", entities=[asdict(entity)])
+            process.execute("declare", entities=[asdict(entity)])
             self.world.entities[node][entity.name] = entity
 
     # --- settling
@@ -237,7 +237,7 @@ class Network:
         numbers = {zid: node for node, zid in self.zids.items()}
         near: dict[int, set[int]] = {}
         found: list[Difference] = []
-        for node, links in self.ask(sorted(self.world.up), "links").items():
+        for node, links in self.execute(sorted(self.world.up), "links").items():
             listed = {*links["routers"], *links["peers"]}
             near[node] = {numbers[zid] for zid in listed if zid in numbers}
             if len(near[node]) < len(listed):
@@ -262,12 +262,12 @@ class Network:
 
     def _matching(self) -> list[Difference]:
         found = []
-        for node, matching in self.ask(sorted(self.world.up), "matching").items():
+        for node, matching in self.execute(sorted(self.world.up), "matching").items():
             for name, is_matching in matching.items():
                 entity = self.world.entities[node][name]
                 wanted = self.world.is_matching(node, entity)
                 if wanted is None or (entity.kind == "querier" and self.nodes[node].package == "e"):
-                    continue  # eclipse-zenoh's queriers often do not notice what answers them
+                    continue  # eclipse-zenoh's queriers often do not notice what replies to them
                 if wanted != is_matching:
                     text = f"{entity.kind} {entity.key} at {node} ({entity.target}): {is_matching}"
                     is_unmatched = entity.kind == "querier" and not is_matching
@@ -279,7 +279,7 @@ class Network:
     def _liveliness(self) -> list[Difference]:
         found = []
         keys = dict.fromkeys(self.world.up, "**")
-        for node, states in self.ask(sorted(self.world.up), "liveliness", keys, "key").items():
+        for node, states in self.execute(sorted(self.world.up), "liveliness", keys, "key").items():
             for name, alive in states.items():
                 entity = self.world.entities[node].get(name)
                 if name and entity is None:
@@ -301,8 +301,8 @@ class Network:
             for (node, via, key), places in wanted.items():
                 if places:
                     probes[node].append({"via": via, "key": key, "payload": self._probe(node, via, key)})
-            self.ask(probes, "probe", probes, "probes")
-            collected = self.ask(self.world.up, "collect")
+            self.execute(probes, "probe", probes, "probes")
+            collected = self.execute(self.world.up, "collect")
             for (node, via, key), places in wanted.items():
                 text = self._probe(node, via, key)
                 places -= {place for place in places if [place[1], text] in collected[place[0]]["probes"]}
@@ -333,8 +333,8 @@ class Network:
                 ]
                 for node, keys in wanted.items()
             }
-            self.ask(probes, "get", probes, "questions")
-            collected = self.ask(self.world.up, "collect")
+            self.execute(probes, "get", probes, "questions")
+            collected = self.execute(self.world.up, "collect")
             for node, keys in wanted.items():
                 for key, places in keys.items():
                     places -= {
@@ -363,18 +363,18 @@ class Network:
             wanted |= places
             if self.world.may_drop(message):
                 droppable |= places
-        self.ask(by_node, "put", by_node, "messages")
+        self.execute(by_node, "put", by_node, "messages")
         began = time.monotonic()
         while not wanted <= received.arrived:
             self._collect(received)
-            patience = SETTLING_SECONDS if wanted - droppable - received.arrived else QUIET_SECONDS
-            if time.monotonic() - began > patience:
+            timeout = SETTLING_SECONDS if wanted - droppable - received.arrived else QUIET_SECONDS
+            if time.monotonic() - began > timeout:
                 break
             time.sleep(POLL_SECONDS)
         return received
 
     def _collect(self, received: Received) -> None:
-        for node, found in self.ask(self.world.up, "collect").items():
+        for node, found in self.execute(self.world.up, "collect").items():
             for name, message, *facts in found["samples"]:
                 received.samples.append(((node, name), message, facts))
                 received.arrived.add(((node, name), message))
@@ -385,12 +385,12 @@ class Network:
         by_node: dict[int, list[Query]] = defaultdict(list)
         for question in questions:
             by_node[question.node].append(question)
-        options = {node: [asdict(question) for question in asked] for node, asked in by_node.items()}
-        answers = self.ask(by_node, "get", options, "questions")
+        options = {node: [asdict(question) for question in own] for node, own in by_node.items()}
+        results = self.execute(by_node, "get", options, "questions")
         self._collect(received)
-        for node, asked in by_node.items():
-            for question, answer in zip(asked, answers[node], strict=True):
-                Answers(self.world, question, received.queries, self.differences).compare(answer)
+        for node, own in by_node.items():
+            for question, result in zip(own, results[node], strict=True):
+                QueryResult(self.world, question, received.queries, self.differences).compare(result)
 
 
 @dataclass
@@ -472,7 +472,7 @@ class Samples:
                     self.differences.append(Difference("wrong order", f"{found} at {place}"))
 
 
-class Answers:
+class QueryResult:
     """What one query was given, beside what it must be."""
 
     def __init__(
@@ -480,30 +480,30 @@ class Answers:
     ) -> None:
         self.world = world
         self.question = question
-        self.asked = Counter({place: count for (place, each), count in queries.items() if each == question.id})
+        self.queried = Counter({place: count for (place, each), count in queries.items() if each == question.id})
         self.differences = differences
 
-    def compare(self, answer: Mapping[str, Any]) -> None:
-        must, one_of, may = self.world.asked(self.question)
-        for place in sorted(must - set(self.asked)):
-            self._differ("missing query", f"not asked: {place}")
-        if one_of and not one_of & set(self.asked):
-            self._differ("missing query", f"none of {sorted(one_of)} was asked, but {sorted(self.asked)}")
-        for place, count in sorted(self.asked.items()):
+    def compare(self, result: Mapping[str, Any]) -> None:
+        must, one_of, may = self.world.queried(self.question)
+        for place in sorted(must - set(self.queried)):
+            self._differ("missing query", f"not queried: {place}")
+        if one_of and not one_of & set(self.queried):
+            self._differ("missing query", f"none of {sorted(one_of)} was queried, but {sorted(self.queried)}")
+        for place, count in sorted(self.queried.items()):
             if place not in may:
-                self._differ("stray query", f"asked: {place}")
+                self._differ("stray query", f"queried: {place}")
             elif count > 1:
-                self._differ("duplicate query", f"asked {count} times: {place}")
-        if answer["seconds"] > SLOW_SECONDS:
-            self._differ("slow query", f"{answer['seconds']:.1f} s")
-        if all(self.world.is_plain(self.question.node, node, self.question.key) for node, _ in self.asked):
-            self._compare_replies([tuple(reply) for reply in answer["replies"]])
-            self._compare_errors(answer["errors"])
+                self._differ("duplicate query", f"queried {count} times: {place}")
+        if result["seconds"] > SLOW_SECONDS:
+            self._differ("slow query", f"{result['seconds']:.1f} s")
+        if all(self.world.is_plain(self.question.node, node, self.question.key) for node, _ in self.queried):
+            self._compare_replies([tuple(reply) for reply in result["replies"]])
+            self._compare_errors(result["errors"])
 
     def _compare_replies(self, replies: list[tuple[str, str]]) -> None:
         wanted = {
             (key, f"{place[1]} {self.question.id}")
-            for place in self.asked
+            for place in self.queried
             for key in self.world.replies(self.question, place)
         }
         counts = Counter(replies)
@@ -520,7 +520,7 @@ class Answers:
 
     def _compare_errors(self, errors: list[str]) -> None:
         entities = self.world.entities
-        failing = [place for place in self.asked if entities[place[0]][place[1]].fails]
+        failing = [place for place in self.queried if entities[place[0]][place[1]].fails]
         wanted = sorted(f"{name} {self.question.id}" for _, name in failing)
         if sorted(set(errors)) != wanted:
             self._differ("wrong errors", f"{errors}, not {wanted}")

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.waiting import TIMEOUT_SECONDS
+from tests.wait import TIMEOUT_SECONDS
 
 ROOT = Path(__file__).parents[2]
 MODULES = {"z": "zenspark", "e": "zenoh"}
 """Packages by the letter that stands for them in reports."""
-ANSWER_SECONDS = 2 * TIMEOUT_SECONDS
+RESULT_SECONDS = 2 * TIMEOUT_SECONDS
 """How long a command may take before its process counts as hung."""
 
 
@@ -65,9 +65,9 @@ class Process:
     def receive(self) -> Any:  # noqa: ANN401 - JSON
         """Return the result of the oldest command that has none yet."""
         try:
-            line = self._lines.get(timeout=ANSWER_SECONDS)
+            line = self._lines.get(timeout=RESULT_SECONDS)
         except queue.Empty:
-            raise WorkerFailed(self.package, f"no answer in {ANSWER_SECONDS:.0f} s; {self.log_end()}") from None
+            raise WorkerFailed(self.package, f"no result in {RESULT_SECONDS:.0f} s; {self.log_end()}") from None
         if not line:
             raise WorkerFailed(self.package, f"its process ended; {self.log_end()}")
         found = json.loads(line)
@@ -75,7 +75,7 @@ class Process:
             raise WorkerFailed(self.package, found["error"])
         return found["ok"]
 
-    def ask(self, do: str, **options: object) -> Any:  # noqa: ANN401 - JSON
+    def execute(self, do: str, **options: object) -> Any:  # noqa: ANN401 - JSON
         self.send(do, **options)
         return self.receive()
 
@@ -129,7 +129,7 @@ class Pool:
         self.close()
 
 
-def ask_all(commands: Mapping[Process, Mapping[str, Any]]) -> dict[Process, Any]:
+def execute_all(commands: Mapping[Process, Mapping[str, Any]]) -> dict[Process, Any]:
     """What commands give that run at the same time, each in its process."""
     for process, command in commands.items():
         process.send(**command)

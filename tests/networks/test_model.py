@@ -111,9 +111,9 @@ def test_query_target_selects_certain_and_possible_queryables() -> None:
     pair.entities[0] = {"some": Entity("some", "queryable", "a/b", complete=True, replies=("a/b",))}
     pair.entities[1] = {"all": Entity("all", "queryable", "a/**", complete=True, replies=("a/b", "a/c"))}
     some, whole = (0, "some"), (1, "all")
-    assert pair.asked(Query("g", 0, "a/*", "ALL", "NONE")) == ({some, whole}, set(), {some, whole})
-    assert pair.asked(Query("g", 0, "a/*", "ALL_COMPLETE", "NONE")) == ({whole}, set(), {some, whole})
-    assert pair.asked(Query("g", 0, "a/*", "BEST_MATCHING", "NONE")) == (set(), {whole}, {some, whole})
+    assert pair.queried(Query("g", 0, "a/*", "ALL", "NONE")) == ({some, whole}, set(), {some, whole})
+    assert pair.queried(Query("g", 0, "a/*", "ALL_COMPLETE", "NONE")) == ({whole}, set(), {some, whole})
+    assert pair.queried(Query("g", 0, "a/*", "BEST_MATCHING", "NONE")) == (set(), {whole}, {some, whole})
     assert pair.replies(Query("g", 0, "a/b", "ALL", "NONE"), whole) == ["a/b"]
 
 

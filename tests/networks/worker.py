@@ -256,7 +256,7 @@ class Worker:
         return {"replies": replies, "errors": errors, "seconds": time.monotonic() - began}
 
 
-def answer(run: Callable[[Command], object], line: str) -> dict[str, object]:
+def run_command(run: Callable[[Command], object], line: str) -> dict[str, object]:
     """The result of a command, or the text of its error."""
     try:
         return {"ok": run(json.loads(line))}
@@ -267,7 +267,7 @@ def answer(run: Callable[[Command], object], line: str) -> dict[str, object]:
 def main() -> None:
     worker = Worker(importlib.import_module(sys.argv[1]))
     for line in sys.stdin:
-        print(json.dumps(answer(worker.run, line)), flush=True)
+        print(json.dumps(run_command(worker.run, line)), flush=True)
 
 
 if __name__ == "__main__":

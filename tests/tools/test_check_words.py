@@ -1,15 +1,19 @@
+import io
+import tokenize
 from pathlib import Path
 
 import pytest
 
+from tools import check_words
 from tools.check_words import (
     BESIDE,
+    CONVERSATION,
     ROOT,
     SOURCES,
     find_former_twins,
-    find_long_files_beside,
     find_vague_actors_beside,
     find_violations,
+    find_violations_beside,
 )
 
 
@@ -60,20 +64,107 @@ def test_two_classes_of_one_package_are_no_twins(tmp_path: Path) -> None:
     assert find_violations(tmp_path) == ["class Session is defined in aio/query.py, aio/session.py"]
 
 
-@pytest.mark.parametrize("file", ["net/speaking.py", "speaking/__init__.py", "net/_speaking.py"])
+@pytest.mark.parametrize("file", ["net/moving.py", "moving/__init__.py", "net/_moving.py"])
 def test_a_module_named_by_a_gerund_is_a_violation(tmp_path: Path, file: str) -> None:
     write(tmp_path / file)
     assert find_violations(tmp_path) == [f"{file} is named by a gerund"]
 
 
+@pytest.mark.parametrize("folder", BESIDE)
+def test_a_module_beside_the_sources_named_by_a_gerund_is_a_violation(tmp_path: Path, folder: str) -> None:
+    for name in ("moving", "ping", "test_moving", "move"):
+        write(tmp_path / folder / "unit" / f"{name}.py")
+    write(tmp_path / folder / "typing/program.py")
+    assert find_violations_beside(tmp_path) == [f"{folder}/unit/moving.py is named by a gerund"]
+
+
+@pytest.mark.parametrize("word", sorted(CONVERSATION))
+def test_a_name_with_a_word_of_a_conversation_is_a_violation(tmp_path: Path, word: str) -> None:
+    write(tmp_path / "net/driver.py", f"x = 1\n{word} = 2\n")
+    assert find_violations(tmp_path) == [f"net/driver.py:2 has a name with {word!r}: {word}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "word"),
+    [
+        ("def is_heard(): ...\n", "is_heard", "heard"),
+        ("class QueryAnswers: ...\n", "QueryAnswers", "answers"),
+        ("async def _ask(): ...\n", "_ask", "ask"),
+        ("def receive(told): ...\n", "told", "told"),
+        ("receive(told=1)\n", "told", "told"),
+        ("from net import speaker\n", "speaker", "speaker"),
+        ("link.say_all()\n", "say_all", "say"),
+        ("MAX_PATIENCE_SECONDS = 1\n", "MAX_PATIENCE_SECONDS", "patience"),
+        ("def tell(): ...\n", "tell", "tell"),
+        ("link.tell_all()\n", "tell_all", "tell"),
+    ],
+)
+def test_words_of_a_conversation_are_found_in_all_kinds_of_names(
+    tmp_path: Path, text: str, name: str, word: str
+) -> None:
+    write(tmp_path / "net/driver.py", text)
+    assert find_violations(tmp_path) == [f"net/driver.py:1 has a name with {word!r}: {name}"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["task = mask\n", "saying = essay\n", 'x = "heard"  # told\n', "position = file.tell()\n", "retold = 1\n"],
+)
+def test_other_names_and_texts_may_contain_these_letters(tmp_path: Path, text: str) -> None:
+    write(tmp_path / "net/driver.py", text)
+    assert find_violations(tmp_path) == []
+
+
+@pytest.mark.parametrize("file", ["net/ask.py", "heard/__init__.py", "net/test_answers.py"])
+def test_a_module_named_by_a_word_of_a_conversation_is_a_violation(tmp_path: Path, file: str) -> None:
+    write(tmp_path / file)
+    (violation,) = find_violations(tmp_path)
+    assert violation.startswith(f"{file}:1 has a name with")
+
+
+@pytest.mark.parametrize("folder", BESIDE)
+def test_names_beside_the_sources_are_checked(tmp_path: Path, folder: str) -> None:
+    write(tmp_path / folder / "unit/test_router.py", "def receive():\n    heard = []\n    return heard\n")
+    assert find_violations_beside(tmp_path) == [f"{folder}/unit/test_router.py:2 has a name with 'heard': heard"]
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
-    [('"""Reads a link.\n\nWhoever wrote it.\n"""\n', 3), ("x = 1  # somebody needs it\n", 1), ('log("nobody")\n', 1)],
+    [
+        ('"""Reads a link.\n\nWhoever wrote it.\n"""\n', 3),
+        ("x = 1  # somebody needs it\n", 1),
+        ('log("nobody")\n', 1),
+        ('x = 1\nlog(f"{x}: nobody")\n', 2),
+        ('"""Reads a link.\n\nThere is no\n    one else.\n"""\n', 3),
+        ('"""How it gets  on."""\n', 1),
+    ],
 )
 def test_indefinite_pronoun_as_actor_is_a_violation(tmp_path: Path, text: str, line: int) -> None:
     write(tmp_path / "net/driver.py", text)
     (violation,) = find_violations(tmp_path)
     assert violation.startswith(f"net/driver.py:{line} says")
+
+
+def test_parts_of_f_strings_are_texts_in_every_version_of_python() -> None:
+    """From 3.12 on they are tokens of their own."""
+    tokens = list(tokenize.generate_tokens(io.StringIO('f"{x}: nobody"\n').readline))
+    assert any("nobody" in token.string for token in tokens if token.type in check_words.TEXT_TOKENS)
+
+
+@pytest.mark.parametrize("file", ["README.md", "CONTRIBUTING.md", "docs/journal.md"])
+def test_documents_name_the_actor(tmp_path: Path, file: str) -> None:
+    write(tmp_path / file, "# Title\n\nWhat no\none reads, somebody\nwrites.\n")
+    assert find_violations_beside(tmp_path) == [
+        f"{file}:3 says 'no\\none': name the actor",
+        f"{file}:4 says 'somebody': name the actor",
+    ]
+
+
+def test_statements_of_the_specification_are_quoted(tmp_path: Path) -> None:
+    rows = "| MR-1 | nobody's business | shown | a test |\n| MR-2 | a number | shown | nobody uses it |\n"
+    write(tmp_path / "docs/conformance.md", f"# Conformance\n\n{rows}")
+    write(tmp_path / "docs/protocol/quirks.md", "nobody\n")
+    assert find_violations_beside(tmp_path) == ["docs/conformance.md:4 says 'nobody': name the actor"]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +205,7 @@ def test_long_files_beside_the_sources_are_violations(tmp_path: Path, folder: st
     write(tmp_path / folder / "unit/test_router.py", "x = 1\n" * 801)
     write(tmp_path / folder / "unit/test_face.py", "x = 1\n" * 800)
     write(tmp_path / folder / "corpus/long.txt", "x\n" * 801)
-    assert list(find_long_files_beside(tmp_path)) == [f"{folder}/unit/test_router.py has 801 lines, more than 800"]
+    assert find_violations_beside(tmp_path) == [f"{folder}/unit/test_router.py has 801 lines, more than 800"]
 
 
 def test_folders_beside_the_sources_exist() -> None:

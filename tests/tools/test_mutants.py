@@ -5,7 +5,7 @@ import psutil
 import pytest
 
 from tests.tools.projects import FILE, SOURCE, STRONG, WEAK, small_project
-from tests.waiting import until
+from tests.wait import until
 from tools.mutants import Copy, Effort, Mutant, Outcome, Record, Result, digest_of, judged, resumed
 
 
@@ -55,13 +55,13 @@ def test_mutant_without_an_existing_test_is_broken(project: Path, tmp_path: Path
 
 def test_processes_started_by_tests_end_with_them(project: Path, tmp_path: Path) -> None:
     starting = "from subprocess import *; print(Popen(['sleep', '60'], stdout=DEVNULL, stderr=DEVNULL).pid)"
-    _, said = Copy(project, tmp_path / "copy").python(["-c", starting], False, 60)
-    until(lambda: ended(int(said)))
+    _, output = Copy(project, tmp_path / "copy").python(["-c", starting], False, 60)
+    until(lambda: ended(int(output)))
 
 
 def test_tests_stay_in_the_session_of_the_tool_and_share_its_priority(project: Path, tmp_path: Path) -> None:
-    _, said = Copy(project, tmp_path / "copy").python(["-c", "import os; print(os.getsid(0))"], False, 60)
-    assert int(said) == os.getsid(0)
+    _, output = Copy(project, tmp_path / "copy").python(["-c", "import os; print(os.getsid(0))"], False, 60)
+    assert int(output) == os.getsid(0)
 
 
 def test_installed_packages_are_not_copied(project: Path, tmp_path: Path) -> None:

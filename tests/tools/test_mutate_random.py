@@ -109,8 +109,8 @@ def test_a_test_may_take_some_times_longer_than_without_a_mutation(choice: Choic
 def test_survivors_are_listed(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "tests/unit/test_double.py").write_text(WITHOUT_A_CHECK)
     assert main(["--count", "1", "--jobs", "1"], project) == 0
-    assert f"1 of 1 mutants survived\n  {FILE}:2 " in (said := capsys.readouterr().out)
-    assert "no test runs this line" not in said
+    assert f"1 of 1 mutants survived\n  {FILE}:2 " in (output := capsys.readouterr().out)
+    assert "no test runs this line" not in output
 
 
 def test_mutants_of_lines_that_no_test_runs_survive(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,5 +127,5 @@ def test_survivors_are_tried_with_the_whole_layer(project: Path, capsys: pytest.
     assert main(["--count", "3", "--jobs", "1"], project) == 0
     assert "3 of 3 mutants survived\n" in capsys.readouterr().out
     assert main(["--count", "3", "--jobs", "1", "--whole-layer"], project) == 0
-    assert "0 of 3 mutants survived\n" in (said := capsys.readouterr().out)
-    assert said.count("killed by tests/unit/test_text.py::test_text\n") == 3
+    assert "0 of 3 mutants survived\n" in (output := capsys.readouterr().out)
+    assert output.count("killed by tests/unit/test_text.py::test_text\n") == 3
