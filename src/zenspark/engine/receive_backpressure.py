@@ -4,7 +4,8 @@ A sink that is full returns False from `push`. Traffic of a neighbour is slowed 
 until the sink has drained. Publications, queries and replies within this session are slowed down by blocking the
 sending thread, as eclipse-zenoh does; but never without a limit, because that thread may be the very one that consumes
 the sink, now or later. After `STALL_TIMEOUT_SECONDS` without any item consumed the sink counts as stalled: senders no
-longer wait, and further items are queued up to a limit and then dropped, with a warning.
+longer wait, and further items are queued up to a limit and then dropped, with a warning. Where publishers wait for
+links with unsent bytes: `net/io/congestion_control.py`.
 
 Replies arrive on the same links as publications. So while this session has pending queries, a full sink gets read
 credit: its links are read on, up to a limit. Otherwise a callback that queries would wait for a reply queued behind

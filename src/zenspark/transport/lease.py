@@ -1,7 +1,9 @@
 """Leases and keep-alives: when a silent peer has expired, and when this node must send.
 
-`Connection.handle_timeout` ends the session with a silent peer when its lease has expired, with reason EXPIRED;
-`net/io/driver.py` closes the link. `GroupSession.handle_timeout` drops a silent member.
+An idle link stays open by keep-alives; the link of a silent peer does not: when its lease has expired,
+`Connection.handle_timeout` (`connection.py`) ends the session, with reason EXPIRED, and `net/io/driver.py` closes the
+link. `GroupSession.handle_timeout` (`multicast.py`) drops a silent member. A peer that opens no session in time is
+another matter: `ConnectionDriver` in `net/io/driver.py` closes its link.
 
 Each node announces its lease when a session opens, or in JOIN for a group, and sends something several times within
 it: a KEEP_ALIVE if there is nothing else.

@@ -5,7 +5,8 @@ sessions with one peer (`ConnectionDriver`) and with a multicast group (`GroupDr
 
 A session ends here when the lease of its peer has expired (`_on_timeout`, by `Connection.handle_timeout`), and when the
 peer is a slow consumer (`close_slow_consumer`), as found by `congestion_control.py` (a publisher waits), `writer.py`
-(the backlog exceeds `max_backlog`) or `forwarding_backpressure.py` (forwarded messages).
+(the backlog exceeds `max_backlog`) or `forwarding_backpressure.py` (forwarded messages). A link on which no session is
+opened in time is closed here, too (`_on_open_timeout`). HTTP clients: `web/connection.py`, `web/events.py`.
 
 Closing has two steps. First the session ends (`end_session`): its owner is notified, and nothing more can be sent.
 Then the link lingers, so that the messages sent before and the CLOSE arrive: they are written, and the link is

@@ -1,5 +1,5 @@
-"""Forwarding back-pressure: for a backlogged link, drops forwarded messages or pauses their sources, and closes a slow
-consumer.
+"""Forwarding back-pressure: for a backlogged link, drops forwarded messages or pauses their sources, and has
+`driver.py` close a slow consumer.
 
 The loop cannot wait, so forwarded messages would pile up. While the link to a target is backlogged, publications that
 may be dropped are dropped and counted, and so are responses with Drop; a response without a QoS is not dropped. For
@@ -7,9 +7,9 @@ everything else (other publications, requests, responses, declarations, link sta
 until the link has drained, which slows the source down in turn. Of the publications of a source with BlockFirst one is
 forwarded in this way, and the others are dropped until the link has drained.
 
-A target that takes no bytes for `block_wait` seconds is closed, if sources are paused for it or its backlog is large.
-Before that, at half of the time, the target itself is read again if it was paused: two neighbours may each wait for
-the other to be read. All of this runs in the loop.
+The session with a target that takes no bytes for `block_wait` seconds is closed, by `LinkDriver.close_slow_consumer`,
+if sources are paused for it or its backlog is large. Before that, at half of the time, the target itself is read again
+if it was paused: two neighbours may each wait for the other to be read. All of this runs in the loop.
 """
 
 from __future__ import annotations

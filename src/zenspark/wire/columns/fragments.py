@@ -1,7 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, freethreading_compatible=True
 """Fragments: reassembly of messages whose fragments are all in one buffer, in place and without the GIL.
 
-Fragments that arrive in different reads, or in any unusual order, are joined by `transport.lane.Defragmenter`.
+Other fragments are joined by `transport.lane.Defragmenter`: those of datagrams and compressed batches, of messages too
+large to be kept in the buffer of a link, and in any unusual order.
 """
 
 from __future__ import annotations
