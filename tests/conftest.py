@@ -1,4 +1,4 @@
-"""What every test run shares: it says which build it tests, and refuses the wrong one."""
+"""Shared by every test run: reports the build that is tested, and refuses the wrong one."""
 
 import gc
 import logging
@@ -13,7 +13,7 @@ import zenspark
 from tests.class_archive import share
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any machine")  # how long an example takes says nothing where others work, too
+settings.load_profile("any machine")  # the duration of an example means nothing on a machine with other load
 
 
 def pytest_report_header() -> str:

@@ -32,21 +32,21 @@ class Verdict(NamedTuple):
         return self.after > self.before * TOLERANCE and self.after > self.before + self.measure.slack
 
 
-def verdicts(measures: Sequence[Measure], found: Mapping[str, Sequence[float]]) -> list[Verdict]:
-    """What became of each measure, by what was found at regular times."""
-    told = []
+def verdicts(measures: Sequence[Measure], measured: Mapping[str, Sequence[float]]) -> list[Verdict]:
+    """Compare the last quarter of the values of each measure with the second."""
+    found = []
     for measure in measures:
-        values = found[measure.name]
+        values = measured[measure.name]
         quarter = max(1, len(values) // 4)
         before, after = statistics.median(values[quarter : 2 * quarter]), statistics.median(values[-quarter:])
-        told.append(Verdict(measure, before, after, max(values)))
-    return told
+        found.append(Verdict(measure, before, after, max(values)))
+    return found
 
 
-def table(told: Sequence[Verdict]) -> str:
+def table(found: Sequence[Verdict]) -> str:
     """The figures, as the documents have them."""
     lines = ["| | second quarter | last quarter | greatest | |", "|---|---|---|---|---|"]
-    for verdict in told:
+    for verdict in found:
         figures = (f"{value:,.1f}" for value in (verdict.before, verdict.after, verdict.greatest))
         word = "**grows**" if verdict.has_grown else "flat"
         lines.append(f"| {verdict.measure.name} ({verdict.measure.unit}) | {' | '.join(figures)} | {word} |")

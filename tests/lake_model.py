@@ -26,12 +26,12 @@ CURRENT_BYTES, NAMED_BYTES = 33, 77
 
 
 def rank(row: Row) -> tuple[int, int, int, str]:
-    """Orders samples as hybrid clocks do; one without a stamp counts as stamped when it was received."""
-    stamp = row["timestamp_ntp64"]
-    if stamp is None:
+    """Orders samples as hybrid clocks do; one without a timestamp is ordered by its reception time."""
+    timestamp = row["timestamp_ntp64"]
+    if timestamp is None:
         seconds, rest = divmod(row["received_at"], 1_000_000)
-        stamp = (seconds << 32) + int(rest * (2**32 / 1_000_000))
-    return stamp % 2**64, int(row["timestamp_id"] or "0", 16), row["offset"], row["recorder"]
+        timestamp = (seconds << 32) + int(rest * (2**32 / 1_000_000))
+    return timestamp % 2**64, int(row["timestamp_id"] or "0", 16), row["offset"], row["recorder"]
 
 
 def latest(rows: Sequence[Row]) -> dict[str, Row]:

@@ -55,9 +55,9 @@ class RandomSamples:
             "received_at": received,
             "recorder": dice.choice(RECORDERS),
         }
-        return row | self._stamp(received) | self._source()
+        return row | self._timestamp(received) | self._source()
 
-    def _stamp(self, received: int) -> Row:
+    def _timestamp(self, received: int) -> Row:
         if self.dice.random() < 0.4:
             return {"timestamp": None, "timestamp_ntp64": None, "timestamp_id": None}
         clock = self.dice.choice(["9", "a", "10"])

@@ -11,8 +11,8 @@ from tests import lake_model
 from tests.lake_model import Gap, Minute, Row
 from zenspark.journal.block_codec import DICTIONARY_TYPE, with_text_type
 from zenspark.lake.delta_table import Transaction
+from zenspark.lake.ingested_offsets import offset_app_versions
 from zenspark.lake.lake import Lake
-from zenspark.lake.offset_marks import offset_app_versions
 from zenspark.lake.parquet_files import DataFileWriter
 from zenspark.lake.partitioning import split_by_partition
 from zenspark.lake.specs import GAPS, JOURNAL_SCHEMA, LATEST, SAMPLES, TRAFFIC

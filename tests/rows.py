@@ -1,4 +1,4 @@
-"""Rows whose content follows from their number, so that a test can tell any of them from any other."""
+"""Rows whose content follows from their number, so that a test can distinguish any two of them."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class S3Proxy:
                 if not self.raw_requestline:
                     self.close_connection = True
                 elif self.parse_request():
-                    proxy._answer(self)
+                    proxy._respond(self)
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -48,7 +48,7 @@ class S3Proxy:
         threading.Thread(target=server.serve_forever, args=(POLL_SECONDS,), daemon=True).start()
         return server
 
-    def _answer(self, request: BaseHTTPRequestHandler) -> None:
+    def _respond(self, request: BaseHTTPRequestHandler) -> None:
         body = _body(request)
         if self.refuses:
             self._reply(request, 403, {}, b"" if request.command == "HEAD" else REFUSAL)

@@ -1,4 +1,4 @@
-"""A wall clock that can be stepped for chosen processes: a shared library that adds an offset to what the system says.
+"""A wall clock that can be stepped for chosen processes: a shared library that adds an offset to system time.
 
 Programs that start with `environ` see the machine's time plus the offset; monotonic clocks are left alone.
 """

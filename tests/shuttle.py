@@ -59,14 +59,14 @@ def shake_hands(alice: Connection, bob: Connection, cut: int = 0) -> list[Event]
         other = alice if target is bob else bob
         match event:
             case Send(batch):
-                moving += [(other, answer) for answer in feed(target, batch, cut)]
+                moving += [(other, response) for response in feed(target, batch, cut)]
             case SessionRequested():
-                moving += [(target, answer) for answer in other.accept()]
+                moving += [(target, response) for response in other.accept()]
             case PeerIdentified():
                 pass
             case Closed(close_batch=farewell) if farewell:
                 found.append(event)
-                moving += [(other, answer) for answer in feed(target, farewell, cut)]
+                moving += [(other, response) for response in feed(target, farewell, cut)]
             case _:
                 found.append(event)
     raise AssertionError("the handshake does not end")

@@ -39,7 +39,7 @@ def steps(work: Callable[[], object], directory: str = "/zenspark/") -> int:
     """How many lines of modules in a directory a piece of work runs."""
     count = 0
 
-    def on_line(frame: FrameType, event: str, _: Any) -> TraceFunction:  # noqa: ANN401 - as the type of it says
+    def on_line(frame: FrameType, event: str, _: Any) -> TraceFunction:  # noqa: ANN401 - as in TraceFunction
         nonlocal count
         count += event == "line"
         return on_line

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.programs import require_program
-from tests.waiting import TIMEOUT_SECONDS, until
+from tests.wait import TIMEOUT_SECONDS, until
 
 
 class TmuxTerminal:

@@ -45,7 +45,7 @@ def test_rows_reach_a_subscriber_of_eclipse_zenoh(spark: SparkSession) -> None:
         )
         rows.write.format("zenoh").mode("append").options(connect=endpoint, keyPrefix="robots").save()
         received = sorted(router.line() for _ in range(50))
-    assert received == sorted(f"heard robots/r{number}/name robot {number}" for number in range(50))
+    assert received == sorted(f"received robots/r{number}/name robot {number}" for number in range(50))
 
 
 def test_all_sample_columns_are_published(spark: SparkSession, recorded: Recorded) -> None:

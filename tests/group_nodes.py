@@ -23,7 +23,7 @@ class Node:
         self.number = number
         self.address = f"udp/10.0.0.{number}:1"
         self.group = GroupSession(Identity(ZenohId(number), WhatAmI.PEER), rules or GroupSettings(), now, first_sn)
-        self.said: list[Datagram] = []
+        self.sent: list[Datagram] = []
         self.events: list[GroupEvent] = []
         self.messages: list[tuple[int, NetworkMessage]] = []
 
@@ -47,7 +47,7 @@ class Node:
 
     def _write(self, batches: Sequence[bytes | bytearray | memoryview], now: float) -> None:
         for batch in batches:
-            self.said.append((self.address, bytes(batch[2:])))
+            self.sent.append((self.address, bytes(batch[2:])))
         self.group.note_sent(now)
 
     def tick(self, now: float) -> None:
@@ -77,11 +77,11 @@ class Node:
 DatagramFilter = Callable[[list[Datagram]], list[Datagram]]
 
 
-def deliver_datagrams(nodes: list[Node], now: float, fate: DatagramFilter = lambda said: said) -> None:
+def deliver_datagrams(nodes: list[Node], now: float, fate: DatagramFilter = lambda sent: sent) -> None:
     """Carry the datagrams of all nodes to all others, until none is sent; `fate` may change what a node receives."""
-    while moving := [datagram for node in nodes for datagram in node.said]:
+    while moving := [datagram for node in nodes for datagram in node.sent]:
         for node in nodes:
-            node.said = []
+            node.sent = []
         for node in nodes:
             for sender, datagram in fate([each for each in moving if each[0] != node.address]):
                 node.receive(sender, datagram, now)
