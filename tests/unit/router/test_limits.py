@@ -7,7 +7,7 @@ import pytest
 from tests.steps import steps
 from zenspark.key.limits import KeyLimits
 from zenspark.router.face import DeclarationKind, Face, Outgoing
-from zenspark.router.limits import RefusalReason, RouterLimits, wildcard_chunks
+from zenspark.router.limits import RefusalReason, Refusals, RouterLimits, wildcard_chunks
 from zenspark.router.router import Router, RouterPolicy
 from zenspark.wire.messages import (
     AnyDeclaration,
@@ -258,3 +258,24 @@ def test_interest_beyond_the_bytes_of_declared_keys_is_refused() -> None:
         hub.router.receive(hub.one, interest, 0.0)
     assert (hub.one.usage.interests, hub.one.usage.declared_bytes) == (1, 10)
     assert hub.refused[RefusalReason.DECLARED_BYTES] == 1
+
+
+class CountingObserver:
+    """Takes the counters of each refusal."""
+
+    def __init__(self) -> None:
+        self.counts: list[dict[RefusalReason, int]] = []
+
+    def on_refusal(self, refusals: Refusals) -> None:
+        self.counts.append(dict(refusals.counts))
+
+
+def test_observer_is_notified_after_each_refusal() -> None:
+    observer = CountingObserver()
+    refusals = Refusals(observer)
+    refusals.count(RefusalReason.QUERIES, "client a")
+    refusals.count(RefusalReason.SESSIONS, "client b", times=2)
+    assert observer.counts == [
+        {RefusalReason.QUERIES: 1},
+        {RefusalReason.QUERIES: 1, RefusalReason.SESSIONS: 2},
+    ]
