@@ -6,7 +6,7 @@ import pytest
 
 from tests.tools.projects import FILE, SOURCE, STRONG, WEAK, small_project
 from tests.wait import until
-from tools.mutants import Copy, Effort, Mutant, Outcome, Record, Result, digest_of, judged, resumed
+from tools.mutants import Copy, Effort, Mutant, Outcome, Record, Result, digest_of, judged, resumed, rewrite
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_all_tests_fail_if_one_of_them_cannot_be_collected(project: Path, tmp_pa
         STRONG,
         "tests/unit/test_other.py::test_other",
     ]
-    (tmp_path / "copy" / FILE).write_text("def double(value):\n    return value * 3\n")
+    rewrite(tmp_path / "copy" / FILE, "def double(value):\n    return value * 3\n")
     assert copy.failing([STRONG, WEAK], False, 60) == [STRONG]
 
 
