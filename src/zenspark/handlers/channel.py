@@ -132,6 +132,12 @@ class Channel:
         Example:
             >>> sample = subscriber.handler.recv(timeout=1)
         """
+        return self._take(timeout)
+
+    @cython.cfunc
+    @cython.inline
+    def _take(self, timeout: float | None) -> Any:  # noqa: ANN401 - the type of the items
+        """Receive the next item: of `recv`, and of iteration, which is spared the call of a method."""
         if not self._items:
             return self._wait(timeout)
         try:
@@ -170,7 +176,7 @@ class Channel:
 
     def __next__(self) -> Any:  # noqa: ANN401 - the type of the items
         try:
-            return self.recv()
+            return self._take(None)
         except ChannelClosed:
             raise StopIteration from None
 
