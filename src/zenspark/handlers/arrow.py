@@ -95,6 +95,12 @@ class BatchChannel(Handler[Any]):
 
     # --- for users
 
+    def __next__(self) -> pa.RecordBatch:
+        try:
+            return self.recv()
+        except ChannelClosed:
+            raise StopIteration from None
+
     def recv(self, timeout: float | None = None) -> pa.RecordBatch:
         """Wait for rows, and return those that arrive within `max_delay` of the first."""
         chunks = [self._pop_leftover() or super().recv(timeout)]

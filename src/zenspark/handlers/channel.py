@@ -137,7 +137,8 @@ class Channel:
     @cython.cfunc
     @cython.inline
     def _take(self, timeout: float | None) -> Any:  # noqa: ANN401 - the type of the items
-        """Receive the next item: of `recv`, and of iteration, which is spared the call of a method."""
+        """Receive the next item, for `recv`, and for iteration, which is spared the call of a method: a subclass with another
+        `recv` has its own `__next__`."""
         if not self._items:
             return self._wait(timeout)
         try:
