@@ -137,8 +137,10 @@ class Channel:
     @cython.cfunc
     @cython.inline
     def _take(self, timeout: float | None) -> Any:  # noqa: ANN401 - the type of the items
-        """Receive the next item, for `recv`, and for iteration, which is spared the call of a method: a subclass with another
-        `recv` has its own `__next__`."""
+        """Receive the next item, for `recv`, and for iteration, which is spared the call of a method.
+
+        A subclass with another `recv` has its own `__next__`.
+        """
         if not self._items:
             return self._wait(timeout)
         try:
