@@ -205,6 +205,7 @@ check: setup ## format, lint, types, import contracts, vocabulary, test map, fre
 .PHONY: check-types
 check-types: setup
 	$(BIN)/mypy $(CODE)
+	$(BIN)/mypy --config-file tests/typing/mypy.ini tests/typing
 
 .PHONY: check-rest
 check-rest: setup

@@ -9,7 +9,7 @@ million where they are mixed, and at least 50 times as many as the object codec 
 same order. "of memcpy" is the time it takes just to copy the same bytes over the time it takes to decode them. With
 ZENSPARK_PURE=1 it runs interpreted, and shows the gain of compilation.
 
-The traffic: "uniform" has one key number, "suffix" one key spelled out; "stamped" is what a router forwards; "ros"
+The traffic: "uniform" has one key id, "suffix" one whole key; "stamped" is what a router forwards; "ros"
 is that with an attachment that counts, as rmw_zenoh sends it; "topics" has 300 keys in random order, each with its own
 encoding, stamps, attachments; in "mixed" all of these, and sizes up to 200 bytes, differ from message to message.
 Measurements take turns, so a busy machine disturbs all of them alike.

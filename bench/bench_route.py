@@ -69,7 +69,7 @@ class BusyRouter:
     def look_up(self, keys: list[str]) -> None:
         face: Face = self.local
         for key in keys:
-            self.router.routes.push_targets(face, key)
+            self.router.routes.push_next_hops(face, key)
 
 
 def make_interest(number: int, key: str) -> Interest:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from fuzz.harness import run
-from zenspark.transport.connection import Connection, ConnectionState, Event, Send, SessionRequested
+from zenspark.transport.connection import Connection, ConnectionEvent, ConnectionState, Send, SessionRequested
 from zenspark.transport.handshake import Acceptor, Capabilities, Identity, Initiator
 from zenspark.transport.receiver import Closed
 from zenspark.wire.columns import PushRun
@@ -47,7 +47,7 @@ def make_connection(choice: int) -> Connection:
     return alice
 
 
-def receive_stream(connection: Connection, data: bytes, cut: int) -> Iterator[Event | Message]:
+def receive_stream(connection: Connection, data: bytes, cut: int) -> Iterator[ConnectionEvent | Message]:
     """Receive a stream in reads of `cut` bytes. Yields events, publications as messages; every session is accepted."""
     while data:
         buffer = connection.buffer()

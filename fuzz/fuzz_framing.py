@@ -1,4 +1,4 @@
-"""A stream gives the same batches however it is cut; any batch is decompressed or refused.
+"""A stream gives the same batches however it is cut; any batch is decompressed or rejected.
 
 The first byte chooses the framing, the second where the stream is cut. How to run: see harness.py.
 """

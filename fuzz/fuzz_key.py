@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from fuzz.harness import run
 from zenspark.errors import UsageError
-from zenspark.key import KeyExpr, SetIntersectionLevel, canonise
+from zenspark.key import KeyExpr, SetIntersectionLevel, canonicalize
 
 
 def canonical(text: str) -> str | None:
     """Return the canonical form, which is valid and its own canonical form; None for a text that has none."""
     try:
-        found = canonise(text)
+        found = canonicalize(text)
     except UsageError:
         assert not is_valid(text), text
         return None
-    assert canonise(found) == found, text
+    assert canonicalize(found) == found, text
     assert is_valid(found), text
     assert is_valid(text) == (found == text), text
     return found

@@ -15,7 +15,7 @@ from fuzz.draws import Draws, network_message, zenoh_id
 from fuzz.harness import run
 from zenspark.key.tree import KeyTree
 from zenspark.router.face import REGION_BY_ROLES, Face, Outgoing
-from zenspark.router.linkstate.network import FORGET_AFTER_SECONDS
+from zenspark.router.linkstate.network import UNREACHABLE_NODE_TTL_SECONDS
 from zenspark.router.router import Router
 from zenspark.wire.codec import encode
 from zenspark.wire.message_schema import replace
@@ -154,14 +154,14 @@ def connect_another_router(node: Node) -> None:
     """Make the graph change twice: disconnected routers are removed when it does, and not before."""
     for _ in range(2):
         node.settle()
-        node.wait(FORGET_AFTER_SECONDS)
+        node.wait(UNREACHABLE_NODE_TTL_SECONDS)
         face, out = node.router.add_face(ZenohId(15), WhatAmI.ROUTER, node.now)
         node.faces.append(face)
         node.check(out)
         node.settle()
         node.remove(face)
     node.settle()
-    node.wait(FORGET_AFTER_SECONDS)
+    node.wait(UNREACHABLE_NODE_TTL_SECONDS)
 
 
 def check(data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Any text is a selector or refused as one; its parameters read as they were written, and select or are refused.
+"""Any text is a selector or rejected as one; its parameters read as they were written, and select or are rejected.
 
 The input is the selector of a query: its parameters select from the cache of an advanced publisher. How to run:
 see harness.py.

@@ -48,7 +48,7 @@ class Node:
     def _write(self, batches: Sequence[bytes | bytearray | memoryview], now: float) -> None:
         for batch in batches:
             self.sent.append((self.address, bytes(batch[2:])))
-        self.group.note_sent(now)
+        self.group.restart_keep_alive(now)
 
     def tick(self, now: float) -> None:
         self.handle(self.group.handle_timeout(now), now)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from zenspark.transport.connection import Connection, ConnectionState, Event, PeerIdentified, Send, SessionRequested
+from zenspark.transport.connection import (
+    Connection,
+    ConnectionEvent,
+    ConnectionState,
+    PeerIdentified,
+    Send,
+    SessionRequested,
+)
 from zenspark.transport.handshake import Acceptor, Capabilities, Identity, Initiator, Opened
 from zenspark.transport.receiver import Closed, MessageReceived
 from zenspark.wire.codec import encode
@@ -15,9 +22,9 @@ BOB = Identity(ZenohId(0xB0B), WhatAmI.PEER)
 MAX_STEPS = 20
 
 
-def feed(connection: Connection, data: bytes, cut: int = 0, now: float = 0.0) -> list[Event]:
+def feed(connection: Connection, data: bytes, cut: int = 0, now: float = 0.0) -> list[ConnectionEvent]:
     """Give a connection bytes, in chunks of `cut` bytes (0: as they are); publications come out as messages."""
-    events: list[Event] = []
+    events: list[ConnectionEvent] = []
     while data:
         room = connection.buffer()
         piece = data[: min(cut or len(data), len(room))]
@@ -28,7 +35,7 @@ def feed(connection: Connection, data: bytes, cut: int = 0, now: float = 0.0) ->
     return events
 
 
-def rows(pushes: PushRun) -> list[Event]:
+def rows(pushes: PushRun) -> list[ConnectionEvent]:
     """Publications as messages."""
     columns = pushes.columns
     numbers = range(pushes.start, pushes.stop)
@@ -43,14 +50,14 @@ def written(connection: Connection) -> bytes:
     return b"".join(connection.outbox.pop_all())
 
 
-def shuttle(source: Connection, target: Connection, cut: int = 0, now: float = 0.0) -> list[Event]:
+def shuttle(source: Connection, target: Connection, cut: int = 0, now: float = 0.0) -> list[ConnectionEvent]:
     """Carry the batches of one side to the other. Returns the events there."""
     return feed(target, written(source), cut, now)
 
 
-def shake_hands(alice: Connection, bob: Connection, cut: int = 0) -> list[Event]:
+def shake_hands(alice: Connection, bob: Connection, cut: int = 0) -> list[ConnectionEvent]:
     """Carry the batches of both sides until none is left. Returns the other events of either side."""
-    found: list[Event] = []
+    found: list[ConnectionEvent] = []
     moving = [(bob, event) for event in alice.start()]
     for _ in range(MAX_STEPS):
         if not moving:

@@ -211,8 +211,8 @@ class _Choices:
             return self.draw(st.booleans())
         flag = field.when.flag
         if flag not in self.decided:
-            rivals = [f.when.equals for f in self.fields if f.when and f.when.flag == flag]
-            self.decided[flag] = self.draw(st.sampled_from([False, *rivals]))
+            exclusive = [f.when.equals for f in self.fields if f.when and f.when.flag == flag]
+            self.decided[flag] = self.draw(st.sampled_from([False, *exclusive]))
         return bool(self.decided[flag] == field.when.equals)
 
 

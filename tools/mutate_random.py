@@ -47,6 +47,7 @@ LAYERS = {
             "tests/unit/wire",
             "tests/property/test_codec.py",
             "tests/property/test_columns.py",
+            "tests/property/test_templates.py",
         ),
     ),
     "transport": Layer(
@@ -82,6 +83,7 @@ LAYERS = {
             "tests/unit/config/test_limits.py",
             "tests/unit/types/test_query.py",
             "tests/property/test_fast_paths.py",
+            "tests/property/test_query_paths.py",
         ),
     ),
 }

@@ -33,6 +33,9 @@ class DefaultSource(DataSource):
     `subscribe` records one while the stream runs; writing publishes each row on its `key`. `BatchOptions`,
     `StreamOptions` and `SinkOptions` of `zenspark.spark.options` have all options, docs/spark.md has their tables.
 
+    Args:
+        options: Options of the source or sink; Spark passes those of `option`, `options`, `load` and `save`.
+
     Example:
         >>> samples = spark.read.format("zenoh").load("journal")
         >>> replies = spark.read.format("zenoh").options(connect="tcp/localhost:7447", selector="a/**").load()
@@ -77,6 +80,12 @@ def activate(spark: SparkSession) -> None:
 
     `df.write.format("zenoh")` looks up Python data sources in the active session of its thread, which a new thread
     does not have.
+
+    Args:
+        spark: The Spark session.
+
+    Example:
+        >>> activate(spark)
     """
     java = getattr(spark, "_jvm", None)
     if java is not None:  # over Spark Connect there is no JVM, and no need for an active session

@@ -16,6 +16,7 @@ choose_build(os.environ)
 
 if TYPE_CHECKING:  # what type checkers and editors see; at run time the names are loaded when they are used
     from zenspark import aio as aio
+    from zenspark import errors as errors
     from zenspark import ext as ext
     from zenspark import handlers as handlers
     from zenspark import shm as shm
@@ -28,6 +29,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time the names a
     from zenspark.api.entities import Queryable as Queryable
     from zenspark.api.entities import Subscriber as Subscriber
     from zenspark.api.info import LinkEventsListener as LinkEventsListener
+    from zenspark.api.info import NeighbourEventsListener as NeighbourEventsListener
     from zenspark.api.info import SessionInfo as SessionInfo
     from zenspark.api.info import TransportEventsListener as TransportEventsListener
     from zenspark.api.liveliness import Liveliness as Liveliness
@@ -39,6 +41,11 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time the names a
     from zenspark.api.scouting import scout as scout
     from zenspark.api.session import Session as Session
     from zenspark.config.config import Config as Config
+    from zenspark.errors import ChannelClosed as ChannelClosed
+    from zenspark.errors import LinkError as LinkError
+    from zenspark.errors import ReceiveTimeout as ReceiveTimeout
+    from zenspark.errors import SessionClosed as SessionClosed
+    from zenspark.errors import UsageError as UsageError
     from zenspark.errors import ZError as ZError
     from zenspark.handlers.arrow import ArrowBatches as ArrowBatches
     from zenspark.handlers.handler import Handler as Handler
@@ -60,11 +67,14 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time the names a
     from zenspark.types.ids import EntityGlobalId as EntityGlobalId
     from zenspark.types.ids import SourceInfo as SourceInfo
     from zenspark.types.ids import ZenohId as ZenohId
+    from zenspark.types.network_info import ConnectionStatus as ConnectionStatus
+    from zenspark.types.network_info import Declaration as Declaration
     from zenspark.types.network_info import Hello as Hello
     from zenspark.types.network_info import Link as Link
     from zenspark.types.network_info import LinkCounters as LinkCounters
     from zenspark.types.network_info import LinkEvent as LinkEvent
     from zenspark.types.network_info import MatchingStatus as MatchingStatus
+    from zenspark.types.network_info import NeighbourEvent as NeighbourEvent
     from zenspark.types.network_info import ReplyError as ReplyError
     from zenspark.types.network_info import Transport as Transport
     from zenspark.types.network_info import TransportEvent as TransportEvent
@@ -97,7 +107,7 @@ _NAMES = {
     ),
     "handlers.handler": "Handler",
     "types.ids": "EntityGlobalId SourceInfo ZenohId",
-    "api.info": "LinkEventsListener SessionInfo TransportEventsListener",
+    "api.info": "LinkEventsListener NeighbourEventsListener SessionInfo TransportEventsListener",
     "types.timestamp_stack": (
         "TimestampContext TimestampInstrumentation TimestampInstrumentationBuilder TimestampStack TimestampStackRecord"
     ),
@@ -110,12 +120,15 @@ _NAMES = {
     "api.liveliness": "Liveliness",
     "api.session": "Session",
     "types.timestamps": "NTP64 Timestamp TimestampId",
-    "types.network_info": "Hello Link LinkCounters LinkEvent MatchingStatus ReplyError Transport TransportEvent",
+    "types.network_info": (
+        "ConnectionStatus Declaration Hello Link LinkCounters LinkEvent MatchingStatus NeighbourEvent ReplyError "
+        "Transport TransportEvent"
+    ),
     "types.zbytes": "ZBytes",
-    "errors": "ZError",
+    "errors": "ChannelClosed LinkError ReceiveTimeout SessionClosed UsageError ZError",
     "key": "KeyExpr SetIntersectionLevel",
 }
-_MODULES = ("aio", "ext", "handlers", "shm", "zenoh")
+_MODULES = ("aio", "errors", "ext", "handlers", "shm", "zenoh")
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = ["__version__", "build_kind", *_HOME, *_MODULES]

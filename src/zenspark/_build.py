@@ -31,7 +31,7 @@ class SourceFinder:
 
 
 def choose_build(environment: Mapping[str, str]) -> None:
-    """Makes every later import below `zenspark` read the `.py`, if the environment has `ZENSPARK_PURE=1`.
+    """Make every later import below `zenspark` read the `.py`, if the environment has `ZENSPARK_PURE=1`.
 
     Args:
         environment: The environment variables.
@@ -41,12 +41,20 @@ def choose_build(environment: Mapping[str, str]) -> None:
 
 
 def build_kind() -> Literal["compiled", "interpreted"]:
-    """Return which build of zenspark this process runs: "compiled" or "interpreted"."""
+    """Return which build of zenspark this process runs.
+
+    Returns:
+        "compiled" if it uses the extension modules, otherwise "interpreted".
+
+    Example:
+        >>> zenspark.build_kind() in ("compiled", "interpreted")
+        True
+    """
     if SourceFinder in sys.meta_path:
         return "interpreted"
     return "compiled" if has_extensions(os.path.dirname(__file__)) else "interpreted"
 
 
 def has_extensions(directory: str) -> bool:
-    """Whether an extension module that this Python can load lies anywhere below the directory."""
+    """Return whether an extension module that this Python can load lies anywhere below the directory."""
     return any(name[name.find(".") :] in EXTENSION_SUFFIXES for _, _, names in os.walk(directory) for name in names)

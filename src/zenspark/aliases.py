@@ -8,7 +8,7 @@ from importlib import import_module
 from zenspark.errors import UsageError
 
 MODULES = ("", ".aio", ".ext", ".handlers", ".shm", ".zenoh")
-"""What can be imported below `zenoh`, and `zenoh` itself."""
+"""Suffixes of the modules that become aliases: `zenoh` itself, and each that programs import below it."""
 
 
 def install_as_zenoh() -> None:

@@ -44,7 +44,15 @@ class ZError(Exception):
 
 
 class UsageError(ZError):
-    """The caller passed invalid arguments, or used a closed object: a bad key expression, a bad option."""
+    """The caller passed invalid arguments, or used a closed object: a bad key expression, a bad option.
+
+    Example:
+        >>> try:
+        ...     zenspark.KeyExpr("demo//a")
+        ... except zenspark.UsageError as error:
+        ...     print("no key expression")
+        no key expression
+    """
 
 
 class KeyLimitExceeded(UsageError):
@@ -132,7 +140,18 @@ class LimitExceeded(ProtocolError):
 
 
 class LinkError(ZError):
-    """The network failed on an endpoint; the OSError is its cause where there was one."""
+    """The network failed on an endpoint; the OSError is its cause where there was one.
+
+    Attributes:
+        endpoint: Addresses that were tried.
+        problem: Description of what failed.
+
+    Example:
+        >>> try:
+        ...     session = zenspark.open(zenspark.Config.from_json5('{mode: "client"}'))
+        ... except zenspark.LinkError as error:
+        ...     print(error.endpoint, error.problem)
+    """
 
     def __init__(self, endpoint: str, problem: str) -> None:
         super().__init__(endpoint, problem)
@@ -183,11 +202,64 @@ class RowError(UsageError):
 
 
 class SessionClosed(ZError):
-    """The session was closed."""
+    """The session was closed.
+
+    Example:
+        >>> try:
+        ...     session.put("demo/a", "21.5")
+        ... except zenspark.SessionClosed:
+        ...     print("published too late")
+    """
+
+
+class ChannelClosed(ZError):
+    """The channel is empty, and the subscriber, query or session behind it has ended.
+
+    Example:
+        >>> try:
+        ...     sample = subscriber.recv()
+        ... except zenspark.ChannelClosed:
+        ...     print("no further samples")
+    """
+
+    def __str__(self) -> str:
+        return "channel is empty and closed"
+
+
+class ReceiveTimeout(ZError, TimeoutError):
+    """No item was received within the timeout.
+
+    Attributes:
+        timeout: Seconds that the caller waited.
+
+    Example:
+        >>> try:
+        ...     sample = subscriber.recv(timeout=1)
+        ... except zenspark.ReceiveTimeout as error:
+        ...     print("no sample within", error.timeout, "s")
+    """
+
+    def __init__(self, timeout: float) -> None:
+        super().__init__(timeout)
+        self.timeout = timeout
+
+    def __str__(self) -> str:
+        return f"nothing received in {self.timeout:g} s"
 
 
 class JournalError(ZError):
-    """A journal cannot be read or written: path, and problem."""
+    """A journal cannot be read or written.
+
+    Args:
+        path: File or directory of the journal.
+        problem: Reason, and where possible what to do.
+
+    Example:
+        >>> try:
+        ...     journal.earliest()
+        ... except JournalError as error:
+        ...     print(error.problem)
+    """
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(path, problem)
@@ -199,11 +271,35 @@ class JournalError(ZError):
 
 
 class NoJournal(JournalError):
-    """There is no journal at this path, or one that this version cannot use."""
+    """There is no journal at this path, or one that this version cannot use.
+
+    Args:
+        path: File or directory of the journal.
+        problem: Reason, and where possible what to do.
+
+    Example:
+        >>> try:
+        ...     Journal("missing").earliest()
+        ... except NoJournal as error:
+        ...     print(error.problem)
+        there is no such directory
+    """
 
 
 class JournalLocked(JournalError):
-    """Another process writes this journal: `pid` is its process id, if known."""
+    """Another process writes this journal, or another writer of this one.
+
+    Args:
+        path: Directory of the journal.
+        pid: Process id of the writer; None if it is not known.
+
+    Example:
+        >>> try:
+        ...     JournalWriter(writer.path)
+        ... except JournalLocked as error:
+        ...     print(type(error.pid).__name__)
+        int
+    """
 
     def __init__(self, path: str, pid: int | None) -> None:
         writer = "another process" if pid is None else f"process {pid}"
@@ -215,11 +311,35 @@ class JournalLocked(JournalError):
 
 
 class JournalFull(JournalError):
-    """The disk of a journal is full; unwritten rows are kept, and can be written when there is space."""
+    """The disk of a journal is full; unwritten rows are kept, and can be written when there is space.
+
+    Args:
+        path: File of the journal.
+        problem: Reason, and where possible what to do.
+
+    Example:
+        >>> try:
+        ...     writer.flush()
+        ... except JournalFull as error:
+        ...     print(error.path)
+    """
 
 
 class CorruptJournal(JournalError):
-    """A file of a journal is damaged: byte position, what was expected, and which rows are lost."""
+    """A file of a journal is damaged.
+
+    Args:
+        path: The file.
+        position: Byte position in the file.
+        expected: Description of what was expected there.
+        rows: First and last offset of the rows that are lost; None if they are not known.
+
+    Example:
+        >>> try:
+        ...     batches = list(journal.read(journal.earliest(), journal.latest()))
+        ... except CorruptJournal as error:
+        ...     print(error.position, error.rows)
+    """
 
     def __init__(self, path: str, position: int, expected: str, rows: tuple[int, int] | None = None) -> None:
         lost = f"; the rows from offset {rows[0]} to {rows[1]} cannot be read" if rows else ""
@@ -234,7 +354,21 @@ class CorruptJournal(JournalError):
 
 
 class OffsetOutOfRange(JournalError):
-    """An offset is outside the journal: already trimmed, or not yet written."""
+    """An offset is outside the journal: already trimmed, or not yet written.
+
+    Args:
+        path: Directory of the journal.
+        offset: The offset.
+        earliest: Offset of the first row of the journal.
+        latest: Offset after its last row.
+
+    Example:
+        >>> try:
+        ...     journal.received_at(1_000_000)
+        ... except OffsetOutOfRange as error:
+        ...     print(error.offset)
+        1000000
+    """
 
     def __init__(self, path: str, offset: int, earliest: int, latest: int) -> None:
         why = "was trimmed away" if offset < earliest else "is not there"

@@ -255,7 +255,7 @@ def test_shm_marker_of_put() -> None:
     assert (plain.body.shm, plain.body.payload, plain.body.exts) == (False, b"x", (Extension(0x02),))
 
 
-def test_unknown_mandatory_extension_is_refused() -> None:
+def test_unknown_mandatory_extension_is_rejected() -> None:
     """PU-50, PU-64: a message with a mandatory extension that is not understood is not processed."""
     error = refused(IN_PUSH + "82 12")
     assert isinstance(error, UnknownExtension)

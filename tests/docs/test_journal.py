@@ -15,7 +15,7 @@ from zenspark.cli.record import format_loss
 from zenspark.errors import JournalError
 from zenspark.journal import Policy, State, Status
 from zenspark.journal.failures import write_failure
-from zenspark.journal.format import ENTRY_SIZE, FORMAT_VERSION, HEADER_SIZE, MAGIC, SCHEMAS
+from zenspark.journal.format import BLOCK_MAGIC, ENTRY_SIZE, HEADER_SIZE, JOURNAL_FORMAT_VERSION, SCHEMAS
 from zenspark.journal.outage import Outage
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "journal.md").read_text()
@@ -49,17 +49,17 @@ def test_the_messages_are_those_that_are_logged(caplog: pytest.LogCaptureFixture
     outage = Outage("./journal", 4.0)
     outage.fail(error, 0.0)
     outage.fail(error, 4.0)
-    outage.dropped["5b2a0c1e"] = 3850
+    outage.discarded["5b2a0c1e"] = 3850
     outage.end(2150)
     assert len(caplog.records) == 3
     for record in caplog.records:
         assert f"\n{record.getMessage()}\n" in PAGE
-    status = Status(State.STOPPED, 0, 0, 0.0, 0, 0, 3850, None, None, outage.dropped)
+    status = Status(State.STOPPED, 0, 0, 0.0, 0, 0, 3850, None, None, outage.discarded)
     assert f"\nzenspark record: {format_loss(status)}\n" in PAGE
 
 
 def test_documented_journal_format_has_magic_sizes_and_version() -> None:
-    assert f"`{MAGIC.decode()}`" in PAGE
+    assert f"`{BLOCK_MAGIC.decode()}`" in PAGE
     assert f"header of {HEADER_SIZE} bytes" in PAGE
     assert f"entry of {ENTRY_SIZE} bytes" in PAGE
-    assert f"`version` ({FORMAT_VERSION})" in PAGE
+    assert f"`version` ({JOURNAL_FORMAT_VERSION})" in PAGE

@@ -12,7 +12,9 @@ PAGES = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOT / 
 VECTORS = ROOT / "tests" / "vectors"
 ARROWS = {"→": "c2s", "←": "s2c"}
 HEX = re.compile(r"(?:[0-9a-f]{2})+…?")
-REFERENCE = re.compile(r"protocol\.md,?\s+(?:section )?(\d+(?:\.\d+)?)")
+REFERENCE = re.compile(r"\b[Pp]rotocol\s+section\s+(\d+(?:\.\d+)?)")
+OTHER_FORM = re.compile(r"protocol\.md,?\s+(?:section )?\d|section \d+(?:\.\d+)? of the protocol")
+"""Ways to cite a section that are not those of the index, `docs/protocol.md`."""
 
 
 def section(page: str, title: str) -> str:
@@ -81,10 +83,20 @@ def test_sections_are_numbered_through_all_pages() -> None:
     assert [number for number in numbers if len(number) == 1] == [(number,) for number in range(1, 25)]
 
 
-def test_sections_that_the_code_refers_to_exist() -> None:
+def citing() -> list[Path]:
+    """Return the files that cite sections, this one excepted."""
     files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py"), *(ROOT / "docs").glob("*.md")]
+    return [file for file in files if file != Path(__file__)]
+
+
+def test_sections_that_the_code_refers_to_exist() -> None:
     rows = {f"21.{row}" for row in re.findall(r"^\| (\d+) \|", section("quirks", "21. "), re.MULTILINE)}
     known = {*headings(), *rows}
-    named = {(file, number) for file in files for number in REFERENCE.findall(file.read_text(encoding="utf-8"))}
-    assert len(named) > 10
+    named = {(file, number) for file in citing() for number in REFERENCE.findall(file.read_text(encoding="utf-8"))}
+    assert len(named) > 20
     assert {(str(file), number) for file, number in named if number not in known} == set()
+
+
+def test_sections_are_cited_in_one_form() -> None:
+    found = {(str(file), text) for file in citing() for text in OTHER_FORM.findall(file.read_text(encoding="utf-8"))}
+    assert found == set()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
 from tests.unit.net.ends import free_group
 from zenspark.net.links.interfaces import find_interface
 
@@ -140,9 +140,7 @@ def run(tmp_path: Path) -> Iterator[Runner]:
 
 @pytest.fixture
 def endpoint() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"tcp/127.0.0.1:{probe.getsockname()[1]}"
+    return f"tcp/127.0.0.1:{free_port()}"
 
 
 @pytest.fixture

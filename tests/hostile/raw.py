@@ -15,7 +15,7 @@ from typing import Self
 
 from tests.wait import TIMEOUT_SECONDS
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.transport.connection import Connection, Event, Send
+from zenspark.transport.connection import Connection, ConnectionEvent, Send
 from zenspark.transport.handshake import Capabilities, Identity, Initiator, Opened
 from zenspark.transport.receiver import Closed, MessageReceived
 from zenspark.wire.codec import encode
@@ -140,7 +140,7 @@ class RawPeer:
             self.read(0.05)
         return self.closed
 
-    def _handle(self, event: Event) -> None:
+    def _handle(self, event: ConnectionEvent) -> None:
         match event:
             case Send(batch):
                 assert self.send_bytes(batch)

@@ -63,7 +63,7 @@ def test_flood_of_silent_connections_does_not_block_honest_peers(router: Session
             silent.append(socket.create_connection(there, timeout=30))
             if number % BETWEEN == BETWEEN - 1:
                 assert is_served(router), f"after {number + 1} silent connections"
-        assert len(router._runtime.node.sessions.inbound_drivers) <= 100
+        assert len(router._runtime.node.sessions.pending) <= 100
         assert router.info.refusals()["pending"] >= SILENT - 101
     finally:
         for each in silent:

@@ -22,7 +22,7 @@ from tests.optional import some
 from tests.unit.api.sessions import config
 from tests.unit.net.nodes import QUICK, TestNode, nodes
 from tests.wait import TIMEOUT_SECONDS, until
-from zenspark.net.io.driver import ConnectionDriver
+from zenspark.net.io.link_driver import ConnectionDriver
 from zenspark.net.node.limits import NodeLimits
 from zenspark.wire.messages import Declare, Interest, KeepAlive
 from zenspark.wire.values import InterestMode, WhatAmI, WireExpr

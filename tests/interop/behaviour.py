@@ -141,6 +141,21 @@ def arguments_of_declarations(z: Api) -> object:
 
 
 @case
+def undeclared_key_expressions(z: Api) -> object:
+    session = z.open(config(z))
+    first, second = session.declare_keyexpr("a"), session.declare_keyexpr("b")
+    return outcomes(
+        z,
+        lambda: session.undeclare(first),
+        lambda: session.undeclare(first),
+        lambda: session.put(first, "x"),
+        lambda: session.declare_subscriber(first),
+        lambda: session.undeclare(z.KeyExpr("c")),
+        lambda: session.undeclare(second),
+    )
+
+
+@case
 def arguments_of_get(z: Api) -> object:
     session = z.open(config(z))
     times = ("x", -1, 0, 1.5, float("nan"), True)  # without end, ours may wait

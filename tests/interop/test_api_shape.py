@@ -27,7 +27,7 @@ ZENSPARK_PARAMETERS = {
 """Parameters that only ours have, and where."""
 NOT_PUBLIC = {"_unstable"}
 WITHOUT_SIGNATURE = {"ZBytes.__new__", "Selector.__new__", "WhatAmI.__new__", "NTP64.__new__"}
-"""Compiled, an enumeration, or with other names when it runs than in the stubs: test_api_values calls them."""
+"""An enumeration, or with other names when it runs than in the stubs: test_api_values calls them."""
 
 Signature = list[tuple[str, Any]]
 

@@ -215,8 +215,8 @@ def test_a_request_with_the_node_id_third_is_understood_between_routers() -> Non
         start(zenoh, "router", [places[2]], [places[1]]),
         querier_with(Ends(places[0], places[2]), lambda query: query.reply("q/a", "yes"), zenoh, zenoh) as querier,
     ):
-        for pump in middle._runtime.node.link_drivers:
-            pump.send_message = partial(send_and_record, pump.send_message, sent)
+        for driver in middle._runtime.node.link_drivers:
+            driver.send_message = partial(send_and_record, driver.send_message, sent)
         assert texts(querier.get("q/a", timeout=TIMEOUT_SECONDS)) == ["yes"]
     ((node_id, written),) = sent
     assert node_id > 0

@@ -135,6 +135,7 @@ def test_non_relaying_peer_receives_once_from_adjacent_relays(kind: str) -> None
         member = Member(API[kind], "m2", "peer", net.places, gossip=False, relays=False)
         stack.callback(member.close)
         net.members.append(member)
+        net.wait_until_received_once()
         net.check()
 
 

@@ -199,7 +199,7 @@ UNKNOWN = (Extension(0x1E),)
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_only_messages_with_an_unknown_mandatory_extension_are_rejected(package: str) -> None:
-    """eclipse-zenoh closes the link instead (protocol.md section 21, row 34)."""
+    """eclipse-zenoh closes the link instead (protocol section 21, row 34)."""
     with router_with_raw_client(package) as (peer, router):
         payloads: list[bytes] = []
         subscriber = router.declare_subscriber("k", lambda sample: payloads.append(sample.payload.to_bytes()))

@@ -29,10 +29,10 @@ def test_record_status_line_shows_lost_and_restored_router(tmp_path: Path) -> No
         assert "refused" in " ".join(screen.split())
         with reference(mode="router", listen__endpoints=[endpoint]):
             shown.wait_for("connected 1 of 1")
-        shown.wait_for("zenspark.cli: session with")
+        shown.wait_for("lost:")
         shown.wait_for("connected 0 of 1")
         with reference(mode="router", listen__endpoints=[endpoint]):
-            shown.wait_for("again")
+            shown.wait_for("restored")
             shown.wait_for("connected 1 of 1")
             shown.type("C-c")
             screen = shown.wait_for("EXIT CODE 0")

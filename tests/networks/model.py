@@ -1,6 +1,6 @@
 """What must arrive in a network, by a naive model: roles, links and declarations, and nothing of zenspark.
 
-A node hands on what it receives by the roles of the two neighbours alone (docs/protocol.md, 16.2). What a message can
+A node hands on what it receives by the roles of the two neighbours alone (protocol section 16.2). What a message can
 reach that way it must reach, once; what it could reach only if every node handed on everything, once at most.
 """
 

@@ -20,7 +20,7 @@ from tests.strategies import examples
 from zenspark.errors import DecodeError, EncodeError, UnknownExtension, UsageError
 from zenspark.wire import codec, messages
 from zenspark.wire.buffer import Reader, Writer
-from zenspark.wire.codec_generator import FAMILIES, MessageSource, collect_messages
+from zenspark.wire.codec_generator import MESSAGE_FAMILIES, MessageSource, collect_messages
 from zenspark.wire.json_fields import from_json_fields, to_json_fields
 from zenspark.wire.message_schema import (
     Flags,
@@ -117,7 +117,7 @@ def test_encode_decode_round_trip(cls: type[Message], data: st.DataObject) -> No
 
 
 @pytest.mark.parametrize(
-    "cls", [cls for cls in collect_messages() if issubclass(cls, FAMILIES)], ids=lambda cls: cls.__name__
+    "cls", [cls for cls in collect_messages() if issubclass(cls, MESSAGE_FAMILIES)], ids=lambda cls: cls.__name__
 )
 @examples(20)
 @given(data=st.data())
@@ -143,8 +143,8 @@ def places(shown: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401 - anything 
 
 
 @examples(150)
-@given(data=st.data(), family=st.sampled_from(FAMILIES[:3]))
-def test_any_fields_describe_a_message_or_are_refused(data: st.DataObject, family: type[Message]) -> None:
+@given(data=st.data(), family=st.sampled_from(MESSAGE_FAMILIES[:3]))
+def test_any_fields_describe_a_message_or_are_rejected(data: st.DataObject, family: type[Message]) -> None:
     message = data.draw(st.one_of(*map(strategies.messages, strategies.members(family))))
     shown = msgspec.json.decode(msgspec.json.encode(to_json_fields(message)))
     container, name = data.draw(st.sampled_from(list(places(shown))))
@@ -229,7 +229,7 @@ def damaged(draw: st.DrawFn, whole_bytes: bytes) -> bytes:
 @every_message
 @examples(20)
 @given(data=st.data())
-def test_damage_is_refused_or_decodes_to_something_stable(cls: type[Message], data: st.DataObject) -> None:
+def test_damage_is_rejected_or_decodes_to_something_stable(cls: type[Message], data: st.DataObject) -> None:
     wire = data.draw(damaged(codec.encode(data.draw(strategies.messages(cls)))))
     message = decoded_or_refused(lambda data: decode(cls, data), exact(wire))
     if message is not None:
@@ -249,7 +249,7 @@ def test_damage_is_refused_or_decodes_to_something_stable(cls: type[Message], da
 )
 @examples(100)
 @given(data=st.binary(max_size=60))
-def test_any_bytes_decode_or_are_refused(decoder: Callable[[Any], Any], data: bytes) -> None:
+def test_any_bytes_decode_or_are_rejected(decoder: Callable[[Any], Any], data: bytes) -> None:
     decoded_or_refused(decoder, exact(data))
 
 
@@ -287,23 +287,30 @@ HOSTILE = {
 }
 
 
-def peaks(decoder: Callable[[Any], Any], inputs: Iterable[bytes]) -> Iterator[int]:
-    """How much memory each input takes at the most."""
+MEASUREMENTS = 3
+"""How often an input may be measured: other threads of the test process and coverage allocate memory, too."""
+
+
+def check_memory(decoder: Callable[[Any], Any], inputs: Iterable[bytes]) -> None:
+    """Check that decoding each input takes memory in proportion to it; what decoding takes it takes each time."""
     tracemalloc.start()
     try:
         for data in inputs:
-            before, _ = tracemalloc.get_traced_memory()
-            tracemalloc.reset_peak()
-            decoded_or_refused(decoder, data)
-            yield tracemalloc.get_traced_memory()[1] - before
+            limit = BYTES_PER_BYTE * len(data) + OVERHEAD
+            peaks: list[int] = []
+            while not peaks or (peaks[-1] > limit and len(peaks) < MEASUREMENTS):
+                before, _ = tracemalloc.get_traced_memory()
+                tracemalloc.reset_peak()
+                decoded_or_refused(decoder, data)
+                peaks.append(tracemalloc.get_traced_memory()[1] - before)
+            assert peaks[-1] <= limit, f"{peaks} bytes for {data!r}"
     finally:
         tracemalloc.stop()
 
 
 @pytest.mark.parametrize(("decoder", "data"), HOSTILE.values(), ids=HOSTILE)
 def test_memory_is_bounded_by_the_input(decoder: Callable[[Any], Any], data: bytes) -> None:
-    (peak,) = peaks(decoder, [data])
-    assert peak <= BYTES_PER_BYTE * len(data) + OVERHEAD
+    check_memory(decoder, [data])
 
 
 @every_message
@@ -316,8 +323,7 @@ def test_memory_is_bounded_whichever_byte_is_flipped(cls: type[Message], data: s
         for at in range(min(len(wire), 200))
         for bits in (0x01, 0x40, 0x80, 0xFF)
     ]
-    for peak in peaks(lambda data: decode(cls, data), flipped):
-        assert peak <= BYTES_PER_BYTE * len(wire) + OVERHEAD
+    check_memory(lambda data: decode(cls, data), flipped)
 
 
 class CountingReader(Reader):
@@ -598,7 +604,7 @@ def test_fields_that_share_a_flag_go_together_or_exclude_each_other(
 
 
 @every_message
-def test_a_body_in_the_wrong_place_is_refused(cls: type[Message]) -> None:
+def test_a_body_in_the_wrong_place_is_rejected(cls: type[Message]) -> None:
     for outer in collect_messages():
         for field in fields_of(outer):
             if field.bodies and cls not in field.bodies:

@@ -6,10 +6,11 @@ from array import array
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests import strategies
+from tests.property.publications import fits_row
 from tests.strategies import examples
 from zenspark.errors import DecodeError
 from zenspark.wire import codec
@@ -116,26 +117,28 @@ class StreamDecoder:
         self.columns = PushColumns(rows)
         self.clears = clears
         self.seen: list[Message] = []
+        self.read_by_codec: list[Message] = []
         self.error: DecodeError | None = None
 
     def read(self, data: bytes, pos: int = 0, end: int = -1) -> int:
         """Take in what is complete; the position of what is not."""
         self.columns.clear()
         self.drained = (0, 0)
-        cursor = BatchDecoder(data, self.framing, LIMIT, pos, end)
+        decoder = BatchDecoder(data, self.framing, LIMIT, pos, end)
         while True:
-            outcome = cursor.decode(self.columns)
+            outcome = decoder.decode(self.columns)
             self.drain(outcome is StopReason.FULL)
             ended = outcome in (StopReason.END, StopReason.OVERSIZED)
-            if ended or (outcome is StopReason.MESSAGE and not self.decode_by_codec(cursor)):
-                return int(cursor.pos)
+            if ended or (outcome is StopReason.MESSAGE and not self.decode_by_codec(decoder)):
+                return int(decoder.pos)
 
-    def decode_by_codec(self, cursor: BatchDecoder) -> bool:
+    def decode_by_codec(self, decoder: BatchDecoder) -> bool:
         try:
-            message = cursor.message()
+            message = decoder.message()
         except DecodeError as error:
             self.error = error
             return False
+        self.read_by_codec.append(message)
         if isinstance(message, Frame) and self.framing is not Framing.BARE:
             self.seen += [replace(message, msgs=()), *message.msgs]
         else:
@@ -161,11 +164,18 @@ class StreamDecoder:
             self.drained = (0, 0)
 
 
-def assert_equal_to_codec(listener: StreamDecoder, data: bytes) -> None:
+def assert_equal_to_codec(stream_decoder: StreamDecoder, data: bytes) -> None:
     """The same messages and the same error; before an error, all but those in a frame that the codec read whole."""
-    seen, error = by_codec(data, listener.framing)
-    assert fingerprint(listener.error) == fingerprint(error)
-    assert listener.seen == (seen[: len(listener.seen)] if error else seen)
+    seen, error = by_codec(data, stream_decoder.framing)
+    assert fingerprint(stream_decoder.error) == fingerprint(error)
+    assert stream_decoder.seen == (seen[: len(stream_decoder.seen)] if error else seen)
+
+
+def assert_rows_are_columns(stream_decoder: StreamDecoder) -> None:
+    """The codec read no publication that fits a row, and no frame without an extension that the columns do not know."""
+    for message in stream_decoder.read_by_codec:
+        assert not isinstance(message, Push) or not fits_row(message)
+        assert not isinstance(message, Frame) or message.exts or stream_decoder.framing is Framing.BARE
 
 
 # -- streams ------------------------------------------------------------------------------------------------------
@@ -248,10 +258,11 @@ def test_columns_and_codec_together_read_what_the_codec_reads(
     stream: tuple[Framing, bytes], rows: int, clears: bool, slack: bytes
 ) -> None:
     framing, data = stream
-    listener = StreamDecoder(framing, rows, clears=clears)
-    pos = listener.read(slack + data + slack, len(slack), len(slack) + len(data))
-    assert listener.error is None
-    assert_equal_to_codec(listener, data)
+    stream_decoder = StreamDecoder(framing, rows, clears=clears)
+    pos = stream_decoder.read(slack + data + slack, len(slack), len(slack) + len(data))
+    assert stream_decoder.error is None
+    assert_equal_to_codec(stream_decoder, data)
+    assert_rows_are_columns(stream_decoder)
     ends = [end for _, end in batches(data, framing)]
     assert pos == len(slack) + (ends[-1] if ends else 0)
 
@@ -279,25 +290,25 @@ def test_a_stream_may_be_cut_anywhere(stream: tuple[Framing, bytes], drawn: st.D
     st.booleans(),
 )
 @examples(40)
-def test_a_changed_byte_is_read_or_refused_as_the_codec_does(
+def test_a_changed_byte_is_read_or_rejected_as_the_codec_does(
     stream: tuple[Framing, bytes], first: int, change: int, rows: int, clears: bool
 ) -> None:
     framing, data = stream
     for at in range(first, len(data), 31):
         changed = data[:at] + bytes([data[at] ^ change]) + data[at + 1 :]
-        listener = StreamDecoder(framing, rows, clears=clears)
-        listener.read(changed)
-        assert_equal_to_codec(listener, changed)
+        stream_decoder = StreamDecoder(framing, rows, clears=clears)
+        stream_decoder.read(changed)
+        assert_equal_to_codec(stream_decoder, changed)
 
 
 @given(framings, st.binary(max_size=80))
 @examples(150)
-def test_any_bytes_are_read_or_refused_as_the_codec_does(framing: Framing, noise: bytes) -> None:
+def test_any_bytes_are_read_or_rejected_as_the_codec_does(framing: Framing, noise: bytes) -> None:
     start = b"\x25\x07" if framing is Framing.STREAM else b""
     data = prefixed(start + noise, 4 if framing is Framing.BARE else 2)
-    listener = StreamDecoder(framing)
-    listener.read(data)
-    assert_equal_to_codec(listener, data)
+    stream_decoder = StreamDecoder(framing)
+    stream_decoder.read(data)
+    assert_equal_to_codec(stream_decoder, data)
 
 
 # -- writing ------------------------------------------------------------------------------------------------------
@@ -310,6 +321,12 @@ def columnar(push: Any) -> Any:  # noqa: ANN401 - a Push with a body of either k
         body = replace(body, timestamp=None)
     key = WireExpr(0, push.wire_expr.suffix)
     return replace(push, wire_expr=key, timestamp=None, ts_stack=None, node_id=0, exts=(), body=body)
+
+
+def without_metadata(push: Any) -> Any:  # noqa: ANN401 - a Push
+    """The PUT with the same payload and nothing else."""
+    body = push.body
+    return replace(push, body=Put(payload=body.payload if isinstance(body, Put) else b""))
 
 
 def spans(pieces: list[bytes | None]) -> BinaryColumn:
@@ -326,6 +343,17 @@ def encoding_bytes(encoding: Encoding) -> bytes:
     out = Writer()
     encoding.write(out)
     return bytes(out.data)
+
+
+def plain_rows_of(pushes: list[Any], key: WireExpr | None, qos: QoS | None) -> OutgoingRows:
+    """Columns of PUTs without metadata, which the encoder writes in a loop of their own."""
+    return OutgoingRows(
+        len(pushes),
+        key or spans([push.wire_expr.suffix.encode() for push in pushes]),
+        spans([push.body.payload for push in pushes]),
+        kind=RowKind.PUT,
+        qos=qos or bytes(push.qos.to_wire() for push in pushes),
+    )
 
 
 def rows_of(pushes: list[Any], key: WireExpr | None, qos: QoS | None) -> OutgoingRows:
@@ -349,6 +377,9 @@ def rows_of(pushes: list[Any], key: WireExpr | None, qos: QoS | None) -> Outgoin
     )
 
 
+PLAIN = Push(wire_expr=WireExpr(0, "a"), qos=QoS.DEFAULT, body=Put(payload=bytes(20)))
+FITTING_LIMIT = len(codec.encode(Frame(reliable=True, sn=1, msgs=(PLAIN, PLAIN))))
+"""The smallest batch with both."""
 lanes = st.tuples(st.booleans(), strategies.values(Priority), strategies.integers(28))
 
 
@@ -359,8 +390,11 @@ lanes = st.tuples(st.booleans(), strategies.values(Priority), strategies.integer
     st.sampled_from([Framing.STREAM, Framing.BARE, Framing.BATCH]),
     st.integers(16, 200),
     lanes,
+    st.booleans(),
 )
-@examples(80)
+@example([PLAIN, PLAIN], None, None, Framing.BATCH, FITTING_LIMIT, (True, Priority.DATA, 1), False)
+@example([PLAIN, PLAIN], None, None, Framing.BATCH, FITTING_LIMIT, (True, Priority.DATA, 1), True)
+@examples(120)
 def test_columns_are_written_as_the_codec_writes_their_messages(
     pushes: list[Any],
     key: WireExpr | None,
@@ -368,9 +402,11 @@ def test_columns_are_written_as_the_codec_writes_their_messages(
     framing: Framing,
     limit: int,
     lane: tuple[bool, Priority, int],
+    is_plain: bool,
 ) -> None:
     pushes = [replace(push, wire_expr=key or push.wire_expr, qos=qos or push.qos) for push in pushes]
-    rows = rows_of(pushes, key, qos)
+    pushes = [without_metadata(push) for push in pushes] if is_plain else pushes
+    rows = plain_rows_of(pushes, key, qos) if is_plain else rows_of(pushes, key, qos)
     assert [rows.push(row) for row in range(len(pushes))] == pushes
     reliable, priority, sn = lane
     encoder = BatchEncoder(framing, limit, reliable=reliable, priority=priority, sn=sn)

@@ -6,81 +6,65 @@ general path with itself. Most tests operate two networks (`twin_networks.py`).
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
-from contextlib import ExitStack
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.property.publications import decode_rows
 from tests.property.twin_networks import (
-    Calls,
+    CAPACITY,
+    OPERATED,
+    TIMESTAMP,
     Network,
     count_calls,
+    describe,
     has_interceptors,
-    node_options,
+    metadata,
     open_network,
+    payloads,
+    run_numbers,
 )
 from tests.shuttle import feed, opened_pair, send, written
 from tests.strategies import examples
-from tests.unit.api.sessions import connected, listening
 from tests.unit.net.io.test_forwarding_backpressure import BACKLOGGED_BYTES, ROWS, FakeLink, forwarded_rows, held
 from tests.unit.net.nodes import qos
 from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
+from zenspark.arrow import SCHEMA
 from zenspark.arrow.decode import concat_chunks
 from zenspark.engine import publisher as publisher_module
-from zenspark.engine.direct_queries import DirectQueries, DirectReplyHandle
-from zenspark.engine.queries import SessionQueries
+from zenspark.engine.batch_publisher import BatchPublisher
 from zenspark.engine.runtime import SessionRuntime
 from zenspark.handlers import FifoChannel
 from zenspark.handlers.arrow import ArrowBatches, chunk_from_samples
-from zenspark.handlers.channel import ChannelClosed
-from zenspark.net.loop.event_loop import Timer
+from zenspark.net.io.writer import LinkWriter
 from zenspark.net.node.dispatch import Dispatcher
-from zenspark.router.face import Face
 from zenspark.router.forwarding.plans import ForwardingPlanner, plans_by_neighbour
 from zenspark.router.limits import is_key_expression
 from zenspark.router.router import Router
+from zenspark.router.timestamping import TimestampPolicy
 from zenspark.transport import lane as lane_module
 from zenspark.transport.handshake import Capabilities
 from zenspark.transport.lane import Defragmenter
+from zenspark.transport.outbox import GIL_ATOMIC
 from zenspark.transport.receiver import MessageReceived
 from zenspark.types.encoding import Encoding
-from zenspark.types.enums import CongestionControl, ConsolidationMode, Priority, QueryTarget
-from zenspark.types.ids import EntityGlobalId, SourceInfo, ZenohId
-from zenspark.types.query import Query
-from zenspark.types.sample import Reply, Sample
-from zenspark.types.timestamps import NTP64, Timestamp, TimestampId
+from zenspark.types.enums import CongestionControl, Priority
 from zenspark.wire import messages
 from zenspark.wire import values as wire
-from zenspark.wire.codec import encode
-from zenspark.wire.columns import BatchDecoder, Framing, PushColumns, PushRun, StopReason
-from zenspark.wire.message_schema import replace
-from zenspark.wire.messages import Frame, NetworkMessage, Push, Put, Request
+from zenspark.wire.columns import PushColumns, PushRun
+from zenspark.wire.messages import NetworkMessage, Push, Put, Request
+from zenspark.wire.templates import put_head
 
-NAMESPACE = "fleet/robot1"
 KEYS = ("a", "a/b", "a/b/c", "b", "a/*", "**")
-LARGE_BYTES = 200_000
-"""More than a batch: sent in fragments."""
-CAPACITY = 1000
-OPERATED = settings(examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-"""Examples of a test that operates networks."""
-
-run_numbers = itertools.count()
-
-
-@pytest.fixture(scope="module", params=[None, NAMESPACE], ids=["plain", "namespace"])
-def networks(request: pytest.FixtureRequest) -> Iterator[tuple[Network, Network]]:
-    """The same network twice: with fast paths, and with the general ones."""
-    with ExitStack() as stack:
-        yield (
-            open_network(stack, is_general=False, namespace=request.param),
-            open_network(stack, is_general=True, namespace=request.param),
-        )
 
 
 def test_the_networks_differ_in_their_interceptors_only(networks: tuple[Network, Network]) -> None:
@@ -108,49 +92,21 @@ class Publication(msgspec.Struct, frozen=True):
         return self.payload is not None and not self.options.keys() & {"attachment", "timestamp", "source_info"}
 
 
-payloads = st.one_of(st.binary(max_size=40), st.just(bytes(range(256)) * (LARGE_BYTES // 256)))
-times = st.builds(NTP64, st.integers(0, 1 << 31), st.integers(0, 999_999_999))
-timestamps = st.builds(Timestamp, times, st.just(TimestampId(b"\x01\x02")))
-sources = st.builds(
-    SourceInfo,
-    st.builds(EntityGlobalId, st.sampled_from([ZenohId("a1"), ZenohId("b2c3")]), st.integers(0, (1 << 32) - 1)),
-    st.integers(0, (1 << 32) - 1),
-)
 options_of_all = {
     "congestion_control": st.just(CongestionControl.BLOCK),  # nothing is dropped, whatever the path
     "priority": st.sampled_from(list(Priority)),
     "express": st.booleans(),
 }
-metadata = {"attachment": st.binary(max_size=20), "timestamp": timestamps, "source_info": sources}
 encodings = st.sampled_from([Encoding.ZENOH_BYTES, Encoding.TEXT_PLAIN, Encoding("application/x-own;schema")])
 
 
 @st.composite
-def publications(draw: st.DrawFn) -> Publication:
+def publications(draw: st.DrawFn, payloads: st.SearchStrategy[bytes] = payloads) -> Publication:
     options = draw(st.fixed_dictionaries(options_of_all, optional=metadata))
     if draw(st.integers(0, 3)) == 0:
         return Publication(draw(st.sampled_from(KEYS)), None, options)
     options |= draw(st.fixed_dictionaries({}, optional={"encoding": encodings}))
     return Publication(draw(st.sampled_from(KEYS)), draw(payloads), options)
-
-
-def describe(sample: Sample, prefix: str) -> tuple[object, ...]:
-    """Return everything that users see of a sample, but for the prefix of its key."""
-    attachment = sample.attachment
-    return (
-        str(sample.key_expr).removeprefix(prefix),
-        sample.kind,
-        sample.payload.to_bytes(),
-        str(sample.encoding),
-        sample.timestamp if sample.timestamp is None else str(sample.timestamp),
-        sample.priority,
-        sample.congestion_control,
-        sample.express,
-        sample.reliability,
-        None if attachment is None else attachment.to_bytes(),
-        sample.source_info,
-        sample.timestamp_stack,
-    )
 
 
 def publish(session: Session, prefix: str, publication: Publication) -> None:
@@ -161,23 +117,33 @@ def publish(session: Session, prefix: str, publication: Publication) -> None:
         session.put(key, publication.payload, **publication.options)
 
 
-def receive_published(network: Network, operations: list[Publication]) -> dict[object, list[tuple[object, ...]]]:
-    """Publish and receive, as samples and as record batches; samples by priority, for order holds within one."""
+Publish = Callable[[Session, str, list[Publication]], None]
+"""Publishes on keys with a prefix."""
+Received = dict[Priority, list[tuple[object, ...]]]
+"""Samples by priority, for order holds within one."""
+
+
+def publish_each(session: Session, prefix: str, operations: list[Publication]) -> None:
+    for operation in operations:
+        publish(session, prefix, operation)
+
+
+def receive_published(network: Network, operations: list[Publication], publish_all: Publish = publish_each) -> Received:
+    """Publish and receive, as samples and as record batches."""
     prefix = f"run{next(run_numbers)}/"
     with (
         network.receiver.declare_subscriber(f"{prefix}**", FifoChannel(CAPACITY)) as subscriber,
         network.receiver.declare_subscriber(f"{prefix}**", ArrowBatches(CAPACITY, max_delay=0.0)) as batches,
     ):
         wait_until_matching(network.sender, f"{prefix}{KEYS[0]}")
-        for operation in operations:
-            publish(network.sender, prefix, operation)
+        publish_all(network.sender, prefix, operations)
         samples = [subscriber.handler.recv(TIMEOUT_SECONDS) for _ in operations]
         assert subscriber.handler.try_recv() is None
         rows: list[dict[str, object]] = []
         while len(rows) < len(samples):
             rows += rows_of(batches.handler.recv(TIMEOUT_SECONDS))
     assert rows == rows_of(concat_chunks([chunk_from_samples(samples, 0)]))
-    found: dict[object, list[tuple[object, ...]]] = {}
+    found: Received = {}
     for sample in samples:
         found.setdefault(sample.priority, []).append(describe(sample, prefix))
     return found
@@ -221,6 +187,171 @@ def test_publications_arrive_alike(networks: tuple[Network, Network], operations
     assert by_rows == by_messages
 
 
+@OPERATED
+@given(operations=st.lists(publications(st.binary(max_size=1000)), min_size=1, max_size=30))
+def test_publications_appended_without_the_lock_arrive_alike(
+    networks: tuple[Network, Network], operations: list[Publication]
+) -> None:
+    """While the sender's loop has a flush to do: all that is pre-encoded and not express is appended to its outbox."""
+    fast, general = networks
+    driver = next(iter(fast.sender._runtime.node.link_drivers))
+
+    def publish_without_lock(session: Session, prefix: str, operations: list[Publication]) -> None:
+        with held_loop(session), count_calls(PUBLISH) as calls:
+            with driver._lock:
+                driver._flush_soon()
+            driver.publish(*UNRECEIVED)
+            publish_each(session, prefix, operations)
+        appended = sum(each.is_preencoded and not each.options["express"] for each in operations)
+        assert calls["publish"] == 1 + len(operations) - (appended if GIL_ATOMIC else 0)
+
+    by_outbox = receive_published(fast, operations, publish_without_lock)
+    with count_calls(PUBLISH) as calls:
+        by_messages = receive_published(general, operations)
+    assert calls["publish"] == len(operations)
+    assert by_outbox == by_messages
+
+
+PUBLISH = (LinkWriter, "publish")
+UNRECEIVED = (put_head(wire.WireExpr(0, "unused"), wire.QoS.DEFAULT, wire.Encoding.BYTES), b"", wire.QoS.DEFAULT, True)
+"""Arguments of a publication without a receiver: it leaves the outbox open for those that follow."""
+
+
+@contextmanager
+def held_loop(session: Session) -> Iterator[None]:
+    """Keep the loop of a session busy, so that it writes nothing."""
+    is_held, may_go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        is_held.set()
+        may_go_on.wait(TIMEOUT_SECONDS)
+
+    session._runtime.node.loop.call_soon(hold)
+    assert is_held.wait(TIMEOUT_SECONDS)
+    try:
+        yield
+    finally:
+        may_go_on.set()
+
+
+# -- record batches
+
+
+BATCH_PATHS = ((LinkWriter, "publish_rows"), (BatchPublisher, "_send_individually"), (publisher_module, "encode_for"))
+
+
+def publish_batch(session: Session, prefix: str, operations: list[Publication]) -> None:
+    rows = [row_of(operation, prefix) for operation in operations]
+    columns = [field for field in SCHEMA if field.name in rows[0]]
+    assert session.put_batch(pa.RecordBatch.from_pylist(rows, schema=pa.schema(columns))) == 0
+
+
+def row_of(operation: Publication, prefix: str) -> dict[str, object]:
+    """Return the row of a record batch that is published like one call of put or delete."""
+    options = operation.options
+    timestamp, source = options.get("timestamp"), options.get("source_info")
+    return {
+        "key": f"{prefix}{operation.key}",
+        "kind": "DELETE" if operation.payload is None else "PUT",
+        "payload": operation.payload,
+        "encoding": None if operation.payload is None else str(options.get("encoding", Encoding.ZENOH_BYTES)),
+        "timestamp_ntp64": None if timestamp is None else as_signed(timestamp.to_wire().ntp64),
+        "timestamp_id": None if timestamp is None else str(timestamp.get_id()),
+        "attachment": options.get("attachment"),
+        "source_zid": None if source is None else str(source.source_id.zid),
+        "source_eid": None if source is None else source.source_id.eid,
+        "source_sn": None if source is None else source.source_sn,
+        "priority": options["priority"].name,
+        "congestion": options["congestion_control"].name,
+        "express": options["express"],
+    }
+
+
+def as_signed(ntp64: int) -> int:
+    """Return an NTP64 as the sample schema has it."""
+    return ntp64 - (1 << 64) if ntp64 >> 63 else ntp64
+
+
+def is_row(operation: Publication) -> bool:
+    """Whether a row can stand for a publication: the NTP64 0 means there that there is no timestamp."""
+    timestamp = operation.options.get("timestamp")
+    return timestamp is None or timestamp.to_wire().ntp64 != 0
+
+
+@OPERATED
+@given(operations=st.lists(publications().filter(is_row), min_size=1, max_size=30))
+def test_rows_of_a_record_batch_arrive_like_calls_of_put(
+    networks: tuple[Network, Network], operations: list[Publication]
+) -> None:
+    """As rows; with interceptors row by row as messages; and without a batch."""
+    fast, general = networks
+    with count_calls(*BATCH_PATHS) as calls:
+        by_rows = receive_published(fast, operations, publish_batch)
+    assert calls["publish_rows"] > 0
+    assert calls["_send_individually"] == calls["encode_for"] == 0
+    with count_calls(*BATCH_PATHS) as calls:
+        by_messages = receive_published(general, operations, publish_batch)
+    assert calls["publish_rows"] == 0
+    assert calls["_send_individually"] > 0
+    assert by_rows == by_messages == receive_published(general, operations)
+
+
+# -- timestamps
+
+
+TIMESTAMP_PATHS = ((TimestampPolicy, "timestamp_rows"), (TimestampPolicy, "timestamp"))
+
+
+@pytest.fixture(scope="module")
+def timestamping_networks() -> Iterator[tuple[Network, Network]]:
+    """The same network twice, each with a router that adds timestamps: with fast paths, and with the general ones."""
+    with ExitStack() as stack:
+        yield (
+            open_network(stack, is_general=False, namespace=None, adds_timestamps=True),
+            open_network(stack, is_general=True, namespace=None, adds_timestamps=True),
+        )
+
+
+@OPERATED
+@given(operations=st.lists(publications(), min_size=1, max_size=30))
+def test_publications_are_timestamped_alike(
+    timestamping_networks: tuple[Network, Network], operations: list[Publication]
+) -> None:
+    """Row by row, or each as a message; a run with a timestamp too far in the future as messages in both networks."""
+    fast, general = timestamping_networks
+    with count_calls(*TIMESTAMP_PATHS) as calls:
+        by_rows = receive_published(fast, operations)
+    assert calls["timestamp_rows"] > 0
+    assert any(map(is_in_future, operations)) or calls["timestamp"] == 0
+    with count_calls(*TIMESTAMP_PATHS) as calls:
+        by_messages = receive_published(general, operations)
+    assert calls["timestamp_rows"] == 0
+    assert calls["timestamp"] == len(operations)
+    assert without_own_timestamps(by_rows, fast.router) == without_own_timestamps(by_messages, general.router)
+
+
+def is_in_future(operation: Publication) -> bool:
+    timestamp = operation.options.get("timestamp")
+    return timestamp is not None and timestamp.get_time_as_ntp64().as_secs() > time.time()
+
+
+def without_own_timestamps(found: Received, router: Session) -> Received:
+    """Check that the timestamps of a router are in the order of its samples, and replace them by its role."""
+    replaced: Received = {}
+    for priority, samples in found.items():
+        own = [str(sample[TIMESTAMP]) for sample in samples if is_own(sample[TIMESTAMP], router)]
+        assert own == sorted(set(own))
+        replaced[priority] = [
+            (*sample[:TIMESTAMP], "router", *sample[TIMESTAMP + 1 :]) if is_own(sample[TIMESTAMP], router) else sample
+            for sample in samples
+        ]
+    return replaced
+
+
+def is_own(timestamp: object, router: Session) -> bool:
+    return timestamp is not None and str(timestamp).endswith(f"/{router.zid()}")
+
+
 # -- the namespace of received keys
 
 
@@ -236,6 +367,7 @@ INSIDE = {
     "@/fleet": "@/fleet",
 }
 """Received keys, and what they are in the namespace; the admin space has none."""
+NAMESPACE_PATHS = ("strip_prefix", "strip_from_message")
 
 
 @examples(200)
@@ -244,6 +376,7 @@ INSIDE = {
 def test_received_keys_lose_their_namespace_alike(networks: tuple[Network, Network], keys: list[str]) -> None:
     """Once for each template of a run, or once for each message; with keys that the router would not deliver, too."""
     runtime = networks[0].receiver._runtime
+    paths = [(runtime.namespace, name) for name in NAMESPACE_PATHS]
     face = next(iter(runtime.node.drivers))
     pushes = [Push(wire_expr=wire.WireExpr(0, key), body=Put(payload=key.encode())) for key in keys]
     columns = decode_rows(pushes)
@@ -254,12 +387,15 @@ def test_received_keys_lose_their_namespace_alike(networks: tuple[Network, Netwo
         networks[0].receiver.declare_subscriber("**", FifoChannel(CAPACITY)) as subscriber,
         networks[0].receiver.declare_subscriber("@/**", FifoChannel(CAPACITY)) as admin_subscriber,
     ):
-        with runtime.lock:
+        with runtime.lock, count_calls(*paths) as calls:
             runtime.receive_push_run(face, PushRun(columns, 0, len(columns)), template_keys)
+        assert calls["strip_prefix"] == (len(template_keys) if networks[0].has_namespace else 0)
+        assert calls["strip_from_message"] == 0
         by_rows = [received_samples(each.handler) for each in (subscriber, admin_subscriber)]
-        with runtime.lock:
+        with runtime.lock, count_calls(*paths) as calls:
             for push in pushes:
                 runtime.receive(push, face, True)
+        assert calls["strip_from_message"] == len(pushes)
         by_messages = [received_samples(each.handler) for each in (subscriber, admin_subscriber)]
     assert by_rows == by_messages
     if networks[0].has_namespace and keys == [*OUTSIDE, *INSIDE]:
@@ -268,215 +404,9 @@ def test_received_keys_lose_their_namespace_alike(networks: tuple[Network, Netwo
         ]
 
 
-def decode_rows(pushes: list[Push]) -> PushColumns:
-    """Return publications as they are decoded from one frame."""
-    columns = PushColumns(64)
-    frame = encode(Frame(reliable=True, sn=0, msgs=tuple(pushes)))
-    assert BatchDecoder(frame, Framing.BATCH).decode(columns) is StopReason.END
-    assert len(columns) == len(pushes)
-    return columns
-
-
 def received_samples(handler: Any) -> list[tuple[object, ...]]:  # noqa: ANN401 - of a channel
     """Take what a channel holds."""
     return [describe(sample, "") for sample in iter(handler.try_recv, None)]
-
-
-# -- queries
-
-
-class ReplyCall(msgspec.Struct, frozen=True):
-    """One call of reply, reply_err or reply_del."""
-
-    kind: str
-    payload: bytes
-    options: dict[str, Any]
-
-
-reply_calls = st.builds(
-    ReplyCall,
-    st.sampled_from(["reply", "reply", "reply_err", "reply_del"]),
-    payloads,
-    st.fixed_dictionaries({}, optional=metadata),
-)
-
-
-def send_reply(query: Query, key: str, call: ReplyCall) -> None:
-    match call.kind:
-        case "reply":
-            query.reply(key, call.payload, encoding=Encoding.TEXT_PLAIN, **call.options)
-        case "reply_err":
-            options = {name: value for name, value in call.options.items() if name != "attachment"}
-            query.reply_err(call.payload, encoding=Encoding.APPLICATION_JSON, **options)
-        case "reply_del":
-            query.reply_del(key, **call.options)
-
-
-def describe_reply(reply: Reply, prefix: str) -> tuple[object, ...]:
-    if reply.ok is not None:
-        return describe(reply.ok, prefix)
-    assert reply.err is not None
-    error = reply.err
-    return error.payload.to_bytes(), str(error.encoding), error.source_info, str(error.timestamp)
-
-
-def query_network(
-    network: Network, complete: bool, replies: list[ReplyCall], options: dict[str, Any]
-) -> tuple[list[object], list[tuple[object, ...]]]:
-    """Send one query; returns what its queryable received, and the replies."""
-    key = f"run{next(run_numbers)}/a"
-    prefix = key.removesuffix("a")
-    received: list[object] = []
-
-    def on_query(query: Query) -> None:
-        payload, attachment = query.payload, query.attachment
-        received.append(str(query.selector).removeprefix(prefix))
-        received.append(None if payload is None else payload.to_bytes())
-        received.append(None if attachment is None else attachment.to_bytes())
-        received.append(query.source_info)
-        for call in replies:
-            send_reply(query, key, call)
-
-    with (
-        network.receiver.declare_queryable(key, on_query, complete=complete) as queryable,
-        network.sender.declare_querier(key) as querier,
-    ):
-        until(lambda: querier.matching_status.matching)
-        found = take_all(network.sender.get(f"{key}?x=1;y", **options))
-        assert all(reply.replier_id == queryable.id for reply in found)
-    return received, [describe_reply(reply, prefix) for reply in found]
-
-
-def take_all(handler: Any) -> list[Reply]:  # noqa: ANN401 - of a channel
-    """Take the replies to a query until it is finished."""
-    replies = []
-    while True:
-        try:
-            replies.append(handler.recv(TIMEOUT_SECONDS))
-        except ChannelClosed:
-            return replies
-
-
-queries = st.fixed_dictionaries(
-    {"consolidation": st.just(ConsolidationMode.NONE), "timeout": st.just(TIMEOUT_SECONDS)},
-    optional={
-        "payload": st.binary(max_size=50),
-        "attachment": st.binary(max_size=20),
-        "source_info": sources,
-        "target": st.sampled_from(list(QueryTarget)),
-        "priority": st.sampled_from(list(Priority)),
-        "express": st.booleans(),
-    },
-)
-
-QUERY_PATHS = ((DirectQueries, "send"), (DirectReplyHandle, "__init__"), (SessionQueries, "_send"))
-
-
-@OPERATED
-@given(complete=st.booleans(), replies=st.lists(reply_calls, max_size=5), options=queries)
-def test_queries_are_replied_to_alike(
-    networks: tuple[Network, Network], complete: bool, replies: list[ReplyCall], options: dict[str, Any]
-) -> None:
-    """Past the tables of the router of each end, or through them; with a namespace always through them. A query without
-    a target has none with interceptors: it takes the direct path in both networks.
-    """
-    fast, general = networks
-    has_target = complete or options.get("target") is not QueryTarget.ALL_COMPLETE
-    with count_calls(*QUERY_PATHS) as calls:
-        direct = query_network(fast, complete, replies, options)
-    assert bool(direct[0]) == has_target
-    assert call_counts(calls) == ((0, 0, 1) if fast.has_namespace else (1, has_target, 0))
-    with count_calls(*QUERY_PATHS) as calls:
-        routed = query_network(general, complete, replies, options)
-    assert call_counts(calls) == ((0, 0, 1) if has_target or general.has_namespace else (1, 0, 0))
-    assert direct == routed
-
-
-def call_counts(calls: Calls) -> tuple[int, ...]:
-    """Return how often a query was sent directly, was accepted directly, and was sent to the router."""
-    return tuple(calls[name] for _, name in QUERY_PATHS)
-
-
-# -- the time-out of a query
-
-
-class TimedOut(msgspec.Struct):
-    """What a querier and its node received of a query without a final reply."""
-
-    replies: list[tuple[object, ...]]
-    messages: list[NetworkMessage]
-    """RESPONSEs and RESPONSE_FINAL, with their key as text and without the request id."""
-
-
-def time_out(is_general: bool, count: int) -> TimedOut:
-    """Query a queryable that sends `count` replies and no final one; its node ends the query, not that of the querier.
-
-    The querier's node has no timers, so what it receives was sent by the node of the queryable.
-    """
-    options = node_options(is_general)
-    received: list[NetworkMessage] = []
-    held_queries: list[Query] = []
-    dispatch = Dispatcher.receive
-
-    def on_query(query: Query) -> None:
-        for _ in range(count):
-            query.reply("q", b"one")
-        held_queries.append(query)  # no final reply while it lives
-
-    def record(self: Dispatcher, source: Face, event: MessageReceived) -> None:
-        message = event.message
-        if self is client._runtime.node.dispatcher and isinstance(message, messages.Response | messages.ResponseFinal):
-            received.append(normalised(message, source))
-        dispatch(self, source, event)
-
-    def normalised(message: messages.Response | messages.ResponseFinal, source: Face) -> NetworkMessage:
-        if isinstance(message, messages.ResponseFinal):
-            return replace(message, request_id=0)
-        assert message.responder is not None
-        assert message.responder.zid == router.zid().to_wire()
-        key = wire.WireExpr(0, source.resolve(message.wire_expr) or "")
-        responder = replace_zid(message.responder)
-        return replace(message, request_id=0, wire_expr=key, responder=responder)
-
-    with (
-        listening("router", timestamping__enabled=False, **options) as router,
-        connected("client", router, **options) as client,
-        router.declare_queryable("q", on_query),
-        client.declare_querier("q") as querier,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        until(lambda: querier.matching_status.matching)
-        loop = client._runtime.node.loop
-        patch.setattr(loop, "call_at", lambda when, _: Timer(loop, when, lambda: None))
-        patch.setattr(Dispatcher, "receive", record)
-        found = take_all(client.get("q", timeout=0.3, consolidation=ConsolidationMode.NONE))
-        assert all(reply.replier_id is not None and reply.replier_id.zid == router.zid() for reply in found)
-        replies = [(*describe_reply(reply, ""), reply.replier_id.eid) for reply in found if reply.replier_id]
-        for query in held_queries:
-            query.drop()
-    return TimedOut(replies, received)
-
-
-def replace_zid(responder: wire.EntityId) -> wire.EntityId:
-    """Return an entity id with a zid that is the same in every network."""
-    return wire.EntityId(wire.ZenohId(1), responder.eid)
-
-
-@pytest.mark.parametrize("count", [0, 2])
-def test_queries_without_a_final_reply_time_out_alike(count: int) -> None:
-    """By the timer of the direct query, or by that of the router of the queryable's node."""
-    with count_calls((DirectReplyHandle, "_expire")) as calls:
-        direct = time_out(False, count)
-    assert calls["_expire"] == 1
-    with count_calls((DirectReplyHandle, "_expire")) as calls:
-        routed = time_out(True, count)
-    assert calls["_expire"] == 0
-    assert direct == routed
-    assert [reply[0] for reply in direct.replies[:count]] == ["q"] * count
-    assert [reply[0] for reply in direct.replies[count:]] == [b"Timeout"]
-    *responses, final = direct.messages
-    assert isinstance(final, messages.ResponseFinal)
-    assert [type(response) for response in responses] == [messages.Response] * (count + 1)
 
 
 # -- fragments
@@ -523,7 +453,7 @@ def priority_of(message: NetworkMessage) -> wire.Priority:
     return message.qos.priority
 
 
-# -- back-pressure of forwarded publications
+# -- backpressure of forwarded publications
 
 
 class Backlogged:

@@ -1,4 +1,7 @@
-"""Publications passed on in columns arrive as those passed on one by one: same order, same lanes, same bytes."""
+"""Publications forwarded in columns arrive as those routed one by one: same order, same lanes, same bytes.
+
+The calls of both paths are counted: where there must be forwarding plans, no row may be routed as a message.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tests import strategies
+from tests.property.publications import decode_rows, fits_row
+from tests.property.twin_networks import Calls, count_calls
 from tests.strategies import examples
-from zenspark.clock import HybridClock, ntp64_from_ns
+from zenspark.clock import MAX_DRIFT_NS, HybridClock, ntp64_from_ns
 from zenspark.errors import LimitExceeded
 from zenspark.router.face import Face
-from zenspark.router.forwarding.plans import ForwardingPlanner, plans_by_neighbour
-from zenspark.router.linkstate.network import TREES_DELAY_SECONDS
+from zenspark.router.forwarding.plans import ForwardingPlan, ForwardingPlanner, plans_by_neighbour
+from zenspark.router.linkstate.network import TREE_RECOMPUTATION_DELAY_SECONDS
 from zenspark.router.router import Router, RouterPolicy
 from zenspark.router.timestamping import TimestampPolicy
 from zenspark.transport.framing import decompress
@@ -49,6 +54,8 @@ SN_MASK = 0xFFF
 PATCH = 1
 NAMES = ("source", "client", "peer", "router", "far", "group", "member")
 SENDERS = ("source", "source", "source", "client", "peer", "router", "router", "member")
+ROUTED_NODE_IDS = {0, 2}
+"""The node ids from the neighbouring router whose tree has its link; others are unknown, or have a tree without it."""
 KEYS = ("a", "a/b", "a/b/c", "b", "a/*", "**", "not//a/key")
 
 Guarded = st.sampled_from([None, "client", "router"])
@@ -88,9 +95,10 @@ class Refusing:
 class World:
     """One router, its neighbours, and what each of them is sent."""
 
-    def __init__(self, stamps: bool, drops: bool, guarded: str | None, links: dict[str, Link]) -> None:
-        stamping = TimestampPolicy(OWN, HybridClock(), lambda: NOW, drops) if stamps else None
-        self.router = Router(OWN, WhatAmI.ROUTER, RouterPolicy(timestamping=stamping))
+    def __init__(self, adds_timestamps: bool, drops: bool, guarded: str | None, links: dict[str, Link]) -> None:
+        timestamping = TimestampPolicy(OWN, HybridClock(), lambda: NOW, drops) if adds_timestamps else None
+        self.router = Router(OWN, WhatAmI.ROUTER, RouterPolicy(timestamping=timestamping))
+        self.is_guarded = guarded is not None
         self.local = self.router.add_local()
         self.received: list[tuple[Push, bool]] = []
         group = self.router.add_group()
@@ -117,7 +125,7 @@ class World:
         ]
         announced = NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states(states))
         self.router.receive(self.faces["far"], announced, 0.0)
-        self.router.handle_timeout(TREES_DELAY_SECONDS)
+        self.router.handle_timeout(TREE_RECOMPUTATION_DELAY_SECONDS)
         self.outboxes = {
             face: Outbox(link.batch_size, 7, SN_MASK, link.qos, link.compression, link.low_latency)
             for face, link in ((self.faces[name], link) for name, link in links.items())
@@ -136,6 +144,10 @@ class World:
             elif isinstance(passed, Push):  # declarations are not what this is about
                 self.append(target, passed, reliable)
 
+    def route(self, face: Face, push: Push, reliable: bool) -> None:
+        """One publication, as an object."""
+        self.receive(face, push, reliable)
+
     def append(self, target: Face, push: Push, reliable: bool) -> None:
         try:
             self.outboxes[target].append(push.qos.priority, reliable, encode(push))
@@ -144,51 +156,71 @@ class World:
 
 
 class OneByOne(World):
-    """Passes on every message by itself."""
+    """Routes every publication as a message."""
 
     def run(self, run: Run) -> None:
         for message, reliable in run.messages:
-            self.receive(self.faces[run.who], message, reliable)
+            self.route(self.faces[run.who], message, reliable)
 
 
 class InColumns(World):
-    """Passes on what it can in columns."""
+    """Forwards in columns what it can."""
 
     def __init__(self, *arguments: Any) -> None:  # noqa: ANN401
         super().__init__(*arguments)
-        self.forwarding = ForwardingPlanner(self.router, self.local)
+        self.planner = ForwardingPlanner(self.router, self.local)
         self.columns = PushColumns(5, 4, 3)
 
     def run(self, run: Run) -> None:
-        face = self.faces[run.who]
-        cursor = BatchDecoder(b"".join(batches(run)), Framing.STREAM, 0xFFFF)
+        decoder = BatchDecoder(b"".join(batches(run)), Framing.STREAM, 0xFFFF)
         outcome = StopReason.FULL
         while outcome is not StopReason.END:
             self.columns.clear()
-            outcome = cursor.decode(self.columns)
-            self.receive_columns(face, self.columns)
+            outcome = decoder.decode(self.columns)
+            self.receive_columns(run.who, self.columns)
             if outcome is StopReason.MESSAGE:
-                message = cursor.message()
-                assert isinstance(message, NetworkMessage)
-                self.receive(face, message, cursor.reliable)
+                message = decoder.message()
+                assert isinstance(message, Push)
+                assert not fits_row(message)
+                self.route(self.faces[run.who], message, decoder.reliable)
 
-    def receive_columns(self, face: Face, columns: PushColumns) -> None:
-        plans = self.forwarding.plans(face, columns, 0, len(columns))
-        if plans is None:
-            for row in range(len(columns)):
-                self.receive(face, columns.push(row), columns.template_at(columns.template_index[row]).reliable)
+    def receive_columns(self, who: str, columns: PushColumns) -> None:
+        plans = self.planner.plans(self.faces[who], columns, 0, len(columns))
+        if plans is not None:
+            self.forward(columns, plans)
             return
+        assert self.may_lack_plans(who, columns)
+        for row in range(len(columns)):
+            reliable = columns.template_at(columns.template_index[row]).reliable
+            self.route(self.faces[who], columns.push(row), reliable)
+
+    def may_lack_plans(self, who: str, columns: PushColumns) -> bool:
+        """Whether an interceptor, a tree or a clock may decide for each message: then there need not be plans."""
+        node_ids = {columns.node_id(index) for index in range(columns.template_count)}
+        return (
+            self.is_guarded
+            or (who == "router" and not node_ids <= ROUTED_NODE_IDS)
+            or (self.router.timestamping is not None and any(map(is_too_far_ahead, columns.timestamp)))
+        )
+
+    def forward(self, columns: PushColumns, plans: list[ForwardingPlan]) -> None:
+        """Forward rows by their plans, and deliver those of the local session."""
         pushes = PushRun(columns, 0, len(columns), timestamped_by=None if self.router.timestamping is None else OWN)
         for row in range(len(columns)):
             if plans[columns.template_index[row]].is_local:
                 self.received.append(local_row(pushes, row))
-        for target, share in plans_by_neighbour(plans):
-            relay = RowForwarder(columns, 0, len(columns), bytes(share.lanes), share.heads, OWN.to_bytes())
-            while relay.lane >= 0:
+        for target, plan in plans_by_neighbour(plans):
+            forwarder = RowForwarder(columns, 0, len(columns), bytes(plan.lanes), plan.heads, OWN.to_bytes())
+            while forwarder.lane >= 0:
                 try:
-                    self.outboxes[target].append_forwarded(relay)
+                    self.outboxes[target].append_forwarded(forwarder)
                 except LimitExceeded:
                     continue
+
+
+def is_too_far_ahead(ntp64: int) -> bool:
+    """Whether a clock that shows NOW rejects a timestamp."""
+    return ntp64 > ntp64_from_ns(NOW + MAX_DRIFT_NS)
 
 
 def local_row(pushes: PushRun, row: int) -> tuple[Push, bool]:
@@ -217,12 +249,12 @@ def arrived(written: Sequence[bytes], link: Link) -> list[tuple[Push, bool]]:
     found: list[tuple[Push, bool]] = []
     for batch in written:
         if link.low_latency:
-            cursor = BatchDecoder(batch, Framing.BARE, 1 << 20)
+            decoder = BatchDecoder(batch, Framing.BARE, 1 << 20)
         elif link.compression:
-            cursor = BatchDecoder(decompress(batch[2:], link.batch_size), Framing.BATCH)
+            decoder = BatchDecoder(decompress(batch[2:], link.batch_size), Framing.BATCH)
         else:
-            cursor = BatchDecoder(batch, Framing.STREAM, link.batch_size - 2)
-        for event in frame_receiver.events(cursor):
+            decoder = BatchDecoder(batch, Framing.STREAM, link.batch_size - 2)
+        for event in frame_receiver.events(decoder):
             if isinstance(event, PushRun):
                 columns = event.columns
                 for row in range(event.start, event.stop):
@@ -234,16 +266,16 @@ def arrived(written: Sequence[bytes], link: Link) -> list[tuple[Push, bool]]:
     return found
 
 
-def unstamped(found: list[tuple[Push, bool]]) -> tuple[list[tuple[Push, bool]], list[int]]:
-    """Remove the timestamps of the router's own clock, which differ from run to run. Returns these as well."""
-    own, without = [], []
+def split_own_timestamps(found: list[tuple[Push, bool]]) -> tuple[list[tuple[Push, bool]], list[int]]:
+    """Replace the timestamps of the router's own clock, which differ from run to run, and return these as well."""
+    own, others = [], []
     for push, reliable in found:
         body = push.body
         if body.timestamp is not None and body.timestamp.id == OWN:
             own.append(body.timestamp.ntp64)
             push = replace(push, body=replace(body, timestamp=Timestamp(0, OWN)))
-        without.append((push, reliable))
-    return without, own
+        others.append((push, reliable))
+    return others, own
 
 
 # -- messages --------------------------------------------------------------------------------------------------------
@@ -319,18 +351,57 @@ first = st.tuples(
 ).map(list)
 
 
+steps_of_world = st.lists(runs() | runs() | changes, min_size=1, max_size=8)
+links_of_world = st.fixed_dictionaries(dict.fromkeys(NAMES, links))
+PLAIN_LINKS = dict.fromkeys(NAMES, Link(2000, True, False, False))
+PLAIN_RUN = Run("source", ((Push(wire_expr=WireExpr(0, "a/b"), body=Put(payload=b"x")), True),) * 3)
+SUBSCRIBED = [NeighbourMessage("client", declared(DeclareSubscriber(id=1, wire_expr=WireExpr(0, "a/**"))))]
+"""The simplest case with a plan, so that there always is one."""
+
+PATHS = (
+    (World, "route"),
+    (InColumns, "forward"),
+    (TimestampPolicy, "timestamp"),
+    (TimestampPolicy, "timestamp_rows"),
+)
+
+
+def play(world: OneByOne | InColumns, listens: bool, steps: list[NeighbourMessage | Run]) -> Calls:
+    """Let the neighbours of a world send; returns the calls of each path."""
+    if listens:
+        declaration = declared(DeclareSubscriber(id=1, wire_expr=WireExpr(0, "a")))
+        world.router.receive(world.local, declaration, 1.0)
+    with count_calls(*PATHS) as calls:
+        for step in steps:
+            if isinstance(step, Run):
+                world.run(step)
+            else:
+                world.receive(world.faces[step.who], step.message, step.reliable)
+    return calls
+
+
+def assert_paths_taken(general: Calls, fast: Calls, steps: list[NeighbourMessage | Run]) -> None:
+    """One world took the general path for every publication, the other one had plans (`may_lack_plans`)."""
+    pushes = [push for step in steps if isinstance(step, Run) for push, _ in step.messages]
+    assert general["route"] == len(pushes)
+    assert general["forward"] == general["timestamp_rows"] == 0
+    assert fast["timestamp"] <= fast["route"]
+    assert general["timestamp"] == 0 or fast["timestamp"] + fast["timestamp_rows"] > 0
+
+
 @given(
     st.booleans(),
     st.booleans(),
     Guarded,
-    st.fixed_dictionaries(dict.fromkeys(NAMES, links)),
+    links_of_world,
     st.booleans(),
     first,
-    st.lists(runs() | runs() | changes, min_size=1, max_size=8),
+    steps_of_world,
 )
+@example(False, False, None, PLAIN_LINKS, False, SUBSCRIBED, [PLAIN_RUN])
 @examples(200)
 def test_forwarding_by_columns_equals_forwarding_by_message(
-    stamps: bool,
+    adds_timestamps: bool,
     drops: bool,
     guarded: str | None,
     agreed: dict[str, Link],
@@ -338,28 +409,105 @@ def test_forwarding_by_columns_equals_forwarding_by_message(
     before: list[NeighbourMessage],
     steps: list[NeighbourMessage | Run],
 ) -> None:
-    steps = [*steps, *steps]  # what was found out about a template is used again, after what has changed since
-    arguments = (stamps, drops, guarded, agreed)
+    steps = [*before, *steps, *steps]  # what was found out about a template is used again, after what has changed since
+    arguments = (adds_timestamps, drops, guarded, agreed)
     slow, fast = OneByOne(*arguments), InColumns(*arguments)
-    worlds: tuple[OneByOne | InColumns, ...] = (slow, fast)
-    for world in worlds:
-        if listens:
-            declaration = declared(DeclareSubscriber(id=1, wire_expr=WireExpr(0, "a")))
-            world.router.receive(world.local, declaration, 1.0)
-        for step in [*before, *steps]:
-            if isinstance(step, Run):
-                world.run(step)
-            else:
-                world.receive(world.faces[step.who], step.message, step.reliable)
-    assert unstamped(fast.received)[0] == unstamped(slow.received)[0]
+    assert_paths_taken(play(slow, listens, steps), play(fast, listens, steps), steps)
+    assert split_own_timestamps(fast.received)[0] == split_own_timestamps(slow.received)[0]
     for name, link in agreed.items():
-        one, other = (world.outboxes[world.faces[name]] for world in worlds)
+        one, other = (world.outboxes[world.faces[name]] for world in (slow, fast))
         assert one.next_sns == other.next_sns
         written, same = ([bytes(batch) for batch in outbox.pop_all()] for outbox in (one, other))
-        if stamps:
-            expected, own = unstamped(arrived(written, link))
-            found, also = unstamped(arrived(same, link))
+        if adds_timestamps:
+            expected, own = split_own_timestamps(arrived(written, link))
+            found, also = split_own_timestamps(arrived(same, link))
             assert found == expected
             assert len(set(also)) == len(set(own)) == len(own)
         else:
             assert same == written
+
+
+# -- timestamps ------------------------------------------------------------------------------------------------------
+
+timestamped_pushes = st.builds(
+    lambda key, body, clock: Push(wire_expr=WireExpr(0, key), body=replace(body, timestamp=clock)),
+    st.sampled_from(KEYS[:4]),
+    st.sampled_from([Put(payload=b"x"), Put(payload=b"y"), Del()]),
+    clocks,
+)
+runs_of_pushes = st.lists(st.lists(timestamped_pushes, min_size=1, max_size=8), min_size=1, max_size=5)
+WITHOUT_TIMESTAMP = Push(wire_expr=WireExpr(0, "a"), body=Put(payload=b"x"))
+AHEAD = replace(
+    WITHOUT_TIMESTAMP, body=Put(payload=b"x", timestamp=Timestamp(ntp64_from_ns(NOW + HOUR), ZenohId(0x77)))
+)
+
+
+class Timestamper:
+    """A policy that timestamps runs of publications as rows, or each as a message, if it has a key of `targets`."""
+
+    def __init__(self, drops: bool, targets: set[str]) -> None:
+        self.policy = TimestampPolicy(OWN, HybridClock(), lambda: NOW, drops)
+        self.targets = targets
+
+    def by_rows(self, pushes: list[Push]) -> list[Push | None]:
+        """Return the publications of a run with timestamps; by message if one is too far ahead of the clock."""
+        columns = decode_rows(pushes)
+        keys = [columns.template_at(index).wire_expr.suffix for index in range(columns.template_count)]
+        if self.policy.timestamp_rows(columns, 0, len(columns), bytes(key in self.targets for key in keys)):
+            assert not has_future_timestamp(pushes, self.targets)
+            return [with_timestamp(push, columns.timestamp[row]) for row, push in enumerate(pushes)]
+        assert has_future_timestamp(pushes, self.targets)
+        return self.by_messages(pushes)
+
+    def by_messages(self, pushes: list[Push]) -> list[Push | None]:
+        """Return the publications of a run with timestamps; None for one that is dropped."""
+        return [self.policy.timestamp(push) if push.wire_expr.suffix in self.targets else push for push in pushes]
+
+
+def with_timestamp(push: Push, ntp64: int) -> Push:
+    """Return a publication with the timestamp that its row has; 0 if it has none."""
+    if push.body.timestamp is not None:
+        assert push.body.timestamp.ntp64 == ntp64
+    elif ntp64:
+        push = replace(push, body=replace(push.body, timestamp=Timestamp(ntp64, OWN)))
+    return push
+
+
+def has_future_timestamp(pushes: list[Push], targets: set[str]) -> bool:
+    """Whether the timestamp of a PUT with a target is too far ahead."""
+    timestamps = [push.body.timestamp for push in pushes if isinstance(push.body, Put) and has_target(push, targets)]
+    return any(timestamp is not None and is_too_far_ahead(timestamp.ntp64) for timestamp in timestamps)
+
+
+def has_target(push: Push, targets: set[str]) -> bool:
+    return push.wire_expr.suffix in targets
+
+
+def assert_own_timestamps_are_newest(pushes: list[Push | None], targets: set[str]) -> None:
+    """Each timestamp of the own clock is greater than all before it, but for those of publications without a target."""
+    newest = 0
+    for push in pushes:
+        if push is not None and isinstance(push.body, Put) and has_target(push, targets):
+            assert push.body.timestamp is not None
+            assert push.body.timestamp.id != OWN or push.body.timestamp.ntp64 > newest
+            newest = max(newest, push.body.timestamp.ntp64)
+
+
+@given(st.booleans(), st.sets(st.sampled_from(KEYS[:4]), min_size=1), runs_of_pushes)
+@example(False, {"a"}, [[WITHOUT_TIMESTAMP] * 2, [WITHOUT_TIMESTAMP, AHEAD], [WITHOUT_TIMESTAMP]])
+@examples(200)
+def test_rows_are_timestamped_like_messages(drops: bool, targets: set[str], runs_of_pushes: list[list[Push]]) -> None:
+    one, other = Timestamper(drops, targets), Timestamper(drops, targets)
+    with count_calls(*PATHS) as calls:
+        by_rows = [push for pushes in runs_of_pushes for push in one.by_rows(pushes)]
+    routed = [push for pushes in runs_of_pushes if has_future_timestamp(pushes, targets) for push in pushes]
+    assert calls["timestamp_rows"] == len(runs_of_pushes)
+    assert calls["timestamp"] == sum(has_target(push, targets) for push in routed)
+    with count_calls(*PATHS) as calls:
+        by_messages = [push for pushes in runs_of_pushes for push in other.by_messages(pushes)]
+    assert calls["timestamp_rows"] == 0
+    assert [push is None for push in by_rows] == [push is None for push in by_messages]
+    kept, expected = ([(push, True) for push in pushes if push is not None] for pushes in (by_rows, by_messages))
+    assert split_own_timestamps(kept)[0] == split_own_timestamps(expected)[0]
+    for pushes in (by_rows, by_messages):
+        assert_own_timestamps_are_newest(pushes, targets)

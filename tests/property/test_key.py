@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenspark.errors import UsageError
-from zenspark.key import KeyExpr, canonise
+from zenspark.key import KeyExpr, canonicalize
 from zenspark.key.match import includes, intersects
 from zenspark.key.tree import KeyTree
 
@@ -23,7 +23,7 @@ PAIRS = 200_000
 CHUNKS = ["a", "b", "ab", "aab", "é", "*", "**", "a$*", "$*b", "a$*b", "$*a$*", "b$*a$*b", "$*é", "@", "@a", "@a$*"]
 
 chunks = st.sampled_from(CHUNKS)
-expressions = st.lists(chunks, min_size=1, max_size=6).map("/".join).map(canonise)
+expressions = st.lists(chunks, min_size=1, max_size=6).map("/".join).map(canonicalize)
 similar = expressions.flatmap(lambda text: st.tuples(st.just(text), st.one_of(expressions, variations(text))))
 any_text = st.one_of(st.text(), st.text("a*$/@#?é\0"))
 
@@ -31,7 +31,7 @@ any_text = st.one_of(st.text(), st.text("a*$/@#?é\0"))
 def variations(text: str) -> st.SearchStrategy[str]:
     """Expressions that differ from this one in some of its chunks."""
     places = [st.one_of(st.just(chunk), chunks) for chunk in text.split("/")]
-    return st.tuples(*places).map("/".join).map(canonise)
+    return st.tuples(*places).map("/".join).map(canonicalize)
 
 
 # --- the specification, section 12.2, word for word -----------------------------------------------------------------
@@ -137,14 +137,14 @@ def test_matching_does_not_raise_for_any_text(a: str, b: str) -> None:
 
 
 @given(any_text | st.text(st.characters()))
-def test_any_text_is_canonised_or_refused(text: str) -> None:
+def test_any_text_is_canonicalized_or_rejected(text: str) -> None:
     try:
-        canonical = canonise(text)
+        canonical = canonicalize(text)
     except UsageError:
         with pytest.raises(UsageError):
             KeyExpr(text)
         return
-    assert canonise(canonical) == canonical
+    assert canonicalize(canonical) == canonical
     assert str(KeyExpr.autocanonize(text)) == str(KeyExpr(canonical)) == canonical
     if text != canonical:
         with pytest.raises(UsageError, match="canonical form"):
@@ -155,13 +155,13 @@ def test_any_text_is_canonised_or_refused(text: str) -> None:
     st.lists(st.sampled_from([*CHUNKS, "$*", "$*$*", "a$*$*b"]), min_size=1, max_size=6).map("/".join),
     st.lists(st.sampled_from(["a", "b", "ab", "c", "@a"]), min_size=1, max_size=6).map("/".join),
 )
-def test_canonising_keeps_the_set_of_keys(text: str, key: str) -> None:
-    assert intersects(canonise(text), key) == spec_intersects(text, key)
+def test_canonical_form_keeps_the_set_of_keys(text: str, key: str) -> None:
+    assert intersects(canonicalize(text), key) == spec_intersects(text, key)
 
 
 @given(expressions, expressions)
-def test_join_canonises_and_concat_to_the_prefix_restores_the_expression(a: str, b: str) -> None:
-    assert str(KeyExpr(a) / b) == canonise(f"{a}/{b}")
+def test_join_canonicalizes_and_concat_to_the_prefix_restores_the_expression(a: str, b: str) -> None:
+    assert str(KeyExpr(a) / b) == canonicalize(f"{a}/{b}")
     prefix = KeyExpr(a).prefix
     if prefix is not None:
         assert not prefix.is_wild
@@ -197,7 +197,7 @@ def relatives(dice: random.Random, count: int) -> list[str]:
     others = [
         [dice.choice([chunk, chunk, dice.choice(CHUNKS), "*", "**"]) for chunk in first] for _ in range(count - 1)
     ]
-    return [canonise("/".join(parts)) for parts in [first, *others]]
+    return [canonicalize("/".join(parts)) for parts in [first, *others]]
 
 
 def test_spelling_agrees_with_eclipse_zenoh() -> None:

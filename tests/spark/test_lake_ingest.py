@@ -160,7 +160,7 @@ def test_ingest_query_that_lost_its_lease_commits_nothing(
     one = IngestQuery(spark, [journal], Lake(lake.location.address), trigger=0.1)
     one.start()
     until(lambda: one.progress().rows == 30, BOUND)
-    monkeypatch.setattr(lease, "STALE_SECONDS", 0.0)  # as if it had not been renewed for long
+    monkeypatch.setattr(lease, "LEASE_EXPIRY_SECONDS", 0.0)  # as if it had not been renewed for long
     other = IngestQuery(spark, [journal], Lake(lake.location.address), trigger=0.1)
     other.start()
     monkeypatch.undo()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from zenspark.errors import UsageError
-from zenspark.key import canonise
+from zenspark.key import canonicalize
 from zenspark.key.match import includes
 from zenspark.spark.key_join import match_keys
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 CHUNKS = ["a", "b", "ab", "@a", "@b$*"]
 key_texts = st.lists(st.sampled_from(CHUNKS), min_size=1, max_size=4).map("/".join)
 wild_texts = st.lists(st.sampled_from([*CHUNKS, "*", "**", "a$*", "$*b"]), min_size=1, max_size=4).map("/".join)
-keys_of_rows = st.one_of(key_texts, wild_texts.map(canonise))
+keys_of_rows = st.one_of(key_texts, wild_texts.map(canonicalize))
 
 
 @settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
@@ -36,7 +36,7 @@ def test_the_join_equals_a_cross_join(
         (number, rule)
         for number, key in enumerate(keys)
         for rule, text in enumerate(expressions)
-        if includes(canonise(text), canonise(key))
+        if includes(canonicalize(text), canonicalize(key))
     ]
     assert all((row["key"], row["keyexpr"]) == (keys[row["number"]], expressions[row["rule"]]) for row in found)
 

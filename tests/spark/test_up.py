@@ -24,7 +24,7 @@ from tests.interop.reference import eventually, ours, unused
 from tests.optional import some
 from tests.unit.journal.rows import batch, row
 from tests.wait import until
-from zenspark.cli.demo import DEFAULT_LAKE
+from zenspark.cli.demo import DEMO_LAKE
 from zenspark.journal import Journal, JournalWriter
 from zenspark.spark.lake import Lake
 
@@ -266,7 +266,7 @@ def test_the_demo_shows_what_the_readme_shows(tmp_path: Path) -> None:
         assert shown.ended() == 0
     block = README.read_text().split("$ zenspark demo\n")[1].split("```")[0]
     wanted = [
-        line.replace(DEFAULT_LAKE, str(tmp_path / "lake"))
+        line.replace(DEMO_LAKE, str(tmp_path / "lake"))
         for line in block.splitlines()
         if line.strip() not in ("", "...")
     ]
@@ -288,7 +288,7 @@ def test_the_demo_shows_what_the_readme_shows(tmp_path: Path) -> None:
     assert re.findall(r"\((\d+) messages in all\)", output) == [rows]
 
 
-def test_killed_processes_lose_and_double_nothing(tmp_path: Path) -> None:
+def test_killed_processes_lose_and_duplicate_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "zenspark", "demo", "--kill", "--lake", str(tmp_path / "demo")]
     ended = subprocess.run(
         [*command, "-l", unused(), "--http", "none", "--master", "local[2]"],
@@ -300,7 +300,7 @@ def test_killed_processes_lose_and_double_nothing(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
     counts = {line.split("  ")[0]: line.split()[-1] for line in ended.stdout.splitlines()}
     assert counts["rows in the table"] == counts["published by the robots"]
-    assert (counts["lost"], counts["doubled"]) == ("0", "0")
+    assert (counts["lost"], counts["duplicates"]) == ("0", "0")
     assert ended.stdout.count("kill -9") == 3
 
 

@@ -10,6 +10,7 @@ from tools.check_words import (
     CONVERSATION,
     ROOT,
     SOURCES,
+    find_former_shared_constants,
     find_former_twins,
     find_vague_actors_beside,
     find_violations,
@@ -56,6 +57,51 @@ def test_twins_that_are_none_any_more_are_named(tmp_path: Path) -> None:
     write(tmp_path / "api/session.py", "class Session: ...\n")
     assert "class Session is listed as a twin of aio, api, but has no twin" in find_former_twins(tmp_path)
     assert list(find_former_twins(SOURCES)) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("MAX_ROWS = 1\n", "MAX_ROWS = 2\n"),
+        ("MAX_ROWS: int = 1\n", "MAX_ROWS = 1 << 1\n"),
+        ("MAX_ROWS, MAX_KEYS = 1, 1\n", "MAX_ROWS, MAX_KEYS = 2.0, 1\n"),
+        ("MAX_ROWS = 1\n", "MAX_ROWS = -1 * 2 + 4 / 1 - 4\n"),
+        ("MAX_ROWS = cython.declare(cython.const_int, 1)\n", "MAX_ROWS: cython.int = 2\n"),
+    ],
+)
+def test_a_constant_with_two_numbers_is_a_violation(tmp_path: Path, one: str, other: str) -> None:
+    write(tmp_path / "journal/tailer.py", one)
+    write(tmp_path / "web/limits.py", other)
+    (violation,) = find_violations(tmp_path)
+    assert violation.startswith("constant MAX_ROWS differs between journal/tailer.py (1), web/limits.py (")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("MAX_ROWS = 64 << 20\n", "MAX_ROWS = 67108864\n"),
+        ("MAX_ROWS = 1\n", "from journal import MAX_ROWS\n"),
+        ("MAX_ROWS = 1\n", "class Limits:\n    MAX_ROWS = 2\n"),
+        ("NAME = 'a'\n", "NAME = 'b'\n"),
+        ("IS_USED = False\n", "IS_USED = True\n"),
+        ("rows = 1\n", "rows = 2\n"),
+        ("MAX_ROWS = MAX_KEYS\n", "MAX_ROWS = 2\n"),
+    ],
+)
+def test_other_assignments_may_differ(tmp_path: Path, one: str, other: str) -> None:
+    write(tmp_path / "journal/tailer.py", one)
+    write(tmp_path / "web/limits.py", other)
+    assert find_violations(tmp_path) == []
+
+
+def test_a_listed_constant_may_have_two_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check_words, "SHARED_CONSTANTS", {"MAX_ROWS": "a reason"})
+    write(tmp_path / "journal/tailer.py", "MAX_ROWS = 1\n")
+    assert list(find_former_shared_constants(tmp_path)) == [
+        "constant MAX_ROWS is listed as shared, but has not several numbers"
+    ]
+    write(tmp_path / "web/limits.py", "MAX_ROWS = 2\n")
+    assert find_violations(tmp_path) == list(find_former_shared_constants(tmp_path)) == []
 
 
 def test_two_classes_of_one_package_are_no_twins(tmp_path: Path) -> None:
@@ -128,6 +174,53 @@ def test_names_beside_the_sources_are_checked(tmp_path: Path, folder: str) -> No
     assert find_violations_beside(tmp_path) == [f"{folder}/unit/test_router.py:2 has a name with 'heard': heard"]
 
 
+@pytest.mark.parametrize("word", ["inlet", "outlets", "pump", "stamping"])
+@pytest.mark.parametrize("folder", BESIDE)
+def test_names_with_a_former_word_are_violations_everywhere(tmp_path: Path, folder: str, word: str) -> None:
+    write(tmp_path / "src/net/driver.py", f"def is_{word}(): ...\n")
+    write(tmp_path / folder / "unit/test_router.py", f"with_{word} = timestamping = pumped = 1\n")
+    (violation,) = find_violations(tmp_path / "src")
+    assert violation.startswith(f"net/driver.py:1 has a name with {word!r}: is_{word}; the word is ")
+    (violation,) = find_violations_beside(tmp_path)
+    assert violation.startswith(f"{folder}/unit/test_router.py:1 has a name with {word!r}: with_{word}; the word is ")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "start"),
+    [
+        ('"""What is read."""\n', 1, "What"),
+        ('LIMIT = 1\n"""For one neighbour; none for all."""\n', 2, "For"),
+        ('def read():\n    """\n    In the loop."""\n', 2, "In"),
+        ('class Link:\n    pos: int\n    """So many bytes were read."""\n', 3, "So many"),
+        ('class Link:\n    """Link."""\n\n    def read(self):\n        "Its id\\n"\n', 5, "Its"),
+    ],
+)
+def test_a_docstring_that_begins_with_no_verb_or_noun_is_a_violation(
+    tmp_path: Path, text: str, line: int, start: str
+) -> None:
+    write(tmp_path / "net/driver.py", text)
+    assert find_violations(tmp_path) == [
+        f"net/driver.py:{line} begins with {start!r}: begin with a verb or a noun phrase"
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"""In-memory table of keys."""\n',
+        '"""Inner link."""\n',
+        '"""Notify the loop.\n\nIf it sleeps."""\n',
+        '"""No link is left."""\n',
+        '"""Form of a frame."""\n',
+        'log("If this happens")\n',
+        "link = 1  # for one neighbour\n",
+    ],
+)
+def test_other_docstrings_and_texts_may_begin_so(tmp_path: Path, text: str) -> None:
+    write(tmp_path / "net/driver.py", text)
+    assert find_violations(tmp_path) == []
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [
@@ -136,7 +229,7 @@ def test_names_beside_the_sources_are_checked(tmp_path: Path, folder: str) -> No
         ('log("nobody")\n', 1),
         ('x = 1\nlog(f"{x}: nobody")\n', 2),
         ('"""Reads a link.\n\nThere is no\n    one else.\n"""\n', 3),
-        ('"""How it gets  on."""\n', 1),
+        ('"""The way it gets  on."""\n', 1),
     ],
 )
 def test_indefinite_pronoun_as_actor_is_a_violation(tmp_path: Path, text: str, line: int) -> None:
@@ -151,7 +244,10 @@ def test_parts_of_f_strings_are_texts_in_every_version_of_python() -> None:
     assert any("nobody" in token.string for token in tokens if token.type in check_words.TEXT_TOKENS)
 
 
-@pytest.mark.parametrize("file", ["README.md", "CONTRIBUTING.md", "docs/journal.md"])
+@pytest.mark.parametrize(
+    "file",
+    ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "docs/journal.md", "docs/protocol/quirks.md"],
+)
 def test_documents_name_the_actor(tmp_path: Path, file: str) -> None:
     write(tmp_path / file, "# Title\n\nWhat no\none reads, somebody\nwrites.\n")
     assert find_violations_beside(tmp_path) == [
@@ -160,10 +256,14 @@ def test_documents_name_the_actor(tmp_path: Path, file: str) -> None:
     ]
 
 
+def test_all_documents_are_checked() -> None:
+    checked = {file for pattern in check_words.DOCUMENTS for file in ROOT.glob(pattern)}
+    assert checked == {*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")}
+
+
 def test_statements_of_the_specification_are_quoted(tmp_path: Path) -> None:
     rows = "| MR-1 | nobody's business | shown | a test |\n| MR-2 | a number | shown | nobody uses it |\n"
     write(tmp_path / "docs/conformance.md", f"# Conformance\n\n{rows}")
-    write(tmp_path / "docs/protocol/quirks.md", "nobody\n")
     assert find_violations_beside(tmp_path) == ["docs/conformance.md:4 says 'nobody': name the actor"]
 
 

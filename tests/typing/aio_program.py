@@ -16,6 +16,7 @@ from zenspark import (
     KeyExpr,
     LinkEvent,
     MatchingStatus,
+    NeighbourEvent,
     Priority,
     Reply,
     Sample,
@@ -49,7 +50,8 @@ def on_hello(hello: Hello) -> None:
 
 
 async def open_and_publish() -> None:
-    assert_type(await aio.open(), aio.Session)
+    opening: aio.Pending[aio.Session] = aio.open()
+    assert_type(await opening, aio.Session)
     async with aio.open(Config()) as session:
         assert_type(session, aio.Session)
         assert_type(session.zid(), ZenohId)
@@ -63,6 +65,7 @@ async def open_and_publish() -> None:
             await publisher.delete()
         await session.put("demo/a")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
         await session.put("demo/a", 3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        await session.put_batch(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 async def subscribe(session: aio.Session) -> None:
@@ -82,6 +85,11 @@ async def subscribe(session: aio.Session) -> None:
         assert_type(subscriber.try_recv(), Sample | None)
         async for sample in subscriber:
             assert_type(sample, Sample)
+    async with session.declare_subscriber("k", ArrowBatches()) as batches:
+        batch = await batches.recv()
+        assert_type(batch, pa.RecordBatch)
+        assert_type(batch, pa.Table)  # type: ignore[assert-type]  # pyright: ignore[reportAssertTypeFailure]
+        batch.no_such_method()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     silent = await session.declare_subscriber("k", on_sample)
     await silent.recv()  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -114,6 +122,8 @@ async def watch(session: aio.Session) -> None:
     assert_type(await session.liveliness().declare_subscriber("k"), aio.Subscriber[Channel[Sample]])
     async for reply in session.liveliness().get("k"):
         assert_type(reply, Reply)
+    neighbours = await session.info.declare_neighbour_events_listener()
+    assert_type(neighbours, aio.NeighbourEventsListener[Channel[NeighbourEvent]])
     listener = await session.info.declare_link_events_listener(history=True)
     assert_type(listener, aio.LinkEventsListener[Channel[LinkEvent]])
     assert_type(await listener.recv(), LinkEvent)

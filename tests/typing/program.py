@@ -16,6 +16,8 @@ from zenspark import (
     ArrowBatches,
     CancellationToken,
     Config,
+    ConnectionStatus,
+    Declaration,
     Encoding,
     EntityGlobalId,
     Handler,
@@ -27,6 +29,8 @@ from zenspark import (
     LivelinessToken,
     MatchingListener,
     MatchingStatus,
+    NeighbourEvent,
+    NeighbourEventsListener,
     Parameters,
     Publisher,
     Querier,
@@ -58,7 +62,7 @@ from zenspark.ext import (
     RecoveryConfig,
     SampleMissListener,
 )
-from zenspark.handlers import Callback, DefaultHandler, FifoChannel, RingChannel
+from zenspark.handlers import Callback, ChannelClosed, DefaultHandler, FifoChannel, RingChannel
 
 
 def on_sample(sample: Sample) -> None:
@@ -121,6 +125,7 @@ def open_and_publish() -> None:
         session.put("demo/a")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
         session.put("demo/a", 3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         session.put("demo/a", b"", priority=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        session.put_batch(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def subscribe(session: Session) -> None:
@@ -144,11 +149,20 @@ def subscribe(session: Session) -> None:
         assert_type(subscriber.recv(), Sample)
         assert_type(subscriber.recv(timeout=1.5), Sample)
         assert_type(subscriber.try_recv(), Sample | None)
+        try:
+            subscriber.recv(timeout=1)
+        except zenspark.ReceiveTimeout as error:
+            assert_type(error.timeout, float)
+        except (zenspark.errors.SessionClosed, ChannelClosed):
+            subscriber.undeclare()
         assert_type(iter(subscriber), Iterator[Sample])
         for sample in subscriber:
             assert_type(sample, Sample)
     with session.declare_subscriber("k", ArrowBatches(max_rows=100, max_delay=0.5)) as batches:
         assert_type(batches.recv(), pa.RecordBatch)
+        assert_type(batches.recv().num_rows, int)
+        assert_type(batches.recv(), pa.Table)  # type: ignore[assert-type]  # pyright: ignore[reportAssertTypeFailure]
+        batches.recv().no_such_method()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     silent = session.declare_subscriber("k", on_sample)
     silent.recv()  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
     session.declare_subscriber("k", on_reply)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
@@ -199,6 +213,9 @@ def watch_tokens(session: Session) -> None:
 def watch_the_network(session: Session) -> None:
     info = session.info
     assert_type(info.links(), list[Link])
+    assert_type(info.declarations(), list[Declaration])
+    assert_type(info.connections(), list[ConnectionStatus])
+    assert_type(info.declare_neighbour_events_listener(), NeighbourEventsListener[Handler[NeighbourEvent]])
     assert_type(info.declare_transport_events_listener(), TransportEventsListener[Handler[TransportEvent]])
     assert_type(info.declare_link_events_listener(history=True), LinkEventsListener[Handler[LinkEvent]])
     assert_type(info.declare_link_events_listener(lambda event: None), LinkEventsListener[None])

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
 import zenspark
 
@@ -65,23 +65,18 @@ def public_functions() -> Iterator[tuple[str, Any]]:
 def parameters(function: Any) -> list[str]:  # noqa: ANN401 - any callable
     """Return the names of the parameters that a caller gives, without `*args` and `**options`.
 
-    Where Python has no signature, as of the constructors of compiled classes, they are those of the source; an
-    exception without a constructor of its own takes any arguments, which have no names.
+    An exception without a constructor of its own takes any arguments, which have no names.
     """
-    try:
-        found = inspect.signature(function).parameters.values()
-    except ValueError:
-        sources = [body for _, body in constructors(function)] if inspect.isclass(function) else [definition(function)]
-        assert sources or issubclass(function, Exception), function
-        names = [
-            each.arg
-            for arguments in (body.args for body in sources[:1])
-            for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
-        ]
-    else:
-        kinds = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-        names = [each.name for each in found if each.kind not in kinds]
-    return [name for name in names if name not in ("self", "cls")]
+    if takes_any_arguments(function):
+        return []
+    found = inspect.signature(function).parameters.values()
+    kinds = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    return [each.name for each in found if each.kind not in kinds and each.name not in ("self", "cls")]
+
+
+def takes_any_arguments(function: Any) -> bool:  # noqa: ANN401 - any callable
+    """Return whether it is an exception without a constructor of its own, for which Python has no signature."""
+    return inspect.isclass(function) and issubclass(function, Exception) and not constructors(function)
 
 
 # --- the source, which also compiled functions have ------------------------------------------------
@@ -90,12 +85,17 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @cache
+def _tree(module: str) -> ast.Module:
+    path = Path(zenspark.__file__).parents[1].joinpath(*module.split("."))
+    source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(source.read_text(encoding="utf-8"))
+
+
+@cache
 def definitions(module: str) -> dict[str, Definition]:
     """Return the functions and methods in the source of a module, by qualified name; of overloads the last."""
-    path = Path(zenspark.__file__).parent.joinpath(*module.split(".")[1:])
-    source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     found: dict[str, Definition] = {}
-    for node in ast.parse(source.read_text(encoding="utf-8")).body:
+    for node in _tree(module).body:
         members = node.body if isinstance(node, ast.ClassDef) else [node]
         owner = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
         found |= {f"{owner}{each.name}": each for each in members if isinstance(each, Definition)}
@@ -190,6 +190,60 @@ def _resolve(node: ast.expr, module: str, owner: type | None) -> Any:  # noqa: A
         case ast.Attribute(value=value, attr=name):
             return getattr(_resolve(value, module, owner), name, None)
     return None
+
+
+# --- classes that signatures name ------------------------------------------------------------------
+
+
+def signature_classes(function: Any) -> set[type]:  # noqa: ANN401 - a function, method or property
+    """Return the classes of ours in the annotations of a function and its overloads; of `self` not."""
+    module, name = home_of(function.fget if isinstance(function, property) else function)
+    return {kind for node in _annotations(module, name) for kind in _classes_in(_evaluate(node, module))}
+
+
+def _annotations(module: str, name: str) -> Iterator[ast.expr]:
+    owner, _, function = name.rpartition(".")
+    for body in _overloads(module, owner, function):
+        arguments = body.args
+        given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+        yield from (each.annotation for each in given if each and each.annotation and each.arg not in ("self", "cls"))
+        yield from [body.returns] if body.returns else []
+
+
+def _overloads(module: str, owner: str, name: str) -> list[Definition]:
+    """Return the function with this name, or the method with this name of a class, and its overloads."""
+    nodes = _tree(module).body
+    if owner:
+        (nodes,) = [node.body for node in nodes if isinstance(node, ast.ClassDef) and node.name == owner]
+    nodes = nodes + [each for node in nodes if isinstance(node, ast.If) for each in node.body]
+    return [node for node in nodes if isinstance(node, Definition) and node.name == name]
+
+
+def _evaluate(annotation: ast.expr, module: str) -> Any:  # noqa: ANN401 - a type, or a generic one with arguments
+    return eval(ast.unparse(annotation), _names_for_type_checkers(module))
+
+
+@cache
+def _names_for_type_checkers(module: str) -> dict[str, Any]:
+    """Return the names of a module, and those that it defines only for type checkers."""
+    names = dict(vars(importlib.import_module(module)))
+    for node in _tree(module).body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            exec(compile(ast.Module(node.body, []), module, "exec"), names)
+    return names
+
+
+def _classes_in(annotation: Any) -> Iterator[type]:  # noqa: ANN401 - a type, or a generic one with arguments
+    """Yield the classes of ours in an annotation; those of its fields in place of a dictionary of keyword arguments."""
+    if isinstance(annotation, str):
+        return  # a literal, or a forward reference of an alias to a class of its own module
+    if is_typeddict(annotation):
+        for field in get_type_hints(annotation).values():
+            yield from _classes_in(field)
+    elif inspect.isclass(origin := get_origin(annotation) or annotation) and origin.__module__.startswith("zenspark"):
+        yield origin
+    for argument in annotation if isinstance(annotation, list) else get_args(annotation):
+        yield from _classes_in(argument)
 
 
 # --- docstrings ------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@ import pickle
 import pytest
 
 from zenspark.errors import (
+    ChannelClosed,
     CloseReason,
     CorruptJournal,
     DecodeError,
@@ -19,6 +20,7 @@ from zenspark.errors import (
     NoJournal,
     OffsetOutOfRange,
     ProtocolError,
+    ReceiveTimeout,
     RowError,
     UnknownExtension,
     UsageError,
@@ -43,6 +45,8 @@ ERRORS = [
     CorruptJournal("file", 7, "a block", (3, 5)),
     CorruptJournal("file", 7, "a block"),
     OffsetOutOfRange("here", 3, 5, 9),
+    ChannelClosed(),
+    ReceiveTimeout(0.5),
 ]
 
 
@@ -56,6 +60,7 @@ def test_error_classes_derive_from_usage_protocol_or_journal_error() -> None:
     assert issubclass(ProtocolError, ZError)
     assert issubclass(LinkError, ZError)
     assert issubclass(ListenError, LinkError)
+    assert issubclass(ReceiveTimeout, TimeoutError)
     for journal in (NoJournal, JournalFull, JournalLocked, CorruptJournal, OffsetOutOfRange):
         assert issubclass(journal, JournalError)
     assert not issubclass(UsageError, ProtocolError)
@@ -87,6 +92,8 @@ def test_close_reasons_read_as_words() -> None:
         (LimitExceeded(70_000, 65_535), "message: 70000 is more than the 65535 allowed"),
         (LinkError("tcp/127.0.0.1:7447", "connection refused"), "tcp/127.0.0.1:7447: connection refused"),
         (NoJournal("here", "nothing"), "here: nothing"),
+        (ChannelClosed(), "channel is empty and closed"),
+        (ReceiveTimeout(0.5), "nothing received in 0.5 s"),
         (
             JournalLocked("here", 12),
             "here: process 12 writes this journal, and only one may: end it, or choose another directory",

@@ -7,6 +7,7 @@ import builtins
 import copy
 import doctest
 import enum
+import importlib
 import inspect
 import pickle
 import pydoc
@@ -21,6 +22,7 @@ import pytest
 import zenspark
 import zenspark.ext
 from tests.unit.public_api import (
+    MODULES,
     documented,
     examples,
     free_names,
@@ -32,6 +34,8 @@ from tests.unit.public_api import (
     public_objects,
     raises,
     returns,
+    signature_classes,
+    takes_any_arguments,
 )
 from zenspark._build import build_kind
 from zenspark.types.sample import SampleHeader
@@ -90,6 +94,14 @@ SAMPLE = zenspark.Sample(HEAD, b"payload", 7, b"attached", 9)
 
 VALUES: dict[str, tuple[Any, Any]] = {
     "Config": (zenspark.Config(), zenspark.Config.from_json5("{mode: 'client'}")),
+    "ConnectionStatus": (
+        zenspark.ConnectionStatus(["tcp/a:1"], False, "cannot connect"),
+        zenspark.ConnectionStatus(["tcp/a:1"], True),
+    ),
+    "Declaration": (
+        zenspark.Declaration("token", "a/b", ZID, zenspark.WhatAmI.PEER),
+        zenspark.Declaration("queryable", "a/b", ZID, zenspark.WhatAmI.PEER),
+    ),
     "Encoding": (zenspark.Encoding("text/plain;a"), zenspark.Encoding.TEXT_PLAIN),
     "EntityGlobalId": (ENTITY, zenspark.EntityGlobalId(ZID, 4)),
     "Hello": (
@@ -112,6 +124,10 @@ VALUES: dict[str, tuple[Any, Any]] = {
     ),
     "MatchingStatus": (zenspark.MatchingStatus(True), zenspark.MatchingStatus(False)),
     "NTP64": (zenspark.NTP64(1, 2), zenspark.NTP64(1, 3)),
+    "NeighbourEvent": (
+        zenspark.NeighbourEvent(zenspark.SampleKind.PUT, TRANSPORT, LINK),
+        zenspark.NeighbourEvent(zenspark.SampleKind.DELETE, TRANSPORT, LINK),
+    ),
     "Parameters": (zenspark.Parameters("a=1;b"), zenspark.Parameters("a=2;b")),
     "QueryConsolidation": (
         zenspark.QueryConsolidation.AUTO,
@@ -147,7 +163,6 @@ VALUES: dict[str, tuple[Any, Any]] = {
     ),
     "WhatAmIMatcher": (zenspark.WhatAmIMatcher("peer"), zenspark.WhatAmIMatcher("router|peer")),
     "ZBytes": (zenspark.ZBytes(b"ab"), zenspark.ZBytes(b"cd")),
-    "ZError": (zenspark.ZError("why"), None),
     "ZenohId": (ZID, zenspark.ZenohId("a1")),
 }
 LIVE_OBJECTS = {
@@ -157,6 +172,7 @@ LIVE_OBJECTS = {
     "Liveliness",
     "LivelinessToken",
     "MatchingListener",
+    "NeighbourEventsListener",
     "Publisher",
 }
 LIVE_OBJECTS |= {
@@ -172,14 +188,17 @@ LIVE_OBJECTS |= {
 LIVE_OBJECTS |= {"ArrowBatches", "TimestampInstrumentationBuilder"}  # how something is to be made
 CLASSES = {name for name in zenspark.__all__ if isinstance(getattr(zenspark, name), type)}
 ENUMS = {name for name in CLASSES if issubclass(getattr(zenspark, name), enum.Enum)}
+ERRORS = {name for name in CLASSES if issubclass(getattr(zenspark, name), zenspark.ZError)}
 CHANGES = {"Config", "Parameters", "Selector"}
+HOLD_LISTS = {"ConnectionStatus", "Link", "LinkCounters", "LinkEvent", "NeighbourEvent"}
+"""Values with lists or dictionaries in them, which have no hash."""
 
 
-def test_every_class_is_a_value_an_enumeration_or_a_live_object() -> None:
-    assert set(VALUES) == CLASSES - ENUMS - LIVE_OBJECTS
+def test_every_class_is_a_value_an_enumeration_an_error_or_a_live_object() -> None:
+    assert set(VALUES) == CLASSES - ENUMS - ERRORS - LIVE_OBJECTS
 
 
-@pytest.mark.parametrize("name", sorted(set(VALUES) - {"ZError"}))
+@pytest.mark.parametrize("name", sorted(VALUES))
 def test_every_value_pickles_copies_and_compares(name: str) -> None:
     value, other = VALUES[name]
     for again in (pickle.loads(pickle.dumps(value)), copy.copy(value), copy.deepcopy(value)):
@@ -188,12 +207,12 @@ def test_every_value_pickles_copies_and_compares(name: str) -> None:
         assert again != other
         assert again != 3
         assert repr(again) == repr(value)
-        if name not in CHANGES | {"Link", "LinkCounters", "LinkEvent"}:  # they hold lists or dictionaries
+        if name not in CHANGES | HOLD_LISTS:
             assert hash(again) == hash(value)
             assert {again: 1}[value] == 1
 
 
-@pytest.mark.parametrize("name", sorted(set(VALUES) - CHANGES - {"ZError"}))
+@pytest.mark.parametrize("name", sorted(set(VALUES) - CHANGES))
 def test_values_never_change(name: str) -> None:
     value = VALUES[name][0]
     for attribute in ("zid", "payload", "nonsense"):
@@ -287,38 +306,11 @@ def test_missing_documentation_is_found() -> None:
 
 
 FUNCTIONS = dict(public_functions())
-GETTERS = frozenset(
-    [
-        "Parameters.copy",
-        "Parameters.is_empty",
-        "Parameters.is_ordered",
-        "Query.accepts_replies",
-        "Session.is_closed",
-        "Session.zid",
-        "SessionInfo.links",
-        "SessionInfo.locators",
-        "SessionInfo.peers_zid",
-        "SessionInfo.routers_zid",
-        "SessionInfo.transports",
-        "SessionInfo.zid",
-        "WhatAmIMatcher.is_empty",
-        "ZBytes.as_shm",
-        "build_kind",
-    ]
-)
-"""Functions without arguments that return one fact: their summary describes it, and a call of them needs no example."""
 CALLED_BY_SESSIONS = frozenset(
     [
-        "ArrowBatches.bind",
-        "CancellationToken.attach",
-        "CancellationToken.detach",
-        "Channel.close",
         "Channel.next_item",
-        "Channel.push",
-        "Channel.push_many",
         "Channel.take_nowait",
         "Channel.use_wakeup",
-        "Config.settings",
         "HistoryConfig.parameters",
         "LinkCounters.from_totals",
     ]
@@ -332,9 +324,8 @@ def missing_sections(found: Any) -> list[str]:  # noqa: ANN401 - a class or func
     if inspect.isclass(found):
         text += "\n\n" + (inspect.getdoc(found.__init__) or "") if "__init__" in vars(found) else ""
     else:
-        name = home_of(found)[1]
-        required = [] if name in GETTERS | CALLED_BY_SESSIONS else ["Example"]
-        required += ["Returns"] if returns(found) and name not in GETTERS else []
+        required = [] if home_of(found)[1] in CALLED_BY_SESSIONS else ["Example"]
+        required += ["Returns"] if returns(found) else []
     return [
         section for section in (*required, *(["Raises"] if raises(found) else [])) if not has_section(text, section)
     ]
@@ -345,13 +336,8 @@ def test_docstring_has_result_errors_and_example(name: str) -> None:
     assert missing_sections((PUBLIC | FUNCTIONS)[name]) == []
 
 
-@pytest.mark.parametrize("listed", [GETTERS, CALLED_BY_SESSIONS])
-def test_functions_without_example_exist(listed: frozenset[str]) -> None:
-    by_name = {home_of(function)[1]: function for function in FUNCTIONS.values()}
-    assert listed <= set(by_name)
-    for name in listed & GETTERS:
-        summary = inspect.getdoc(by_name[name]) or ""
-        assert (parameters(by_name[name]), summary.split()[0]) == ([], "Return")
+def test_functions_without_example_exist() -> None:
+    assert {home_of(function)[1] for function in FUNCTIONS.values()} >= CALLED_BY_SESSIONS
 
 
 def test_missing_sections_are_found() -> None:
@@ -385,15 +371,77 @@ def test_functions_that_raise_are_recognized(found: Any, expected: bool) -> None
     assert raises(found) is expected
 
 
-def test_parameters_without_a_signature_are_those_of_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_signature(_: object) -> inspect.Signature:
-        raise ValueError("no signature found")
+@pytest.mark.parametrize("name", sorted(PUBLIC | FUNCTIONS))
+def test_every_class_and_function_has_a_signature(name: str) -> None:
+    found = (PUBLIC | FUNCTIONS)[name]
+    assert takes_any_arguments(found) or inspect.signature(found) is not None
 
-    expected = {found: parameters(found) for found in (zenspark.Session.put, zenspark.Session.zid)}
-    monkeypatch.setattr(inspect, "signature", no_signature)
-    assert {found: parameters(found) for found in expected} == expected
-    assert parameters(zenspark.Sample) == ["header", "payload", "ntp64", "attachment", "sn"]
-    assert parameters(zenspark.KeyExpr) == ["key_expr"]
+
+def test_help_shows_how_compiled_classes_are_made() -> None:
+    assert "ZBytes(obj: 'IntoZBytes | None' = None) -> 'None'" in pydoc.plain(pydoc.render_doc(zenspark.ZBytes))
+    assert "Sample(header: 'SampleHeader', payload: 'bytes', ntp64: " in pydoc.plain(pydoc.render_doc(zenspark.Sample))
+    assert parameters(zenspark.Handler) == ["capacity", "resume", "keep"]
+
+
+# --- what can be imported -------------------------------------------------------------------------
+
+IMPORTABLE = {
+    found
+    for module in (*map(importlib.import_module, MODULES), zenspark.errors)
+    for found in (getattr(module, name) for name in getattr(module, "__all__", vars(module)))
+    if inspect.isclass(found) and found.__module__.startswith("zenspark.")
+}
+NOT_IMPORTED = {
+    "BoundHandler": "made by a handler, for the session",
+    "Settings": "the configuration as the session reads it: programs read its attributes",
+    "BindableHandler": "a protocol: programs give an object with its method",
+    "Entity": "the base class of what a session declares: programs give one of these",
+}
+CALLED_BY_PROGRAMS = {name: found for name, found in FUNCTIONS.items() if home_of(found)[1] not in CALLED_BY_SESSIONS}
+PROPERTIES = {
+    f"{name}.{property_name}": member
+    for name, found in PUBLIC.items()
+    if inspect.isclass(found)
+    for property_name, member in public_members(found)
+    if isinstance(member, property)
+}
+
+
+@pytest.mark.parametrize("name", sorted(CALLED_BY_PROGRAMS | PROPERTIES))
+def test_classes_in_signatures_can_be_imported(name: str) -> None:
+    named = signature_classes((CALLED_BY_PROGRAMS | PROPERTIES)[name])
+    assert {kind.__name__ for kind in named - IMPORTABLE} <= set(NOT_IMPORTED)
+
+
+def test_classes_in_signatures_are_found() -> None:
+    assert signature_classes(zenspark.SessionInfo.declarations) == {zenspark.Declaration}
+    assert signature_classes(zenspark.SessionInfo.declare_neighbour_events_listener) >= {
+        zenspark.NeighbourEventsListener,
+        zenspark.NeighbourEvent,  # in its overloads only
+    }
+    assert zenspark.QueryTarget in signature_classes(zenspark.Session.get)  # in its dictionary of keyword arguments
+    assert signature_classes(inspect.getattr_static(zenspark.Session, "info")) == {zenspark.SessionInfo}
+    assert {kind.__name__ for kind in signature_classes(zenspark.Config.settings) - IMPORTABLE} == {"Settings"}
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC | FUNCTIONS))
+def test_errors_in_docstrings_can_be_imported(name: str) -> None:
+    found = (PUBLIC | FUNCTIONS)[name]
+    texts = [inspect.getdoc(found), inspect.getdoc(found.__init__) if inspect.isclass(found) else None]
+    named = {error for text in texts for error in documented(text, "Raises")}
+    assert named <= {kind.__name__ for kind in IMPORTABLE} | set(dir(builtins))
+    assert named & {kind.__name__ for kind in IMPORTABLE} <= set(dir(zenspark)) | set(dir(zenspark.ext))
+
+
+@pytest.mark.parametrize("path", ["handlers.channel.ChannelClosed", "handlers.channel.ReceiveTimeout"])
+def test_errors_are_imported_from_former_modules(path: str) -> None:
+    module, _, name = path.rpartition(".")
+    assert getattr(importlib.import_module(f"zenspark.{module}"), name) is getattr(zenspark.errors, name)
+
+
+def test_errors_are_an_attribute_of_the_package() -> None:
+    script = "import zenspark; print(zenspark.errors.SessionClosed is zenspark.SessionClosed)"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout == b"True\n"
 
 
 # --- examples -------------------------------------------------------------------------------------

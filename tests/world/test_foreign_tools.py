@@ -24,7 +24,7 @@ from tests.world.mixture import Journals, Mixture
 from tests.world.readers import plain
 from tests.world.seeds import seeds
 from zenspark.lake.delta_log import CommitConflict
-from zenspark.lake.partitioning import EPOCH, partition_prefix
+from zenspark.lake.partitioning import EPOCH_DAY, partition_prefix
 from zenspark.lake.specs import JOURNAL_SCHEMA, SAMPLES
 from zenspark.spark.ingest.maintenance import RetentionRule
 from zenspark.spark.lake import Lake, Retention
@@ -197,7 +197,7 @@ class World:
 
 def day_of(row: Row) -> date:
     """The day of a row's partition."""
-    return EPOCH + timedelta(microseconds=row["received_at"])
+    return EPOCH_DAY + timedelta(microseconds=row["received_at"])
 
 
 def in_order(rows: list[Row]) -> list[Row]:

@@ -4,9 +4,10 @@ Values (`Sample`, `KeyExpr`, `Config`, …) and handlers (`FifoChannel`, `ArrowB
 `zenspark` itself.
 """
 
+from zenspark.aio.awaitable import Pending
 from zenspark.aio.channels import Channel
 from zenspark.aio.entities import LivelinessToken, MatchingListener, Publisher, Querier, Queryable, Subscriber
-from zenspark.aio.info import LinkEventsListener, SessionInfo, TransportEventsListener
+from zenspark.aio.info import LinkEventsListener, NeighbourEventsListener, SessionInfo, TransportEventsListener
 from zenspark.aio.query import Query
 from zenspark.aio.replies import Replies
 from zenspark.aio.scouting import Scout, scout
@@ -18,6 +19,8 @@ __all__ = [
     "Liveliness",
     "LivelinessToken",
     "MatchingListener",
+    "NeighbourEventsListener",
+    "Pending",
     "Publisher",
     "Querier",
     "Query",

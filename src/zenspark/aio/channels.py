@@ -14,8 +14,9 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
-from zenspark.handlers.callback import CALLBACK_CAPACITY
-from zenspark.handlers.channel import ChannelClosed, ReceiveTimeout, Resume
+from zenspark.errors import ChannelClosed, ReceiveTimeout
+from zenspark.handlers.callback import CALLBACK_CAPACITY_ITEMS, log_callback_failure
+from zenspark.handlers.channel import Resume
 from zenspark.handlers.handler import BindableHandler, BoundHandler, Callback, FifoChannel, Handler, bind_handler
 from zenspark.net.loop.executor import ThreadPerCallback
 
@@ -50,7 +51,7 @@ class LoopWakeup:
         try:
             self._loop.call_soon_threadsafe(self._wake)
         except RuntimeError:
-            logger.debug("dropped wakeup: the event loop is closed")
+            logger.debug("cannot wake tasks that wait for an item: their event loop is closed")
 
     def _wake(self) -> None:
         for waiting in self._waiting:
@@ -282,7 +283,7 @@ class AsyncHandler:
 
     def _start_callbacks(self, callback: Callable[[Any], Any], resume: Resume) -> Handler[Any]:
         wrapped = callback if isinstance(callback, Callback) else Callback(callback)
-        channel = bind_handler(FifoChannel(CALLBACK_CAPACITY), ThreadPerCallback(), resume).sink
+        channel = bind_handler(FifoChannel(CALLBACK_CAPACITY_ITEMS), ThreadPerCallback(), resume).sink
         assert isinstance(channel, Handler)
         _start_task(run_callbacks(wrapped, Channel(channel, self._wrap_item)))
         return channel
@@ -319,18 +320,18 @@ async def run_callbacks(callback: Callback[T], channel: Channel[T]) -> None:
 
 
 async def _call_once(callback: Callback[T], item: T) -> None:
-    """Call it once. A query is dropped when the coroutine that replies to it returns, or a callback fails."""
+    """Call the callback with an item. A query is dropped when its coroutine returns, or the callback fails."""
     may_keep = False
     try:
-        may_keep = await _call_logged(callback, partial(callback.callback, item))
+        may_keep = await _call_logged(callback, partial(callback.callback, item), item)
     finally:
         drop = getattr(item, "drop", None)
         if drop is not None and not may_keep:
             drop()
 
 
-async def _call_logged(callback: Callback[T], call: Callable[[], object]) -> bool:
-    """Call, log failures, and return whether it was a plain function that succeeded: it may have kept the item."""
+async def _call_logged(callback: Callback[T], call: Callable[[], object], item: object = None) -> bool:
+    """Call, and log failures with the item's key. Returns whether a plain function succeeded: it may keep the item."""
     try:
         result = call()
         if not isawaitable(result):
@@ -344,5 +345,5 @@ async def _call_logged(callback: Callback[T], call: Callable[[], object]) -> boo
     except (SystemExit, KeyboardInterrupt, GeneratorExit):  # of the whole event loop, which ends with them
         raise
     except BaseException:  # of the callback of the user; the next item is delivered all the same
-        logger.exception("callback %r failed", callback.callback)
+        log_callback_failure(callback.callback, item)
     return False

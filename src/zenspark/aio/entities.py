@@ -54,10 +54,10 @@ class Entity(Generic[E_co]):
         self._sync = sync
 
     async def undeclare(self) -> None:
-        """Undeclare it: peers are informed, and its channel is closed or its callback dropped.
+        """Undeclare the entity: neighbours are informed, and its channel is closed or its callback dropped.
 
         Raises:
-            UsageError: It was undeclared before.
+            UsageError: The entity was undeclared before.
 
         Example:
             >>> publisher = await session.declare_publisher("demo/temperature")
@@ -67,7 +67,7 @@ class Entity(Generic[E_co]):
 
     @property
     def id(self) -> EntityGlobalId:
-        """Its id, unique in the network. Raises `UsageError` after it was undeclared."""
+        """The id of the entity, unique in the network. Raises `UsageError` after it was undeclared."""
         return self._sync.id
 
     async def __aenter__(self) -> Self:
@@ -313,7 +313,7 @@ class Publisher(Matcher[SyncPublisher]):
 
     @property
     def congestion_control(self) -> CongestionControl:
-        """Whether its samples are dropped or wait for space when a link is full."""
+        """The treatment of the publisher's samples while a link has unsent bytes: DROP, BLOCK or BLOCK_FIRST."""
         return self._sync.congestion_control
 
     @property
@@ -323,7 +323,7 @@ class Publisher(Matcher[SyncPublisher]):
 
     @property
     def reliability(self) -> Reliability:
-        """Whether its samples are sent on a reliable or a best-effort channel."""
+        """The lane on which the publisher's samples are sent: reliable or best effort."""
         return self._sync.reliability
 
     put = async_send(SyncPublisher.put, 'await publisher.put("21.5", encoding="text/plain")')

@@ -71,27 +71,75 @@ class SessionInfo:
         self._sync = sync
 
     def zid(self) -> ZenohId:
-        """Return the id of this node."""
+        """Return the id of this node.
+
+        Returns:
+            The id by which other nodes identify this node: that of the configuration, or a random one.
+
+        Example:
+            >>> print(session.info.zid())
+            a1b2
+        """
         return self._sync.zid()
 
     def locators(self) -> list[str]:
-        """Return the addresses of this node, such as "tcp/192.0.2.1:7447"; not in eclipse-zenoh."""
+        """Return the addresses of this node; not in eclipse-zenoh.
+
+        Returns:
+            The addresses at which other nodes reach its listeners; none if it does not listen.
+
+        Example:
+            >>> session.info.locators()
+            ['tcp/192.0.2.1:7447']
+        """
         return self._sync.locators()
 
     def routers_zid(self) -> list[ZenohId]:
-        """Return the ids of the routers this node is connected to."""
+        """Return the ids of the routers this node is connected to.
+
+        Returns:
+            The ids, one for each transport to a neighbour that is a router.
+
+        Example:
+            >>> for zid in session.info.routers_zid():
+            ...     print(zid)
+        """
         return self._sync.routers_zid()
 
     def peers_zid(self) -> list[ZenohId]:
-        """Return the ids of the peers this node is connected to."""
+        """Return the ids of the peers this node is connected to.
+
+        Returns:
+            The ids, one for each transport to a neighbour that is a peer.
+
+        Example:
+            >>> for zid in session.info.peers_zid():
+            ...     print(zid)
+        """
         return self._sync.peers_zid()
 
     def transports(self) -> list[Transport]:
-        """Return the open transports, one for each neighbour."""
+        """Return the open transports.
+
+        Returns:
+            The transports, one for each neighbour.
+
+        Example:
+            >>> for transport in session.info.transports():
+            ...     print(transport.zid, transport.whatami)
+        """
         return self._sync.transports()
 
     def links(self) -> list[Link]:
-        """Return the open links."""
+        """Return the open links.
+
+        Returns:
+            The links, with the addresses of both ends.
+
+        Example:
+            >>> for link in session.info.links():
+            ...     print(link.zid, link.src, link.dst)
+        """
         return self._sync.links()
 
     def connections(self) -> list[ConnectionStatus]:

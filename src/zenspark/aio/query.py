@@ -70,74 +70,102 @@ class Query:
 
     @property
     def key_expr(self) -> KeyExpr:
-        """The keys that are queried; it may have wildcards, so it is rarely the key to reply on."""
+        """The keys that are queried; it may have wildcards, so it is rarely the key to reply on.
+
+        Raises `UsageError` after `drop`.
+        """
         return self._sync.key_expr
 
     @property
     def parameters(self) -> Parameters:
-        """The parameters of the query."""
+        """The parameters of the query. Raises `UsageError` after `drop`."""
         return self._sync.parameters
 
     @property
     def selector(self) -> Selector:
-        """Key expression and parameters together."""
+        """Key expression and parameters of the query together. Raises `UsageError` after `drop`."""
         return self._sync.selector
 
     @property
     def payload(self) -> ZBytes | None:
-        """The value sent along with the query; None without."""
+        """The value sent along with the query; None without. Raises `UsageError` after `drop`."""
         return self._sync.payload
 
     @property
     def encoding(self) -> Encoding | None:
-        """The encoding of that value; None without."""
+        """The encoding of the value sent along with the query; None without. Raises `UsageError` after `drop`."""
         return self._sync.encoding
 
     @property
     def attachment(self) -> ZBytes | None:
-        """The attachment of the query; None without."""
+        """The attachment of the query; None without. Raises `UsageError` after `drop`."""
         return self._sync.attachment
 
     @property
     def source_info(self) -> SourceInfo | None:
-        """Querier and sequence number of the query; None if it did not send them."""
+        """Querier and sequence number of the query; None if it did not send them. Raises `UsageError` after `drop`."""
         return self._sync.source_info
 
     @property
     def target(self) -> QueryTarget:
-        """The matching queryables that are queried: the best matching, all, or all that are complete."""
+        """The matching queryables that are queried: the best matching, all, or all that are complete.
+
+        Raises `UsageError` after `drop`.
+        """
         return self._sync.target
 
     @property
     def budget(self) -> int | None:
-        """Number of responses (replies and errors) that the querier accepts; None for any number."""
+        """Number of responses (replies and errors) that the querier accepts; None for any number.
+
+        Raises `UsageError` after `drop`.
+        """
         return self._sync.budget
 
     @property
     def timeout(self) -> float | None:
-        """Seconds from sending the query after which the querier stops waiting; None if it did not send a timeout."""
+        """Seconds from sending the query after which the querier stops waiting; None if it did not send a timeout.
+
+        Raises `UsageError` after `drop`.
+        """
         return self._sync.timeout
 
     @property
     def consolidation(self) -> ConsolidationMode:
-        """Mode in which the querier merges replies on one key; AUTO if it leaves that to the queryables."""
+        """Mode in which the querier merges replies on one key; AUTO if it leaves that to the queryables.
+
+        Raises `UsageError` after `drop`.
+        """
         return self._sync.consolidation
 
     @property
     def timestamp(self) -> Timestamp | None:
-        """Time of the query, by the clock of the querier; None if it did not send it."""
+        """Time of the query, by the clock of the querier; None if it did not send it.
+
+        Raises `UsageError` after `drop`.
+        """
         return self._sync.timestamp
 
     @property
     def timestamp_stack(self) -> TimestampStack | None:
-        """Clock readings of the nodes on the way; None unless the query is instrumented."""
+        """Clock readings of the nodes on the way; None unless the query is instrumented.
+
+        Raises `UsageError` after `drop`.
+        """
         return self._sync.timestamp_stack
 
     def accepts_replies(self) -> ReplyKeyExpr:
         """Return whether replies may be on keys that do not match the query.
 
+        Returns:
+            ANY if they may, otherwise MATCHING_QUERY.
+
         Raises:
             UsageError: The query was dropped.
+
+        Example:
+            >>> if query.accepts_replies() is zenspark.ReplyKeyExpr.ANY:
+            ...     await query.reply("another/key", "noon")
         """
         return self._sync.accepts_replies()
 

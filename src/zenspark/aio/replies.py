@@ -11,8 +11,7 @@ from zenspark.aio.channels import Channel, bind_async_handler
 from zenspark.aio.documentation import document, set_return_type
 from zenspark.aio.send_readiness import SendTarget, WrapsSync
 from zenspark.api.cancellation import CancellationToken
-from zenspark.errors import UsageError
-from zenspark.handlers.channel import ChannelClosed
+from zenspark.errors import ChannelClosed, UsageError
 from zenspark.net.io.writer import nonblocking
 from zenspark.types.sample import Reply
 from zenspark.wire.values import Congestion

@@ -17,7 +17,7 @@ from zenspark.aio.channels import MAX_ITEMS_PER_TURN
 from zenspark.aio.documentation import document
 from zenspark.aio.run_in_thread import run_in_thread
 from zenspark.engine.runtime import SessionRuntime
-from zenspark.net.io.driver import LinkDriver
+from zenspark.net.io.link_driver import LinkDriver
 from zenspark.net.io.writer import nonblocking
 from zenspark.wire.values import Congestion
 

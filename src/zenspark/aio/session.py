@@ -125,7 +125,15 @@ class Session:
         await run_in_thread(self._sync.close)
 
     def is_closed(self) -> bool:
-        """Return whether the session was closed."""
+        """Return whether the session was closed.
+
+        Returns:
+            True after `close`.
+
+        Example:
+            >>> session.is_closed()
+            False
+        """
         return self._sync.is_closed()
 
     @property
@@ -139,7 +147,15 @@ class Session:
         return self._sync.id
 
     def zid(self) -> ZenohId:
-        """Return the id of this node."""
+        """Return the id of this node.
+
+        Returns:
+            The id by which other nodes identify this node: that of the configuration, or a random one.
+
+        Example:
+            >>> print(session.zid())
+            a1b2
+        """
         return self._sync.zid()
 
     def new_timestamp(self) -> Timestamp:
@@ -154,15 +170,17 @@ class Session:
         return self._sync.new_timestamp()
 
     async def undeclare(self, obj: KeyExpr | Entity[Any]) -> None:
-        """Undeclare an entity of this session; a declared key expression is forgotten.
+        """Undeclare an entity or a key expression of this session.
+
+        A key expression can still be used after it was undeclared; to undeclare it again does nothing.
 
         Args:
             obj: A publisher, subscriber, queryable, querier, token or listener, or what `declare_keyexpr` returned.
 
         Raises:
-            UsageError: It was undeclared before, or the key expression was not declared in this session.
-            SessionClosed: The session was closed.
-            TypeError: It is neither an entity nor a key expression.
+            UsageError: The entity was undeclared before, or the key expression was never declared in this session.
+            SessionClosed: A key expression is undeclared after the session was closed.
+            TypeError: `obj` is neither an entity nor a key expression.
 
         Example:
             >>> publisher = await session.declare_publisher("demo/temperature")
@@ -181,7 +199,7 @@ class Session:
 
         Raises:
             SessionClosed: The session was closed.
-            ZError: The key expression is not valid.
+            UsageError: The key expression is not valid.
 
         Example:
             >>> key = await session.declare_keyexpr("demo/temperature")
@@ -265,7 +283,7 @@ class Session:
 
             Raises:
                 SessionClosed: The session was closed.
-                ZError: The key expression is not valid.
+                UsageError: The key expression is not valid.
                 TypeError: An argument has a wrong type.
                 ValueError: The handler is none of these.
 
@@ -339,7 +357,7 @@ class Session:
 
             Raises:
                 SessionClosed: The session was closed.
-                ZError: The key expression is not valid.
+                UsageError: The key expression is not valid.
                 TypeError: An argument has a wrong type.
                 ValueError: The handler is none of these.
 
@@ -398,8 +416,9 @@ class Session:
                 timeout: Seconds after which the query ends; by default `queries_default_timeout` of the configuration
                     (10 s). With `math.inf` it ends when all queryables have replied, and no timeout is sent; routers on
                     the way, and sessions with queryables, then apply their own, 10 s.
-                congestion_control: What happens when a link is full: BLOCK (the default) waits for space, DROP drops
-                    the query.
+                congestion_control: Treatment while a link has unsent bytes, after the query is queued there: BLOCK (the
+                    default) waits until they are taken, DROP and BLOCK_FIRST only if they exceed 4 MiB. The session
+                    with a neighbour that takes none for 5 s is closed; this node drops no query.
                 priority: Priority of the query, and of its replies; DATA by default.
                 express: Whether the query is sent at once, without waiting for others to fill a batch; False by
                     default.
@@ -421,8 +440,7 @@ class Session:
 
             Raises:
                 SessionClosed: The session was closed.
-                ZError: The key expression is not valid.
-                UsageError: The parameters have more than 65,535 bytes.
+                UsageError: The key expression is not valid, or the parameters have more than 65,535 bytes.
                 ValueError: The timeout or the budget is out of range, or the handler is none of these.
                 TypeError: An argument has a wrong type.
 
@@ -505,7 +523,7 @@ class Liveliness:
 
             Raises:
                 SessionClosed: The session was closed.
-                ZError: The key expression is not valid.
+                UsageError: The key expression is not valid.
                 TypeError: An argument has a wrong type.
                 ValueError: The handler is none of these.
 
@@ -565,7 +583,7 @@ class Liveliness:
 
             Raises:
                 SessionClosed: The session was closed.
-                ZError: The key expression is not valid.
+                UsageError: The key expression is not valid.
                 TypeError: An argument has a wrong type.
                 ValueError: The timeout is out of range, or the handler is none of these.
 

@@ -51,6 +51,12 @@ class CancellationToken:
 
         Args:
             stop: The function; it is called in the thread that cancels.
+
+        Example:
+            >>> token = zenspark.CancellationToken()
+            >>> token.attach(lambda: print("cancelled"))
+            >>> token.cancel()
+            cancelled
         """
         with self._lock:
             if self._stops is not None:
@@ -59,10 +65,18 @@ class CancellationToken:
         stop()
 
     def detach(self, stop: Callable[[], None]) -> None:
-        """Do not call a function on cancellation any more, because its query has ended.
+        """Remove a function that `attach` added, because its query has ended: cancellation no longer calls it.
 
         Args:
             stop: The function that was attached.
+
+        Example:
+            >>> def stop() -> None:
+            ...     print("cancelled")
+            >>> token = zenspark.CancellationToken()
+            >>> token.attach(stop)
+            >>> token.detach(stop)
+            >>> token.cancel()
         """
         with self._lock:
             if self._stops is not None:

@@ -61,10 +61,10 @@ class Entity:
         runtime.entities.add(number, end)
 
     def undeclare(self) -> None:
-        """Undeclare it: peers are informed, and its channel is closed or its callback dropped.
+        """Undeclare the entity: neighbours are informed, and its channel is closed or its callback dropped.
 
         Raises:
-            UsageError: It was undeclared before.
+            UsageError: The entity was undeclared before.
 
         Example:
             >>> publisher = session.declare_publisher("demo/temperature")
@@ -84,7 +84,7 @@ class Entity:
 
     @property
     def id(self) -> EntityGlobalId:
-        """Its id, unique in the network. Raises `UsageError` after it was undeclared."""
+        """The id of the entity, unique in the network. Raises `UsageError` after it was undeclared."""
         self._check()
         return EntityGlobalId.from_wire(self._runtime.entities.global_id(self._number))
 
@@ -217,7 +217,7 @@ class Subscriber(Receiver[H_co]):
     _NAME = "subscriber"
 
     def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr, origin: Locality, bound: BoundHandler) -> None:
-        """Declare it.
+        """Declare the subscriber.
 
         Args:
             runtime: State of the session.
@@ -227,9 +227,11 @@ class Subscriber(Receiver[H_co]):
         """
         columns = bound.sink if isinstance(bound.sink, ColumnSink) else None
         subscription = Subscription(runtime.entities.next_id(), key_expr, origin, bound.sink, columns)
-        super().__init__(runtime, subscription.id, lambda: runtime.subscribers.undeclare(subscription), bound)
+        super().__init__(
+            runtime, subscription.id, lambda: runtime.subscriber_declarations.undeclare(subscription), bound
+        )
         self._key_expr = key_expr
-        runtime.subscribers.declare(subscription)
+        runtime.subscriber_declarations.declare(subscription)
 
     @property
     def key_expr(self) -> KeyExpr:
@@ -247,7 +249,7 @@ class LivelinessSubscriber(Subscriber[H_co]):
     _NAME = "liveliness subscriber"
 
     def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr, history: bool, bound: BoundHandler) -> None:
-        """Declare it.
+        """Declare the subscriber of tokens.
 
         Args:
             runtime: State of the session.
@@ -289,7 +291,7 @@ class Queryable(Receiver[H_co]):
     def __init__(
         self, runtime: SessionRuntime, key_expr: KeyExpr, complete: bool, origin: Locality, bound: BoundHandler
     ) -> None:
-        """Declare it.
+        """Declare the queryable.
 
         Args:
             runtime: State of the session.
@@ -324,7 +326,7 @@ class LivelinessToken(Entity):
     _NAME = "liveliness token"
 
     def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr) -> None:
-        """Declare it.
+        """Declare the token.
 
         Args:
             runtime: State of the session.
@@ -348,7 +350,7 @@ class MatchingListener(Receiver[H_co]):
     _NAME = "matching listener"
 
     def __init__(self, runtime: SessionRuntime, matching: MatchingTracker, bound: BoundHandler) -> None:
-        """Declare it.
+        """Start to listen for changes of the matching status.
 
         Args:
             runtime: State of the session.
@@ -364,7 +366,7 @@ class MatchingEntity(Entity):
     """A publisher or querier: it tracks whether there are matching subscribers or queryables."""
 
     def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr, matching: MatchingTracker) -> None:
-        """Declare it.
+        """Register the publisher or querier with its session.
 
         Args:
             runtime: State of the session.
@@ -455,7 +457,7 @@ class Querier(MatchingEntity):
         accept: ReplyKeyExpr,
         make_request: Callable[..., QueryRequest],
     ) -> None:
-        """Declare it.
+        """Declare the querier.
 
         Args:
             runtime: State of the session.

@@ -10,7 +10,7 @@ from zenspark.api.entities import Receiver
 from zenspark.engine.runtime import SessionRuntime
 from zenspark.errors import LinkError, ZError
 from zenspark.handlers.handler import BindableHandler, BoundHandler, Handler
-from zenspark.net.io.driver import ConnectionDriver
+from zenspark.net.io.link_driver import ConnectionDriver
 from zenspark.net.node.observer import GroupMemberInfo, Neighbour
 from zenspark.router.face import DeclarationKind, DeclarationOwner, Face
 from zenspark.types.arguments import to_bool
@@ -180,30 +180,78 @@ class SessionInfo:
         self._runtime = runtime
 
     def zid(self) -> ZenohId:
-        """Return the id of this node."""
+        """Return the id of this node.
+
+        Returns:
+            The id by which other nodes identify this node: that of the configuration, or a random one.
+
+        Example:
+            >>> print(session.info.zid())
+            a1b2
+        """
         return ZenohId.from_wire(self._runtime.node.identity.zid)
 
     def locators(self) -> list[str]:
-        """Return the addresses of this node, such as "tcp/192.0.2.1:7447"; not in eclipse-zenoh."""
+        """Return the addresses of this node; not in eclipse-zenoh.
+
+        Returns:
+            The addresses at which other nodes reach its listeners; none if it does not listen.
+
+        Example:
+            >>> session.info.locators()
+            ['tcp/192.0.2.1:7447']
+        """
         return self._runtime.node.advertised_addresses
 
     def _zids(self, role: wire.WhatAmI) -> list[ZenohId]:
         return [ZenohId.from_wire(face.zid) for face in self._runtime.node.neighbourhood if face.whatami is role]
 
     def routers_zid(self) -> list[ZenohId]:
-        """Return the ids of the routers this node is connected to."""
+        """Return the ids of the routers this node is connected to.
+
+        Returns:
+            The ids, one for each transport to a neighbour that is a router.
+
+        Example:
+            >>> for zid in session.info.routers_zid():
+            ...     print(zid)
+        """
         return self._zids(wire.WhatAmI.ROUTER)
 
     def peers_zid(self) -> list[ZenohId]:
-        """Return the ids of the peers this node is connected to."""
+        """Return the ids of the peers this node is connected to.
+
+        Returns:
+            The ids, one for each transport to a neighbour that is a peer.
+
+        Example:
+            >>> for zid in session.info.peers_zid():
+            ...     print(zid)
+        """
         return self._zids(wire.WhatAmI.PEER)
 
     def transports(self) -> list[Transport]:
-        """Return the open transports, one for each neighbour."""
+        """Return the open transports.
+
+        Returns:
+            The transports, one for each neighbour.
+
+        Example:
+            >>> for transport in session.info.transports():
+            ...     print(transport.zid, transport.whatami)
+        """
         return [transport_of(face, neighbour) for face, neighbour in self._runtime.node.neighbourhood.items()]
 
     def links(self) -> list[Link]:
-        """Return the open links."""
+        """Return the open links.
+
+        Returns:
+            The links, with the addresses of both ends.
+
+        Example:
+            >>> for link in session.info.links():
+            ...     print(link.zid, link.src, link.dst)
+        """
         return [link_of(face, neighbour) for face, neighbour in self._runtime.node.neighbourhood.items()]
 
     def connections(self) -> list[ConnectionStatus]:

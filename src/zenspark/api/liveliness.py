@@ -62,7 +62,7 @@ class Liveliness:
 
         Raises:
             SessionClosed: The session was closed.
-            ZError: The key expression is not valid.
+            UsageError: The key expression is not valid.
 
         Example:
             >>> token = session.liveliness().declare_token("group/member-1")
@@ -110,7 +110,7 @@ class Liveliness:
 
         Raises:
             SessionClosed: The session was closed.
-            ZError: The key expression is not valid.
+            UsageError: The key expression is not valid.
             TypeError: An argument has a wrong type.
             ValueError: The handler is none of these.
 
@@ -163,7 +163,7 @@ class Liveliness:
 
         Raises:
             SessionClosed: The session was closed.
-            ZError: The key expression is not valid.
+            UsageError: The key expression is not valid.
             TypeError: An argument has a wrong type.
             ValueError: The timeout is out of range, or the handler is none of these.
 

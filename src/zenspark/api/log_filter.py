@@ -2,9 +2,9 @@
 
 Lines go through Python's `logging`, to loggers below `zenspark`. `RUST_LOG` is read as eclipse-zenoh does:
 directives separated by commas, each a level, a target, or `target=level`; the most exact target counts, and what none
-names is off. `ZENSPARK_LOG` is read in the same way and takes precedence. The targets of eclipse-zenoh stand for our
-loggers: `zenoh` for `zenspark`, `zenoh::net` and `zenoh_transport` for `zenspark.net`. A directive that cannot be read
-is named on standard error and left out.
+names is off. `ZENSPARK_LOG` is read in the same way and takes precedence. The targets of eclipse-zenoh stand for
+loggers of zenspark: `zenoh` for `zenspark`, `zenoh::net` and `zenoh_transport` for `zenspark.net`. A directive that
+cannot be read is named on standard error and left out.
 
 Lines go to standard error, unless the program has handlers of its own at the root logger: then they go there, once.
 Errors of callbacks are logged to `zenspark.handlers` whatever the filter is, as in eclipse-zenoh.
@@ -20,18 +20,18 @@ from collections.abc import Iterator
 
 from zenspark.types.arguments import require_type
 
-OFF = logging.CRITICAL + 10
+OFF_LEVEL = logging.CRITICAL + 10
 LEVELS = {
-    "off": OFF,
+    "off": OFF_LEVEL,
     "error": logging.ERROR,
     "warn": logging.WARNING,
     "info": logging.INFO,
     "debug": logging.DEBUG,
     "trace": logging.DEBUG,
 }
-FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-ROOT = "zenspark"
-HANDLERS = f"{ROOT}.handlers"
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+ROOT_LOGGER = "zenspark"
+HANDLERS_LOGGER = f"{ROOT_LOGGER}.handlers"
 """Logger of errors raised by callbacks of the program."""
 
 _NUMBERS = dict(zip("012345", LEVELS, strict=True))
@@ -104,21 +104,21 @@ def _level(name: str) -> int | None:
 def _logger_name(target: str) -> str | None:
     """Return the logger of zenspark that a target of eclipse-zenoh stands for; None if there is none."""
     if target.startswith(_LINKS):
-        return f"{ROOT}.net"
+        return f"{ROOT_LOGGER}.net"
     first, *rest = target.replace("::", ".").split(".")
-    return ".".join([ROOT, *rest]) if first in ("zenoh", ROOT) else None
+    return ".".join([ROOT_LOGGER, *rest]) if first in ("zenoh", ROOT_LOGGER) else None
 
 
 def _set_levels(levels: dict[str | None, int]) -> None:
     """Set the levels of the loggers of zenspark, and add a handler that shows their lines."""
-    level_of_logger = {ROOT: levels.get(None, OFF), HANDLERS: logging.ERROR}
+    level_of_logger = {ROOT_LOGGER: levels.get(None, OFF_LEVEL), HANDLERS_LOGGER: logging.ERROR}
     level_of_logger |= {name: level for target, level in levels.items() if target and (name := _logger_name(target))}
     for name in _changed - set(level_of_logger):
         logging.getLogger(name).setLevel(logging.NOTSET)
     _changed.update(level_of_logger)
     for name, level in level_of_logger.items():
         logging.getLogger(name).setLevel(level)
-    logger = logging.getLogger(ROOT)
+    logger = logging.getLogger(ROOT_LOGGER)
     if not any(isinstance(handler, FallbackHandler) for handler in logger.handlers):
         logger.addHandler(FallbackHandler())
 
@@ -128,7 +128,7 @@ class FallbackHandler(logging.StreamHandler):  # type: ignore[type-arg]  # gener
 
     def __init__(self) -> None:
         super().__init__()
-        self.setFormatter(logging.Formatter(FORMAT))
+        self.setFormatter(logging.Formatter(LOG_FORMAT))
 
     def emit(self, record: logging.LogRecord) -> None:
         if not logging.getLogger().handlers:

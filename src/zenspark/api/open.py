@@ -43,16 +43,17 @@ class SessionOpener:
 
     def prepare(self) -> Session:
         """Bind the listeners, and return the session; other nodes reach it after `finish`. A client is connected."""
-        self._do(self._connectivity.prepare)
+        self._run_step(self._connectivity.prepare)
         self._session = self._make_session()
         return self._session
 
     def finish(self) -> Session:
         """Listen and connect as configured, and return when the network is reached."""
-        self._do(self._connectivity.start)
+        self._run_step(self._connectivity.start)
         return self._session or self._make_session()
 
-    def _do(self, step: Callable[[], None]) -> None:
+    def _run_step(self, step: Callable[[], None]) -> None:
+        """Run a step of opening; close the node if it fails."""
         try:
             step()
         except BaseException:

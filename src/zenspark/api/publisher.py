@@ -32,7 +32,7 @@ class Publisher(MatchingEntity):
     _NAME = "publisher"
 
     def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr, settings: PublishSettings) -> None:
-        """Declare it.
+        """Declare the publisher.
 
         Args:
             runtime: State of the session.
@@ -53,7 +53,7 @@ class Publisher(MatchingEntity):
 
     @property
     def congestion_control(self) -> CongestionControl:
-        """Whether its samples are dropped or wait for space when a link is full."""
+        """The treatment of the publisher's samples while a link has unsent bytes: DROP, BLOCK or BLOCK_FIRST."""
         self._check()
         return CongestionControl.from_wire(self._settings.qos.congestion)
 
@@ -65,7 +65,7 @@ class Publisher(MatchingEntity):
 
     @property
     def reliability(self) -> Reliability:
-        """Whether its samples are sent on a reliable or a best-effort channel."""
+        """The lane on which the publisher's samples are sent: reliable or best effort."""
         self._check()
         return Reliability.RELIABLE if self._settings.reliable else Reliability.BEST_EFFORT
 

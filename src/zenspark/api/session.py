@@ -127,7 +127,15 @@ class Session:
         self._end()
 
     def is_closed(self) -> bool:
-        """Return whether the session was closed."""
+        """Return whether the session was closed.
+
+        Returns:
+            True after `close`.
+
+        Example:
+            >>> session.is_closed()
+            False
+        """
         return self._runtime.is_closed
 
     @property
@@ -145,6 +153,10 @@ class Session:
 
         Returns:
             The id by which other nodes identify this node: that of the configuration, or a random one.
+
+        Example:
+            >>> print(session.zid())
+            a1b2
         """
         return ZenohId.from_wire(self._runtime.node.identity.zid)
 
@@ -160,15 +172,17 @@ class Session:
         return Timestamp.from_wire(self._runtime.timestamps.now())
 
     def undeclare(self, obj: KeyExpr | Entity) -> None:
-        """Undeclare an entity of this session; a declared key expression is forgotten.
+        """Undeclare an entity or a key expression of this session.
+
+        A key expression can still be used after it was undeclared; to undeclare it again does nothing.
 
         Args:
             obj: A publisher, subscriber, queryable, querier, token or listener, or what `declare_keyexpr` returned.
 
         Raises:
-            UsageError: It was undeclared before, or the key expression was not declared in this session.
-            SessionClosed: The session was closed.
-            TypeError: It is neither an entity nor a key expression.
+            UsageError: The entity was undeclared before, or the key expression was never declared in this session.
+            SessionClosed: A key expression is undeclared after the session was closed.
+            TypeError: `obj` is neither an entity nor a key expression.
 
         Example:
             >>> publisher = session.declare_publisher("demo/temperature")
@@ -197,7 +211,7 @@ class Session:
 
         Raises:
             SessionClosed: The session was closed.
-            ZError: The key expression is not valid.
+            UsageError: The key expression is not valid.
 
         Example:
             >>> key = session.declare_keyexpr("demo/temperature")
@@ -243,8 +257,10 @@ class Session:
             payload: The value: bytes, a string (sent as UTF-8), or `ZBytes`.
             encoding: Encoding of the payload, such as `Encoding.TEXT_PLAIN` or "application/json"; `zenoh/bytes` by
                 default.
-            congestion_control: What happens when a link is full: DROP (the default) waits 1 ms and then drops the
-                message, BLOCK waits for space. Both waits are set by `transport/link/tx/queue/congestion_control`.
+            congestion_control: Treatment while a link has unsent bytes: DROP (the default) waits up to 1 ms, then drops
+                the message; BLOCK waits until they are taken, and the session with a neighbour that takes none for 5 s
+                is closed; BLOCK_FIRST is BLOCK for one message, and drops the others meanwhile.
+                `transport/link/tx/queue/congestion_control` sets both times.
             priority: Priority of the message on links with QoS; DATA by default.
             express: Whether the message is sent at once, without waiting for others to fill a batch; False by default.
             attachment: Bytes or text sent along with the value; none by default.
@@ -256,7 +272,7 @@ class Session:
 
         Raises:
             SessionClosed: The session was closed.
-            ZError: The key expression is not valid.
+            UsageError: The key expression is not valid.
             TypeError: An argument has a wrong type.
 
         Example:
@@ -283,8 +299,10 @@ class Session:
 
         Args:
             key_expr: Key to delete. With wildcards, all keys that match are deleted.
-            congestion_control: What happens when a link is full: DROP (the default) waits 1 ms and then drops the
-                message, BLOCK waits for space. Both waits are set by `transport/link/tx/queue/congestion_control`.
+            congestion_control: Treatment while a link has unsent bytes: DROP (the default) waits up to 1 ms, then drops
+                the message; BLOCK waits until they are taken, and the session with a neighbour that takes none for 5 s
+                is closed; BLOCK_FIRST is BLOCK for one message, and drops the others meanwhile.
+                `transport/link/tx/queue/congestion_control` sets both times.
             priority: Priority of the message on links with QoS; DATA by default.
             express: Whether the message is sent at once, without waiting for others to fill a batch; False by default.
             attachment: Bytes or text sent along with the value; none by default.
@@ -296,7 +314,7 @@ class Session:
 
         Raises:
             SessionClosed: The session was closed.
-            ZError: The key expression is not valid.
+            UsageError: The key expression is not valid.
             TypeError: An argument has a wrong type.
 
         Example:
@@ -326,8 +344,10 @@ class Session:
             batch: A `pyarrow.RecordBatch` or `pyarrow.Table`.
             encoding: Encoding of the payload, such as `Encoding.TEXT_PLAIN` or "application/json"; `zenoh/bytes` by
                 default.
-            congestion_control: What happens when a link is full: DROP (the default) waits 1 ms and then drops the
-                message, BLOCK waits for space. Both waits are set by `transport/link/tx/queue/congestion_control`.
+            congestion_control: Treatment while a link has unsent bytes: DROP (the default) waits up to 1 ms, then drops
+                the message; BLOCK waits until they are taken, and the session with a neighbour that takes none for 5 s
+                is closed; BLOCK_FIRST is BLOCK for one message, and drops the others meanwhile.
+                `transport/link/tx/queue/congestion_control` sets both times.
             priority: Priority of the message on links with QoS; DATA by default.
             express: Whether the message is sent at once, without waiting for others to fill a batch; False by default.
             allowed_destination: Whether subscribers of this session, of other sessions, or both receive it; ANY by
@@ -386,11 +406,13 @@ class Session:
             key_expr: Key to publish on.
             encoding: Encoding of the payload, such as `Encoding.TEXT_PLAIN` or "application/json"; `zenoh/bytes` by
                 default.
-            congestion_control: What happens when a link is full: DROP (the default) waits 1 ms and then drops the
-                message, BLOCK waits for space. Both waits are set by `transport/link/tx/queue/congestion_control`.
+            congestion_control: Treatment while a link has unsent bytes: DROP (the default) waits up to 1 ms, then drops
+                the message; BLOCK waits until they are taken, and the session with a neighbour that takes none for 5 s
+                is closed; BLOCK_FIRST is BLOCK for one message, and drops the others meanwhile.
+                `transport/link/tx/queue/congestion_control` sets both times.
             priority: Priority of the message on links with QoS; DATA by default.
             express: Whether the message is sent at once, without waiting for others to fill a batch; False by default.
-            reliability: Whether samples are sent on a reliable or a best-effort channel; RELIABLE by default.
+            reliability: Lane on which samples are sent: RELIABLE (the default) or BEST_EFFORT; neither retransmits.
             allowed_destination: Whether subscribers of this session, of other sessions, or both receive it; ANY by
                 default.
             timestamping: Whether samples without a timestamp get one of this session; by default as
@@ -402,7 +424,7 @@ class Session:
 
         Raises:
             SessionClosed: The session was closed.
-            ZError: The key expression is not valid.
+            UsageError: The key expression is not valid.
             TypeError: An argument has a wrong type.
 
         Example:
@@ -468,7 +490,7 @@ class Session:
 
         Raises:
             SessionClosed: The session was closed.
-            ZError: The key expression is not valid.
+            UsageError: The key expression is not valid.
             TypeError: An argument has a wrong type.
             ValueError: The handler is none of these.
 
@@ -547,7 +569,7 @@ class Session:
 
         Raises:
             SessionClosed: The session was closed.
-            ZError: The key expression is not valid.
+            UsageError: The key expression is not valid.
             TypeError: An argument has a wrong type.
             ValueError: The handler is none of these.
 
@@ -615,8 +637,9 @@ class Session:
             timeout: Seconds after which the query ends; by default `queries_default_timeout` of the configuration (10
                 s). With `math.inf` it ends when all queryables have replied, and no timeout is sent; routers on the
                 way, and sessions with queryables, then apply their own, 10 s.
-            congestion_control: What happens when a link is full: BLOCK (the default) waits for space, DROP drops the
-                query.
+            congestion_control: Treatment while a link has unsent bytes, after the query is queued there: BLOCK (the
+                default) waits until they are taken, DROP and BLOCK_FIRST only if they exceed 4 MiB. The session with a
+                neighbour that takes none for 5 s is closed; this node drops no query.
             priority: Priority of the query, and of its replies; DATA by default.
             express: Whether the query is sent at once, without waiting for others to fill a batch; False by default.
             payload: Value sent along with the query; none by default.
@@ -638,8 +661,7 @@ class Session:
 
         Raises:
             SessionClosed: The session was closed.
-            ZError: The key expression is not valid.
-            UsageError: The parameters have more than 65,535 bytes.
+            UsageError: The key expression is not valid, or the parameters have more than 65,535 bytes.
             ValueError: The timeout or the budget is out of range, or the handler is none of these.
             TypeError: An argument has a wrong type.
 
@@ -697,8 +719,9 @@ class Session:
             timeout: Seconds after which the query ends; by default `queries_default_timeout` of the configuration (10
                 s). With `math.inf` it ends when all queryables have replied, and no timeout is sent; routers on the
                 way, and sessions with queryables, then apply their own, 10 s.
-            congestion_control: What happens when a link is full: BLOCK (the default) waits for space, DROP drops the
-                query.
+            congestion_control: Treatment while a link has unsent bytes, after the query is queued there: BLOCK (the
+                default) waits until they are taken, DROP and BLOCK_FIRST only if they exceed 4 MiB. The session with a
+                neighbour that takes none for 5 s is closed; this node drops no query.
             priority: Priority of the query, and of its replies; DATA by default.
             express: Whether the query is sent at once, without waiting for others to fill a batch; False by default.
             allowed_destination: Whether queryables of this session, of other sessions, or both are queried; ANY by
@@ -711,7 +734,7 @@ class Session:
 
         Raises:
             SessionClosed: The session was closed.
-            ZError: The key expression is not valid.
+            UsageError: The key expression is not valid.
             ValueError: The timeout or the budget is out of range.
             TypeError: An argument has a wrong type.
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from zenspark.wire.columns import BinaryColumn, uninitialized_bytes
 
-OFFSET = pa.int32()
+OFFSET_TYPE = pa.int32()
 MIN_ARENA_BYTES, MAX_ARENA_BYTES = 1 << 16, 1 << 22
 """The size of a payload arena in bytes."""
 GROW_BELOW_SECONDS, SHRINK_ABOVE_SECONDS = 0.1, 1.0
@@ -22,7 +22,7 @@ class PayloadArena:
     __slots__ = ("_data", "_offsets", "_views", "rows")
 
     def __init__(self, rows: int, size: int) -> None:
-        offsets, data = uninitialized_bytes((rows + 1) * OFFSET.byte_width), uninitialized_bytes(size)
+        offsets, data = uninitialized_bytes((rows + 1) * OFFSET_TYPE.byte_width), uninitialized_bytes(size)
         self._views = memoryview(offsets).cast("i"), memoryview(data)
         self._views[0][0] = 0
         self._offsets, self._data = pa.py_buffer(offsets), pa.py_buffer(data)
@@ -43,8 +43,10 @@ class PayloadArena:
     def column(self, first: int, count: int) -> pa.Array:
         """Return rows in place with offsets of their own: pickled, they do not include the other rows."""
         start, stop = self._views[0][first], self._views[0][first + count]
-        absolute = pa.Array.from_buffers(OFFSET, count + 1, [None, self._offsets.slice(first * OFFSET.byte_width)], 0)
-        offsets = pc.subtract(absolute, pa.scalar(start, OFFSET)).buffers()[1]
+        absolute = pa.Array.from_buffers(
+            OFFSET_TYPE, count + 1, [None, self._offsets.slice(first * OFFSET_TYPE.byte_width)], 0
+        )
+        offsets = pc.subtract(absolute, pa.scalar(start, OFFSET_TYPE)).buffers()[1]
         return pa.Array.from_buffers(pa.binary(), count, [None, offsets, self._data.slice(start, stop - start)], 0)
 
 

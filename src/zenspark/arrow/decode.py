@@ -19,19 +19,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenspark.arrow.arena import ArenaPool, PayloadArena
-from zenspark.arrow.schema import SCHEMA, UTC
+from zenspark.arrow.schema import KIND_NAMES, SCHEMA, UTC
 from zenspark.wire.columns import BinaryColumn, PushColumns, PushRun, PushTemplate, RowKind
 from zenspark.wire.values import Encoding, EntityId, QoS, ZenohId
 
 MAX_CACHED_ROWS = 65536
 """Rows of a constant column up to which it is cached for reuse."""
-MAX_CACHED_TEMPLATES = 100_000
+MAX_CACHED_TEMPLATE_KEYS = 100_000
 """Keys cached over all templates: more would let a publisher of ever new keys fill the memory."""
 MAX_CACHED_TEXT_CHARACTERS = 64
 """Characters of a text up to which a constant column of it is cached."""
 COLUMN_INDEX = {name: position for position, name in enumerate(SCHEMA.names)}
-FIELDS = {field.name: field for field in SCHEMA}
-KIND_NAMES = {RowKind.PUT: "PUT", RowKind.DEL: "DELETE"}
+SCHEMA_FIELDS = {field.name: field for field in SCHEMA}
 INDEX, NTP64, SN, RUN_END = pa.uint32(), pa.uint64(), pa.uint32(), pa.int32()
 
 Value: TypeAlias = str | int | bool | None
@@ -169,7 +168,7 @@ class TemplateCache:
 
     def templates(self, pushes: PushRun, via: str) -> list[ChunkTemplate]:
         """Return the chunk template of each row template of a run."""
-        if self.size >= MAX_CACHED_TEMPLATES:
+        if self.size >= MAX_CACHED_TEMPLATE_KEYS:
             self._templates.clear()
             self.size = 0
         cached = self._templates.setdefault((via, pushes.timestamped_by), {})
@@ -308,7 +307,7 @@ def concat_chunks(chunks: Sequence[RowChunk]) -> pa.RecordBatch:
     batch = _shared_batch(all_rows)
     for name, column in _row_columns(all_rows):
         if column is not None:
-            batch = batch.set_column(COLUMN_INDEX[name], FIELDS[name], column)
+            batch = batch.set_column(COLUMN_INDEX[name], SCHEMA_FIELDS[name], column)
     return batch
 
 

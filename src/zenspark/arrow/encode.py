@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zenspark.arrow.schema import SCHEMA
+from zenspark.arrow.schema import KIND_NAMES, SCHEMA
 from zenspark.errors import RowError, UsageError, ZError
 from zenspark.wire.buffer import Writer
 from zenspark.wire.columns import BinaryColumn, OutgoingRows, RowKind
@@ -23,7 +23,7 @@ from zenspark.wire.values import Congestion, Encoding, Priority, QoS, WireExpr, 
 QOS_COLUMNS = ("priority", "congestion", "express", "reliable")
 RECEIVE_ONLY_COLUMNS = ("received_at", "via")
 """Columns set by the receiver of a sample, which are ignored when it is published."""
-KIND_NAMES = pa.array(["PUT", "DELETE"])
+VALID_KINDS = pa.array(KIND_NAMES)
 
 
 # -- validation ----------------------------------------------------------------------------------------------------
@@ -39,7 +39,7 @@ def validate_batch(batch: pa.RecordBatch, clock: ZenohId) -> pa.RecordBatch:
         _raise_for_first(pc.is_null(columns["key"]), "has no key")
     if "kind" in columns:
         columns["kind"] = pc.fill_null(columns["kind"], "PUT")
-        _raise_for_first(pc.invert(pc.is_in(columns["kind"], KIND_NAMES)), "is neither PUT nor DELETE")
+        _raise_for_first(pc.invert(pc.is_in(columns["kind"], VALID_KINDS)), "is neither PUT nor DELETE")
     _check_payloads(columns, batch.num_rows)
     _complete_timestamps(columns, batch.num_rows, clock)
     return pa.RecordBatch.from_pydict(columns)

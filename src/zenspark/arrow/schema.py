@@ -27,3 +27,5 @@ SCHEMA = pa.schema(
     ]
 )
 """The sample schema: one row per PUT or DELETE."""
+KIND_NAMES = ("PUT", "DELETE")
+"""Values of the column `kind`, in the order of `zenspark.wire.columns.RowKind`."""

@@ -20,10 +20,10 @@ from zenspark.wire.codec import decode_bare_batch, decode_batch, encode
 from zenspark.wire.message_schema import Message
 from zenspark.wire.messages import Close, Frame, KeepAlive, NetworkMessage, Push, Put, TransportMessage
 
-MAX_BATCH_BYTES = 1 << 26
+MAX_CAPTURED_BATCH_BYTES = 1 << 26
 """Longest plausible batch. In low-latency sessions eclipse-zenoh sends batches larger than negotiated."""
 
-HANDSHAKE = ("INIT_SYN", "INIT_ACK", "OPEN_SYN", "OPEN_ACK")
+HANDSHAKE_NAMES = ("INIT_SYN", "INIT_ACK", "OPEN_SYN", "OPEN_ACK")
 
 
 class StreamFormat(NamedTuple):
@@ -102,7 +102,7 @@ def read(
 
 def batches(data: Bytes, stream_format: StreamFormat) -> Iterator[Batch]:
     """Batches of a stream in one format, to the last byte."""
-    deframer = Deframer(stream_format.framing, MAX_BATCH_BYTES)
+    deframer = Deframer(stream_format.framing, MAX_CAPTURED_BATCH_BYTES)
     deframer.receive_data(data)
     while (sent := next_batch(deframer)) is not None:
         yield decompress_batch(sent, stream_format, deframer.position - len(sent))
@@ -172,7 +172,7 @@ def stream_to_json_fields(
 
 
 def _is_handshake(messages: list[dict[str, Any]] | None) -> bool:
-    return bool(messages) and all(message.get("msg") in HANDSHAKE for message in messages or ())
+    return bool(messages) and all(message.get("msg") in HANDSHAKE_NAMES for message in messages or ())
 
 
 def _batch_fields(batch: Batch, messages: tuple[Message, ...], stream_format: StreamFormat) -> StreamFields:
@@ -180,13 +180,13 @@ def _batch_fields(batch: Batch, messages: tuple[Message, ...], stream_format: St
     if stream_format.compression and batch.sent:
         fields.compression_header = 1 if batch.is_compressed else 0
         fields.decompressed = batch.content.hex() if batch.is_compressed else None
-        fields.push = _only_push(messages)
+        fields.push = _single_push(messages)
     if fields.push is None:
         fields.messages = [json_fields.to_json_fields(message) for message in messages]
     return fields
 
 
-def _only_push(messages: tuple[Message, ...]) -> PushFields | None:
+def _single_push(messages: tuple[Message, ...]) -> PushFields | None:
     match messages:
         case (Frame(msgs=(Push(body=Put(payload=payload), wire_expr=expr),)),) if expr.scope == 0:
             return PushFields(expr.suffix, payload.hex())

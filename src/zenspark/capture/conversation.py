@@ -60,7 +60,7 @@ MAX_REORDER_BYTES = 1 << 24
 Reference = tuple[str, int]
 """A message that the other side may refer to: its kind, and its number."""
 
-HANDSHAKE: dict[type[Message], type[Message]] = {InitAck: InitSyn, OpenSyn: InitAck, OpenAck: OpenSyn}
+HANDSHAKE_REQUESTS: dict[type[Message], type[Message]] = {InitAck: InitSyn, OpenSyn: InitAck, OpenAck: OpenSyn}
 """The message that each step of the handshake replies to."""
 
 
@@ -94,8 +94,8 @@ def expressions(message: Message) -> Iterator[WireExpr | BoundExpr]:
 
 def references(message: Message) -> Iterator[Reference]:
     """Messages the other side must have sent before this one."""
-    if type(message) in HANDSHAKE:
-        yield HANDSHAKE[type(message)].NAME, 0
+    if type(message) in HANDSHAKE_REQUESTS:
+        yield HANDSHAKE_REQUESTS[type(message)].NAME, 0
     for expr in expressions(message):
         if isinstance(expr, WireExpr) and expr.scope and expr.mapping is Mapping.RECEIVER:
             yield "key", expr.scope

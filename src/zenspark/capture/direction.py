@@ -14,7 +14,7 @@ from itertools import pairwise
 import msgspec
 
 from zenspark.capture.byte_stream import (
-    MAX_BATCH_BYTES,
+    MAX_CAPTURED_BATCH_BYTES,
     STREAM_FORMATS,
     Batch,
     StreamFormat,
@@ -166,7 +166,7 @@ class Direction:
         self._parameters = self._next_parameters = parameters
         self._lanes.clear()
         self._fragment_starts.clear()
-        self._deframer.switch(parameters.stream_format.framing, MAX_BATCH_BYTES)
+        self._deframer.switch(parameters.stream_format.framing, MAX_CAPTURED_BATCH_BYTES)
 
     def next(self) -> DirectionEvent | None:
         """The next event; None while bytes are missing, and at the end."""
@@ -187,13 +187,13 @@ class Direction:
         return None
 
     def _next_batch(self) -> Bytes | None:
-        parameters = self._next_parameters or self._guess()
+        parameters = self._next_parameters or self._detect_parameters()
         if parameters is None:
             return None
         if parameters is not self._parameters:
             self._apply(parameters)
         if self._ends_with_short_close():
-            self._deframer.switch(LengthPrefix.U16, MAX_BATCH_BYTES)
+            self._deframer.switch(LengthPrefix.U16, MAX_CAPTURED_BATCH_BYTES)
         return next_batch(self._deframer)
 
     def _ends_with_short_close(self) -> bool:
@@ -216,7 +216,7 @@ class Direction:
 
     # format
 
-    def _guess(self) -> DirectionParameters | None:
+    def _detect_parameters(self) -> DirectionParameters | None:
         """Parameters with which the next batch decodes; None while more bytes are needed."""
         for stream_format in STREAM_FORMATS:
             is_plausible = self._is_plausible(stream_format)
@@ -229,7 +229,7 @@ class Direction:
     def _is_plausible(self, stream_format: StreamFormat) -> bool | None:
         width = stream_format.framing.width
         length = int.from_bytes(self._deframer.peek(width), "little")
-        if length > MAX_BATCH_BYTES:
+        if length > MAX_CAPTURED_BATCH_BYTES:
             return False
         if self._deframer.available < width + length:
             return None
@@ -249,7 +249,7 @@ class Direction:
             try:
                 message = self._read_message(reader)
             except DecodeError as error:
-                yield from self._salvage(batch, begin, reader.marks)
+                yield from self._messages_before_error(batch, begin, reader.marks)
                 raise batch.locate_error(error) from None
             yield from self._receive(message, batch, begin, reader)
 
@@ -258,7 +258,7 @@ class Direction:
         reader.marks.clear()
         return read_network_message(reader) if bare else read_transport_message(reader)
 
-    def _salvage(self, batch: Batch, begin: int, marks: list[int]) -> Iterator[DirectionEvent]:
+    def _messages_before_error(self, batch: Batch, begin: int, marks: list[int]) -> Iterator[DirectionEvent]:
         """Messages of a frame before the one that cannot be decoded."""
         if marks and marks[0] < marks[-1]:
             reader = MarkingReader(batch.content, begin, marks[-1])

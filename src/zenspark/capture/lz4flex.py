@@ -18,7 +18,7 @@ NO_MATCH_TAIL = 12
 LITERAL_TAIL = 6
 """Bytes at the end of the input that no match covers: LZ4 requires 5, lz4_flex leaves one more."""
 SKIP_TRIGGER = 5
-"""After 2^5 positions without a match every second position is tried, after as many again every third, and so forth."""
+"""Power of two: after 2^5 positions without a match every second one is tried, after as many again every third, ..."""
 HASH_MULTIPLIER = 2654435761
 MIN_TABLE_SLOTS, MAX_TABLE_SLOTS = 128, 8192
 

@@ -31,7 +31,7 @@ COMMAND_GROUPS = {
         "queryable": "reply to queries with a value, a file or the output of a command",
         "liveliness": "declare, list and watch liveliness tokens",
     },
-    "look at the network": {
+    "inspect the network": {
         "top": "show keys by rate, bytes, age and last value, full screen",
         "ls": "list keys in use, nodes, declarations",
         "info": "show this node, its connections and neighbours",
@@ -51,7 +51,7 @@ COMMAND_GROUPS = {
     "run a network": {
         "router": "run a Zenoh router",
     },
-    "look at bytes": {
+    "decode and encode bytes": {
         "decode": "decode Zenoh bytes: one message, many, or a captured session",
         "encode": "encode fields as Zenoh bytes",
     },
@@ -152,11 +152,11 @@ def _run_without_command(arguments: list[str]) -> int:
         return 0
     if arguments[0].startswith("-"):
         parser.parse_args(arguments)
-    refuse_command(parser, arguments[0])
+    reject_command(parser, arguments[0])
     return FAILED
 
 
-def refuse_command(parser: Parser, name: str) -> None:
+def reject_command(parser: Parser, name: str) -> None:
     """Exit with the error for a command that does not exist."""
     close = get_close_matches(name, COMMANDS, 1)
     parser.error(f"there is no command {name!r}" + (f"; did you mean {close[0]}?" if close else ""))

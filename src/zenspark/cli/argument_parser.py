@@ -1,6 +1,6 @@
 """Parser: argparse with errors in one line, suggestions for mistyped flags, and checked argument types.
 
-The types are for `add_argument(type=...)`: wrong values are refused before anything is opened or created.
+The types are for `add_argument(type=...)`: wrong values are rejected before anything is opened or created.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from zenspark.errors import UsageError
 
 T = TypeVar("T")
 
+DEFAULT_ZENOH_PORT = 7447
+"""TCP port on which a router listens by default."""
 MIN_SIMILARITY = 0.7
 """Minimum similarity of a flag that is suggested, from 0 to 1."""
 MIN_PROTOCOL_SIMILARITY = 0.6
@@ -48,17 +50,17 @@ class Parser(argparse.ArgumentParser):
     def parse_args(  # type: ignore[override]  # the overloads of argparse differ in the namespace only
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> argparse.Namespace:
-        """Parse, and refuse unexpected arguments."""
+        """Parse, and reject unexpected arguments."""
         parsed, extra = self.parse_known_args(args, namespace)
         for argument in extra:
             if argument.startswith("-") and not argument.removeprefix("-").isdigit():
-                self._refuse_flag(argument)
+                self._reject_flag(argument)
             hint = "" if argument.startswith("-") else ": quote a value with blanks or wildcards"
             self.error(f"unexpected argument {argument!r}{hint}")
         return parsed
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401 - any type of an argument
-        """Refuse a value that is none of the choices; the text is the same for all versions of Python."""
+        """Reject a value that is none of the choices; the text is the same for all versions of Python."""
         if action.choices is None or value in action.choices:
             return
         names = [str(choice) for choice in action.choices]
@@ -68,9 +70,9 @@ class Parser(argparse.ArgumentParser):
 
     def _check_flag(self, flag: str) -> None:
         if not any(option.startswith(flag) for option in self._option_string_actions):
-            self._refuse_flag(flag)
+            self._reject_flag(flag)
 
-    def _refuse_flag(self, flag: str) -> NoReturn:
+    def _reject_flag(self, flag: str) -> NoReturn:
         close = get_close_matches(flag, self._option_string_actions, 1, MIN_SIMILARITY)
         self.error(f"there is no flag {flag}" + (f"; did you mean {close[0]}?" if close else ""))
 
@@ -124,7 +126,7 @@ def _suggest_endpoint(text: str) -> str | None:
         protocol, host, port = (protocol, host, port) if port else (None, protocol, host)
     if host.isdigit() and not port:
         host, port = "", host
-    return f"{protocol or 'tcp'}/{host or '127.0.0.1'}:{port or 7447}"
+    return f"{protocol or 'tcp'}/{host or '127.0.0.1'}:{port or DEFAULT_ZENOH_PORT}"
 
 
 def parse_key_expr(text: str) -> str:

@@ -19,7 +19,7 @@ SHELLS = ("bash", "zsh", "fish")
 def parser() -> Parser:
     """Return the argument parser."""
     argparser = Parser(prog="zenspark completion", description=DESCRIPTION)
-    argparser.add_argument("shell", choices=SHELLS, help="shell that is to complete")
+    argparser.add_argument("shell", choices=SHELLS, help="shell to print the script for")
     return argparser
 
 

@@ -97,11 +97,11 @@ class ConnectionWatch:
             if connection.is_connected:
                 self._before[index] = True
                 if before is False:
-                    logger.warning("session with %s opened again", _name(connection))
+                    logger.warning("connection to %s restored", _name(connection))
             elif connection.problem is not None and before is not False:
                 self._before[index] = False
                 if before:
-                    logger.warning("session with %s closed: %s; retrying", _name(connection), connection.problem)
+                    logger.warning("connection to %s lost: %s; retrying", _name(connection), connection.problem)
                 else:
                     logger.warning("not connected to %s; retrying", _describe(connection))
 

@@ -25,16 +25,14 @@ scouting. --jsonl prints for each line {"fields": {...}} or {"error": {"message"
 stream may also have "framing": "u16" or "u32" and "compression": true or false. Invalid lines do not change the exit
 code of --jsonl, which is 0. In the other forms the exit code is 2 if some bytes are not a message."""
 
-LAYERS = (*json_fields.LAYERS, "stream")
+INPUT_LAYERS = (*json_fields.LAYERS, "stream")
 
 
 def parser() -> Parser:
     """Return the argument parser."""
     argparser = Parser(prog="zenspark decode", description=DESCRIPTION)
     argparser.add_argument("hex", nargs="*", metavar="HEX", help="bytes in hexadecimal")
-    argparser.add_argument(
-        "--layer", choices=LAYERS, help="layer of the bytes; a stream has a length before each batch"
-    )
+    argparser.add_argument("--layer", choices=INPUT_LAYERS, help="protocol layer; stream: batches with a length prefix")
     argparser.add_argument(
         "--json", action="store_true", help="print one JSON object per line instead of a drawing or table"
     )
@@ -98,7 +96,7 @@ def to_fields(line: DecodeLine) -> json_fields.Fields:
     if decode is not None:
         return json_fields.to_json_fields(decode(from_hex(line.hex)))
     if line.layer != "stream":
-        raise UsageError(f"unknown layer {line.layer!r}: {', '.join(LAYERS)}")
+        raise UsageError(f"unknown layer {line.layer!r}: {', '.join(INPUT_LAYERS)}")
     return byte_stream.stream_to_json_fields(from_hex(line.hex), line.framing, line.compression)
 
 

@@ -12,7 +12,7 @@ Publish that keys were deleted: storages remove their values, subscribers receiv
   zenspark delete demo/a
   zenspark delete 'demo/**'
 
-The exit code is 1 if no node is connected: then the deletion was sent to none."""
+The exit code is 1 if no node is connected: then the deletion was sent to no node."""
 
 
 def parser() -> Parser:

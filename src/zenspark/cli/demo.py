@@ -10,6 +10,7 @@ import webbrowser
 
 from zenspark.cli import Parser, http_flags
 from zenspark.errors import UsageError
+from zenspark.spark.ingest.settings import DEFAULT_MASTER
 
 DESCRIPTION = """\
 Run `zenspark up` with a small simulated fleet: three robots drive in a warehouse and publish poses, pictures and
@@ -19,7 +20,7 @@ It runs until interrupted (Ctrl-C) or until --for ends.
 With --kill two recorders and the Spark driver are killed (kill -9) one after the other while the robots publish, and
 the samples in the table are counted: nothing is lost, nothing is there twice."""
 
-DEFAULT_LAKE = "zenspark-demo"
+DEMO_LAKE = "zenspark-demo"
 UP_OPTIONS = ("lake", "listen", "seconds", "master", "stop_timeout")
 """Options that are passed to `zenspark up`, which has them under the same name."""
 FLAG_NAMES = {"seconds": "--for"}
@@ -64,11 +65,11 @@ def parser() -> Parser:
     """Return the argument parser."""
     argparser = Parser(prog="zenspark demo", description=DESCRIPTION)
     add = argparser.add_argument
-    add("--kill", action="store_true", help="kill recorders and driver, and count lost and doubled samples")
-    add("--lake", metavar="DIR", default=DEFAULT_LAKE, help=f"directory of the tables (default: ./{DEFAULT_LAKE})")
+    add("--kill", action="store_true", help="kill recorders and driver, and count lost and duplicated samples")
+    add("--lake", metavar="DIR", default=DEMO_LAKE, help=f"directory of the tables (default: ./{DEMO_LAKE})")
     add("--for", metavar="DURATION", dest="seconds", help="end this time after Spark has started, e.g. 90s")
     add("-l", "--listen", metavar="ENDPOINT", help="endpoint to listen on (default: tcp/127.0.0.1:7447 or a free port)")
-    add("--master", metavar="URL", help="Spark master (default: local[*])")
+    add("--master", metavar="URL", help=f"Spark master (default: {DEFAULT_MASTER})")
     add("--stop-timeout", metavar="DURATION", help="timeout to ingest the remaining rows at the end (default: 60s)")
     add("--no-open", action="store_true", help="do not open the page in a browser")
     http_flags.add_http_flags(argparser, default=http_flags.DEFAULT_ADDRESS)

@@ -1,7 +1,7 @@
-"""`zenspark demo --kill`: kills recorders and driver while robots publish, and counts lost and doubled samples.
+"""`zenspark demo --kill`: kills recorders and driver while robots publish, and counts lost and duplicated samples.
 
 Two recorders write a journal each, so that one of them records while the other is dead; Spark ingests both journals
-and drops duplicates. Every sample has a source and a sequence number, by which lost and doubled ones are counted.
+and drops duplicates. Every sample has a source and a sequence number, by which lost and duplicated ones are counted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from zenspark.api.session import Session
 from zenspark.cli import http_flags, node_flags
 from zenspark.cli.exit_codes import FAILED, INCOMPLETE, INTERRUPTED, CommandError
 from zenspark.cli.screen import Screen
-from zenspark.cli.status_line import StatusLine, write_line
+from zenspark.cli.status_line import LOG_STATUS_INTERVAL_SECONDS, STATUS_INTERVAL_SECONDS, StatusLine, write_line
 from zenspark.cli.up import pick_demo_endpoint
 from zenspark.config.config import Config
 from zenspark.errors import JournalError, UsageError
@@ -39,15 +39,12 @@ from zenspark.spark.ingest.supervisor import IngestSupervisor
 from zenspark.spark.ingest.supervisor_state import IngestState
 
 RECORDERS = ("one", "two")
-KEYS = "fleet/**"
+FLEET_KEYS = "fleet/**"
 SAMPLES_PER_STEP = 150
 """Samples that are published between two kills or starts: about two seconds."""
 STEP_TIMEOUT_SECONDS = 180.0
 """Timeout of a step, for busy machines: Spark starts in it."""
 OUTPUT_POLL_INTERVAL_SECONDS = 0.1
-STATUS_INTERVAL_SECONDS = 1.0
-LOG_INTERVAL_SECONDS = 10.0
-"""Seconds between two status lines where the output is no terminal."""
 
 
 class Counts(NamedTuple):
@@ -64,13 +61,13 @@ class Counts(NamedTuple):
         return self.published - self.distinct
 
     @property
-    def doubled(self) -> int:
+    def duplicates(self) -> int:
         """Rows of the table that are there more than once."""
         return self.rows - self.distinct
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command. Returns 0 if nothing was lost or doubled, 1 otherwise."""
+    """Run the command. Returns 0 if nothing was lost or duplicated, 1 otherwise."""
     home = Path(args.lake)
     if home.exists() and any(home.iterdir()):
         raise UsageError(f"{home}: expected a directory that is empty, as samples are counted; --lake names another")
@@ -98,11 +95,11 @@ def print_result(counts: Counts) -> int:
         ),
         f"rows in the table           {counts.rows:>8}",
         f"lost                        {counts.lost:>8}",
-        f"doubled                     {counts.doubled:>8}",
+        f"duplicates                  {counts.duplicates:>8}",
     ]
     for line in lines:
         write_line(line)
-    return 0 if counts.lost == counts.doubled == 0 else INCOMPLETE
+    return 0 if counts.lost == counts.duplicates == 0 else INCOMPLETE
 
 
 def format_counts(published: int, recorded: Mapping[str, int], rows: int) -> list[str]:
@@ -134,7 +131,7 @@ class KillDemo:
             ),
             RotatingLog(home / "ingest.log"),
         )
-        self._status = StatusLine(log_seconds=LOG_INTERVAL_SECONDS)
+        self._status = StatusLine(log_seconds=LOG_STATUS_INTERVAL_SECONDS)
         self._shown_at = 0.0
 
     def __enter__(self) -> KillDemo:
@@ -183,7 +180,7 @@ class KillDemo:
 
     def _start_recorder(self, name: str) -> None:
         flags = ["-m", "client", "-e", self._endpoint, "--no-multicast-scouting", "--recorder", name]
-        keys = ["--key", KEYS, "--no-observe", "--journal", str(self._journals[name])]
+        keys = ["--key", FLEET_KEYS, "--no-observe", "--journal", str(self._journals[name])]
         self._recorders[name] = subprocess.Popen(
             [sys.executable, "-m", "zenspark", "record", *flags, *keys, "--log-level", "error"],
             stdout=subprocess.DEVNULL,
@@ -192,7 +189,7 @@ class KillDemo:
     def _count_subscribers(self) -> int:
         """Return the number of nodes that subscribe to the keys of the robots."""
         declarations = self._session.info.declarations()
-        return sum(declaration.kind == "subscriber" and declaration.key == KEYS for declaration in declarations)
+        return sum(declaration.kind == "subscriber" and declaration.key == FLEET_KEYS for declaration in declarations)
 
     def _restart_recorder(self, name: str) -> None:
         old_offset = self._offset(name)

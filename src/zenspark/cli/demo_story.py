@@ -37,17 +37,17 @@ TRAFFIC_COLUMNS = ["prefix", "minute", "messages", "bytes", "latency_avg_us"]
 SHOWN_SAMPLES = 4
 SNAPSHOT_ATTEMPTS, SNAPSHOT_PAUSE_SECONDS = 20, 0.25
 """Attempts to read all derived tables as of the same offsets: they are refreshed one after the other."""
-QUERY_TIMEOUT_SECONDS = 60.0
+STORY_QUERY_TIMEOUT_SECONDS = 60.0
 """Timeout of a query, for busy machines."""
 HISTORY_START = "now(-10m)"
 """Start of the history query."""
 
 
 class TableSnapshot(NamedTuple):
-    """Rows of the tables of a lake that were computed from the same samples, so that their numbers agree."""
+    """Rows of the tables of a lake as of the same offsets, so that their numbers agree."""
 
     rows: int
-    """Number of rows of `samples` that the other two were computed from."""
+    """Number of rows of `samples` that `latest` and `traffic` were computed from."""
     samples: list[dict[str, Any]]
     """The last of these rows."""
     latest: list[dict[str, Any]]
@@ -165,7 +165,9 @@ class Demo:
                 (f"fleet/{robot}/diagnosis", "the robot itself"),
             ):
                 replies = [
-                    reply.ok for reply in session.get(selector, timeout=QUERY_TIMEOUT_SECONDS) if reply.ok is not None
+                    reply.ok
+                    for reply in session.get(selector, timeout=STORY_QUERY_TIMEOUT_SECONDS)
+                    if reply.ok is not None
                 ]
                 self._show_replies(selector, replier, replies)
 

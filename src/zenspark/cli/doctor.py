@@ -22,6 +22,7 @@ from zenspark import __version__, build_kind
 from zenspark.api.open import open as open_session
 from zenspark.api.session import Session
 from zenspark.cli import Parser, argument_parser, log_output
+from zenspark.cli.argument_parser import DEFAULT_ZENOH_PORT
 from zenspark.cli.exit_codes import FAILED
 from zenspark.cli.screen import Screen
 from zenspark.cli.units import format_quantity
@@ -36,11 +37,10 @@ with advice. The exit code is 2 if a check failed.
   zenspark doctor
   zenspark doctor -e tcp/192.168.0.1:7447 --lake ./lake"""
 
-DEFAULT_PORT = 7447
 SPARK_PACKAGES = ("deltalake", "numpy", "obstore", "pandas", "pyspark")
 SCOUTING_GROUP = ("224.0.0.224", 7446)
 """Multicast group of Zenoh's scouting."""
-TIMEOUT_SECONDS = 3.0
+NETWORK_CHECK_TIMEOUT_SECONDS = 3.0
 MIN_DISK_BYTES, LOW_DISK_BYTES = 500_000_000, 5_000_000_000
 MAX_SKEW_SECONDS = 0.5
 """Maximum difference of clocks: Zenoh drops timestamps that are further ahead (`drop_future_timestamp`)."""
@@ -58,7 +58,7 @@ class Verdict(StrEnum):
     FAIL = "fail"
 
 
-STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
+VERDICT_STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
 
 
 class Finding(NamedTuple):
@@ -78,7 +78,7 @@ def run(arguments: list[str]) -> int:
     for finding in run_checks(args):
         findings.append(finding)
         if not args.json:
-            verdict = screen.style(f"{finding.verdict:4}", STYLES[finding.verdict])
+            verdict = screen.style(f"{finding.verdict:4}", VERDICT_STYLES[finding.verdict])
             screen.write([f"{verdict}  {finding.check:10} {finding.text}"])
             sys.stdout.flush()
     if args.json:
@@ -102,8 +102,8 @@ def parser() -> Parser:
         "--port",
         metavar="PORT",
         type=int,
-        default=DEFAULT_PORT,
-        help=f"port that must be free or a router's (default: {DEFAULT_PORT})",
+        default=DEFAULT_ZENOH_PORT,
+        help=f"port to check: free, or a router listens on it (default: {DEFAULT_ZENOH_PORT})",
     )
     add("--json", action="store_true", help="print JSON")
     log_output.add_log_flags(argparser)
@@ -186,7 +186,7 @@ def check_port(port: int) -> Iterator[Finding]:
 
 
 def _find_node(port: int) -> str | None:
-    """Return role and Zenoh id of the node that listens on a port of this machine; None if none replies."""
+    """Return role and zid of the node that listens on a port of this machine; None if none replies."""
     try:
         with _connect(_local_endpoint(port)) as session:
             return next((f"{transport.whatami} {transport.zid}" for transport in session.info.transports()), None)
@@ -211,7 +211,7 @@ def check_multicast() -> Iterator[Finding]:
             port = receiver.getsockname()[1]
             membership = struct.pack("4sl", socket.inet_aton(SCOUTING_GROUP[0]), socket.INADDR_ANY)
             receiver.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
-            receiver.settimeout(TIMEOUT_SECONDS)
+            receiver.settimeout(NETWORK_CHECK_TIMEOUT_SECONDS)
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
                 sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 0)  # stays on this machine
                 sender.sendto(token, (SCOUTING_GROUP[0], port))
@@ -223,7 +223,7 @@ def check_multicast() -> Iterator[Finding]:
     yield Finding("multicast", Verdict.OK, f"datagrams to {SCOUTING_GROUP[0]} arrive on this machine")
 
 
-def check_router(endpoint: str | None, port: int = DEFAULT_PORT) -> Iterator[Finding]:
+def check_router(endpoint: str | None, port: int = DEFAULT_ZENOH_PORT) -> Iterator[Finding]:
     """Connect to a router, by default to the one on a port of this machine; check its version and its clock."""
     address = endpoint or _local_endpoint(port)
     try:
@@ -243,13 +243,13 @@ def _connect(endpoint: str) -> Session:
     config = Config.from_json5('{mode: "client", scouting: {multicast: {enabled: false}}}')
     config.insert_json5("connect/endpoints", json.dumps([endpoint]))
     for key in ("connect/timeout_ms", "transport/unicast/open_timeout"):  # the listener may be no Zenoh node
-        config.insert_json5(key, str(round(TIMEOUT_SECONDS * 1000)))
+        config.insert_json5(key, str(round(NETWORK_CHECK_TIMEOUT_SECONDS * 1000)))
     return open_session(config)
 
 
 def _check_versions(session: Session, address: str) -> Iterator[Finding]:
     versions = []
-    for reply in session.get("@/*/router", timeout=TIMEOUT_SECONDS):
+    for reply in session.get("@/*/router", timeout=NETWORK_CHECK_TIMEOUT_SECONDS):
         if reply.ok is not None:
             document = json.loads(reply.ok.payload.to_bytes())
             versions.append(f"{document.get('zid', '?')} version {document.get('version', '?')}")
@@ -276,12 +276,12 @@ def _check_clock(address: str, session: Session) -> Iterator[Finding]:
     with _connect(address) as second_session:
         subscriber = second_session.declare_subscriber(key, on_sample)
         publisher = session.declare_publisher(key)
-        deadline = time.monotonic() + TIMEOUT_SECONDS
+        deadline = time.monotonic() + NETWORK_CHECK_TIMEOUT_SECONDS
         while not publisher.matching_status.matching and time.monotonic() < deadline:
             arrived.wait(0.01)
         sent_at = now()
         publisher.put(b"")
-        arrived.wait(TIMEOUT_SECONDS)
+        arrived.wait(NETWORK_CHECK_TIMEOUT_SECONDS)
         arrived_at = now()
         subscriber.undeclare()
     if not timestamps:

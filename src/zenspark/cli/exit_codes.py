@@ -6,7 +6,7 @@ from zenspark.errors import ZError
 
 OK = 0
 INCOMPLETE = 1
-"""It ran, but the result is empty or incomplete: no reply to `get`, rows lost by `record`."""
+"""The command ran, but its result is empty or incomplete: no reply to `get`, rows lost by `record`."""
 FAILED = 2
 """Wrong use, or a failure; one line on stderr has the reason."""
 NOT_INGESTED = 3

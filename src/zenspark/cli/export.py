@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from zenspark.errors import UsageError
 
-FORMATS = ("csv", "jsonl", "parquet")
+EXPORT_FORMATS = ("csv", "jsonl", "parquet")
 STANDARD_OUTPUT = "-"
 BASE64_SUFFIX = "_base64"
 
@@ -39,7 +39,7 @@ def add_export_flags(parser: ArgumentParser) -> None:
     """Add target and format."""
     parser.add_argument("target", metavar="FILE", help="file to write; - is standard output (csv and jsonl)")
     parser.add_argument(
-        "--format", choices=FORMATS, help="format (default: that of the file's name, .csv .jsonl .parquet)"
+        "--format", choices=EXPORT_FORMATS, help="format (default: that of the file's name, .csv .jsonl .parquet)"
     )
     parser.add_argument("--force", action="store_true", help="replace a file that exists")
 
@@ -48,7 +48,7 @@ def pick_format(target: str, format_name: str | None, *, force: bool) -> str:
     """Return the format of an export; raises UsageError if it cannot be written there."""
     suffix = Path(target).suffix.removeprefix(".")
     name = format_name or {"json": "jsonl", "ndjson": "jsonl"}.get(suffix, suffix)
-    if name not in FORMATS:
+    if name not in EXPORT_FORMATS:
         raise UsageError(f"{target}: expected a name that ends in .csv, .jsonl or .parquet, or --format")
     if target == STANDARD_OUTPUT:
         if name == "parquet":

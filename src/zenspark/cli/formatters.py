@@ -38,7 +38,7 @@ PREVIEW_CHARACTERS = 28
 """Maximum characters of a value."""
 
 SHORT_ID_CHARACTERS = 9
-"""Characters of a Zenoh id that are shown where it is not the subject; random ids have 32."""
+"""Characters of a zid that are shown where it is not the subject; random ids have 32."""
 
 DEFAULT_QOS = (QoS.DEFAULT, QoS.DECLARE, QoS.REQUEST)
 """QoS that eclipse-zenoh sends with publications, declarations and queries; not shown."""

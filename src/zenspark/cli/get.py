@@ -7,7 +7,14 @@ import time
 
 from zenspark.cli import Parser, argument_parser, log_output, node_flags
 from zenspark.cli.exit_codes import INCOMPLETE, OK
-from zenspark.cli.publication_flags import VALUE_HELP, add_encoding_flag, add_qos_flags, choose_encoding, qos_options
+from zenspark.cli.publication_flags import (
+    DROP_QUERY_HELP,
+    VALUE_HELP,
+    add_encoding_flag,
+    add_qos_flags,
+    choose_encoding,
+    qos_options,
+)
 from zenspark.cli.status_line import write_line
 from zenspark.cli.sub import SamplePrinter, add_format_flags
 from zenspark.cli.values import error_object, format_value, json_line, read_value
@@ -28,7 +35,8 @@ Error replies are printed on standard error. The exit code is 1 if there was no 
 
 TARGETS = {member.name.lower().replace("_", "-"): member for member in QueryTarget}
 CONSOLIDATIONS = {member.name.lower(): member for member in ConsolidationMode}
-TIMEOUT_SECONDS = 10.0
+DEFAULT_QUERY_TIMEOUT_SECONDS = 10.0
+"""Seconds that `get` and `liveliness get` wait for replies without --timeout."""
 
 
 def _parse_time_range(text: str) -> str:
@@ -53,13 +61,13 @@ def parser() -> Parser:
         "--timeout",
         metavar="DURATION",
         type=argument_parser.duration,
-        default=TIMEOUT_SECONDS,
+        default=DEFAULT_QUERY_TIMEOUT_SECONDS,
         help="time to wait for replies (default: 10s)",
     )
     add("--value", metavar="VALUE", help=f"value sent with the query: {VALUE_HELP}")
     add_encoding_flag(argparser)
     add_format_flags(argparser)
-    add_qos_flags(argparser)
+    add_qos_flags(argparser, drop_help=DROP_QUERY_HELP)
     node_flags.add_node_flags(argparser, mode=node_flags.CLIENT_OR_PEER)
     return argparser
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zenspark.cli import COMMANDS, Parser, command_parser, main_parser, refuse_command
+from zenspark.cli import COMMANDS, Parser, command_parser, main_parser, reject_command
 
 
 def parser() -> Parser:
@@ -17,6 +17,6 @@ def run(arguments: list[str]) -> int:
     argparser = parser()
     name = argparser.parse_args(arguments).command
     if name is not None and name not in COMMANDS:
-        refuse_command(argparser, name)
+        reject_command(argparser, name)
     (main_parser() if name is None else command_parser(name)).print_help()
     return 0

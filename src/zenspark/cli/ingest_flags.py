@@ -10,16 +10,17 @@ import msgspec
 
 from zenspark.cli import units
 from zenspark.cli.record import parse_policy
+from zenspark.cli.units import FOREVER
 from zenspark.config.schema import ConfigError
 from zenspark.errors import UsageError
 from zenspark.journal import Policy
 from zenspark.lake.maintenance_config import MaintenanceConfig
-from zenspark.spark.ingest.settings import IngestSettings
+from zenspark.spark.ingest.settings import DEFAULT_MASTER, IngestSettings
 
-FOREVER = "forever"
 JOURNAL_DEFAULTS = {"segment_bytes": "64MiB", "segment_age": "10m", "retain_read_age": "1h"}
 """Journal defaults of `up`: small segments, which can be trimmed soon after they are ingested."""
-STOP_TIMEOUT_SECONDS = 60.0
+DEFAULT_STOP_TIMEOUT_SECONDS = 60.0
+"""Seconds to ingest the remaining rows at the end."""
 SPARK_UI_PORT = 4040
 
 Value = TypeVar("Value")
@@ -41,7 +42,7 @@ def add_ingest_flags(parser: ArgumentParser) -> None:
     add(
         "--stop-timeout",
         metavar="DURATION",
-        help=f"timeout to ingest the remaining rows at the end (default: {STOP_TIMEOUT_SECONDS:.0f}s)",
+        help=f"timeout to ingest the remaining rows at the end (default: {DEFAULT_STOP_TIMEOUT_SECONDS:.0f}s)",
     )
     _add_spark_flags(parser)
     _add_retention_flags(parser)
@@ -53,7 +54,7 @@ def _add_spark_flags(parser: ArgumentParser) -> None:
     add(
         "--master",
         metavar="URL",
-        help="Spark master (default: local[*], on this machine)",
+        help=f"Spark master (default: {DEFAULT_MASTER}, on this machine)",
     )
     add("--conf", metavar="NAME=VALUE", action="append", default=[], help="Spark configuration; repeatable")
     add(
@@ -130,7 +131,7 @@ def parse_timing(args: Namespace) -> RunTiming:
     """Parse run time and stop timeout."""
     stop = _parse_flag("--stop-timeout", args.stop_timeout, units.parse_duration)
     return RunTiming(
-        _parse_flag("--for", args.seconds, units.parse_duration), STOP_TIMEOUT_SECONDS if stop is None else stop
+        _parse_flag("--for", args.seconds, units.parse_duration), DEFAULT_STOP_TIMEOUT_SECONDS if stop is None else stop
     )
 
 

@@ -6,7 +6,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from zenspark.journal.replay import ReplayBound, find_offsets
 from zenspark.journal.retention import segment_size, trim, trim_committed
 from zenspark.journal.segment import SegmentIndex, list_segments
 from zenspark.key import KeyExpr
+from zenspark.types.timestamps import EPOCH
 
 DESCRIPTION = """\
 Show and maintain a journal, also while it is written.
@@ -47,8 +48,7 @@ that will not return is detached with forget, or expires (zenspark record --read
 TRIM = """\
 Remove the oldest segments of a journal. Segments are removed as a whole; the segment being written is kept."""
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
+DURATION_UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
 Row = tuple[str, ...]
 
@@ -57,7 +57,7 @@ def run(arguments: list[str]) -> int:
     """Run the command. Returns the exit code."""
     args = parser().parse_args(arguments)
     action: Callable[[Journal, argparse.Namespace], Iterator[str]] = args.action
-    _refuse_lake(Path(args.journal))
+    _reject_lake(Path(args.journal))
     journal = Journal(args.journal)
     journal.manifest  # noqa: B018 - raises if there is no journal
     args.code = 0
@@ -65,7 +65,7 @@ def run(arguments: list[str]) -> int:
     return int(args.code)
 
 
-def _refuse_lake(path: Path) -> None:
+def _reject_lake(path: Path) -> None:
     """Raise NoJournal if the directory is a lake; the journal in it is named if it is there."""
     if not (path / "samples" / "_delta_log").is_dir():
         return
@@ -376,7 +376,7 @@ def _format_time(time_us: int) -> str:
 
 def _format_age(seconds: float) -> str:
     """Format an age in its largest unit."""
-    for unit, size in UNITS:
+    for unit, size in DURATION_UNITS:
         if seconds >= size:
             return f"{int(seconds // size)}{unit}"
     return "0s"

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from zenspark.types.enums import SampleKind
 from zenspark.types.sample import Sample
 
-MAX_KEYS = 100_000
+MAX_COUNTED_KEYS = 100_000
 """Keys that are counted one by one; samples of further keys are counted together."""
-SMOOTHING = 0.3
+LATEST_INTERVAL_WEIGHT = 0.3
 """Weight of the latest interval in a rate; the previous rate has the rest of the weight."""
 
 
@@ -51,7 +51,7 @@ class KeyCounts:
         """Compute the rates after an interval; the first interval counts alone."""
         messages, size = self._previous or (0, 0)
         rate, byte_rate = (self.messages - messages) / seconds, (self.bytes - size) / seconds
-        weight = 1.0 if self._previous is None else SMOOTHING
+        weight = 1.0 if self._previous is None else LATEST_INTERVAL_WEIGHT
         self.rate += weight * (rate - self.rate)
         self.byte_rate += weight * (byte_rate - self.byte_rate)
         self._previous = (self.messages, self.bytes)
@@ -69,7 +69,7 @@ ORDERS: dict[str, Callable[[KeyCounts], float]] = {
 class KeyTraffic:
     """Counts samples by key; use it as the callback of a subscriber."""
 
-    def __init__(self, max_keys: int = MAX_KEYS, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, max_keys: int = MAX_COUNTED_KEYS, clock: Callable[[], float] = time.monotonic) -> None:
         self._counts: dict[str, KeyCounts] = {}
         self._lock = threading.Lock()
         self._max_keys = max_keys

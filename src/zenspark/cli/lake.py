@@ -17,11 +17,12 @@ from zenspark.cli import Parser, argument_parser, export, node_flags, units
 from zenspark.cli.formatters import pluralize
 from zenspark.cli.progress import Activity, Progress
 from zenspark.cli.screen import Screen
-from zenspark.cli.units import format_quantity
+from zenspark.cli.units import FOREVER, format_quantity
 from zenspark.errors import UsageError
 from zenspark.journal.key_remap import KeyRemap
 from zenspark.journal.replay import ReplayBound
 from zenspark.key import KeyExpr
+from zenspark.spark.ingest.settings import DEFAULT_MASTER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,17 +31,14 @@ if TYPE_CHECKING:
     from zenspark.spark.lake import Lake
 
 DESCRIPTION = """\
-Show and maintain the tables of a lake. `zenspark up` does all of this automatically, except upgrade and rebuild; these
-commands may run at the same time.
+Show and maintain the tables of a lake. `zenspark up` refreshes, compacts, expires and vacuums by itself; the other
+commands are run by hand. All of them may run beside it.
 
   zenspark lake info ./lake
   zenspark lake export ./lake poses.parquet -k 'fleet/*/pose' --from 2026-11-16T12:00:00Z
   zenspark lake upgrade ./lake
   zenspark lake expire ./lake --age 90d --rule 'fleet/*/pose=forever' --rule '**/camera/**=7d'
   zenspark lake quarantine ./lake"""
-
-FOREVER = "forever"
-DEFAULT_MASTER = "local[*]"
 
 DERIVED_TABLES = ("gaps", "latest", "traffic")
 TABLES = ("samples", *DERIVED_TABLES, "sessions", "declarations", "counters")
@@ -96,7 +94,7 @@ def parser() -> Parser:
         default=[],
         help=f"retention of the keys of an expression, or {FOREVER}; the first that matches applies; repeatable",
     )
-    vacuum = command("vacuum", _vacuum, "remove files from disk that no snapshot references")
+    vacuum = command("vacuum", _vacuum, "remove files that no version of a table refers to")
     vacuum.add_argument(
         "--retain", metavar="DURATION", help="only files unused for this time (default: the history of each table)"
     )

@@ -12,8 +12,9 @@ from zenspark.cli import Parser, argument_parser, log_output, node_flags
 from zenspark.cli.connection_watch import ConnectionWatch
 from zenspark.cli.exit_codes import INCOMPLETE, OK
 from zenspark.cli.formatters import printable
+from zenspark.cli.get import DEFAULT_QUERY_TIMEOUT_SECONDS
 from zenspark.cli.sample_queue import SampleQueue
-from zenspark.cli.status_line import StatusLine, write_line
+from zenspark.cli.status_line import SCREEN_UPDATE_INTERVAL_SECONDS, StatusLine, write_line
 from zenspark.cli.values import format_time, json_line
 from zenspark.types.enums import SampleKind
 from zenspark.types.sample import Sample
@@ -24,9 +25,6 @@ Liveliness tokens: keys that exist as long as the node that declared them is con
   zenspark liveliness token group/me        declare a token until interrupted
   zenspark liveliness get 'group/*'         list the tokens that exist
   zenspark liveliness sub 'group/*'         print tokens as they appear and disappear"""
-
-TIMEOUT_SECONDS = 10.0
-SCREEN_UPDATE_INTERVAL_SECONDS = 0.2
 
 
 def parser() -> Parser:
@@ -45,7 +43,7 @@ def parser() -> Parser:
         "--timeout",
         metavar="DURATION",
         type=argument_parser.duration,
-        default=TIMEOUT_SECONDS,
+        default=DEFAULT_QUERY_TIMEOUT_SECONDS,
         help="time to wait for replies (default: 10s)",
     )
     get.set_defaults(action=_get)
@@ -65,7 +63,7 @@ def parser() -> Parser:
 
 
 def _add_keys(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("key", metavar="KEYEXPR", type=argument_parser.key_expr, help="tokens to look for")
+    parser.add_argument("key", metavar="KEYEXPR", type=argument_parser.key_expr, help="key expression of the tokens")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
 
 

@@ -10,13 +10,13 @@ import sys
 from argparse import ArgumentParser, Namespace
 from datetime import datetime
 
-from zenspark.api.log_filter import LEVELS, ROOT, FallbackHandler, init_log, init_log_from_env_or
+from zenspark.api.log_filter import LEVELS, ROOT_LOGGER, FallbackHandler, init_log, init_log_from_env_or
 from zenspark.cli.screen import Screen
 from zenspark.cli.status_line import write_line
 
 VERBOSE_LEVELS = ("info", "debug")
 """Log levels of -v and -vv."""
-STYLES = {logging.ERROR: "bold red", logging.WARNING: "yellow", logging.INFO: "cyan", logging.DEBUG: "dim"}
+LEVEL_STYLES = {logging.ERROR: "bold red", logging.WARNING: "yellow", logging.INFO: "cyan", logging.DEBUG: "dim"}
 
 
 def add_log_flags(parser: ArgumentParser) -> None:
@@ -34,7 +34,7 @@ def add_log_flags(parser: ArgumentParser) -> None:
 
 def start_logging(args: Namespace, default: str = "warn") -> None:
     """Log to standard error, at the level of the flags, of the environment, or the default one."""
-    logger = logging.getLogger(ROOT)
+    logger = logging.getLogger(ROOT_LOGGER)
     logger.handlers[:] = [handler for handler in logger.handlers if not isinstance(handler, FallbackHandler)]
     logger.addHandler(CommandLogHandler())
     level = log_level(args)
@@ -82,6 +82,6 @@ class CommandLogFormatter(logging.Formatter):
         return local_time.strftime("%H:%M:%S") if self._is_terminal else local_time.isoformat(timespec="milliseconds")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        style = STYLES.get(record.levelno, "") if self._is_terminal else ""
+        style = LEVEL_STYLES.get(record.levelno, "") if self._is_terminal else ""
         level = self._screen.style(record.levelname, style)
         return f"{record.asctime} {level} {record.name}: {record.message}"

@@ -36,10 +36,10 @@ List keys, nodes or declarations of the network.
 by default. The exit code is 1 if there is nothing to list."""
 
 SUBJECTS = ("keys", "nodes", "declarations")
-WINDOW_SECONDS = 2.0
+DEFAULT_WAIT_SECONDS = 2.0
 DECLARED_KINDS = ("subscriber", "queryable", "token", "publisher", "querier")
 """Kinds of declarations in the admin space."""
-VALUE_COLUMNS = 60
+MAX_VALUE_COLUMNS = 60
 """Maximum width of a value on a terminal."""
 
 
@@ -55,7 +55,7 @@ def parser() -> Parser:
         metavar="DURATION",
         dest="seconds",
         type=argument_parser.duration,
-        default=WINDOW_SECONDS,
+        default=DEFAULT_WAIT_SECONDS,
         help="time to wait for publications and replies (default: 2s)",
     )
     argparser.add_argument("--json", action="store_true", help="one JSON object per line")
@@ -201,7 +201,7 @@ class Listing(NamedTuple):
 
     def _cell(self, column: str, text: str) -> Text:
         if column == self.flexible and self.is_cut:
-            return Text(truncate(text, VALUE_COLUMNS), no_wrap=True, overflow="ellipsis")
+            return Text(truncate(text, MAX_VALUE_COLUMNS), no_wrap=True, overflow="ellipsis")
         return Text(text)
 
     def lines(self) -> Iterator[str]:

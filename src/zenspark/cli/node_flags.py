@@ -68,7 +68,7 @@ def add_node_flags(parser: ArgumentParser, *, mode: str | None = "peer") -> None
         type=argument_parser.endpoint,
         help="endpoint to connect to, e.g. tcp/127.0.0.1:7447; repeatable",
     )
-    add("-i", "--id", metavar="ID", help="Zenoh id of this node in hexadecimal (default: random)")
+    add("-i", "--id", metavar="ID", help="zid of this node in hexadecimal (default: random)")
     add(
         "--cfg",
         metavar="KEY:VALUE",
@@ -237,7 +237,7 @@ def run_until_interrupted(session: Session) -> NoReturn:
 
 
 def print_node_banner(session: Session, screen: Screen, facts: Iterable[tuple[str, str]] = ()) -> None:
-    """Print version, Zenoh id, listening addresses and other facts of the node."""
+    """Print version, zid, listening addresses and other facts of the node."""
     lines = [("id", str(session.zid())), *(("listens on", locator) for locator in session.info.locators()), *facts]
     screen.write([screen.style(f"zenspark {__version__} ({build_kind()})", "bold")])
     screen.write(f"  {screen.style(f'{name:<10}', 'cyan')} {value}" for name, value in lines)

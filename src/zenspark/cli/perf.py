@@ -26,7 +26,7 @@ The default key is that of z_pub_thr and z_sub_thr of eclipse-zenoh, which can t
 messages and bytes of payload; a summary follows at the end."""
 
 KEY = "test/thr"
-REPORT_INTERVAL_SECONDS = 1.0
+PERF_REPORT_INTERVAL_SECONDS = 1.0
 PUBLICATIONS_PER_CHECK = 100
 """Publications between two checks of the time limit."""
 
@@ -36,10 +36,16 @@ def parser() -> Parser:
     argparser = Parser(prog="zenspark perf", description=DESCRIPTION)
     commands = argparser.add_subparsers(metavar="COMMAND", required=True)
     pub = commands.add_parser("pub", help="publish as fast as possible", description="Publish as fast as possible.")
-    pub.add_argument("--size", metavar="SIZE", type=argument_parser.size, default=8, help="payload (default: 8)")
+    pub.add_argument(
+        "--size", metavar="SIZE", type=argument_parser.size, default=8, help="payload size in bytes (default: 8)"
+    )
     pub.add_argument("--priority", choices=PRIORITIES, default="data", help="priority (default: data)")
     pub.add_argument("--express", action="store_true", help="send each message at once")
-    pub.add_argument("--drop", action="store_true", help="drop messages if a link is full, instead of waiting")
+    pub.add_argument(
+        "--drop",
+        action="store_true",
+        help="drop messages if a link still has unsent bytes after 1 ms, instead of waiting",
+    )
     pub.set_defaults(action=_pub)
     sub = commands.add_parser("sub", help="count received messages", description="Count received messages.")
     sub.set_defaults(action=_sub)
@@ -99,7 +105,7 @@ class Report:
     def tick(self) -> bool:
         """Print the rate if a second is over. Returns False after the time limit."""
         now = self._clock()
-        if now - self._reported_at >= REPORT_INTERVAL_SECONDS:
+        if now - self._reported_at >= PERF_REPORT_INTERVAL_SECONDS:
             messages, bytes = self.messages, self.bytes
             self._print(messages - self._reported[0], bytes - self._reported[1], now - self._reported_at)
             self._reported_at, self._reported = now, (messages, bytes)
@@ -144,4 +150,4 @@ def _sub(session: Session, report: Report, args: argparse.Namespace) -> None:
 
     session.declare_subscriber(args.key, count)
     while report.tick() and not session.is_closed():
-        time.sleep(REPORT_INTERVAL_SECONDS / 10)
+        time.sleep(PERF_REPORT_INTERVAL_SECONDS / 10)

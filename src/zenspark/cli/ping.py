@@ -57,7 +57,13 @@ def parser() -> Parser:
         default=0.1,
         help="time between pings (default: 100ms)",
     )
-    add("--size", metavar="SIZE", type=argument_parser.size, default=64, help="payload of --publish (default: 64)")
+    add(
+        "--size",
+        metavar="SIZE",
+        type=argument_parser.size,
+        default=64,
+        help="payload size of --publish in bytes (default: 64)",
+    )
     add(
         "--timeout",
         metavar="DURATION",

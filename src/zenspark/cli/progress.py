@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 from zenspark.cli.status_line import StatusLine
 from zenspark.cli.units import format_duration, format_quantity
 
-QUIET_SECONDS = 1.0
+SHOW_AFTER_SECONDS = 1.0
 """Seconds after which progress is shown."""
 REDRAW_INTERVAL_SECONDS = 0.2
 """Minimum seconds between two updates on the screen."""
@@ -37,7 +37,7 @@ class Progress:
         self._line = StatusLine(sys.stderr) if line is None else line
         self._clock = clock
         self._started_at = clock()
-        self._drawn_at = self._started_at + QUIET_SECONDS - REDRAW_INTERVAL_SECONDS
+        self._drawn_at = self._started_at + SHOW_AFTER_SECONDS - REDRAW_INTERVAL_SECONDS
 
     def __enter__(self) -> Self:
         return self
@@ -98,5 +98,5 @@ class Activity:
 
     def _run(self) -> None:
         started_at = time.monotonic()
-        while not self._has_ended.wait(QUIET_SECONDS):
+        while not self._has_ended.wait(SHOW_AFTER_SECONDS):
             self._line.show(f"{self._what}: {format_duration(time.monotonic() - started_at)}")

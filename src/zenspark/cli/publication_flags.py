@@ -12,6 +12,8 @@ from zenspark.types.enums import CongestionControl, Priority
 PRIORITIES = {member.name.lower().replace("_", "-"): member for member in Priority}
 """Names of priorities on the command line, highest first."""
 VALUE_HELP = "text, @FILE for the bytes of a file, or - for standard input"
+DROP_PUBLICATION_HELP = "drop the message if a link still has unsent bytes after 1 ms, instead of waiting"
+DROP_QUERY_HELP = "do not wait while a link has unsent bytes, unless it is backlogged; the query is sent anyway"
 
 
 class QosOptions(TypedDict):
@@ -23,12 +25,12 @@ class QosOptions(TypedDict):
     attachment: bytes | None
 
 
-def add_qos_flags(parser: ArgumentParser) -> None:
-    """Add the flags of publications and queries."""
+def add_qos_flags(parser: ArgumentParser, *, drop_help: str = DROP_PUBLICATION_HELP) -> None:
+    """Add the flags of publications and queries; --drop has another effect on each."""
     add = parser.add_argument_group("quality of service").add_argument
     add("--attachment", metavar="VALUE", help=f"bytes sent along: {VALUE_HELP}")
     add("--priority", choices=PRIORITIES, default="data", help="priority of the message (default: data)")
-    add("--drop", action="store_true", help="drop the message if a link is full, instead of waiting for space")
+    add("--drop", action="store_true", help=drop_help)
     add("--express", action="store_true", help="send at once, without waiting for other messages to fill a batch")
 
 

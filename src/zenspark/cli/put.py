@@ -22,7 +22,7 @@ Publish a value on a key.
   sensor | zenspark put demo/reading - --lines
   zenspark put demo/tick now -n 10 --period 1s
 
-The exit code is 1 if no node is connected: then the value was sent to none."""
+The exit code is 1 if no node is connected: then the value was sent to no node."""
 
 logger = logging.getLogger("zenspark.cli")
 
@@ -90,7 +90,7 @@ def check_sent(session: Session) -> int:
     """Return the exit code after publishing; logs a warning if no node is connected."""
     if session.info.transports():
         return OK
-    logger.warning("no node is connected: the publication was sent to none; -e names a node to connect to")
+    logger.warning("no node is connected: the publication was sent to no node; -e names a node to connect to")
     return INCOMPLETE
 
 

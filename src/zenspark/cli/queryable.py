@@ -13,7 +13,7 @@ from zenspark.cli import Parser, argument_parser, log_output, node_flags
 from zenspark.cli.exit_codes import INCOMPLETE, OK
 from zenspark.cli.formatters import printable
 from zenspark.cli.publication_flags import VALUE_HELP, add_encoding_flag, choose_encoding
-from zenspark.cli.status_line import StatusLine, write_line
+from zenspark.cli.status_line import SCREEN_UPDATE_INTERVAL_SECONDS, StatusLine, write_line
 from zenspark.cli.values import format_time, format_value, json_line, read_value, value_object
 from zenspark.errors import UsageError
 from zenspark.handlers.channel import ChannelClosed, ReceiveTimeout
@@ -30,7 +30,6 @@ Reply to queries until interrupted (Ctrl-C), or until -n of them.
 A command gets the payload of the query as standard input; its output is the value. If it fails, the reply is an error
 with what it wrote to standard error."""
 
-SCREEN_UPDATE_INTERVAL_SECONDS = 0.2
 COMMAND_TIMEOUT_SECONDS = 10.0
 """Timeout of a command in seconds; queries end after that time by default."""
 

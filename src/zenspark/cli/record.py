@@ -17,7 +17,13 @@ from zenspark.cli import Parser, argument_parser, node_flags, units
 from zenspark.cli.connection_watch import ConnectionWatch
 from zenspark.cli.log_output import start_logging
 from zenspark.cli.screen import Screen
-from zenspark.cli.status_line import Part, StatusLine, stamp_parts
+from zenspark.cli.status_line import (
+    LOG_STATUS_INTERVAL_SECONDS,
+    STATUS_INTERVAL_SECONDS,
+    Part,
+    StatusLine,
+    stamp_parts,
+)
 from zenspark.cli.units import format_quantity
 from zenspark.errors import UsageError
 from zenspark.journal import JournalWriter, Policy, Recorder, Status
@@ -29,10 +35,6 @@ before are written. Started again with the same directory, it continues.
 
 {node_flags.CONFIGURATION_HELP}"""
 
-STATUS_INTERVAL_SECONDS = 1.0
-"""Seconds between two updates of the status line on a terminal."""
-LOG_STATUS_INTERVAL_SECONDS = 10.0
-"""Seconds between two status lines where the output is no terminal."""
 COLLECTOR_THRESHOLDS = (50_000, 20, 50)
 """Thresholds of Python's cycle collector. The caches per key are no garbage, and traversing them at the default
 thresholds took a quarter of the time of recording 100,000 new keys."""
@@ -83,7 +85,7 @@ def parser() -> Parser:
         type=argument_parser.duration,
         help="end after this time, e.g. 90s or 1h",
     )
-    add("--no-observe", action="store_true", help="do not record sessions and declarations of the network")
+    add("--no-observe", action="store_true", help="write no side journals: sessions, declarations, counters")
     node_flags.add_node_flags(argparser, mode=node_flags.CLIENT_OF_ONE)
     add_policy_flags(argparser)
     return argparser

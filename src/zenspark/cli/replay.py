@@ -9,7 +9,6 @@ import threading
 import time
 from typing import Self
 
-from zenspark.api.flush_barrier import FlushBarrier
 from zenspark.api.open import open as open_session
 from zenspark.api.session import Session
 from zenspark.cli import Parser, argument_parser, node_flags
@@ -17,10 +16,17 @@ from zenspark.cli.connection_watch import ConnectionWatch
 from zenspark.cli.exit_codes import INCOMPLETE
 from zenspark.cli.log_output import start_logging
 from zenspark.cli.screen import Screen
-from zenspark.cli.status_line import Part, StatusLine, write_line
+from zenspark.cli.status_line import (
+    LOG_STATUS_INTERVAL_SECONDS,
+    STATUS_INTERVAL_SECONDS,
+    Part,
+    StatusLine,
+    write_line,
+)
 from zenspark.cli.units import format_duration, format_quantity
 from zenspark.config.config import Config
 from zenspark.errors import LinkError, UsageError
+from zenspark.journal.flush_barrier import FlushBarrier
 from zenspark.journal.key_remap import KeyRemap, RemapRule
 from zenspark.journal.replay import (
     Replay,
@@ -47,16 +53,12 @@ logger = logging.getLogger("zenspark.cli")
 BOUND = argument_parser.to_argument_type(ReplayBound.parse)
 """Argument type of a start or an end."""
 
-STATUS_INTERVAL_SECONDS = 1.0
-"""Seconds between two updates of the status line on a terminal."""
-LOG_STATUS_INTERVAL_SECONDS = 10.0
-"""Seconds between two status lines where the output is no terminal."""
 PIPELINE_KEYS = "@/*/*/zenspark/status"
 """Admin keys of the nodes with a pipeline, such as `zenspark up`."""
 PIPELINES_TIMEOUT_SECONDS = 2.0
 """Timeout of the query for nodes with a pipeline, in seconds."""
 FLUSH_TIMEOUT_SECONDS = 60.0
-"""Timeout in seconds for the neighbours to receive the last publications."""
+"""Timeout in seconds until the node that a client is connected to has received the last publications."""
 
 
 def run(arguments: list[str]) -> int:
@@ -112,7 +114,7 @@ class ReplayStatus:
         self._line = StatusLine(log_seconds=LOG_STATUS_INTERVAL_SECONDS, is_enabled=is_enabled)
         self._shown_at = time.monotonic()
         self._before = ReplayProgress(0, 0, 0.0)
-        """Progress at the last line."""
+        """Progress when the status line was last updated: the rate is computed from it."""
 
     def __enter__(self) -> Self:
         return self
@@ -182,7 +184,10 @@ def _describe_target(session: Session, args: argparse.Namespace) -> str:
 
 
 def _finish(session: Session, barrier: FlushBarrier, *, is_client: bool) -> None:
-    """Wait until the neighbours have received everything; a peer may lose one neighbour while others remain."""
+    """Wait until the node that a client is connected to has received everything.
+
+    For a peer or router only a lost neighbour is detected, and it may lose one while others remain.
+    """
     try:
         barrier.wait(FLUSH_TIMEOUT_SECONDS)
     except LinkError as error:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from zenspark.sql.payloads import decode_result_column, find_encodings
 from zenspark.types.payload_text import decode_text
 
-PREVIEW_BYTES = 16
+CELL_PREVIEW_BYTES = 16
 """Bytes of a binary value that are shown as hexadecimal digits."""
 ID_COLUMNS = frozenset({"source_zid", "timestamp_id", "via", "zid", "remote_zid", "session"})
 """Columns with ids of 32 hexadecimal digits, of which the first few are shown."""
@@ -41,7 +41,7 @@ def _format_column(rows: pa.Table, column_index: int, is_short: bool) -> list[st
         return _format_times(column.to_pylist(), is_short)
     if is_short and name in ID_COLUMNS:
         return [shorten_id(value) for value in column.to_pylist()]
-    formatter = UNITS.get(name) if _is_number(column.type) else None
+    formatter = COLUMN_FORMATTERS.get(name) if _is_number(column.type) else None
     return [("" if value is None else (formatter or format_value)(value)) for value in column.to_pylist()]
 
 
@@ -53,7 +53,7 @@ def _format_payloads(rows: pa.Table, column_index: int) -> list[str]:
     for text, encoding, payload in zip(decode_result_column(rows, column_index), encodings, payloads, strict=True):
         if text is not None or payload is None:
             cells.append(text or "")
-        elif encoding is None or encoding.startswith("zenoh/") or len(payload) <= PREVIEW_BYTES:
+        elif encoding is None or encoding.startswith("zenoh/") or len(payload) <= CELL_PREVIEW_BYTES:
             cells.append(_format_hex(payload))
         else:
             cells.append(f"{format_size(len(payload))} of {encoding}")
@@ -69,8 +69,8 @@ def format_bytes(value: bytes | None) -> str:
 
 
 def _format_hex(value: bytes) -> str:
-    digits = value[:PREVIEW_BYTES].hex()
-    return f"0x{digits}" if len(value) <= PREVIEW_BYTES else f"0x{digits}… ({format_size(len(value))})"
+    digits = value[:CELL_PREVIEW_BYTES].hex()
+    return f"0x{digits}" if len(value) <= CELL_PREVIEW_BYTES else f"0x{digits}… ({format_size(len(value))})"
 
 
 def _format_times(values: Sequence[datetime | None], is_short: bool) -> list[str]:
@@ -152,7 +152,7 @@ def _scale(value: float, units: Sequence[str]) -> str:
     raise AssertionError("there is a last unit")
 
 
-UNITS: dict[str, Formatter] = {
+COLUMN_FORMATTERS: dict[str, Formatter] = {
     "bytes": format_size,
     "bytes_per_second": lambda value: f"{format_size(value)}/s",
     "messages_per_second": lambda value: f"{value:.4g} /s",

@@ -18,14 +18,14 @@ from zenspark.cli.screen import wrap_text
 
 IMPORTANT_COLUMNS = ("key", "value", "payload")
 """Columns that are shown first and cut last."""
-GAP = "  "
+COLUMN_GAP = "  "
 MAX_COLUMN_WIDTH = 32
 """Width from which a column may be cut to show another one; not for important ones."""
 MIN_IMPORTANT_WIDTH = 24
 """Width of an important column that is kept for it."""
 MAX_CARD_ROWS = 2
 """Rows up to which a result that does not fit is shown as cards."""
-MAX_ROWS = 1000
+MAX_PRINTED_ROWS = 1000
 """Rows of a table that are shown; other formats show all."""
 
 Style = Callable[[str, str], str]
@@ -86,7 +86,7 @@ def choose_columns(columns: Sequence[Column], width: int) -> list[Column]:
     chosen: list[int] = []
     left = width
     for index in ranked:
-        needed = columns[index].min_width + (len(GAP) if chosen else 0)
+        needed = columns[index].min_width + (len(COLUMN_GAP) if chosen else 0)
         if needed > left and chosen:
             if _rank(columns[index]) == len(IMPORTANT_COLUMNS):
                 break  # columns after it are not shown in its index: the first ones count most
@@ -103,7 +103,7 @@ def _rank(column: Column) -> int:
 def _widen(columns: Sequence[Column], width: int) -> list[Column]:
     """Give columns the width that is left, important ones first."""
     widths = [min(column.min_width, width) for column in columns]
-    left = width - sum(widths) - len(GAP) * (len(columns) - 1)
+    left = width - sum(widths) - len(COLUMN_GAP) * (len(columns) - 1)
     for index in sorted(range(len(columns)), key=lambda index: _rank(columns[index])):
         more = min(max(left, 0), columns[index].natural - widths[index])
         widths[index] += more
@@ -119,10 +119,10 @@ def _is_cut(columns: Sequence[Column], shown: Sequence[Column]) -> bool:
 
 
 def _render_table(columns: Sequence[Column], rows: int, style: Style) -> Iterator[str]:
-    yield GAP.join(style(_fit(column.name, column), "bold") for column in columns).rstrip()
-    yield style(GAP.join("─" * column.width for column in columns), "dim")
+    yield COLUMN_GAP.join(style(_fit(column.name, column), "bold") for column in columns).rstrip()
+    yield style(COLUMN_GAP.join("─" * column.width for column in columns), "dim")
     for row in range(rows):
-        yield GAP.join(_fit(column.cells[row], column) for column in columns).rstrip()
+        yield COLUMN_GAP.join(_fit(column.cells[row], column) for column in columns).rstrip()
 
 
 def _fit(text: str, column: Column) -> str:
@@ -154,9 +154,9 @@ def _render_cards(columns: Sequence[Column], rows: int, width: int | None, style
         yield style(title + "─" * max((width or 40) - len(title), 0), "dim")
         for column in columns:
             label = style(column.name + " " * (names - cell_len(column.name)), "bold")
-            lines = _wrap(column.cells[row], None if width is None else max(width - names - len(GAP), 10))
-            yield f"{label}{GAP}{lines[0]}".rstrip()
-            yield from (f"{' ' * names}{GAP}{line}" for line in lines[1:])
+            lines = _wrap(column.cells[row], None if width is None else max(width - names - len(COLUMN_GAP), 10))
+            yield f"{label}{COLUMN_GAP}{lines[0]}".rstrip()
+            yield from (f"{' ' * names}{COLUMN_GAP}{line}" for line in lines[1:])
     yield _count(rows, "row")
 
 

@@ -16,7 +16,7 @@ from zenspark.cli import Parser, http_flags, node_flags
 from zenspark.cli.connection_watch import ConnectionWatch
 from zenspark.cli.log_output import start_logging
 from zenspark.cli.screen import Screen
-from zenspark.cli.status_line import Part, StatusLine
+from zenspark.cli.status_line import STATUS_INTERVAL_SECONDS, Part, StatusLine
 from zenspark.config.config import Config
 from zenspark.errors import SessionClosed
 from zenspark.web.settings import PORT, rest_address
@@ -35,8 +35,6 @@ PERMISSIONS = {"r": (True, False), "w": (False, True), "rw": (True, True), "none
 STORAGES = "storage_manager"
 """The zenohd plugin whose configuration section defines the storages."""
 
-STATUS_INTERVAL_SECONDS = 1.0
-"""Seconds between two updates of the status line on a terminal."""
 
 REST_HELP = "serve zenohd's REST API on PORT of all addresses, or on ADDRESS:PORT; none disables it (default: none)"
 

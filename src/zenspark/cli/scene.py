@@ -26,9 +26,9 @@ ROUTES: dict[str, tuple[Point, ...]] = {
     "visitor": ((3.0, 10.0), (12.0, 10.0), (12.0, 14.0), (3.0, 14.0)),
 }
 """Closed routes between the shelves, by robot."""
-SPEEDS = {"ant": 0.9, "bee": 1.2, "cat": 1.6, "visitor": 0.7}
+SPEEDS_METRES_PER_SECOND = {"ant": 0.9, "bee": 1.2, "cat": 1.6, "visitor": 0.7}
 """Metres per second, by robot."""
-COLOURS: dict[str, Colour] = {
+ROBOT_COLOURS: dict[str, Colour] = {
     "ant": (214, 69, 65),
     "bee": (230, 168, 23),
     "cat": (52, 120, 190),
@@ -44,7 +44,7 @@ MAP_PIXELS_PER_METRE = 20.0
 CAMERA_SIZE = (320, 240)
 """Width and height of the picture of a camera in pixels."""
 CAMERA_PIXELS_PER_METRE = 48.0
-ROBOT_RADIUS = 0.45
+ROBOT_RADIUS_METRES = 0.45
 """Radius of a drawn robot in metres."""
 JPEG_QUALITY = 75
 
@@ -60,7 +60,7 @@ class Pose(NamedTuple):
 
 def pose_at(name: str, seconds: float) -> Pose:
     """Return the pose of a robot `seconds` after its start."""
-    route, speed = ROUTES[name], SPEEDS[name]
+    route, speed = ROUTES[name], SPEEDS_METRES_PER_SECOND[name]
     legs = list(zip(route, route[1:] + route[:1], strict=True))
     distance = speed * seconds % sum(math.dist(start, end) for start, end in legs)
     for start, end in legs:
@@ -99,7 +99,7 @@ class _View:
         self._draw_floor()
         for name, trail in trails.items():
             if len(trail) > 1:
-                self._drawing.line([self._pixel(point) for point in trail], fill=COLOURS[name], width=2)
+                self._drawing.line([self._pixel(point) for point in trail], fill=ROBOT_COLOURS[name], width=2)
         for name, pose in poses.items():
             self._draw_robot(name, pose)
         file = io.BytesIO()
@@ -123,8 +123,8 @@ class _View:
 
     def _draw_robot(self, name: str, pose: Pose) -> None:
         x, y = self._pixel((pose.x, pose.y))
-        radius = ROBOT_RADIUS * self._scale
-        self._drawing.ellipse((x - radius, y - radius, x + radius, y + radius), fill=COLOURS[name], outline=INK)
+        radius = ROBOT_RADIUS_METRES * self._scale
+        self._drawing.ellipse((x - radius, y - radius, x + radius, y + radius), fill=ROBOT_COLOURS[name], outline=INK)
         nose = (x + radius * math.cos(pose.heading), y - radius * math.sin(pose.heading))
         self._drawing.line([(x, y), nose], fill=INK, width=2)
         self._drawing.text((x + radius + 2, y - radius), name, fill=INK)

@@ -18,6 +18,7 @@ from zenspark.cli import Parser
 from zenspark.cli.exit_codes import INTERRUPTED, OK
 from zenspark.cli.interrupts import raise_interrupt
 from zenspark.errors import UsageError
+from zenspark.spark.ingest.settings import DEFAULT_MASTER
 
 if TYPE_CHECKING:
     from zenspark.cli.sql_session import SqlQueryEngine, SqlSession
@@ -37,9 +38,8 @@ runs them with Spark. Only read-only SQL is allowed: nothing in a lake can be
 changed by SQL. docs/sql.md has the dialect and the functions: zenoh_key_match,
 zenoh_intersects, zenoh_includes, zenoh_decode_payload, zenoh_ntp64_to_timestamp."""
 
-FORMATS = ("table", "csv", "json", "jsonl", "parquet")
+RESULT_FORMATS = ("table", "csv", "json", "jsonl", "parquet")
 ENGINES = ("embedded", "spark")
-DEFAULT_MASTER = "local[*]"
 STANDARD_INPUT = "standard input"
 
 
@@ -52,7 +52,7 @@ def parser() -> Parser:
     add("query", nargs="?", help="query; without one, a prompt, or the statements on standard input")
     add("-f", "--file", metavar="FILE", help="read statements from a file, each ended by a semicolon")
     add("--lake", metavar="PLACE", default="lake", help="directory or URI of the lake (default: ./lake)")
-    add("--format", choices=FORMATS, default="table", help="output format (default: table)")
+    add("--format", choices=RESULT_FORMATS, default="table", help="output format (default: table)")
     add("-x", "--cards", action="store_true", help="show rows as cards, a line for each column")
     add(
         "--watch",

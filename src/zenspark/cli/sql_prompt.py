@@ -73,7 +73,7 @@ KEYWORDS = [
     "false",
     "exists",
 ]
-COMMANDS = ["\\d", "\\x", "\\timing", "\\q", "\\?"]
+PROMPT_COMMANDS = ["\\d", "\\x", "\\timing", "\\q", "\\?"]
 
 
 def run_prompt(session: SqlSession) -> None:
@@ -142,7 +142,7 @@ def make_completer(tables: Iterable[TableInfo]) -> WordCompleter:
     """Complete words of SQL, tables, columns, functions and commands."""
     listed = list(tables)
     columns = [column.name for table in listed for column in table.columns]
-    words = [*(table.name for table in listed), *columns, *FUNCTION_NAMES, *KEYWORDS, *COMMANDS]
+    words = [*(table.name for table in listed), *columns, *FUNCTION_NAMES, *KEYWORDS, *PROMPT_COMMANDS]
     return WordCompleter(list(dict.fromkeys(words)), ignore_case=True, WORD=False)
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from zenspark.cli.result_cells import format_size
 from zenspark.cli.result_formats import write_rows
-from zenspark.cli.result_table import MAX_ROWS, render
+from zenspark.cli.result_table import MAX_PRINTED_ROWS, render
 from zenspark.cli.screen import Screen
 from zenspark.errors import UsageError, ZError
 from zenspark.sql.dialect import find_words, has_words, split_first
@@ -29,7 +29,7 @@ HELP = """\
 \\?          this help
 A statement ends with a semicolon, and may have several lines."""
 CARDS = {"on": True, "off": False, "auto": None}
-POSITION = re.compile(r" \(line (?P<line>\d+), (?P<word>pos(?:ition)?) (?P<column>\d+)\)")
+SPARK_POSITION = re.compile(r" \(line (?P<line>\d+), (?P<word>pos(?:ition)?) (?P<column>\d+)\)")
 """Place of an error in its statement, as both engines write it."""
 
 
@@ -130,7 +130,7 @@ class SqlSession:
             self._print_message(f"{time.perf_counter() - started_at:.3f} s")
 
     def _print_table(self, reader: pa.RecordBatchReader) -> None:
-        rows, has_more = _read_rows(reader, MAX_ROWS)
+        rows, has_more = _read_rows(reader, MAX_PRINTED_ROWS)
         self.print_rows(rows)
         if has_more:
             print(f"the first {rows.num_rows} rows; --format csv gives all")
@@ -231,7 +231,7 @@ def check_one_result(text: str) -> None:
 
 def locate_error(message: str, part: Part, script: str, source: str) -> str:
     """Add file and line to an error of a statement: the place that it names, or else where the statement begins."""
-    position = POSITION.search(message)
+    position = SPARK_POSITION.search(message)
     if position is None:
         start = part.start + (find_words(part.text) or 0)
         return f"{source}:{script.count(chr(10), 0, start) + 1}: {message}"

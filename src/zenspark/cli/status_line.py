@@ -22,6 +22,14 @@ from zenspark.cli.screen import Screen, cut_text
 Part = str | tuple[str, str]
 """A part of a status line: its text, or its text and style (`"red"`)."""
 
+LOG_STATUS_INTERVAL_SECONDS = 10.0
+"""Seconds between two status lines of a command whose output is no terminal."""
+SCREEN_UPDATE_INTERVAL_SECONDS = 0.2
+"""Seconds between two updates of the status line on a terminal, of a command that prints what it receives: also the
+longest wait for the next item, before time limits are checked."""
+STATUS_INTERVAL_SECONDS = 1.0
+"""Seconds between two updates of the status line on a terminal, of a command that runs for long and counts rows or
+sessions."""
 SEPARATOR = " | "
 CLEAR = "\r\x1b[K"
 """Moves to the start of the line and erases it."""

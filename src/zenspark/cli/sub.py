@@ -13,7 +13,7 @@ from zenspark.cli.exit_codes import INCOMPLETE, OK
 from zenspark.cli.formatters import printable
 from zenspark.cli.sample_queue import SampleQueue
 from zenspark.cli.screen import Screen
-from zenspark.cli.status_line import StatusLine, write_line
+from zenspark.cli.status_line import SCREEN_UPDATE_INTERVAL_SECONDS, StatusLine, write_line
 from zenspark.cli.units import format_quantity
 from zenspark.cli.values import format_time, format_value, json_line, sample_object
 from zenspark.types.enums import SampleKind
@@ -28,9 +28,6 @@ Print samples as they are published, until interrupted (Ctrl-C), or until -n of 
 
 A line has the time (of the sample, or of reception if it has none), key and value: text and JSON as they are, other
 bytes in hexadecimal. The exit code is 1 if --for was over before -n samples arrived."""
-
-SCREEN_UPDATE_INTERVAL_SECONDS = 0.2
-"""Seconds between two checks of the time limit and updates of the status line."""
 
 
 def parser() -> Parser:

@@ -29,7 +29,7 @@ def parser() -> Parser:
         "keys", metavar="KEYEXPR", nargs="*", type=argument_parser.key_expr, help="key expression (default: **)"
     )
     node_flags.add_key_flag(argparser, "the same as KEYEXPR")
-    argparser.add_argument("--sort", choices=SORTS, default="rate", help="first order of the keys (default: rate)")
+    argparser.add_argument("--sort", choices=SORTS, default="rate", help="initial sort order (default: rate)")
     node_flags.add_node_flags(argparser, mode=node_flags.CLIENT_OR_PEER)
     return argparser
 

@@ -21,10 +21,10 @@ from zenspark.transport.handshake import SessionParameters
 from zenspark.wire import json_fields
 
 ARROWS = {Side.C2S: "→", Side.S2C: "←"}
-COLOURS = {Side.C2S: "cyan", Side.S2C: "magenta"}
+SIDE_COLOURS = {Side.C2S: "cyan", Side.S2C: "magenta"}
 COLUMNS = ("#", "", "offset", "message", "key", "details")
 NUMBERS = ("#", "offset")
-GAP = "  "
+FIELD_GAP = "  "
 MIN_WIDTH = 10
 """Minimum width of the key and details columns."""
 
@@ -127,7 +127,7 @@ def _heading(
 ) -> Iterator[RenderableType]:
     for side, state in conversation.sides.items():
         node = "unknown" if state.identity is None else f"{state.identity.whatami.text} {state.identity.zid}"
-        yield Text.assemble((f"{ARROWS[side]} {side}", COLOURS[side]), f"  {node}")
+        yield Text.assemble((f"{ARROWS[side]} {side}", SIDE_COLOURS[side]), f"  {node}")
     if conversation.parameters is not None:
         yield f"agreed: {', '.join(_format_parameters(conversation.parameters))}"
     yield from _remarks(conversation, messages)
@@ -158,7 +158,7 @@ def _remarks(conversation: Conversation, messages: Sequence[CapturedMessage | Lo
 
 def make_row(number: int, event: CapturedMessage | LostMessage) -> Row:
     """Return the table cells of one event."""
-    head = Cell(str(number)), Cell(ARROWS[event.side], COLOURS[event.side]), Cell(str(event.start))
+    head = Cell(str(number)), Cell(ARROWS[event.side], SIDE_COLOURS[event.side]), Cell(str(event.start))
     if isinstance(event, LostMessage):
         return (*head, Cell("lost", "red"), Cell(""), Cell(event.text, "red"))
     key = Cell(printable(event.key or ""), "" if event.is_resolved else "red")
@@ -179,7 +179,7 @@ def _table(screen: Screen, rows: Sequence[Row]) -> Iterator[str]:
     widths = _widths(rows, screen.width)
     heads = tuple(Cell(name, "bold") for name in COLUMNS)
     yield from _lines(screen, heads, widths)
-    yield screen.style("─" * (sum(widths) + len(GAP) * (len(widths) - 1)), "dim")
+    yield screen.style("─" * (sum(widths) + len(FIELD_GAP) * (len(widths) - 1)), "dim")
     for cells in rows:
         yield from _lines(screen, cells, widths)
 
@@ -190,7 +190,7 @@ def _widths(rows: Sequence[Row], width: int) -> list[int]:
         max(len(name), *(cell_len(cell.text) for cell in cells))
         for name, cells in zip(COLUMNS, zip(*rows, strict=True), strict=True)
     ]
-    remaining = width - sum(widths[:4]) - len(GAP) * (len(widths) - 1)
+    remaining = width - sum(widths[:4]) - len(FIELD_GAP) * (len(widths) - 1)
     widths[4] = min(widths[4], max(MIN_WIDTH, remaining * 2 // 5, remaining - widths[5]))
     widths[5] = min(widths[5], max(MIN_WIDTH, remaining - widths[4]))
     return widths
@@ -205,7 +205,7 @@ def _lines(screen: Screen, cells: Row, widths: Sequence[int]) -> Iterator[str]:
             blanks = " " * (width - cell_len(part))
             text = screen.style(part, cell.style)
             line.append(blanks + text if name in NUMBERS else text + blanks)
-        yield GAP.join(line).rstrip()
+        yield FIELD_GAP.join(line).rstrip()
 
 
 # -- below the table ---------------------------------------------------------------------------------------------

@@ -6,10 +6,12 @@ import re
 
 from zenspark.errors import UsageError
 
-SIZES = {"": 1, "B": 1, "kB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4} | {
+BYTES_PER_SIZE_SUFFIX = {"": 1, "B": 1, "kB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4} | {
     f"{letter}iB": 1 << (10 * (power + 1)) for power, letter in enumerate("KMGT")
 }
-DURATIONS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+SECONDS_PER_DURATION_SUFFIX = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+FOREVER = "forever"
+"""Text of a duration that has no end."""
 _MEASURE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -23,7 +25,7 @@ def _parse(text: str, units: dict[str, float] | dict[str, int], what: str) -> fl
 
 def parse_size(text: str) -> int:
     """Parse a size in bytes."""
-    return int(_parse(text, SIZES, "a size such as 1000, 64KiB or 2GB"))
+    return int(_parse(text, BYTES_PER_SIZE_SUFFIX, "a size such as 1000, 64KiB or 2GB"))
 
 
 def parse_number(text: str) -> int:
@@ -35,7 +37,7 @@ def parse_number(text: str) -> int:
 
 def parse_duration(text: str) -> float:
     """Parse a duration; returns seconds."""
-    return _parse(text, DURATIONS, "a duration such as 10, 500ms, 90s, 5m, 1h or 7d")
+    return _parse(text, SECONDS_PER_DURATION_SUFFIX, "a duration such as 10, 500ms, 90s, 5m, 1h or 7d")
 
 
 def format_quantity(value: float, unit: str = "") -> str:

@@ -8,6 +8,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from zenspark.cli import INTERRUPTED, Parser, http_flags, ingest_flags, node_flags
+from zenspark.cli.argument_parser import DEFAULT_ZENOH_PORT
 from zenspark.cli.log_output import start_logging
 from zenspark.cli.record import add_policy_flags
 from zenspark.cli.status_line import write_line
@@ -35,8 +36,7 @@ TOML, or zenohd's JSON5 or YAML with a section plugins/zenspark. Flags override 
 --print-config shows the result. Storages of the file (plugins/storage_manager) run as well; without --key they replace
 the default storage."""
 
-DEFAULT_PORT = 7447
-DEFAULT_LAKE = "lake"
+UP_LAKE = "lake"
 
 
 def run(arguments: list[str]) -> int:
@@ -81,7 +81,7 @@ def parser() -> Parser:
     argparser = Parser(prog="zenspark up", description=DESCRIPTION)
     node_flags.add_key_flag(argparser, "key expression to record and reply for (default: **)")
     add = argparser.add_argument
-    add("--lake", metavar="PLACE", help=f"directory or URI of the tables (default: ./{DEFAULT_LAKE})")
+    add("--lake", metavar="PLACE", help=f"directory or URI of the tables (default: ./{UP_LAKE})")
     add(
         "--journal",
         metavar="DIR",
@@ -106,7 +106,7 @@ def _read_settings(flags: Namespace) -> tuple[Namespace, dict[str, Origin]]:
     file = read_file(flags.config)
     args, origins = apply_file(flags, file)
     args.config = None if file is None else file.node
-    args.lake = args.lake or DEFAULT_LAKE
+    args.lake = args.lake or UP_LAKE
     return args, origins
 
 
@@ -128,7 +128,7 @@ def _check_demo() -> None:
     check_pictures()
 
 
-def pick_demo_endpoint(port: int = DEFAULT_PORT) -> str:
+def pick_demo_endpoint(port: int = DEFAULT_ZENOH_PORT) -> str:
     """Return the default port on loopback if it is free, otherwise any port."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was just closed is free

@@ -17,7 +17,14 @@ from zenspark.cli.exit_codes import NOT_INGESTED
 from zenspark.cli.http_flags import HttpPlan
 from zenspark.cli.ingest_flags import RunTiming
 from zenspark.cli.screen import Screen
-from zenspark.cli.status_line import Part, StatusLine, stamp_parts, write_line
+from zenspark.cli.status_line import (
+    LOG_STATUS_INTERVAL_SECONDS,
+    STATUS_INTERVAL_SECONDS,
+    Part,
+    StatusLine,
+    stamp_parts,
+    write_line,
+)
 from zenspark.cli.units import format_quantity
 from zenspark.errors import JournalError
 from zenspark.journal.journal import Journal
@@ -32,10 +39,6 @@ if TYPE_CHECKING:
     from zenspark.cli.demo_story import Demo
     from zenspark.web.interfaces import SqlEngine
 
-STATUS_INTERVAL_SECONDS = 1.0
-"""Seconds between two updates of the status line on a terminal."""
-LOG_STATUS_INTERVAL_SECONDS = 10.0
-"""Seconds between two status lines in a log."""
 SPARK_START_POLL_INTERVAL_SECONDS = 0.2
 """Seconds between two checks whether Spark has started."""
 CATCH_UP_ROWS = 100_000
@@ -117,9 +120,9 @@ class RunLoop:
         if served.url is not None:
             write_line(self._screen.style(f"{served.url}  the page: keys, pictures, time, network, SQL", "bold"))
         facts = [fact for fact in served.facts if fact[1] != served.url]
-        node_flags.print_node_banner(self._job.session, self._screen, [*facts, *self._facts()])
+        node_flags.print_node_banner(self._job.session, self._screen, [*facts, *self._banner_facts()])
 
-    def _facts(self) -> Iterator[tuple[str, str]]:
+    def _banner_facts(self) -> Iterator[tuple[str, str]]:
         for storage in self._storages:
             yield "keys", ", ".join(storage.key_exprs)
             rows = self._earlier[storage.journal]

@@ -28,17 +28,19 @@ import msgspec
 from zenspark.cli import units
 from zenspark.cli.argument_parser import parse_endpoint, parse_key_expr
 from zenspark.cli.http_flags import DEFAULT_ADDRESS, parse_host, parse_origin
-from zenspark.cli.ingest_flags import FOREVER, JOURNAL_DEFAULTS
+from zenspark.cli.ingest_flags import JOURNAL_DEFAULTS
 from zenspark.cli.record import check_policy_value, describe_policy_default
+from zenspark.cli.units import FOREVER
 from zenspark.config.config import Config
 from zenspark.config.schema import ConfigError, raise_unknown_key
 from zenspark.errors import UsageError
 from zenspark.journal.policy import Policy
+from zenspark.spark.ingest.settings import DEFAULT_MASTER
 
 FILE_NAME = "zenspark.toml"
 """File that is read if it is in the current directory and -c names no other."""
-PLUGIN = "zenspark"
-SECTION = f"plugins/{PLUGIN}"
+UP_PLUGIN = "zenspark"
+SECTION = f"plugins/{UP_PLUGIN}"
 ZENOH = "zenoh"
 """Table of the TOML file with the keys of zenohd's configuration."""
 HIDDEN = "(hidden)"
@@ -102,8 +104,8 @@ SETTINGS: dict[str, Setting] = {
         Setting("mode", "mode", meaning="router, peer or client; by default router, with `connect` alone client"),
         Setting("listen", "listen", Kind.LIST, check=parse_endpoint, meaning="endpoints to listen on"),
         Setting("connect", "connect", Kind.LIST, check=parse_endpoint, meaning="endpoints to connect to"),
-        Setting("id", "id", meaning="Zenoh id of the node"),
-        Setting("master", "master", default="local[*]", meaning="Spark master"),
+        Setting("id", "id", meaning="zid of the node"),
+        Setting("master", "master", default=DEFAULT_MASTER, meaning="Spark master"),
         Setting(
             "stop_timeout",
             "stop_timeout",
@@ -210,9 +212,9 @@ def read_file(name: str | None, directory: Path | None = None) -> SettingsFile |
 def read_section(name: str, config: Config) -> SettingsFile:
     """Read the section `plugins/zenspark` of zenohd's configuration; `node` is the configuration without it."""
     plugins = json.loads(config.get_json("plugins"))
-    if not isinstance(plugins, dict) or PLUGIN not in plugins:
+    if not isinstance(plugins, dict) or UP_PLUGIN not in plugins:
         return SettingsFile(name, {}, config)
-    section = plugins.pop(PLUGIN)
+    section = plugins.pop(UP_PLUGIN)
     if not isinstance(section, dict):
         raise ConfigError(SECTION, "an object", json.dumps(section))
     # keys that begin with __ are settings with which zenohd loads plugins

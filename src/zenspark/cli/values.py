@@ -21,7 +21,7 @@ from zenspark.types.payload_text import JSON_ENCODINGS, SERIALIZED_ENCODINGS, de
 from zenspark.types.sample import Sample
 from zenspark.types.timestamps import Timestamp
 
-PREVIEW_BYTES = 32
+PAYLOAD_PREVIEW_BYTES = 32
 """Number of bytes that are shown of a binary payload."""
 
 JsonObject = dict[str, object]
@@ -31,8 +31,8 @@ def format_value(payload: bytes, encoding: Encoding | str, width: int | None = N
     """Format a payload in one line; `width` is the maximum number of characters."""
     text = decode_value(payload, encoding)
     if text is None:
-        ellipsis = "…" if len(payload) > PREVIEW_BYTES else ""
-        text = f"<{len(payload)} bytes> {payload[:PREVIEW_BYTES].hex(' ')}{ellipsis}"
+        ellipsis = "…" if len(payload) > PAYLOAD_PREVIEW_BYTES else ""
+        text = f"<{len(payload)} bytes> {payload[:PAYLOAD_PREVIEW_BYTES].hex(' ')}{ellipsis}"
     elif media_type(encoding) in JSON_ENCODINGS:
         text = _compact_json(text)
     text = printable(text)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from zenspark.config import json5_parser
-from zenspark.config.documents import MAX_DEPTH, MAX_TEXT_CHARACTERS, DocumentError
+from zenspark.config.documents import MAX_NESTING_DEPTH, MAX_TEXT_CHARACTERS, DocumentError
 from zenspark.config.schema import (
     ConfigError,
     Document,
@@ -53,7 +53,7 @@ class Config:
             The configuration in that file.
 
         Raises:
-            ZError: The variable is not set, or the file is not valid.
+            UsageError: The variable is not set, or the file is not valid.
 
         Example:
             >>> os.environ["ZENOH_CONFIG"] = "zenoh.json5"
@@ -75,7 +75,7 @@ class Config:
             The configuration in that file.
 
         Raises:
-            ZError: It cannot be read, or is not valid.
+            UsageError: It cannot be read, or is not valid.
 
         Example:
             >>> session = zenspark.open(zenspark.Config.from_file("zenoh.json5"))
@@ -102,7 +102,7 @@ class Config:
             The configuration; keys that the text does not name have their defaults.
 
         Raises:
-            ZError: It is not valid.
+            UsageError: It is not valid.
             TypeError: It is no string.
 
         Example:
@@ -126,7 +126,7 @@ class Config:
             value: Its value, as JSON5.
 
         Raises:
-            ZError: There is no such key, or the value is not valid.
+            UsageError: There is no such key, or the value is not valid.
             TypeError: An argument is no string.
 
         Example:
@@ -154,7 +154,7 @@ class Config:
             The value as JSON text.
 
         Raises:
-            ZError: There is no such key.
+            UsageError: There is no such key.
 
         Example:
             >>> config = zenspark.Config.from_json5('{connect: {endpoints: ["tcp/localhost:7447"]}}')
@@ -175,7 +175,11 @@ class Config:
             The settings, with defaults for keys that are not set.
 
         Raises:
-            ZError: A key requires a protection that zenspark does not have.
+            UsageError: A key requires a protection that zenspark does not have.
+
+        Example:
+            >>> zenspark.Config.from_json5('{mode: "client"}').settings().mode
+            'client'
         """
         reject_missing_protection(Settings, self._document)
         settings = resolve(Settings, self._document, self._document.get("mode") or "peer")
@@ -213,8 +217,8 @@ def _split_key(key: str) -> list[str]:
     names = [name for name in key.split("/") if name]
     if not names:
         raise ConfigError("", "a key such as connect/endpoints", repr(key))
-    if len(names) > MAX_DEPTH:
-        raise ConfigError("", f"a key of at most {MAX_DEPTH} names", f"one of {len(names)}")
+    if len(names) > MAX_NESTING_DEPTH:
+        raise ConfigError("", f"a key of at most {MAX_NESTING_DEPTH} names", f"one of {len(names)}")
     return names
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 MAX_TEXT_CHARACTERS = 4 * 1024 * 1024
 """A longer text is rejected before it is parsed: that would take seconds. Thousands of rules fit."""
-MAX_DEPTH = 64
+MAX_NESTING_DEPTH = 64
 """Nesting depth of objects and lists: deeper ones would exhaust Python's stack."""
 
 

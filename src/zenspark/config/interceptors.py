@@ -97,6 +97,8 @@ def _validate_access_control(control: AccessControlSettings) -> AccessRules:
 
 
 class _HasId(Protocol):
+    """An item of the configuration that may have an id."""
+
     @property
     def id(self) -> str | None: ...
 

@@ -1,7 +1,7 @@
 """JSON5 parser: takes time in proportion to the length of the text; errors have line and column.
 
 Beyond the specification (spec.json5.org) these are errors: a duplicate name in an object, as in zenohd, half of a
-surrogate pair, a number that no float can represent, and nesting beyond `MAX_DEPTH`.
+surrogate pair, a number that no float can represent, and nesting beyond `MAX_NESTING_DEPTH`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
-from zenspark.config.documents import MAX_DEPTH, check_length, error_at
+from zenspark.config.documents import MAX_NESTING_DEPTH, check_length, error_at
 from zenspark.config.schema import Json
 
 MAX_NUMBER_CHARACTERS = 400
@@ -88,8 +88,8 @@ class _Parser:
 
     def _read_nested(self, read: Callable[[], T]) -> T:
         self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise error_at(self._text, self._at, f"more than {MAX_DEPTH} objects and lists inside each other")
+        if self._depth > MAX_NESTING_DEPTH:
+            raise error_at(self._text, self._at, f"more than {MAX_NESTING_DEPTH} objects and lists inside each other")
         self._at += 1
         value = read()
         self._depth -= 1

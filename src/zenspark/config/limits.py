@@ -11,15 +11,15 @@ from msgspec import Meta
 
 from zenspark.config.schema import UNSET, Section
 from zenspark.key.limits import KeyLimits
-from zenspark.net.node.inbound_links import InboundLimits
+from zenspark.net.node.link_quotas import LinkLimits
 from zenspark.router.limits import RouterLimits
-from zenspark.transport.reassembly import MAX_LARGEST_MESSAGES
+from zenspark.transport.reassembly import MAX_LARGEST_MESSAGES_IN_REASSEMBLY
 
 Count = Annotated[int, Meta(ge=1, description="a number from 1 on")]
 Bytes = Annotated[int, Meta(ge=1024, description="a number of bytes, at least 1024")]
 
 _KEY = KeyLimits()
-_INBOUND = InboundLimits()
+_LINKS = LinkLimits()
 _ROUTER = RouterLimits()
 
 
@@ -48,17 +48,17 @@ class SessionSettings(Section, frozen=True):
 class AddressSettings(Section, frozen=True):
     """Connections of one IPv4 address, or one IPv6 network of 64 bits; loopback has no such limit."""
 
-    pending: Count = _INBOUND.pending_per_address
-    sessions: Count = _INBOUND.sessions_per_address
+    pending: Count = _LINKS.pending_per_address
+    sessions: Count = _LINKS.sessions_per_address
 
 
 class ReassemblySettings(Section, frozen=True):
     """Bytes of messages whose fragments have not all been received."""
 
     session_bytes: Annotated[Bytes | None, UNSET] = None
-    """For one neighbour; transport/link/rx/max_message_size if it is not set: one message of the largest size."""
+    """Bytes for one neighbour; transport/link/rx/max_message_size if it is not set: one message of the largest size."""
     total_bytes: Annotated[Bytes | None, UNSET] = None
-    """For all neighbours; twice transport/link/rx/max_message_size if it is not set."""
+    """Bytes for all neighbours; twice transport/link/rx/max_message_size if it is not set."""
 
     def session(self, max_message_size: int) -> int:
         """Return the bytes for one neighbour."""
@@ -66,7 +66,7 @@ class ReassemblySettings(Section, frozen=True):
 
     def total(self, max_message_size: int) -> int:
         """Return the bytes for all neighbours."""
-        return MAX_LARGEST_MESSAGES * max_message_size if self.total_bytes is None else self.total_bytes
+        return MAX_LARGEST_MESSAGES_IN_REASSEMBLY * max_message_size if self.total_bytes is None else self.total_bytes
 
 
 class NetworkSettings(Section, frozen=True):
@@ -86,9 +86,9 @@ class LimitSettings(Section, frozen=True):
     reassembly: ReassemblySettings = ReassemblySettings()
     network: NetworkSettings = NetworkSettings()
 
-    def for_inbound(self, pending: int, sessions: int) -> InboundLimits:
+    def for_links(self, pending: int, sessions: int) -> LinkLimits:
         """Return the limits of inbound connections; their totals are keys of zenohd."""
-        return InboundLimits(pending, self.address.pending, sessions, self.address.sessions)
+        return LinkLimits(pending, self.address.pending, sessions, self.address.sessions)
 
     def for_router(self) -> RouterLimits:
         """Return the limits of the router."""

@@ -53,13 +53,13 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     """The attributes of a key besides its type and default."""
 
     unset: bool = False
-    """Shown as null while it is not set, as eclipse-zenoh does."""
+    """Whether a key that is not set is shown as null, as eclipse-zenoh does."""
     hidden: bool = False
-    """Not shown at all while it is not set."""
+    """Whether a key that is not set is left out where the configuration is shown."""
     secret: bool = False
-    """Never shown."""
+    """Whether the value is never shown."""
     per_mode: bool = False
-    """May be given as a value for each mode: `{ router: true, peer: false }`."""
+    """Whether a value for each mode may be given: `{ router: true, peer: false }`."""
     defaults: Mapping[str, Any] | None = None
     """The defaults of the modes, where they differ."""
     otherwise: Any = None
@@ -87,7 +87,7 @@ U16 = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
 
 
 class Section(msgspec.Struct, frozen=True):
-    """Keys that belong together."""
+    """Base of the sections of a configuration: the keys of one object of the document, with types and defaults."""
 
 
 S = TypeVar("S", bound=Section)

@@ -1,8 +1,8 @@
 """Every key of zenohd's configuration (1.10), declared once: its type, its default, and whether zenspark uses it.
 
 A `Settings` is resolved for one mode, with all defaults. The names and defaults are zenohd's, the order is the one it
-prints. Keys of our own are the last of their section. Times without a unit are in milliseconds. The keys below
-`transport` are in `transport.py`.
+prints. Keys that only zenspark has are the last of their section. Times without a unit are in milliseconds. The keys
+below `transport` are in `transport.py`.
 """
 
 from __future__ import annotations
@@ -198,8 +198,8 @@ class TimestampingSettings(Section, frozen=True):
     drop_future_timestamp: Annotated[bool, UNSET] = False
     """Whether samples with a timestamp too far in the future are dropped instead of timestamped anew."""
     extension: Annotated[bool, Key(hidden=True)] = False
-    """Not in zenohd: whether PUSH repeats the timestamp of a sample of this session in its Timestamp extension
-    (0x2)."""
+    """Whether PUSH repeats the timestamp of a sample of this session in its Timestamp extension (0x2); not in
+    zenohd."""
 
 
 class LinkStateSettings(Section, frozen=True):
@@ -227,10 +227,10 @@ class RouterRoutingSettings(Section, frozen=True):
     peers_failover_brokering: Annotated[bool, Key(hidden=True, used=False)] = True
     linkstate: LinkStateSettings = LinkStateSettings()
     accept: Annotated[tuple[RouterSubject, ...] | None, ROUTER_SUBJECTS] = None
-    """Not in zenohd: the nodes that may connect to a router as another router; all if it is not set."""
+    """Nodes that may connect to a router as another router, all if it is not set; not in zenohd."""
     all_complete: Annotated[Literal["covering", "declared"], Key(hidden=True)] = "covering"
-    """Not in zenohd: whether a query for AllComplete goes to the complete queryables whose key includes that of the
-    query, as in eclipse-zenoh, or to all that are declared complete."""
+    """Whether a query for AllComplete goes to the complete queryables whose key includes that of the query, as in
+    eclipse-zenoh, or to all that are declared complete; not in zenohd."""
 
 
 class InterestSettings(Section, frozen=True):
@@ -246,7 +246,7 @@ class RoutingSettings(Section, frozen=True):
     peer: Annotated[Any, Key(hidden=True, used=False)] = None
     interests: InterestSettings = InterestSettings()
     peers: Annotated[Literal["broker", "mesh", "relay"], Key(hidden=True)] = "relay"
-    """Not in zenohd: whether and how peers without a link to each other are connected by others; docs/routing.md."""
+    """Whether and how peers without a link to each other are connected by others (docs/routing.md); not in zenohd."""
 
 
 KEY_EXPRS = Key(check=lambda keys: all(_is_key(key) for key in keys))
@@ -343,7 +343,7 @@ class Settings(Section, frozen=True):
     """The whole configuration of one node, resolved for its mode."""
 
     id: Annotated[NodeId | None, UNSET] = None
-    """In hexadecimal; a random one if it is not set."""
+    """Zid in hexadecimal; a random one if it is not set."""
     metadata: Annotated[Any, UNSET] = None
     """Any JSON value, shown in the admin space."""
     mode: Annotated[Mode, UNSET] = "peer"
@@ -371,4 +371,4 @@ class Settings(Section, frozen=True):
     plugins_loading: PluginsLoadingSettings = PluginsLoadingSettings()
     plugins: Annotated[Any, UNUSED] = msgspec.field(default_factory=dict)
     limits: Annotated[LimitSettings, Key(hidden=True)] = LimitSettings()
-    """Not in zenohd: the resources a neighbour may use on this node."""
+    """Resources a neighbour may use on this node; not in zenohd."""

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from zenspark.config.schema import SECRET, U16, UNSET, UNSET_REFUSED, UNUSED, Key, Milliseconds, Section, Size
+from zenspark.transport.lease import DEFAULT_LEASE_MS, KEEP_ALIVES_PER_LEASE
+from zenspark.transport.reassembly import MAX_MESSAGE_BYTES
 
 Microseconds = Annotated[int, Meta(ge=0)]
 Batches = Annotated[int, Meta(ge=1, le=16)]
@@ -60,21 +62,21 @@ class QueueSizeSettings(Section, frozen=True):
 
 
 class DropSettings(Section, frozen=True):
-    """Messages that may be dropped when a queue is full."""
+    """Waits of messages that may be dropped while a link has unsent bytes."""
 
     wait_before_drop: Microseconds = 1000
     max_wait_before_drop_fragments: Annotated[Microseconds, UNUSED] = 50_000
 
 
 class BlockSettings(Section, frozen=True):
-    """Messages that must not be dropped when a queue is full."""
+    """Waits of messages that must not be dropped while a link has unsent bytes."""
 
     wait_before_close: Microseconds = 5_000_000
-    """Microseconds to wait for a full queue before the link is closed."""
+    """Microseconds that a link with unsent bytes may take none of them before its session is closed."""
 
 
 class CongestionSettings(Section, frozen=True):
-    """Congestion control: the treatment of messages when a queue is full."""
+    """Congestion control: the treatment of messages while a link has unsent bytes."""
 
     drop: DropSettings = DropSettings()
     block: BlockSettings = BlockSettings()
@@ -108,23 +110,23 @@ class TransmissionSettings(Section, frozen=True):
     """The sending side of a link."""
 
     sequence_number_resolution: Literal["8bit", "16bit", "32bit"] = "32bit"
-    lease: Milliseconds = 10_000
-    keep_alive: Annotated[int, Meta(ge=1)] = 4
+    lease: Milliseconds = DEFAULT_LEASE_MS
+    keep_alive: Annotated[int, Meta(ge=1)] = KEEP_ALIVES_PER_LEASE
     """KEEP_ALIVE messages per lease."""
     batch_size: U16 = 0xFFFF
     queue: QueueSettings = QueueSettings()
     threads: Annotated[Size, UNUSED] = 1
     separate_finals: Annotated[bool, Key(hidden=True)] = False
-    """Not in zenohd: whether each RESPONSE_FINAL is sent in a FRAME of its own, as the specification shows it, and so
-    in one more batch; eclipse-zenoh sends it after the last RESPONSE, and accepts both."""
+    """Whether each RESPONSE_FINAL is sent in a FRAME of its own, as the specification shows it, and so in one more
+    batch; eclipse-zenoh sends it after the last RESPONSE, and accepts both. Not in zenohd."""
 
 
 class ReceptionSettings(Section, frozen=True):
     """The receiving side of a link."""
 
     buffer_size: Annotated[Size, UNUSED] = 0xFFFF
-    max_message_size: Size = 1 << 30
-    """Larger messages are rejected before any memory is reserved for them."""
+    max_message_size: Size = MAX_MESSAGE_BYTES
+    """Bytes of the largest message; larger ones are rejected before any memory is reserved for them."""
 
 
 class TlsSettings(Section, frozen=True):

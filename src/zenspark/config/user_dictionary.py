@@ -12,8 +12,8 @@ from pathlib import Path
 
 from zenspark.config.schema import ConfigError
 
-KEY = "transport/auth/usrpwd/dictionary_file"
-EXPECTED = "lines `user:password`"
+DICTIONARY_FILE_KEY = "transport/auth/usrpwd/dictionary_file"
+EXPECTED_LINES = "lines `user:password`"
 
 
 def read_users(path: str) -> dict[bytes, bytes]:
@@ -21,7 +21,7 @@ def read_users(path: str) -> dict[bytes, bytes]:
     try:
         lines = Path(path).read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(KEY, "a file that can be read", f"{path}: {error}") from error
+        raise ConfigError(DICTIONARY_FILE_KEY, "a file that can be read", f"{path}: {error}") from error
     users: dict[bytes, bytes] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -29,7 +29,7 @@ def read_users(path: str) -> dict[bytes, bytes]:
         user, colon, password = (part.strip() for part in line.partition(":"))
         problem = _problem(user, colon, password, users)
         if problem:
-            raise ConfigError(KEY, EXPECTED, f"{path}, line {number}: {problem}")
+            raise ConfigError(DICTIONARY_FILE_KEY, EXPECTED_LINES, f"{path}, line {number}: {problem}")
         users[user.encode()] = password.encode()
     return users
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import yaml
 
-from zenspark.config.documents import MAX_DEPTH, DocumentError, check_length
+from zenspark.config.documents import MAX_NESTING_DEPTH, DocumentError, check_length
 from zenspark.config.schema import Json
 
 MAX_YAML_VALUES = 1_000_000
@@ -78,8 +78,8 @@ class _EventCounter:
     def _enter(self, event: yaml.CollectionStartEvent) -> None:
         self._open.append((event.anchor, self._nodes))
         self._add(1, event)
-        if len(self._open) > MAX_DEPTH:
-            raise _error(event.start_mark, f"more than {MAX_DEPTH} objects and lists inside each other")
+        if len(self._open) > MAX_NESTING_DEPTH:
+            raise _error(event.start_mark, f"more than {MAX_NESTING_DEPTH} objects and lists inside each other")
 
     def _add(self, nodes: int, event: yaml.Event) -> None:
         self._nodes += nodes

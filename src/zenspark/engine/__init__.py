@@ -1,3 +1,1 @@
-"""The runtime of one session: subscribers, queryables, pending queries, interests, back-pressure; between API and
-node.
-"""
+"""The runtime of one session, between API and node: subscribers, queryables, queries, interests, backpressure."""

@@ -7,7 +7,8 @@ frames itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 import msgspec
@@ -20,7 +21,7 @@ from zenspark.engine.runtime import SessionRuntime
 from zenspark.errors import RowError, UsageError
 from zenspark.handlers.handler import DeliverySink
 from zenspark.key import KeyExpr
-from zenspark.net.io.driver import LinkDriver
+from zenspark.net.io.link_driver import LinkDriver
 from zenspark.router.face import Interceptor
 from zenspark.types.enums import Locality
 from zenspark.types.sample import Sample, sample_from_body
@@ -30,6 +31,8 @@ from zenspark.wire.values import WireExpr
 BatchOrTable: TypeAlias = "pa.RecordBatch | pa.Table"
 DELIVERY_SLICE_ROWS = 256
 """Rows delivered locally while the node's lock is held: a whole batch would stall the loop."""
+LOOKUP_SLICE_KEYS = 4096
+"""Keys looked up while the node's lock is held: some 30 ms if they are new. Shorter slices cost more in between."""
 
 SettingsOverride: TypeAlias = Callable[[KeyExpr, PublishSettings], PublishSettings]
 """Returns the settings of publications on a key, given those of the batch."""
@@ -42,7 +45,7 @@ class TargetKeys(msgspec.Struct):
     exprs: dict[str, WireExpr] = msgspec.field(default_factory=dict)
 
 
-class BatchSlice(msgspec.Struct):
+class SettingsGroup(msgspec.Struct):
     """Rows of a batch that are published with the same settings."""
 
     settings: PublishSettings
@@ -70,10 +73,10 @@ class BatchPublisher:
         if not isinstance(batches, pa.RecordBatch | pa.Table):
             raise TypeError(f"expected a pyarrow.RecordBatch or Table, found {type(batches).__name__!r}")
         record_batches = batches.to_batches() if isinstance(batches, pa.Table) else [batches]
-        slices = [batch_slice for batch in record_batches if batch.num_rows for batch_slice in self._prepare(batch)]
-        return sum(self._publish(batch_slice, run) for batch_slice in slices for run in batch_slice.runs)
+        groups = [group for batch in record_batches if batch.num_rows for group in self._prepare(batch)]
+        return sum(self._publish(group, run) for group in groups for run in group.runs)
 
-    def _prepare(self, batch: pa.RecordBatch) -> list[BatchSlice]:
+    def _prepare(self, batch: pa.RecordBatch) -> list[SettingsGroup]:
         """Validate a batch and split it by settings: every error is raised here, before anything is sent."""
         zid = self._runtime.node.identity.zid
         valid = validate_batch(batch, zid)
@@ -82,10 +85,12 @@ class BatchPublisher:
         if self._runtime.timestamps.is_enabled if add_timestamps is None else add_timestamps:
             valid = fill_timestamps(valid, zid, self._runtime.timestamps.reserve)
         to_wire_rows(valid, WireExpr(0, keys[0]), encoding=self._settings.encoding)
-        groups = self._group_by_settings(keys)
+        keys_by_settings = self._group_by_settings(keys)
         return [
-            self._make_slice(valid if len(groups) == 1 else _select_keys(valid, group), settings, group)
-            for settings, group in groups.items()
+            self._make_group(
+                valid if len(keys_by_settings) == 1 else _select_keys(valid, group_keys), settings, group_keys
+            )
+            for settings, group_keys in keys_by_settings.items()
         ]
 
     def _group_by_settings(self, keys: list[str]) -> dict[PublishSettings, list[str]]:
@@ -97,9 +102,9 @@ class BatchPublisher:
             groups.setdefault(self._override(KeyExpr(key), self._settings), []).append(key)
         return groups
 
-    def _make_slice(self, batch: pa.RecordBatch, settings: PublishSettings, keys: list[str]) -> BatchSlice:
+    def _make_group(self, batch: pa.RecordBatch, settings: PublishSettings, keys: list[str]) -> SettingsGroup:
         columns = [name for name in batch.schema.names if name not in settings.overridden_columns]
-        return BatchSlice(settings, keys, list(split_by_qos(batch.select(columns), settings.qos, settings.reliable)))
+        return SettingsGroup(settings, keys, list(split_by_qos(batch.select(columns), settings.qos, settings.reliable)))
 
     def _keys(self, batch: pa.RecordBatch) -> list[str]:
         if "key" not in batch.schema.names:
@@ -119,8 +124,8 @@ class BatchPublisher:
         except UsageError as error:
             raise RowError(pc.index(column, key).as_py(), f"has the key {key!r}: {error}") from error
 
-    def _publish(self, batch_slice: BatchSlice, run: QosRun) -> int:
-        destination, keys = batch_slice.settings.destination, batch_slice.keys
+    def _publish(self, group: SettingsGroup, run: QosRun) -> int:
+        destination, keys = group.settings.destination, group.keys
         if destination is not Locality.REMOTE:
             self._deliver_local(run, keys)
         if destination is Locality.SESSION_LOCAL:
@@ -128,12 +133,13 @@ class BatchPublisher:
         return sum(self._send(run, driver, target, len(keys)) for driver, target in self._find_targets(keys).items())
 
     def _find_targets(self, keys: list[str]) -> dict[LinkDriver, TargetKeys]:
-        """Return the keys each link is a target of."""
+        """Return the keys each link is a target of; routes may change between slices of keys, as between puts."""
         targets: dict[LinkDriver, TargetKeys] = {}
-        with self._runtime.lock:
-            for key in keys:
-                for driver, expr, interceptor in publish_targets(self._runtime, key, self._key_expr is not None):
-                    targets.setdefault(driver, TargetKeys(interceptor)).exprs[key] = expr
+        for slice_keys in _key_slices(keys):
+            with self._runtime.lock:
+                for key in slice_keys:
+                    for driver, expr, interceptor in publish_targets(self._runtime, key, self._key_expr is not None):
+                        targets.setdefault(driver, TargetKeys(interceptor)).exprs[key] = expr
         return targets
 
     def _send(self, run: QosRun, driver: LinkDriver, target: TargetKeys, key_count: int) -> int:
@@ -170,17 +176,33 @@ class BatchPublisher:
         return batch.set_column(batch.schema.get_field_index("key"), "key", prefixed)
 
     def _deliver_local(self, run: QosRun, keys: list[str]) -> None:
-        """Deliver rows to the subscribers of this session, as samples, and wait for those that were full at any row."""
-        subscriptions = self._runtime.subscriptions
-        with self._runtime.lock:
-            if not any(subscriptions.matching(key, True) for key in keys):
-                return
-        full: dict[DeliverySink[Sample], None] = {}
+        """Deliver rows to the subscribers of this session, as samples; wait after each slice for those that are full.
+
+        A subscriber that takes no items gets the other rows at once, and is stalled after the last one.
+        """
+        if not any(self._has_local_subscriber(slice_keys) for slice_keys in _key_slices(keys)):
+            return
+        backpressure = self._runtime.backpressure
+        without_capacity: dict[DeliverySink[Sample], None] = {}
         for samples in self._sample_slices(run, keys):
-            with self._runtime.lock:
-                for sample in samples:
-                    full.update(dict.fromkeys(subscriptions.deliver(sample, True)))
-        self._runtime.backpressure.wait(full)
+            for sink in self._deliver_slice(samples):
+                if sink not in without_capacity and not backpressure.wait_for_capacity(sink):
+                    without_capacity[sink] = None
+        for sink in without_capacity:
+            backpressure.mark_stalled(sink)
+
+    def _deliver_slice(self, samples: list[Sample]) -> Iterable[DeliverySink[Sample]]:
+        """Deliver samples to the subscribers of this session; return those that were full at any of them."""
+        full: dict[DeliverySink[Sample], None] = {}
+        with self._runtime.lock:
+            for sample in samples:
+                full.update(dict.fromkeys(self._runtime.subscriptions.deliver(sample, True)))
+        return full
+
+    def _has_local_subscriber(self, keys: list[str]) -> bool:
+        """Return whether a subscriber of this session matches any of these keys."""
+        with self._runtime.lock:
+            return any(self._runtime.subscriptions.matching(key, True) for key in keys)
 
     def _sample_slices(self, run: QosRun, keys: list[str]) -> Iterator[list[Sample]]:
         """Yield the rows as samples, `DELIVERY_SLICE_ROWS` at a time."""
@@ -192,6 +214,14 @@ class BatchPublisher:
             yield [
                 sample_from_body(push.body, key_exprs[push.wire_expr.suffix], run.qos, run.reliable) for push in pushes
             ]
+
+
+def _key_slices(keys: list[str]) -> Iterator[list[str]]:
+    """Yield the keys, `LOOKUP_SLICE_KEYS` at a time; lets a thread that waits for the lock take it in between."""
+    for start in range(0, len(keys), LOOKUP_SLICE_KEYS):
+        if start:
+            time.sleep(0)  # a lock released and acquired at once never reaches the thread that waits for it
+        yield keys[start : start + LOOKUP_SLICE_KEYS]
 
 
 def _select_keys(batch: pa.RecordBatch, keys: list[str]) -> pa.RecordBatch:

@@ -182,7 +182,7 @@ class Connectivity:
     def _discover(self) -> None:
         multicast, gossip = self._settings.scouting.multicast, self._settings.scouting.gossip
         if gossip.enabled and not self._is_client:
-            self.autoconnector.gossip(_autoconnect_policy(gossip))
+            self.autoconnector.set_gossip_policy(_autoconnect_policy(gossip))
         if not multicast.enabled:
             return
         scouting = ScoutingSettings(multicast.address, multicast.interface, multicast.ttl)

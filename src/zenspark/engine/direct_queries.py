@@ -22,7 +22,7 @@ from zenspark.engine.receive_backpressure import ReceiveBackpressure
 from zenspark.engine.reply_collector import ReplyCollector, make_reply
 from zenspark.key import KeyExpr
 from zenspark.net.io.counters import DropReason
-from zenspark.net.io.driver import LinkDriver
+from zenspark.net.io.link_driver import LinkDriver
 from zenspark.net.node import event_log
 from zenspark.net.node.node import Node
 from zenspark.router.face import Face, Region
@@ -185,7 +185,7 @@ class DirectReplyHandle:
         """Send one RESPONSE, and wait while the link has unsent bytes; with a droppable QoS it is dropped instead."""
         congestion = wire.Congestion.BLOCK if qos is None else qos.congestion
         if congestion is not wire.Congestion.BLOCK and not self._driver.wait_until_drained(congestion):
-            self._driver.drop(DropReason.CONGESTION)
+            self._driver.count_dropped(DropReason.CONGESTION)
             return
         with self._direct.lock:
             if self._is_finished:
@@ -302,7 +302,7 @@ class DirectQueries:
             return [None]
         if destination is not Locality.REMOTE and self._queryables.matching(key, query.target, True):
             return [None]
-        faces = self._routes.request_targets(self._node.local_face, key, query.target)
+        faces = self._routes.request_next_hops(self._node.local_face, key, query.target)
         return [self._make_target(face, key, query) for face in faces]
 
     def _make_target(self, face: Face, key: str, query: QueryRequest) -> DirectTarget | None:
@@ -360,7 +360,7 @@ class DirectQueries:
 
     def _make_reply(self, face: Face, response: messages.Response, qos: wire.QoS) -> Reply | None:
         """Return the reply in a RESPONSE; None if its key is unknown or invalid."""
-        put = _templatable_put(response)
+        put = _put_within_template(response)
         template = self._reply_template
         if put is not None and template is not None and template.matches(face, response, put, qos):
             return Reply(Sample(template.header, put.payload, 0, put.attachment), template.replier)
@@ -417,7 +417,7 @@ class DirectQueries:
         if driver is None or key is None or root_psid is None or self._namespace.is_used:
             return None
         version = self._routes.request_version
-        if self._routes.request_targets(face, key, request.target, root_psid) != (self._node.local_face,):
+        if self._routes.request_next_hops(face, key, request.target, root_psid) != (self._node.local_face,):
             return None
         return RequestTemplate(face, face.key_mapping_version, version, request, driver, KeyExpr(key))
 
@@ -454,7 +454,7 @@ def _reply_too_many_queries(face: Face, query: QueryRequest, collector: ReplyCol
     collector.source_finished()
 
 
-def _templatable_put(response: messages.Response) -> messages.Put | None:
+def _put_within_template(response: messages.Response) -> messages.Put | None:
     """Return the PUT of a response; None if the response has fields that a `ReplyTemplate` does not cover."""
     put = _put_without_consolidation(response.body)
     if put is None or response.ts_stack is not None or response.timestamp is not None:

@@ -28,9 +28,9 @@ class LocalInterest(msgspec.Struct, eq=False, frozen=True):
     kind: DeclarationKind
     key_expr: KeyExpr
     on_change: Callable[[SampleKind, str, Face], object]
-    """Called with PUT or DELETE, key and source face of each matching declaration or undeclaration."""
+    """Callback for each matching declaration or undeclaration, with PUT or DELETE, key and source face."""
     on_final: Callable[[], object]
-    """Called when all current declarations were received."""
+    """Callback when all current declarations were received."""
     is_future: bool = True
     """Whether `on_change` is called for declarations after the current ones."""
 

@@ -28,7 +28,7 @@ class SessionLifecycle:
 
     def end(self) -> None:
         """Write all published messages, send CLOSE, close the node. A second caller waits for that, except the loop."""
-        in_loop = self._runtime.node.loop.is_loop_internal
+        in_loop = self._runtime.node.loop.is_in_loop_task
         if not self._lock.acquire(blocking=not in_loop):
             return
         try:

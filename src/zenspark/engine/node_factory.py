@@ -20,7 +20,7 @@ from zenspark.transport.multicast import DEFAULT_GROUP_BATCH_BYTES, GroupSetting
 from zenspark.wire import values as wire
 
 RESOLUTIONS = {"8bit": 0x08, "16bit": 0x09, "32bit": 0x0A}
-"""Resolution of sequence numbers, as INIT encodes it: protocol.md section 1.7."""
+"""Resolution of sequence numbers, as INIT encodes it: protocol section 1.7."""
 
 
 def make_node(settings: Settings) -> Node:
@@ -33,14 +33,14 @@ def make_node(settings: Settings) -> Node:
     limits = NodeLimits(
         open_timeout=unicast.open_timeout / 1000,
         accept_timeout=unicast.accept_timeout / 1000,
-        inbound=settings.limits.for_inbound(unicast.accept_pending, unicast.max_sessions),
+        inbound=settings.limits.for_links(unicast.accept_pending, unicast.max_sessions),
         message_size=settings.transport.link.rx.max_message_size,
         session_reassembly=settings.limits.reassembly.session(settings.transport.link.rx.max_message_size),
         total_reassembly=settings.limits.reassembly.total(settings.transport.link.rx.max_message_size),
         keep_alives=settings.transport.link.tx.keep_alive,
         writer=WriterSettings(
-            drop_wait=congestion.drop.wait_before_drop / 1e6,
-            block_wait=congestion.block.wait_before_close / 1e6,
+            wait_before_drop=congestion.drop.wait_before_drop / 1e6,
+            wait_before_close=congestion.block.wait_before_close / 1e6,
             batch_fill_wait=queue.batching.time_limit / 1000,
             max_backlog=queue.max_backlog,
         ),
@@ -72,7 +72,7 @@ def _make_policy(settings: Settings, zid: wire.ZenohId) -> RouterPolicy:
         is_broker=settings.routing.peers != "mesh",
         relays=_relays(settings),
         weights={wire.ZenohId.parse(link_weight.dst_zid): link_weight.weight for link_weight in weights},
-        first_sn=int(time.time()),
+        first_link_state_sn=int(time.time()),
         timestamping=timestamp_policy if timestamping.enabled else None,
         routers=settings.routing.router.accept,
         limits=settings.limits.for_router(),

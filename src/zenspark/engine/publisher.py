@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
 """PreencodedPublisher: the send path of one key, to the subscribers of this session and to neighbours.
 
-An encoded PUSH is a header and a payload. The header depends on the key, the settings and the neighbour only, so for
+An encoded PUSH is a head and a payload. The head depends on the key, the settings and the neighbour only, so for
 puts without further fields it is encoded once and used until the routes change. The publishing thread appends to the
 neighbours' outboxes itself. It waits for full subscribers of this session in `receive_backpressure.py`, for links with
 unsent bytes in `net/io/congestion_control.py`. Compiled, because every `put()` passes here.
@@ -15,7 +15,7 @@ import msgspec
 from zenspark.engine.runtime import SessionRuntime
 from zenspark.engine.subscriptions import Subscriptions
 from zenspark.key import KeyExpr
-from zenspark.net.io.driver import LinkDriver
+from zenspark.net.io.link_driver import LinkDriver
 from zenspark.router.face import Interceptor
 from zenspark.router.routing.routes import Routes
 from zenspark.transport.outbox import APPEND_REFUSED, BATCH_FULL, Outbox
@@ -31,7 +31,7 @@ from zenspark.wire import values as wire
 from zenspark.wire.codec import encode
 from zenspark.wire.message_schema import replace
 from zenspark.wire.messages import Declare, Del, Push, Put
-from zenspark.wire.templates import put_header
+from zenspark.wire.templates import put_head
 
 
 class PublishSettings(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class PreencodedPublisher:
     _reliable: cython.bint
     _express: cython.bint
     _adds_timestamps: cython.bint
-    _headers: list[tuple[LinkDriver, Outbox, bytes]]
+    _heads: list[tuple[LinkDriver, Outbox, bytes]]
 
     def __init__(
         self, runtime: SessionRuntime, key_expr: KeyExpr, settings: PublishSettings, is_declared: bool = False
@@ -77,7 +77,7 @@ class PreencodedPublisher:
         self._subscriptions = runtime.subscriptions
         self._routes_version = self._subscriptions_version = None  # the versions for which the following is valid
         self._is_plain = False  # no local subscriber, no interceptor, and no timestamp to add
-        self._headers = []  # the encoded header for each target link
+        self._heads = []  # the encoded head for each target link
         self._priority = settings.qos.priority
         self._express = settings.qos.express
         self._reliable = settings.reliable
@@ -138,37 +138,37 @@ class PreencodedPublisher:
         return self._runtime.timestamps.now() if self._adds_timestamps else None
 
     def _refresh_routes(self) -> None:
-        """Find the targets and encode their headers again: routes or subscribers have changed."""
+        """Find the targets and encode their heads again: routes or subscribers have changed."""
         self._runtime.check_open()
         node, settings = self._runtime.node, self._settings
         with node.lock:
             self._routes_version, self._subscriptions_version = self._routes.version, self._subscriptions.version
             subscribers = self._subscriptions.matching(str(self._key_expr), True)
             self._is_plain = not self._adds_timestamps and (settings.destination is Locality.REMOTE or not subscribers)
-            headers = []
+            heads = []
             targets = self._targets()
             self._is_plain = self._is_plain and all(interceptor is None for _, _, interceptor in targets)
             for driver, expr, _ in targets:
                 outbox = driver.connection.outbox
                 assert outbox is not None, "only links with an open session are targets"
-                head = put_header(expr, settings.qos.for_patch(driver.patch), settings.encoding)
-                headers.append((driver, outbox, head))
-            self._headers = headers
+                head = put_head(expr, settings.qos.for_patch(driver.patch), settings.encoding)
+                heads.append((driver, outbox, head))
+            self._heads = heads
 
     @cython.cfunc
     def _send_fast(self, payload: bytes | memoryview) -> cython.void:
         """Append to the outboxes of the target links without a lock, where they allow it."""
         result: cython.int
-        for driver, outbox, header in self._headers:
+        for driver, outbox, head in self._heads:
             result = (
                 APPEND_REFUSED
                 if self._express
-                else outbox.try_append_lockfree(self._priority, self._reliable, header, payload)
+                else outbox.try_append_lockfree(self._priority, self._reliable, head, payload)
             )
             if result == BATCH_FULL:
                 driver.write_full_batches()
             elif result == APPEND_REFUSED:
-                driver.publish(header, payload, self._settings.qos, self._reliable)
+                driver.publish(head, payload, self._settings.qos, self._reliable)
 
     def _targets(self) -> list[tuple[LinkDriver, wire.WireExpr, Interceptor | None]]:
         if self._settings.destination is Locality.SESSION_LOCAL:
@@ -228,7 +228,7 @@ def publish_targets(
     node = runtime.node
     key = runtime.namespace.add_prefix(key)
     targets = []
-    for face in node.router.routes.push_targets(node.local_face, key):
+    for face in node.router.routes.push_next_hops(node.local_face, key):
         driver = node.driver(face)
         if driver is None:
             continue

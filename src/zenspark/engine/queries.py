@@ -16,7 +16,7 @@ from zenspark.engine.reply_collector import TIMEOUT_ERROR, ReplyCollector, make_
 from zenspark.engine.session_sender import SessionSender
 from zenspark.engine.timestamping import Timestamper
 from zenspark.handlers.handler import DeliverySink
-from zenspark.net.io.driver import LinkDriver
+from zenspark.net.io.link_driver import LinkDriver
 from zenspark.net.node.node import Node
 from zenspark.router.face import Face
 from zenspark.types.arguments import INFINITY

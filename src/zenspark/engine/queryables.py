@@ -32,7 +32,7 @@ class LocalQueryable(msgspec.Struct, eq=False, frozen=True):
     origin: Locality
     sink: DeliverySink[Query]
     entity: wire.EntityId
-    """Its id in the network."""
+    """Id of the queryable in the network: zid of the node and entity id."""
 
 
 class LocalQueryables:
@@ -68,6 +68,7 @@ class LocalQueryables:
                 entry = {}
                 self._tree.insert(key, entry)
             entry[queryable.id] = queryable
+            self._backpressure.add(queryable.sink, f"queryable on {key}")
             self._invalidate()
             if queryable.origin is not Locality.SESSION_LOCAL:
                 expr, info = wire.WireExpr(0, key), wire.QueryableInfo(queryable.complete)

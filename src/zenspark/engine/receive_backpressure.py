@@ -1,4 +1,4 @@
-"""Receive backpressure: tracks full receivers, the links paused because of them, and local senders that wait.
+"""Receive backpressure: tracks full sinks, the links paused because of them, and local senders that wait.
 
 A sink that is full returns False from `push`. Traffic of a neighbour is slowed down by pausing reads from its link
 until the sink has drained. Publications, queries and replies within this session are slowed down by blocking the
@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 from zenspark.handlers.callback import CallbackRunner
 from zenspark.handlers.channel import Channel
 from zenspark.handlers.handler import DeliverySink
-from zenspark.net.io.driver import LinkDriver
+from zenspark.net.io.link_driver import LinkDriver
 from zenspark.net.io.writer import nonblocking
 from zenspark.net.node.node import Node
 from zenspark.router.face import Face
@@ -43,7 +43,7 @@ MAX_EXCESS_ITEMS = 1 << 14
 """Maximum items of the backlog of a sink beyond its capacity: a waiting query takes about 1 kB."""
 READ_CREDIT_BYTES = 1 << 25
 """Bytes read at most from one link for a full sink."""
-RECHECK_SECONDS = 0.01
+RECHECK_INTERVAL_SECONDS = 0.01
 """Seconds between checks of a backlog that is waited for: a sink notifies only when it is half empty."""
 
 
@@ -56,8 +56,15 @@ class ReceiveBackpressure:
         """The links paused for each full sink."""
         self._credits: dict[BoundedSink, dict[LinkDriver, int]] = {}
         """The bytes each link had received when a sink got read credit for it."""
+        self._receivers: dict[BoundedSink, str] = {}
+        """The subscriber or queryable of a sink, for log lines; sinks of replies are not among them."""
         self._credit_reasons = 0
         """Pending queries, and callbacks that wait for buffer space on a link."""
+
+    def add(self, sink: DeliverySink[Any], receiver: str) -> None:
+        """Remember the subscriber or queryable that a sink belongs to, until the sink is removed."""
+        if isinstance(sink, Channel | CallbackRunner):
+            self._receivers[sink] = receiver
 
     # -- receiving from neighbours
 
@@ -87,7 +94,10 @@ class ReceiveBackpressure:
 
     def remove(self, sink: DeliverySink[Any]) -> None:
         """Resume the links paused for a sink to which nothing more is delivered."""
-        if isinstance(sink, Channel | CallbackRunner) and (sink in self._full or sink in self._credits):
+        if not isinstance(sink, Channel | CallbackRunner):
+            return
+        self._receivers.pop(sink, None)
+        if sink in self._full or sink in self._credits:
             self.on_drained(sink)
 
     def begin_read_credit(self) -> None:
@@ -102,10 +112,10 @@ class ReceiveBackpressure:
         """Grant no more read credit for one query that has finished, or one callback that waits no longer."""
         self._credit_reasons -= 1
 
-    def on_blocked(self, is_blocked: bool) -> None:
+    def on_callback_waiting(self, is_waiting: bool) -> None:
         """Grant read credit while a callback waits for buffer space on a link."""
         with self._node.lock:
-            if is_blocked:
+            if is_waiting:
                 self.begin_read_credit()
             else:
                 self.end_read_credit()
@@ -117,40 +127,68 @@ class ReceiveBackpressure:
         return isinstance(sink, Channel | CallbackRunner) and sink.is_stalled and _is_over_backlog_limit(sink)
 
     def wait(self, sinks: Iterable[DeliverySink[Any]]) -> None:
-        """Make a publisher of this session wait until an item of each full sink is consumed, or the sink is stalled.
+        """Make a publisher of this session wait until each full sink has capacity, or is stalled.
 
         Never called with the lock held.
         """
-        must_not_wait = nonblocking.on or self._node.loop.is_loop_internal
         for sink in sinks:
-            if not isinstance(sink, Channel | CallbackRunner) or sink.is_stalled:
-                continue
-            if not (must_not_wait or sink.is_consumed_by_this_thread):
-                self._wait(sink)
-            elif _is_over_backlog_limit(sink):
-                self._mark_stalled(sink)
+            if not self.wait_for_capacity(sink):
+                self.mark_stalled(sink)
 
-    def _wait(self, sink: BoundedSink) -> None:
-        # All items may have been consumed since the sink was full: then there is none left to wait for.
-        limit, deadline = max(sink.backlog, sink.capacity, 1), time.monotonic() + STALL_TIMEOUT_SECONDS
-        while sink.backlog >= limit and not self._node.is_closed:
-            self._node.wait(lambda: sink.backlog < limit, RECHECK_SECONDS)
-            if sink.backlog >= limit and time.monotonic() > deadline:
-                self._mark_stalled(sink)
-                return
+    def wait_for_capacity(self, sink: DeliverySink[Any]) -> bool:
+        """Wait until a sink has capacity, unless it is stalled already; False if it takes no items, or if the calling
+        thread must not wait for it.
 
-    def _mark_stalled(self, sink: BoundedSink) -> None:
-        """Wait for a sink no more until it has drained."""
+        Never called with the lock held.
+        """
+        if not isinstance(sink, Channel | CallbackRunner) or sink.is_stalled:
+            return True
+        return self._may_wait(sink) and self._wait(sink)
+
+    def mark_stalled(self, sink: DeliverySink[Any]) -> None:
+        """Mark a full sink as stalled until it drains, so that senders stop waiting for it.
+
+        Where the calling thread must not wait, only a sink over its backlog limit is marked.
+        """
+        if not isinstance(sink, Channel | CallbackRunner) or sink.is_stalled:
+            return
+        if self._may_wait(sink):
+            limit, reason = sink.capacity, f"took no item for {STALL_TIMEOUT_SECONDS:g} s"
+        else:
+            limit, reason = _backlog_limit(sink), "its backlog is at the limit for senders that must not wait"
+        if sink.backlog < limit:
+            return
         sink.is_stalled = True
         logger.warning(
-            "local receiver of session %s is stalled: took no item for %g s, %d items queued (capacity %d);"
+            "local receiver of session %s is stalled (%s): %s, %d items queued (capacity %d);"
             " further items may be dropped until it takes some",
             self._node.identity.zid,
-            STALL_TIMEOUT_SECONDS,
+            self._receivers.get(sink, "replies to a query"),
+            reason,
             sink.backlog,
             sink.capacity,
         )
 
+    def _may_wait(self, sink: BoundedSink) -> bool:
+        """Return whether the calling thread may wait for a sink: not the loop, nor the only thread that consumes it."""
+        return not (nonblocking.on or self._node.loop.is_in_loop_task or sink.is_consumed_by_this_thread)
+
+    def _wait(self, sink: BoundedSink) -> bool:
+        """Wait until a sink has capacity; False if its backlog has not shrunk for `STALL_TIMEOUT_SECONDS`."""
+        limit = max(sink.capacity, 1)
+        lowest, deadline = sink.backlog, time.monotonic() + STALL_TIMEOUT_SECONDS
+        while (backlog := sink.backlog) >= limit and not self._node.is_closed:
+            if backlog < lowest:
+                lowest, deadline = backlog, time.monotonic() + STALL_TIMEOUT_SECONDS
+            elif time.monotonic() > deadline:
+                return False
+            self._node.wait(lambda: sink.backlog < limit, RECHECK_INTERVAL_SECONDS)
+        return True
+
 
 def _is_over_backlog_limit(sink: BoundedSink) -> bool:
-    return sink.backlog >= min(sink.capacity * MAX_BACKLOG_FACTOR, sink.capacity + MAX_EXCESS_ITEMS)
+    return sink.backlog >= _backlog_limit(sink)
+
+
+def _backlog_limit(sink: BoundedSink) -> int:
+    return min(sink.capacity * MAX_BACKLOG_FACTOR, sink.capacity + MAX_EXCESS_ITEMS)

@@ -52,7 +52,7 @@ class SessionRuntime:
         self.backpressure = ReceiveBackpressure(node)
         self.observers = MatchObservers()
         self.subscriptions = Subscriptions(self.backpressure, self.namespace)
-        self.subscribers = SubscriberDeclarations(
+        self.subscriber_declarations = SubscriberDeclarations(
             self.lock,
             self.sender,
             self.subscriptions,
@@ -68,7 +68,7 @@ class SessionRuntime:
         )
         self.liveliness = LivelinessQueries(node, self.interests, self.entities, self.backpressure)
         self.transport_listeners: dict[int, Callable[[SampleKind, Face, Neighbour], None]] = {}
-        """Called when a session with a neighbour opens (PUT) or closes (DELETE), by entity id."""
+        """Callbacks when a session with a neighbour opens (PUT) or closes (DELETE), by entity id."""
         self.connectors: Sequence[Connector] = ()
         """The connectors to the configured endpoints."""
 

@@ -20,8 +20,8 @@ class SessionObserver(NodeObserver):
         self._autoconnector = autoconnector
         self._close = close
 
-    def on_blocked(self, is_blocked: bool) -> None:
-        self._runtime.backpressure.on_blocked(is_blocked)
+    def on_callback_waiting(self, is_waiting: bool) -> None:
+        self._runtime.backpressure.on_callback_waiting(is_waiting)
 
     def on_node_discovered(self, discovered: DiscoveredNode) -> None:
         self._autoconnector.on_node_discovered(discovered)

@@ -7,7 +7,7 @@ links, which undeclares everything at once.
 from __future__ import annotations
 
 from zenspark.engine.namespace import Namespace
-from zenspark.net.io.driver import LinkDriver
+from zenspark.net.io.link_driver import LinkDriver
 from zenspark.net.node.node import Node
 from zenspark.wire import messages
 from zenspark.wire.values import QoS

@@ -39,6 +39,7 @@ class SubscriberDeclarations:
         """Deliver to a subscriber from now on, and declare it unless it is local to the session."""
         with self._lock:
             self._subscriptions.add(subscription)
+            self._backpressure.add(subscription.sink, f"subscriber on {subscription.key_expr}")
             if subscription.origin is not Locality.SESSION_LOCAL:
                 declaration = self._aggregation.join(subscription.id, subscription.key_expr)
                 if declaration is not None:

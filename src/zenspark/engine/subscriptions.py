@@ -1,5 +1,8 @@
-"""Subscriptions: matches publications to the subscribers of one session, and delivers them;
-`subscriber_declarations.py` declares them to the router, which has found that at least one of them matches.
+"""Subscriptions: matches publications to the subscribers of one session, and delivers them.
+
+`subscriber_declarations.py` declares the subscribers to the router. If the router finds that one of them matches
+(`ForwardingPlan.local_key` in `router/forwarding/plans.py`), `Dispatcher.receive_push_run` calls `deliver_push_run` by
+way of `SessionRuntime`.
 
 Publications of neighbours arrive as runs of rows, those of the session itself as single samples. Both use the same
 cache of the subscriptions that match a key; it is cleared when a subscriber is declared or undeclared.
@@ -15,6 +18,7 @@ from zenspark.engine.namespace import Namespace
 from zenspark.engine.receive_backpressure import ReceiveBackpressure
 from zenspark.handlers.handler import DeliverySink
 from zenspark.key import KeyExpr
+from zenspark.key.limits import MAX_CACHED_KEY_CHARACTERS
 from zenspark.key.tree import KeyTree
 from zenspark.router.face import Face
 from zenspark.router.forwarding.template_cache import FaceTemplateCache
@@ -24,8 +28,6 @@ from zenspark.wire.columns import PushRun
 
 MAX_CACHED_MATCHES = 100_000
 """Keys whose matching entities are cached: more would let a publisher of ever new keys fill the memory."""
-MAX_CACHED_KEY_CHARACTERS = 1024
-"""Characters of a key up to which its matches are cached: `MAX_CACHED_MATCHES` longer keys would fill the memory."""
 
 
 @runtime_checkable

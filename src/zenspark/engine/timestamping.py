@@ -11,7 +11,7 @@ from zenspark.net.node.node import Node
 from zenspark.types.arguments import require_type
 from zenspark.types.enums import InterceptionPoint, WhatAmI
 from zenspark.types.ids import ZenohId
-from zenspark.types.timestamp_stack import TimestampContext, TimestampInstrumentation
+from zenspark.types.timestamp_stack import CUSTOM_RECORD_FLAG, TimestampContext, TimestampInstrumentation
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 from zenspark.wire.buffer import Writer
@@ -21,9 +21,6 @@ M = TypeVar("M", messages.Push, messages.Request, messages.Response)
 
 TimestampCallback: TypeAlias = Callable[[TimestampContext], bytes]
 """Returns the bytes an application puts into timestamp stacks instead of a timestamp."""
-
-CUSTOM_RECORD_FLAG = 0x80
-"""Marks a record of a timestamp stack whose bytes come from an application."""
 
 
 class Timestamper:

@@ -1,7 +1,8 @@
 """ArrowBatches: a handler that delivers Arrow record batches instead of samples.
 
 Rows are copied from the receive buffer into Arrow memory without a Python object per sample; `recv` concatenates
-chunks until there are `max_rows` rows or `MAX_BATCH_BYTES` of payload, or `max_delay` seconds have passed.
+chunks until there are `max_rows` rows or `MAX_BATCH_BYTES` of payload, `max_delay` seconds have passed since it took
+the first, or the next chunk would have to be copied.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from zenspark.arrow.decode import (
     chunk_from_rows,
     concat_chunks,
 )
-from zenspark.errors import UsageError
-from zenspark.handlers.channel import ChannelClosed, ReceiveTimeout, Resume
+from zenspark.errors import ChannelClosed, ReceiveTimeout, UsageError
+from zenspark.handlers.channel import Resume
 from zenspark.handlers.handler import BoundHandler, Handler
 from zenspark.types.enums import Reliability, SampleKind
 from zenspark.types.sample import Sample
@@ -45,11 +46,15 @@ ZERO_COPY_MIN_BYTES = 1 << 15
 class ArrowBatches:
     """A channel of `pyarrow.RecordBatch` with the sample schema, in place of one of samples; not in eclipse-zenoh.
 
-    A batch is delivered when it has `max_rows` rows or 4 MiB of payload, or its first row has waited for `max_delay`.
+    `recv` returns a batch when it has `max_rows` rows or 4 MiB of payload, `max_delay` after it took the first rows, or
+    earlier if both the batch and the next rows have 32 KiB of payload and cannot be joined without a copy. In
+    `zenspark.aio` only rows and delay end a batch. `try_recv` returns rows of one read.
+
+    pyarrow has no types: `pip install pyarrow-stubs` gives those of record batches to mypy and pyright.
 
     Args:
         max_rows: Most rows of a batch, at least 1.
-        max_delay: Seconds that the first row of a batch waits for others.
+        max_delay: Seconds that `recv` waits for further rows after the first; `try_recv` does not wait.
 
     Raises:
         UsageError: A value is out of range.
@@ -75,6 +80,11 @@ class ArrowBatches:
 
         Returns:
             The channel, for the session and for the user.
+
+        Example:
+            >>> bound = zenspark.ArrowBatches(max_rows=1000).bind(lambda sink: None)
+            >>> bound.sink is bound.handler
+            True
         """
         channel = BatchChannel(self, resume)
         return BoundHandler(channel, channel)
@@ -102,7 +112,7 @@ class BatchChannel(Handler[Any]):
             raise StopIteration from None
 
     def recv(self, timeout: float | None = None) -> pa.RecordBatch:
-        """Wait for rows, and return those that arrive within `max_delay` of the first."""
+        """Wait for rows, and return them with those that arrive within `max_delay` after they were taken."""
         chunks = [self._pop_leftover() or super().recv(timeout)]
         rows, size = chunks[0].num_rows, chunks[0].size
         deadline = time.monotonic() + self.limits.max_delay

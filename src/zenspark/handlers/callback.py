@@ -2,7 +2,7 @@
 """CallbackRunner: the sink that calls a user's function with every item; `channel.py` has the contract of sinks.
 
 The function runs in the loop thread, which reads nothing meanwhile, so its queue needs no limit. A function that takes
-long keeps a thread of its own, and then at most CALLBACK_CAPACITY items wait for it.
+long keeps a thread of its own, and then at most CALLBACK_CAPACITY_ITEMS items wait for it.
 
 Compiled, because every item passes here.
 """
@@ -22,7 +22,7 @@ from zenspark.errors import UsageError
 from zenspark.handlers.channel import Resume
 from zenspark.net.loop.executor import CallbackExecutor
 
-CALLBACK_CAPACITY: cython.Py_ssize_t = 1024
+CALLBACK_CAPACITY_ITEMS: cython.Py_ssize_t = 1024
 """Items that may be queued for a slow callback before `push` returns False."""
 CALLBACK_TIME_SLICE_SECONDS: cython.double = 0.005
 """Seconds of consecutive callbacks after which the loop thread returns to its loop."""
@@ -111,7 +111,7 @@ class CallbackRunner:
     @property
     def capacity(self) -> int:
         """The number of items from which on `push` returns False."""
-        return CALLBACK_CAPACITY
+        return CALLBACK_CAPACITY_ITEMS
 
     @property
     def is_consumed_by_this_thread(self) -> bool:
@@ -139,12 +139,12 @@ class CallbackRunner:
     @cython.cfunc
     def _has_capacity(self) -> cython.bint:
         """Return whether the queue is below capacity; unbounded in the loop thread, which reads nothing meanwhile."""
-        if len(self._items) < CALLBACK_CAPACITY or self._runner_thread == get_ident():
+        if len(self._items) < CALLBACK_CAPACITY_ITEMS or self._runner_thread == get_ident():
             return True
         if self._runner_thread == 0 and self._loop.is_loop_thread:
             return True
         self._is_paused = True
-        if len(self._items) >= CALLBACK_CAPACITY:
+        if len(self._items) >= CALLBACK_CAPACITY_ITEMS:
             return False
         self._is_paused = False
         return True
@@ -194,7 +194,7 @@ class CallbackRunner:
                 if self._loop.is_loop_thread or not self._is_slow:
                     return False
                 slice_end = monotonic() + CALLBACK_TIME_SLICE_SECONDS
-            if self._is_paused and len(items) <= CALLBACK_CAPACITY // 2:
+            if self._is_paused and len(items) <= CALLBACK_CAPACITY_ITEMS // 2:
                 self._is_paused = False
                 self._resume(self)
         if calls:
@@ -214,14 +214,19 @@ class CallbackRunner:
         try:
             self._function(item)
         except BaseException:  # raised by the user's code; the next item must be delivered all the same
-            key_expr = _key_expr_of(item)
-            if key_expr is None:
-                logger.exception("callback %r failed", self._function)
-            else:
-                logger.exception("callback %r failed on %s", self._function, key_expr)
+            log_callback_failure(self._function, item)
             drop = getattr(item, "drop", None)
             if drop is not None:  # a query: the querier must not wait for code that still holds the traceback
                 drop()
+
+
+def log_callback_failure(function: Callable[..., object], item: object) -> None:
+    """Log the exception that a callback raised now, with the key expression of the item it was called with."""
+    key_expr = _key_expr_of(item)
+    if key_expr is None:
+        logger.exception("callback %r failed", function)
+    else:
+        logger.exception("callback %r failed on %s", function, key_expr)
 
 
 def _key_expr_of(item: Any) -> object | None:  # noqa: ANN401 - the type of the items

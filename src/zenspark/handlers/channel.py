@@ -26,7 +26,9 @@ from typing import Any, Protocol
 
 import cython
 
-from zenspark.errors import ZError
+from zenspark.constructor_signature import ConstructorSignature
+from zenspark.errors import ChannelClosed as ChannelClosed  # programs import and unpickle both also from here
+from zenspark.errors import ReceiveTimeout as ReceiveTimeout
 from zenspark.net.loop.event_loop import current_loop
 from zenspark.net.loop.leader_follower import yield_leadership
 
@@ -34,27 +36,8 @@ MAX_LOCK_WAIT_SECONDS = 0.1 if sys.platform == "win32" else 1.0
 """Longest wait for a lock in seconds: on Windows a waiting lock does not notice Ctrl-C, elsewhere it misses a Ctrl-C
 that arrives just before the wait begins."""
 
-
-class ChannelClosed(ZError):
-    """The channel is empty, and the subscriber, query or session behind it has ended."""
-
-    def __str__(self) -> str:
-        return "channel is empty and closed"
-
-
-class ReceiveTimeout(ZError, TimeoutError):
-    """No item was received within the timeout."""
-
-    def __init__(self, timeout: float) -> None:
-        super().__init__(timeout)
-        self.timeout = timeout
-
-    def __str__(self) -> str:
-        return f"nothing received in {self.timeout:g} s"
-
-
 Resume = Callable[[Any], object]
-"""Called in any thread with the channel or runner whose `push` returned False, once it is half empty.
+"""Function called in any thread with the channel or runner whose `push` returned False, once it is half empty.
 
 It must be short, may be called without need, and may be called before that `push` has returned: a caller that waits for
 a flag it sets must clear the flag before pushing.
@@ -77,14 +60,11 @@ class Channel:
 
     Any number of threads may receive; each item reaches one of them.
 
-    Args:
-        capacity: Items that may wait before the session stops reading the links they come from.
-        resume: Called with the channel when it is half empty again.
-        keep: Items to keep at most, the newest ones; without limit by default.
-
     Attributes:
         is_stalled: Whether a sender of this session waited for capacity in vain, until the channel has drained.
     """
+
+    __signature__ = ConstructorSignature()
 
     _items = cython.declare(object, visibility="readonly")
     _wakeup = cython.declare(object, visibility="readonly")
@@ -96,6 +76,13 @@ class Channel:
     _is_notify_scheduled: cython.bint
 
     def __init__(self, capacity: cython.Py_ssize_t, resume: Resume, keep: int | None = None) -> None:
+        """Make an empty channel, as a session does for a handler.
+
+        Args:
+            capacity: Items that may wait before the session stops reading the links they come from.
+            resume: Called with the channel when it is half empty again.
+            keep: Items to keep at most, the newest ones; without limit by default.
+        """
         self._items = deque(maxlen=keep)
         self._wakeup = Lock()
         self._wakeup.acquire()
@@ -196,6 +183,9 @@ class Channel:
 
         Returns:
             Whether there is space for more.
+
+        Example:
+            >>> has_space = subscriber.handler.push(sample)
         """
         self._items.append(item)
         return self._after_push()
@@ -208,12 +198,21 @@ class Channel:
 
         Returns:
             Whether there is space for more.
+
+        Example:
+            >>> has_space = subscriber.handler.push_many([first, second])
         """
         self._items.extend(items)
         return self._after_push()
 
     def close(self) -> None:
-        """Close the channel; items that were delivered can still be received. Closing it again does nothing."""
+        """Close the channel; items that were delivered can still be received. Closing it again does nothing.
+
+        Example:
+            >>> subscriber.handler.close()
+            >>> for sample in subscriber.handler:  # ends after the samples that were delivered
+            ...     print(sample.payload.to_string())
+        """
         self._closed = True
         if not self._is_notify_scheduled:
             self._schedule_notify()
@@ -241,7 +240,7 @@ class Channel:
 
     @cython.cfunc
     def _schedule_notify(self) -> cython.void:
-        """In the loop thread, notify at the end of its turn: a consumer woken earlier would only wait for the loop."""
+        """Notify, in the loop thread at the end of its turn: a consumer woken earlier would only wait for the loop."""
         loop = current_loop()
         if loop is None:
             self._notify()

@@ -19,7 +19,8 @@ from zenspark.net.loop.executor import CallbackExecutor
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
-DEFAULT_CAPACITY = 256
+DEFAULT_CAPACITY_ITEMS = 256
+"""Items that a channel holds where the user gives none: as many as in eclipse-zenoh."""
 
 # --- handlers that users pass ----------------------------------------------------------------------
 
@@ -145,7 +146,7 @@ def bind_handler(handler: object, loop: CallbackExecutor, resume: Resume) -> Bou
     """
     match handler:
         case None | DefaultHandler():
-            return _channel(DEFAULT_CAPACITY, resume)
+            return _channel(DEFAULT_CAPACITY_ITEMS, resume)
         case FifoChannel():
             return _channel(handler.capacity, resume)
         case RingChannel():
@@ -173,12 +174,9 @@ def _callback_runner(callback: Callable[[Any], Any], loop: CallbackExecutor, res
 class Handler(Channel, Generic[T]):
     """A channel that the session delivers into: receive with `recv`, `try_recv` or a `for` loop.
 
-    Any number of threads may receive; each item reaches one of them.
-
-    Args:
-        capacity: Items that may wait before senders are paused.
-        resume: Called when there is space again.
-        keep: Items to keep at most, the newest ones; all by default.
+    The session makes it, and returns it from `get` and as `handler` of a subscriber, queryable or listener: for
+    `FifoChannel` and `RingChannel`, and where no handler is given. Any number of threads may receive; each item reaches
+    one of them.
 
     Attributes:
         is_stalled: Whether a sender of this session waited for capacity in vain; False again once it has drained.

@@ -41,7 +41,7 @@ RUN_END_TYPE = pa.int32()
 TEXT_TYPE = pa.string()
 DICTIONARY_TYPE = pa.dictionary(pa.int32(), TEXT_TYPE)
 """Type of dictionary-encoded texts."""
-ZERO_COPY_MIN_BYTES = 1 << 15
+ZERO_COPY_WRITE_MIN_BYTES = 1 << 15
 """Size from which a buffer is written without a copy: smaller ones are cheaper to copy than to write."""
 
 
@@ -160,7 +160,7 @@ class BufferList:
 
     def write(self, data: bytes | pa.Buffer) -> int:
         buffer = memoryview(data)
-        if len(buffer) >= ZERO_COPY_MIN_BYTES:
+        if len(buffer) >= ZERO_COPY_WRITE_MIN_BYTES:
             self._join_small()
             self._buffers.append(buffer)
         else:

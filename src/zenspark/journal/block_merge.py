@@ -33,8 +33,8 @@ is merged."""
 
 END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 CONTINUATION = 0xFFFF_FFFF
-PREFIX_SIZE = 8
-"""Bytes before the metadata of an IPC message: continuation and length."""
+IPC_PREFIX_BYTES = 8
+"""Bytes in front of the metadata of an Arrow IPC message: continuation and length."""
 DICTIONARY_MESSAGE, ROWS_MESSAGE = 2, 3
 """Message types of the IPC metadata."""
 _PREFIX = struct.Struct("<II")
@@ -116,7 +116,7 @@ def _concat_streams(streams: Sequence[bytes], rows: Sequence[int]) -> pa.RecordB
     by_schema: dict[bytes, list[int]] = {}
     bodies = []
     for number, stream in enumerate(streams):
-        schema_size = PREFIX_SIZE + _PREFIX.unpack_from(stream)[1]
+        schema_size = IPC_PREFIX_BYTES + _PREFIX.unpack_from(stream)[1]
         _check_messages(stream, schema_size)
         bodies.append(stream[schema_size : -len(END_OF_STREAM)])
         by_schema.setdefault(stream[:schema_size], []).append(number)
@@ -188,7 +188,7 @@ def _parse_message(stream: bytes, position: int) -> tuple[int, bool, int]:
     continuation, size = _PREFIX.unpack_from(stream, position)
     if continuation != CONTINUATION:
         raise ValueError("a message in the format before Arrow 0.15")
-    start = position + PREFIX_SIZE
+    start = position + IPC_PREFIX_BYTES
     message = _follow(stream, start)
     kind = stream[_field(stream, message, 1)]
     batch = _follow(stream, _field(stream, message, 2))

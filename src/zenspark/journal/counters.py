@@ -3,7 +3,7 @@
 Each is a total since the recorder started, with a name, and optionally the zid of a neighbour and a reason:
 
 - `received` without a neighbour: rows that the recorder received; `recorded`: rows that were acknowledged;
-- `dropped` by neighbour: rows that were received and discarded, because the journal was full;
+- `dropped` by neighbour: rows that were received and discarded, because the journal could not be written;
 - `received` by neighbour: messages of any kind received on its links; `lost` by neighbour and reason: messages that
   were sent and not received completely; both from `session.info.link_counters()`.
 """
@@ -17,6 +17,7 @@ from zenspark.api.session import Session
 
 RECEIVED, RECORDED, DROPPED, LOST = "received", "recorded", "dropped", "lost"
 JOURNAL_FULL = "journal full"
+"""Reason of rows that were discarded, whatever the cause of the failed write."""
 
 Counter: TypeAlias = tuple[str, str | None, str | None]
 """Name, zid of the neighbour, reason."""
@@ -51,7 +52,7 @@ def read_link_counters(session: Session) -> dict[Counter, int]:
     return received | {(LOST, str(link.zid), reason): count for link in counters for reason, count in link.lost.items()}
 
 
-def recorder_counters(received: int, recorded: int, dropped: Mapping[str, int]) -> dict[Counter, int]:
+def recorder_counters(received: int, recorded: int, discarded: Mapping[str, int]) -> dict[Counter, int]:
     """Make the counters of a recorder."""
     totals: dict[Counter, int] = {(RECEIVED, None, None): received, (RECORDED, None, None): recorded}
-    return totals | {(DROPPED, zid, JOURNAL_FULL): rows for zid, rows in dropped.items()}
+    return totals | {(DROPPED, zid, JOURNAL_FULL): rows for zid, rows in discarded.items()}

@@ -10,14 +10,14 @@ logger = logging.getLogger("zenspark.journal")
 
 DISK_CHECK_INTERVAL_SECONDS = 5.0
 """Seconds between two checks of the disk."""
-RESERVE_FLUSHES = 3
+MIN_FREE_BLOCKS = 3
 """Number of largest blocks for which there must be free space; less raises the alarm."""
-RESERVE_SHARE = 0.05
-"""Share of the disk that must be free if that is more than `RESERVE_FLUSHES` blocks, up to `MAX_RESERVE_BYTES`."""
-MAX_RESERVE_BYTES = 1 << 30
-"""Upper limit of `RESERVE_SHARE`: a large disk would raise the alarm days before it is full."""
-CLEAR_FACTOR = 1.1
-"""Multiple of the reserve that must be free for the alarm to clear (hysteresis)."""
+MIN_FREE_SHARE = 0.05
+"""Share of the disk that must be free if that is more than the blocks, up to `MAX_REQUIRED_FREE_BYTES`."""
+MAX_REQUIRED_FREE_BYTES = 1 << 30
+"""Upper limit of `MIN_FREE_SHARE`: a large disk would raise the alarm days before it is full."""
+ALARM_CLEAR_FACTOR = 1.1
+"""Multiple of the required space that must be free for the alarm to clear (hysteresis)."""
 
 
 class DiskAlarm:
@@ -39,9 +39,9 @@ class DiskAlarm:
             total, _, free = shutil.disk_usage(self._path)
         except OSError:  # the next write reports it
             return
-        reserve = max(RESERVE_FLUSHES * self._flush_bytes, min(RESERVE_SHARE * total, MAX_RESERVE_BYTES))
+        required = max(MIN_FREE_BLOCKS * self._flush_bytes, min(MIN_FREE_SHARE * total, MAX_REQUIRED_FREE_BYTES))
         was_low = self.warning is not None
-        is_low = free < reserve * (CLEAR_FACTOR if was_low else 1)
+        is_low = free < required * (ALARM_CLEAR_FACTOR if was_low else 1)
         self.warning = f"low disk space: {_format_size(free)} of {_format_size(total)} left" if is_low else None
         if is_low and not was_low:
             logger.warning("%s: %s", self._path, self.warning)

@@ -24,7 +24,7 @@ from zenspark.arrow import SCHEMA, UTC
 from zenspark.errors import NoJournal, UsageError
 
 JOURNAL_FORMAT = "zenspark journal"
-FORMAT_VERSION = 1
+JOURNAL_FORMAT_VERSION = 1
 MANIFEST = "journal.json"
 LOCK_FILE = "writer.lock"
 READERS_DIRECTORY = "readers"
@@ -134,7 +134,12 @@ class Manifest(msgspec.Struct, frozen=True, rename={"row_type": "rows"}):
 
     def to_json(self) -> str:
         columns = {field.name: str(field.type) for field in SCHEMAS[self.row_type]}
-        content = {"format": JOURNAL_FORMAT, "version": FORMAT_VERSION, **msgspec.to_builtins(self), "columns": columns}
+        content = {
+            "format": JOURNAL_FORMAT,
+            "version": JOURNAL_FORMAT_VERSION,
+            **msgspec.to_builtins(self),
+            "columns": columns,
+        }
         return json.dumps(content, indent=2) + "\n"
 
     @staticmethod
@@ -163,8 +168,9 @@ class Manifest(msgspec.Struct, frozen=True, rename={"row_type": "rows"}):
         if not isinstance(content, dict) or content.get("format") != JOURNAL_FORMAT:
             raise NoJournal(str(file), f"expected the format {JOURNAL_FORMAT!r}: this is not a journal")
         version = content.get("version")
-        if version != FORMAT_VERSION:
-            problem = f"the journal has format version {version}, and this zenspark reads version {FORMAT_VERSION}"
+        if version != JOURNAL_FORMAT_VERSION:
+            reads = f"this zenspark reads version {JOURNAL_FORMAT_VERSION}"
+            problem = f"the journal has format version {version}, and {reads}"
             raise NoJournal(str(file), f"{problem}: use the zenspark that wrote it, or replay it into a new one")
         try:
             manifest = msgspec.convert(content, Manifest)
@@ -181,7 +187,7 @@ class Manifest(msgspec.Struct, frozen=True, rename={"row_type": "rows"}):
 
 # --- blocks -----------------------------------------------------------------------------------------------------------
 
-MAGIC = b"zsB1"
+BLOCK_MAGIC = b"zsB1"
 _FIELDS = struct.Struct("<4sIQQqqqqI")
 _CHECK = struct.Struct("<I")
 _POSITION = struct.Struct("<Q")
@@ -213,7 +219,9 @@ class BlockHeader(NamedTuple):
         return self.first + self.rows
 
     def to_bytes(self) -> bytes:
-        raw = _FIELDS.pack(MAGIC, self.rows, self.length, self.first, *self.received, *self.timestamped, self.checksum)
+        raw = _FIELDS.pack(
+            BLOCK_MAGIC, self.rows, self.length, self.first, *self.received, *self.timestamped, self.checksum
+        )
         return raw + _CHECK.pack(zlib.crc32(raw))
 
     @staticmethod
@@ -224,7 +232,7 @@ class BlockHeader(NamedTuple):
         magic, rows, length, first, received, received_to, timestamped, timestamped_to, checksum = _FIELDS.unpack_from(
             raw
         )
-        if magic != MAGIC:
+        if magic != BLOCK_MAGIC:
             return None
         return BlockHeader(rows, length, first, (received, received_to), (timestamped, timestamped_to), checksum)
 

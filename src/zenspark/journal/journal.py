@@ -39,20 +39,32 @@ from zenspark.journal.segment import SegmentIndex, list_segments, read_block
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """A half-open range of rows of a journal: small, can be pickled, and reads the same rows in any process."""
+    """A half-open range of rows of a journal: small, can be pickled, and reads the same rows in any process.
+
+    Attributes:
+        path: Directory of the journal.
+        recorder: Name of its recorder.
+        rows: Row type: samples, sessions, declarations or counters. It is also a column of the Spark source with
+            `slices`, and therefore keeps this name; elsewhere it is `row_type`.
+        start: Offset of the first row.
+        end: Offset after the last row.
+        segment: First offset of the segment that has the first row, so that no search is needed.
+
+    Example:
+        >>> for part in journal.slices(journal.earliest(), journal.latest(), 8):
+        ...     print(part.start, part.num_rows)
+    """
 
     path: str
     recorder: str
     rows: str
-    """Row type: samples, sessions, declarations or counters. It is also a column of the Spark source with `slices`, and
-    therefore keeps this name; elsewhere it is `row_type`."""
     start: int
     end: int
     segment: int
-    """First offset of the segment that has the first row, so that no search is needed."""
 
     @property
     def num_rows(self) -> int:
+        """Number of rows."""
         return self.end - self.start
 
     def batches(self, text_type: pa.DataType = TEXT_TYPE) -> Iterator[pa.RecordBatch]:
@@ -112,7 +124,23 @@ class Slice(msgspec.Struct, frozen=True):
             raise OffsetOutOfRange(self.path, offset, journal.earliest(), journal.latest()) from None
 
     def rows_of_block(self, path: Path, entry: IndexEntry, raw: pa.Buffer, text_type: pa.DataType) -> pa.RecordBatch:
-        """Decode the rows of a block that are in this slice; `raw` are its bytes, `path` is for error messages."""
+        """Decode the rows of a block that are in this slice.
+
+        Args:
+            path: File of the block, for error messages.
+            entry: Index entry of the block.
+            raw: Bytes of the block, without its header.
+            text_type: Type of the columns of text.
+
+        Returns:
+            The rows of the slice.
+
+        Raises:
+            CorruptJournal: The block is damaged.
+
+        Example:
+            >>> rows = part.rows_of_block(path, entry, raw, pa.string())
+        """
         block = entry.block
         try:
             encoded = pa.ipc.open_stream(raw).read_next_batch()
@@ -153,6 +181,9 @@ class Journal:
 
     Args:
         path: Directory of the journal.
+
+    Raises:
+        UsageError: The path is a URI, or cannot be one of a directory.
 
     Example:
         >>> journal = Journal("journal")
@@ -460,11 +491,34 @@ class Journal:
         return ReaderOffsets(self.path).offsets()
 
     def reader_names(self) -> list[str]:
-        """Names of all attached readers, including those whose file cannot be read."""
+        """Return the names of all attached readers, including those whose file cannot be read.
+
+        Returns:
+            The names, sorted.
+
+        Raises:
+            JournalError: The journal cannot be read.
+
+        Example:
+            >>> journal.commit("export", 0)
+            >>> journal.reader_names()
+            ['export']
+        """
         return ReaderOffsets(self.path).names()
 
     def attached(self) -> list[AttachedReader]:
-        """All attached readers with offset, time and description, sorted by name."""
+        """Return all attached readers with offset, time and description.
+
+        Returns:
+            The readers, sorted by name.
+
+        Raises:
+            JournalError: The journal cannot be read.
+
+        Example:
+            >>> for reader in journal.attached():
+            ...     print(reader.name, journal.latest() - reader.offset)
+        """
         return ReaderOffsets(self.path).readers()
 
     def forget(self, reader: str) -> None:

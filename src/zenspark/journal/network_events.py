@@ -33,7 +33,7 @@ logger = logging.getLogger("zenspark.journal")
 
 DECLARATIONS_POLL_INTERVAL_SECONDS = 1.0
 """Minimum interval in seconds between two polls of the declarations."""
-MIN_INTERVAL_FACTOR = 20
+DECLARATIONS_POLL_DURATION_FACTOR = 20
 """Minimum interval between two polls as a multiple of the duration of a poll, because a poll blocks the node."""
 COUNTERS_POLL_INTERVAL_SECONDS = 10.0
 """Interval in seconds between two polls of the counters."""
@@ -95,7 +95,7 @@ class NetworkEventRecorder:
                     self._record_counters()
                     count_at = began + COUNTERS_POLL_INTERVAL_SECONDS
                 poll_at = began + max(
-                    DECLARATIONS_POLL_INTERVAL_SECONDS, (time.monotonic() - began) * MIN_INTERVAL_FACTOR
+                    DECLARATIONS_POLL_INTERVAL_SECONDS, (time.monotonic() - began) * DECLARATIONS_POLL_DURATION_FACTOR
                 )
             except ChannelClosed:
                 break

@@ -19,7 +19,7 @@ from zenspark.errors import JournalError, NoJournal
 
 MIN_SORT_ROWS = 500_000
 """Minimum number of rows to read before they are sorted."""
-BATCH_ROWS = 65_536
+PARQUET_BATCH_ROWS = 65_536
 REQUIRED_COLUMNS = ("key", "payload", "received_at")
 SORT_COLUMNS = ("received_at", "recorder", "offset")
 
@@ -94,7 +94,7 @@ class ParquetInput:
             read = [self._rows(group, condition) for group in groups[begin:position]]
             buffered = pa.concat_tables([buffered, *read]).sort_by([(name, "ascending") for name in self._order])
             done = _count_before(buffered, groups[position].first) if position < len(groups) else buffered.num_rows
-            yield from buffered[:done].to_batches(max_chunksize=BATCH_ROWS)
+            yield from buffered[:done].to_batches(max_chunksize=PARQUET_BATCH_ROWS)
             buffered = buffered[done:]
 
     def _rows(self, group: ParquetRowGroup, condition: ds.Expression | None) -> pa.Table:

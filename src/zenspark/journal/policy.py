@@ -5,7 +5,8 @@ Every field is also a flag of `zenspark record`; its description is the help tex
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from inspect import cleandoc
+from typing import Annotated, Literal, TypeAlias, get_type_hints
 
 import msgspec
 
@@ -41,6 +42,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     A crash of the process costs what was not flushed: at most `flush_interval` seconds, `flush_rows` rows or
     `flush_bytes` bytes, whichever is least. A power loss costs the same with `fsync="flush"`; with a number also
     the rows of that many seconds; with "never" all rows that the operating system had not written.
+
+    Raises:
+        UsageError: A value is out of its range.
+
+    Example:
+        >>> policy = Policy(fsync="flush", retain_age=7 * 86_400)
+        >>> policy.flush_interval
+        0.1
     """
 
     flush_interval: Annotated[float, _help("longest time until received rows are acknowledged")] = 0.1
@@ -56,7 +65,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     retain_read_bytes: Annotated[
         int | None,
-        _help("remove the oldest segments committed by all readers while these are larger; all if the disk is full"),
+        _help(
+            "remove the oldest segments that all attached readers have committed while these together are larger;"
+            " all of them if the disk is full"
+        ),
     ] = None
     reader_expiry: Annotated[
         float | None, _help("detach readers that are behind and have committed nothing for this time")
@@ -85,3 +97,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(f"fsync: expected never, flush or seconds, found {self.fsync!r}")
         if self.compression not in ("none", "lz4", "zstd"):
             raise UsageError(f"compression: expected none, lz4 or zstd, found {self.compression!r}")
+
+
+def _describe_fields() -> str:
+    """Return the descriptions of the fields as the section `Args:` of a docstring."""
+    hints = get_type_hints(Policy, include_extras=True)
+    texts = {name: hint.__metadata__[0].description for name, hint in hints.items()}
+    return "\n".join(["Args:", *(f"    {name}: {text[0].upper()}{text[1:]}." for name, text in texts.items())])
+
+
+if Policy.__doc__:  # Python may run without docstrings
+    Policy.__doc__ = cleandoc(Policy.__doc__).replace("Raises:", f"{_describe_fields()}\n\nRaises:")

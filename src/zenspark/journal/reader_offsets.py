@@ -28,13 +28,23 @@ all readers if the clock was set forward, can commit meanwhile."""
 
 
 class AttachedReader(NamedTuple):
-    """An attached reader."""
+    """A reader that is attached to a journal.
+
+    Attributes:
+        name: Name of the reader.
+        offset: Committed offset: the reader needs no rows before it.
+        updated: Time of the last commit or refresh, in seconds since 1970.
+        description: Text for operators; None without.
+
+    Example:
+        >>> journal.commit("export", 3, "nightly export")
+        >>> journal.attached()[0].description
+        'nightly export'
+    """
 
     name: str
     offset: int
-    """Committed offset: it needs no rows before it."""
     updated: float
-    """Time of the last commit or `touch`, in seconds since 1970."""
     description: str | None = None
 
 

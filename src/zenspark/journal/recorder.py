@@ -39,22 +39,27 @@ from zenspark.wire.columns import PushRun
 
 logger = logging.getLogger("zenspark.journal")
 
-COALESCE_SECONDS = 0.001
+COALESCE_DELAY_SECONDS = 0.001
 """Delay in seconds after a wakeup, so that more chunks arrive: a wakeup costs more than receiving a chunk."""
 IDLE_POLL_INTERVAL_SECONDS = 0.2
 """Interval in seconds of flushing and maintenance while no samples arrive."""
-STOP_TIMEOUT_SECONDS = 5.0
+RECORDER_STOP_TIMEOUT_SECONDS = 5.0
 """Seconds that `stop` waits for a journal that cannot be written."""
 RATE_WINDOW_SECONDS = 5.0
-"""Seconds over which the rate is averaged."""
+"""Seconds over which rates are averaged: that of a recorder, and those of a pipeline."""
 RATE_SAMPLE_INTERVAL_SECONDS = 1.0
-"""Seconds between two of the counts from which the rate is computed."""
-MAX_CACHED_KEYS = 100_000
-"""Keys in the cache of a `DedupChannel`: without a limit, publishers of ever new keys would fill the memory."""
+"""Seconds between two of the counts from which a rate is computed."""
+MAX_OVERLAP_CACHE_KEYS = 100_000
+"""Keys in the cache of an `OverlapFilterChannel`: without a limit, publishers of ever new keys fill the memory."""
 
 
 class State(StrEnum):
-    """State of a recorder."""
+    """State of a recorder.
+
+    Example:
+        >>> recorder.status().state is State.RECORDING
+        True
+    """
 
     READY = "ready"
     RECORDING = "recording"
@@ -64,29 +69,38 @@ class State(StrEnum):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """Status of a recorder."""
+    """Status of a recorder.
+
+    Attributes:
+        state: State of the recorder.
+        rows: Rows acknowledged since it started.
+        bytes: Bytes written to the journal since its writer was opened.
+        rate: Rows per second acknowledged in the last seconds.
+        offset: Offset after the last acknowledged row.
+        backlog: Chunks that wait in the channels.
+        lost: Rows received that are not in the journal: discarded ones, and those not written before it stopped.
+        error: Reason why the journal cannot be written; None if it can.
+        cut: Incomplete data after a crash that was truncated when the journal was opened; None without.
+        dropped: Rows discarded while the journal could not be written, by zid of the neighbour that sent them.
+        warning: Warning about low disk space; None without.
+
+    Example:
+        >>> status = recorder.status()
+        >>> status.lost, status.error
+        (0, None)
+    """
 
     state: State
     rows: int
-    """Rows acknowledged since it started."""
     bytes: int
-    """Bytes of these rows in the journal."""
     rate: float
-    """Rows per second acknowledged in the last seconds."""
     offset: int
-    """Offset after the last acknowledged row."""
     backlog: int
-    """Chunks that wait in the channels."""
     lost: int
-    """Rows received that are not in the journal: dropped ones, and those not written before it stopped."""
     error: str | None
-    """Reason why the journal cannot be written; None if it can."""
     cut: Truncation | None
-    """Incomplete data after a crash that was truncated when the journal was opened."""
     dropped: dict[str, int] = {}
-    """Rows discarded while the journal could not be written, by zid of the neighbour that sent them."""
     warning: str | None = None
-    """Warning about low disk space."""
 
 
 def drop_included(keys: Iterable[KeyExpr | str]) -> list[KeyExpr]:
@@ -95,7 +109,7 @@ def drop_included(keys: Iterable[KeyExpr | str]) -> list[KeyExpr]:
     return [key for key in unique if not any(other != key and other.includes(key) for other in unique)]
 
 
-class DedupHandler(ArrowBatches):
+class OverlapFilterHandler(ArrowBatches):
     """Handler for one of several key expressions: drops samples that an earlier one of them also receives."""
 
     __slots__ = ("earlier_keys", "wakeup")
@@ -107,21 +121,21 @@ class DedupHandler(ArrowBatches):
 
     def bind(self, resume: Resume) -> BoundHandler:
         """Create the channel."""
-        channel = DedupChannel(self, resume)
+        channel = OverlapFilterChannel(self, resume)
         channel.use_wakeup(self.wakeup)
         return BoundHandler(channel, channel)
 
 
-class DedupChannel(BatchChannel):
+class OverlapFilterChannel(BatchChannel):
     """A batch channel that drops samples whose key matches an earlier key expression."""
 
     __slots__ = ("_is_new",)
 
-    def __init__(self, handler: DedupHandler, resume: Resume) -> None:
+    def __init__(self, handler: OverlapFilterHandler, resume: Resume) -> None:
         super().__init__(handler, resume)
         earlier_keys = handler.earlier_keys
 
-        @lru_cache(MAX_CACHED_KEYS)
+        @lru_cache(MAX_OVERLAP_CACHE_KEYS)
         def is_new(key: str) -> bool:
             return not any(intersects(other, key) for other in earlier_keys)
 
@@ -167,7 +181,7 @@ class Recorder:
         self._local_zid = str(session.zid())
         self._wakeup = threading.Lock()
         self._subscribers: list[Subscriber[Any]] = []
-        self._channels: list[DedupChannel] = []
+        self._channels: list[OverlapFilterChannel] = []
         self._thread = threading.Thread(target=self._run, name="zenspark-recorder", daemon=True)
         self._is_stopping = threading.Event()
         self._stop_deadline = math.inf
@@ -210,7 +224,7 @@ class Recorder:
         self._history.append((time.monotonic(), self._first))
         try:
             for index, key in enumerate(self.keys):
-                handler = DedupHandler(self.keys[:index], self._wakeup)
+                handler = OverlapFilterHandler(self.keys[:index], self._wakeup)
                 self._subscribers.append(self._session.declare_subscriber(key, handler))
             self._channels = [subscriber.handler for subscriber in self._subscribers]
             if self._network_events is not None:
@@ -231,7 +245,7 @@ class Recorder:
             >>> lost = recorder.stop().lost
         """
         if not self._is_stopping.is_set():
-            self._stop_deadline = time.monotonic() + STOP_TIMEOUT_SECONDS
+            self._stop_deadline = time.monotonic() + RECORDER_STOP_TIMEOUT_SECONDS
             self._is_stopping.set()
             for subscriber in self._subscribers:
                 subscriber.__exit__()  # undeclares it unless the session is closed
@@ -268,7 +282,7 @@ class Recorder:
             >>> print(recorder.status().state, recorder.status().rows)
         """
         end = self._writer.acknowledged
-        dropped, failure = dict(self._outage.dropped), self._outage.failure
+        discarded, failure = dict(self._outage.discarded), self._outage.failure
         return Status(
             state=self._state(failure),
             rows=end - self._first,
@@ -276,10 +290,10 @@ class Recorder:
             rate=self._rate(time.monotonic()),
             offset=end,
             backlog=sum(channel.backlog for channel in self._channels),
-            lost=sum(dropped.values()) + self._unwritten,
+            lost=sum(discarded.values()) + self._unwritten,
             error=self._problem or (None if failure is None else failure.error),
             cut=self._writer.cut,
-            dropped=dropped,
+            dropped=discarded,
             warning=self._disk.warning,
         )
 
@@ -312,7 +326,7 @@ class Recorder:
         self._disk.check(now)
 
     def _counts(self) -> Counts:
-        return recorder_counters(self._received, self._writer.acknowledged - self._first, dict(self._outage.dropped))
+        return recorder_counters(self._received, self._writer.acknowledged - self._first, dict(self._outage.discarded))
 
     # --- the thread
 
@@ -339,7 +353,7 @@ class Recorder:
         while True:
             now = time.monotonic()
             self._run_periodic_checks(now)
-            if not self._outage.may_try(now):
+            if not self._outage.is_write_due(now):
                 return False
             try:
                 operation()
@@ -410,5 +424,5 @@ class Recorder:
         left = until - time.monotonic()
         if left <= 0 or not self._wakeup.acquire(timeout=left):
             return False
-        time.sleep(max(min(COALESCE_SECONDS, until - time.monotonic()), 0.0))
+        time.sleep(max(min(COALESCE_DELAY_SECONDS, until - time.monotonic()), 0.0))
         return True

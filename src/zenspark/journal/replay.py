@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from zenspark.api.flush_barrier import FLUSH_BARRIER_KEY
 from zenspark.api.session import Session, runtime_of
 from zenspark.arrow import SCHEMA
 from zenspark.engine.matching_status import has_match
 from zenspark.errors import NoJournal, UsageError
+from zenspark.journal.flush_barrier import FLUSH_BARRIER_KEY
 from zenspark.journal.format import MANIFEST, SAMPLES
 from zenspark.journal.journal import Journal
 from zenspark.journal.key_remap import KeyRemap

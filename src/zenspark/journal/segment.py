@@ -37,7 +37,7 @@ from zenspark.journal.policy import Fsync
 
 ENTRIES_PER_READ = 256
 """Entries that are read at once."""
-WRITE_CHUNK_BYTES = 1 << 19
+SEGMENT_WRITE_BYTES = 1 << 19
 """Bytes per write: with more, Linux searches for large pages in vain, which was measured to take five times as long."""
 
 
@@ -168,7 +168,17 @@ def read_block(file: FileIO, path: Path, entry: IndexEntry) -> pa.Buffer:
 
 
 class Truncation(NamedTuple):
-    """Data truncated at the end of a segment: unacknowledged bytes, and invalid index entries."""
+    """Data truncated at the end of a segment: unacknowledged bytes, and invalid index entries.
+
+    Attributes:
+        file: Path of the segment.
+        bytes: Number of bytes that were removed.
+        entries: Number of index entries that were removed.
+
+    Example:
+        >>> if writer.cut is not None:
+        ...     print(writer.cut.file, writer.cut.bytes)
+    """
 
     file: str
     bytes: int
@@ -276,7 +286,7 @@ class SegmentWriter:
 
 def _write_all(file: int, data: memoryview) -> None:
     while data:
-        data = data[os.write(file, data[:WRITE_CHUNK_BYTES]) :]
+        data = data[os.write(file, data[:SEGMENT_WRITE_BYTES]) :]
 
 
 def sync_directory(path: Path) -> None:

@@ -29,7 +29,7 @@ class JournalUsage(msgspec.Struct, frozen=True, kw_only=True):
     backlog: int = 0
     """Chunks of received rows that wait to be written."""
     refused: int = 0
-    """Rows received that are not in the journal, since its recorder started."""
+    """Rows that its recorder has received and lost since it started."""
 
 
 class JournalMeter:
@@ -40,8 +40,8 @@ class JournalMeter:
         self._sizes: dict[int, int] = {}
         """Bytes of the complete segments."""
 
-    def measure(self, backlog: int, refused: int) -> JournalUsage:
-        """Measure the journal; `backlog` is in chunks and `refused` in rows, as its recorder counts them."""
+    def measure(self, backlog: int, lost: int) -> JournalUsage:
+        """Measure the journal; `backlog` is in chunks and `lost` in rows, as its recorder counts them."""
         journal = self._journal
         free = _free_bytes(journal.path)
         try:
@@ -52,7 +52,7 @@ class JournalMeter:
             oldest = journal.received_at(start) / 1e6 if has_rows else None
             newest = journal.received_at(end - 1) / 1e6 if has_rows else None
         except JournalError:  # not created yet, or trimmed concurrently
-            return JournalUsage(path=str(journal.path), free_bytes=free, backlog=backlog, refused=refused)
+            return JournalUsage(path=str(journal.path), free_bytes=free, backlog=backlog, refused=lost)
         return JournalUsage(
             path=str(journal.path),
             rows=end - start,
@@ -62,7 +62,7 @@ class JournalMeter:
             newest=newest,
             free_bytes=free,
             backlog=backlog,
-            refused=refused,
+            refused=lost,
         )
 
     def _size(self, segments: list[int]) -> int:

@@ -60,6 +60,7 @@ class JournalWriter:
         row_type: Type of the rows: samples, sessions, declarations or counters.
 
     Raises:
+        UsageError: The path is not a local path, or there are no rows of this type.
         JournalLocked: Another process writes this journal.
         JournalError: The journal cannot be opened or created, or is for rows of another type.
 
@@ -120,7 +121,7 @@ class JournalWriter:
                 segment.cut.entries,
             )
         if segment.damaged:
-            logger.error("%s: %d corrupt blocks before its end: their rows are lost", segment.path, segment.damaged)
+            logger.error("%s: lost the rows of %d blocks: they are corrupt", segment.path, segment.damaged)
         return segment
 
     @property
@@ -182,6 +183,9 @@ class JournalWriter:
         Raises:
             JournalFull: Earlier rows cannot be written; these rows are not accepted.
             UsageError: The journal is not for samples, or the writer was closed.
+
+        Example:
+            >>> offset = writer.append_chunks(chunks)
         """
         if self.manifest.row_type != SAMPLES:
             raise UsageError(f"{self.path}: this journal is for {self.manifest.row_type}, not for samples")

@@ -1,5 +1,5 @@
 """Key expressions: grammar, matching, and a tree for lookup by relation."""
 
-from zenspark.key.keyexpr import KeyExpr, SetIntersectionLevel, canonise
+from zenspark.key.keyexpr import KeyExpr, SetIntersectionLevel, canonicalize
 
-__all__ = ["KeyExpr", "SetIntersectionLevel", "canonise"]
+__all__ = ["KeyExpr", "SetIntersectionLevel", "canonicalize"]

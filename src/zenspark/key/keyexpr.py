@@ -1,6 +1,6 @@
 """Key expressions: validation, canonical form, and construction from others.
 
-The grammar is section 12.1 of the protocol. A key expression consists of chunks separated by slashes. `*` matches one
+The grammar is that of protocol section 12.1. A key expression consists of chunks separated by slashes. `*` matches one
 chunk, `**` any number of them, `$*` any characters inside one chunk; a chunk that starts with `@` is verbatim and
 matches only itself. Every set of keys has one canonical form, and no other is valid.
 """
@@ -14,7 +14,7 @@ from typing import NoReturn, Self
 from zenspark.errors import UsageError
 from zenspark.key.match import includes, intersects
 
-__all__ = ["KeyExpr", "SetIntersectionLevel", "canonise"]
+__all__ = ["KeyExpr", "SetIntersectionLevel", "canonicalize"]
 
 # Literal characters of a chunk. A lone surrogate has no UTF-8 form, so it could never be sent.
 _LITERAL = r"[^/*$?#\ud800-\udfff]"
@@ -61,7 +61,7 @@ class KeyExpr:
         key_expr: Text in canonical form; `autocanonize` takes any form.
 
     Raises:
-        ZError: It is not valid, or not in canonical form.
+        UsageError: It is not valid, or not in canonical form.
 
     Example:
         >>> zenspark.KeyExpr("demo/**").intersects("demo/a/b")
@@ -74,7 +74,7 @@ class KeyExpr:
     def __init__(self, key_expr: str) -> None:
         """Validate a text in canonical form."""
         if _CANONICAL.fullmatch(key_expr) is None:
-            _refuse(key_expr)
+            _reject_noncanonical(key_expr)
         object.__setattr__(self, "_text", str.__str__(key_expr))
 
     @classmethod
@@ -88,13 +88,13 @@ class KeyExpr:
             The key expression in canonical form.
 
         Raises:
-            ZError: It is not valid in any form.
+            UsageError: It is not valid in any form.
 
         Example:
             >>> zenspark.KeyExpr.autocanonize("demo/**/*")
             KeyExpr('demo/*/**')
         """
-        return cls(canonise(key_expr))
+        return cls(canonicalize(key_expr))
 
     @classmethod
     def of(cls, key: KeyExpr | str) -> KeyExpr:
@@ -107,7 +107,7 @@ class KeyExpr:
             The same key expression, or a new one for a text.
 
         Raises:
-            ZError: The text is not valid.
+            UsageError: The text is not valid.
 
         Example:
             >>> zenspark.KeyExpr.of("demo/a")
@@ -127,7 +127,7 @@ class KeyExpr:
             True if some key matches both.
 
         Raises:
-            ZError: The text is not valid.
+            UsageError: The text is not valid.
 
         Example:
             >>> zenspark.KeyExpr("demo/*").intersects("*/a")
@@ -145,7 +145,7 @@ class KeyExpr:
             True if every key that matches the other also matches this one.
 
         Raises:
-            ZError: The text is not valid.
+            UsageError: The text is not valid.
 
         Example:
             >>> zenspark.KeyExpr("demo/**").includes("demo/*")
@@ -163,7 +163,7 @@ class KeyExpr:
             The highest level that holds; INCLUDES means that this one includes the other.
 
         Raises:
-            ZError: The text is not valid.
+            UsageError: The text is not valid.
 
         Example:
             >>> zenspark.KeyExpr("demo/**").relation_to("demo/a")
@@ -180,7 +180,7 @@ class KeyExpr:
 
     @property
     def is_wild(self) -> bool:
-        """Whether it can match more than one key; wildcards inside a verbatim chunk match nothing."""
+        """Whether the expression can match more than one key; wildcards inside a verbatim chunk match nothing."""
         return _WILD_CHUNK.search(self._text) is not None
 
     @property
@@ -203,7 +203,7 @@ class KeyExpr:
             The key expression of both.
 
         Raises:
-            ZError: The result is not valid.
+            UsageError: The result is not valid.
 
         Example:
             >>> zenspark.KeyExpr("demo").join("a")
@@ -228,7 +228,7 @@ class KeyExpr:
             The key expression of both.
 
         Raises:
-            ZError: The result is not valid, or not in canonical form.
+            UsageError: The result is not valid, or not in canonical form.
 
         Example:
             >>> zenspark.KeyExpr("demo/a").concat("-b/*")
@@ -266,14 +266,14 @@ class KeyExpr:
         return type(self), (self._text,)
 
 
-def canonise(text: str) -> str:
-    """Returns the canonical form of a text; raises if it is no key expression in any form."""
+def canonicalize(text: str) -> str:
+    """Return the canonical form of a text; raises UsageError if it is no key expression in any form."""
     if _CANONICAL.fullmatch(text) is not None:
         return text
     chunks: list[str] = []
     start = 0
     for raw in text.split("/"):
-        chunk = _canonise_chunk(text, start, raw)
+        chunk = _canonicalize_chunk(text, start, raw)
         start += len(raw) + 1
         if not chunks or chunks[-1] != "**" or chunk not in ("*", "**"):
             chunks.append(chunk)
@@ -282,7 +282,7 @@ def canonise(text: str) -> str:
     return "/".join(chunks)
 
 
-def _canonise_chunk(text: str, start: int, chunk: str) -> str:
+def _canonicalize_chunk(text: str, start: int, chunk: str) -> str:
     if chunk in ("*", "**"):
         return chunk
     valid = _VALID_PREFIX.match(chunk)
@@ -300,9 +300,9 @@ def _expected_instead_of(text: str, position: int, character: str) -> str:
     return expected
 
 
-def _refuse(text: str) -> NoReturn:
-    """Raises the error for a text that is not canonical."""
-    canonical = canonise(text)
+def _reject_noncanonical(text: str) -> NoReturn:
+    """Raise the error for a text that is not canonical."""
+    canonical = canonicalize(text)
     differences = (at for at, (given, expected) in enumerate(zip(text, canonical, strict=False)) if given != expected)
     _fail(text, next(differences, len(canonical)), f"the canonical form {canonical!r}")
 

@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
+MAX_CACHED_KEY_CHARACTERS = 1024
+"""Characters of a key up to which results for it are cached: a cache of many longer keys would fill the memory."""
+
 
 class ExceededLimit(NamedTuple):
     """A limit that a key expression exceeds: its name, the actual and the allowed number."""

@@ -44,11 +44,11 @@ Children: TypeAlias = "dict[str, Branch] | tuple[Any, ...] | None"
 MAX_TUPLE_CHILDREN = cython.declare(cython.Py_ssize_t, 4)
 
 # Kinds of chunks.
-LITERAL = cython.declare(cython.int, 0)
-VERBATIM = cython.declare(cython.int, 1)
-GLOB = cython.declare(cython.int, 2)  # with `$*`
-STAR = cython.declare(cython.int, 3)
-STAR_STAR = cython.declare(cython.int, 4)
+LITERAL_CHUNK = cython.declare(cython.int, 0)
+VERBATIM_CHUNK = cython.declare(cython.int, 1)
+GLOB_CHUNK = cython.declare(cython.int, 2)  # with `$*`
+STAR_CHUNK = cython.declare(cython.int, 3)
+STAR_STAR_CHUNK = cython.declare(cython.int, 4)
 
 # Relations of the stored expression to the one looked up.
 INTERSECTING = cython.declare(cython.int, 0)
@@ -89,14 +89,14 @@ class KeyTree(Generic[V]):
         return None if entry is None else entry[1]
 
     def insert(self, key: KeyExpr | str, value: V) -> None:
-        """Stores a value, replacing the one already stored under the same expression."""
+        """Store a value, replacing the one already stored under the same expression."""
         text = str(key)
         entry = (text, value)
         self._entries[text] = entry
         _insert_entry(self._wild if "*" in text else self._plain, text.split("/"), entry)
 
     def remove(self, key: KeyExpr | str) -> V | None:
-        """Removes and returns the value stored under exactly this expression."""
+        """Remove and return the value stored under exactly this expression."""
         text = str(key)
         entry = self._entries.pop(text, None)
         if entry is None:
@@ -178,20 +178,20 @@ class _Node:
     @cython.cfunc
     def child(self, chunk: str) -> Branch | None:
         kind: cython.int = _kind(chunk)
-        if kind == STAR:
+        if kind == STAR_CHUNK:
             return self.star
-        if kind == STAR_STAR:
+        if kind == STAR_STAR_CHUNK:
             return self.star_star
-        return _find(self.globs if kind == GLOB else self.literals, chunk)
+        return _find(self.globs if kind == GLOB_CHUNK else self.literals, chunk)
 
     @cython.cfunc
     def set_child(self, chunk: str, child: Branch | None) -> None:
         kind: cython.int = _kind(chunk)
-        if kind == STAR:
+        if kind == STAR_CHUNK:
             self.star = child
-        elif kind == STAR_STAR:
+        elif kind == STAR_STAR_CHUNK:
             self.star_star = child
-        elif kind == GLOB:
+        elif kind == GLOB_CHUNK:
             self.globs = _with_child(self.globs, chunk, child)
         else:
             self.literals = _with_child(self.literals, chunk, child)
@@ -205,12 +205,12 @@ class _Node:
 @cython.exceptval(check=False)
 def _kind(chunk: str) -> cython.int:
     if len(chunk) > 0 and chunk[0] == "@":
-        return VERBATIM
+        return VERBATIM_CHUNK
     if "*" not in chunk:
-        return LITERAL
+        return LITERAL_CHUNK
     if chunk == "*":
-        return STAR
-    return STAR_STAR if chunk == "**" else GLOB
+        return STAR_CHUNK
+    return STAR_STAR_CHUNK if chunk == "**" else GLOB_CHUNK
 
 
 @cython.cfunc
@@ -234,7 +234,7 @@ def _find(children: Children, chunk: str) -> Branch | None:
 
 @cython.cfunc
 def _with_child(children: Children, chunk: str, child: Branch | None) -> Children:
-    """Inserts, replaces or, with None, removes one of the children, in a tuple or dictionary by their number."""
+    """Insert, replace or, with None, remove one of the children, in a tuple or dictionary by their number."""
     many: dict[str, Branch]
     few: tuple[Any, ...]
     if isinstance(children, dict):
@@ -254,7 +254,7 @@ def _with_child(children: Children, chunk: str, child: Branch | None) -> Childre
 
 @cython.cfunc
 def _insert_entry(root: _Node, chunks: list[str], entry: tuple[str, Any]) -> None:
-    """Places an entry at the end of its chunks, with nodes on the way to it."""
+    """Place an entry at the end of its chunks, with nodes on the way to it."""
     node: _Node = root
     below: _Node
     chunk: str
@@ -278,7 +278,7 @@ def _insert_entry(root: _Node, chunks: list[str], entry: tuple[str, Any]) -> Non
 
 @cython.cfunc
 def _remove_entry(root: _Node, chunks: list[str]) -> None:
-    """Removes the entry at the end of the chunks, and the nodes that only led to it."""
+    """Remove the entry at the end of the chunks, and the nodes that only led to it."""
     node: _Node = root
     path: list[_Node] = []
     chunk: str
@@ -320,7 +320,7 @@ class _TreeWalk:
 
     @cython.cfunc
     def collect(self, root: _Node, text: str, relation: cython.int) -> cython.bint:
-        """Adds the entries of one tree that are in the relation to the expression; False if abandoned."""
+        """Add the entries of one tree that are in the relation to the expression; False if abandoned."""
         node: _Node
         chunk: str
         kind: cython.int
@@ -330,7 +330,7 @@ class _TreeWalk:
             _open_loops(fresh, loops)
         for chunk in text.split("/"):
             kind = _kind(chunk)
-            if kind != STAR_STAR:
+            if kind != STAR_STAR_CHUNK:
                 fresh = self.step(fresh, loops, chunk, kind, relation)
             elif relation == INCLUDING:
                 fresh = []
@@ -354,7 +354,7 @@ class _TreeWalk:
     def step(
         self, fresh: list[Branch], loops: dict[int, Branch], chunk: str, kind: cython.int, relation: cython.int
     ) -> list[Branch]:
-        """Takes one chunk that is not `**`: returns the new fresh branches and brings the loops up to date."""
+        """Take one chunk that is not `**`: return the new fresh branches, and bring the loops up to date."""
         reached: list[Branch] = []
         self.steps_left -= len(fresh) + len(loops)
         for branch in fresh:
@@ -367,7 +367,7 @@ class _TreeWalk:
                 return reached
             if isinstance(branch, _Node):
                 self.follow(branch, chunk, kind, relation, reached)
-        if kind == VERBATIM:
+        if kind == VERBATIM_CHUNK:
             loops.clear()
         if relation != INCLUDED:
             _open_loops(reached, loops)
@@ -375,16 +375,16 @@ class _TreeWalk:
 
     @cython.cfunc
     def follow(self, node: _Node, chunk: str, kind: cython.int, relation: cython.int, reached: list[Branch]) -> None:
-        """Adds the children of a node that one chunk leads to."""
-        if kind in (LITERAL, VERBATIM):
+        """Add the children of a node that one chunk leads to."""
+        if kind in (LITERAL_CHUNK, VERBATIM_CHUNK):
             child = _find(node.literals, chunk)
             if child is not None:
                 reached.append(child)
-            if kind == VERBATIM:
+            if kind == VERBATIM_CHUNK:
                 return
         elif relation != INCLUDING:
             self.add_related(node.literals, chunk, kind, relation, reached)
-        if node.star is not None and (relation != INCLUDED or kind == STAR):
+        if node.star is not None and (relation != INCLUDED or kind == STAR_CHUNK):
             reached.append(node.star)
         self.add_related(node.globs, chunk, kind, relation, reached)
 
@@ -392,7 +392,7 @@ class _TreeWalk:
     def add_related(
         self, children: Children, chunk: str, kind: cython.int, relation: cython.int, reached: list[Branch]
     ) -> None:
-        """Adds the children whose chunk is in the relation to the chunk looked up."""
+        """Add the children whose chunk is in the relation to the chunk looked up."""
         at: cython.Py_ssize_t
         many: dict[str, Branch]
         few: tuple[Any, ...]
@@ -412,7 +412,7 @@ class _TreeWalk:
 
     @cython.cfunc
     def descend(self, fresh: list[Branch], loops: dict[int, Branch], relation: cython.int) -> list[Branch]:
-        """Takes a `**`: returns everything from the fresh branches down that no verbatim chunk stands before."""
+        """Collect the branches that a `**` can reach without crossing a verbatim chunk."""
         node: _Node
         below: list[Branch]
         reached: list[Branch] = list(fresh)
@@ -426,7 +426,7 @@ class _TreeWalk:
                 continue
             node = branch
             below = []
-            self.follow(node, "*", STAR, relation, below)
+            self.follow(node, "*", STAR_CHUNK, relation, below)
             below = [child for child in below if id(child) not in starts]
             reached += below
             queue += below
@@ -443,7 +443,7 @@ class _TreeWalk:
 
 @cython.cfunc
 def _new_walk(entries: cython.Py_ssize_t, matches: list[tuple[str, Any]]) -> _TreeWalk:
-    """Makes a walk that adds to a list, in a tree with this number of entries; without the cost of a constructor."""
+    """Make a walk that adds to a list, in a tree with this number of entries; without the cost of a constructor."""
     walk: _TreeWalk = _TreeWalk.__new__(_TreeWalk)
     walk.matches = matches
     walk.steps_left = MIN_WALK_STEPS + STEPS_PER_ENTRY * entries
@@ -452,7 +452,7 @@ def _new_walk(entries: cython.Py_ssize_t, matches: list[tuple[str, Any]]) -> _Tr
 
 @cython.cfunc
 def _open_loops(fresh: list[Branch], loops: dict[int, Branch]) -> None:
-    """Adds the branches behind a stored `**` at once, because a `**` may match zero chunks."""
+    """Add the branches behind a stored `**` at once, because a `**` may match zero chunks."""
     node: _Node
     for branch in fresh:
         if isinstance(branch, _Node):
@@ -463,8 +463,8 @@ def _open_loops(fresh: list[Branch], loops: dict[int, Branch]) -> None:
 
 @cython.cfunc
 def _is_related(stored: str, chunk: str, kind: cython.int, relation: cython.int) -> cython.bint:
-    if kind == STAR and relation != INCLUDING:
-        return _kind(stored) != VERBATIM
+    if kind == STAR_CHUNK and relation != INCLUDING:
+        return _kind(stored) != VERBATIM_CHUNK
     if relation == INTERSECTING:
         return intersects(stored, chunk)
     if relation == INCLUDING:

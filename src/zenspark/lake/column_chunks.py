@@ -19,8 +19,8 @@ from zenspark.lake.parquet_footer import (
     DATA_PAGE,
     DATA_PAGE_V2,
     DICTIONARY_PAGE,
-    MAGIC,
     OPTIONAL,
+    PARQUET_MAGIC,
     PLAIN,
     REQUIRED,
     RLE,
@@ -102,7 +102,7 @@ class ParquetFileReader:
 
     def footer(self) -> Footer:
         """Read the footer; raises `ThriftError`."""
-        if self._size < TRAILER_BYTES + len(MAGIC):
+        if self._size < TRAILER_BYTES + len(PARQUET_MAGIC):
             raise ThriftError(f"expected a Parquet file, found {self._size} bytes")
         self._tail = self._read_range((max(0, self._size - self._io.tail_bytes), self._size))
         end = self._size - TRAILER_BYTES
@@ -230,7 +230,7 @@ def decode_pages(chunk: ColumnChunk, pages: Sequence[memoryview | bytes], values
 
 def build_one_column_file(chunk: ColumnChunk, pages: Sequence[memoryview | bytes], values: int) -> bytes:
     """Build a Parquet file of one column that has only these pages."""
-    leaf, start, size = chunk.leaf, len(MAGIC), sum(map(len, pages))
+    leaf, start, size = chunk.leaf, len(PARQUET_MAGIC), sum(map(len, pages))
     column: Struct = {
         1: I32(leaf.physical),
         3: I32(leaf.repetition),
@@ -244,7 +244,7 @@ def build_one_column_file(chunk: ColumnChunk, pages: Sequence[memoryview | bytes
     footer = encode_struct(
         {1: I32(PARQUET_FORMAT_VERSION), 2: [{4: b"schema", 5: I32(1)}, column], 3: values, 4: [group]}
     )
-    return b"".join((MAGIC, *pages, footer, len(footer).to_bytes(4, "little"), MAGIC))
+    return b"".join((PARQUET_MAGIC, *pages, footer, len(footer).to_bytes(4, "little"), PARQUET_MAGIC))
 
 
 def decode_dictionary_page(chunk: ColumnChunk, page: memoryview) -> pa.Array:

@@ -56,10 +56,10 @@ Action = dict[str, Any]
 
 @dataclass(frozen=True)
 class TableState:
-    """A table at one version of its log."""
+    """Live files, metadata and application versions of a table at one version of its log."""
 
     version: int = -1
-    """-1 if the table does not exist."""
+    """Version of the log; -1 if the table does not exist."""
     partitions: Mapping[PartitionKey, Mapping[str, DataFile]] = field(default_factory=dict)
     """Live files by path, for each partition (the values of the partition columns)."""
     app_versions: Mapping[str, int] = field(default_factory=dict)

@@ -32,7 +32,8 @@ from zenspark.lake.delta_log import (
     txn_action,
 )
 from zenspark.lake.parquet_files import DataFile, DataFileWriter
-from zenspark.lake.specs import FORMAT_VERSION, READABLE_VERSIONS, TableSpec
+from zenspark.lake.partitioning import WILDCARD
+from zenspark.lake.specs import LAKE_FORMAT_VERSION, READABLE_VERSIONS, TableSpec
 from zenspark.lake.storage_path import StoragePath
 
 VERSION_PROPERTY = "zenspark.schema"
@@ -44,7 +45,6 @@ COMMITS_PER_CHECKPOINT = 20
 """Commits between two checkpoints: a process that opens the table reads those since the last one one by one."""
 FILES_PER_CHECKPOINT_COMMIT = 500
 """Files per commit between two checkpoints: of many files they are rarer, because each lists all of them."""
-WILDCARD = "*"
 MAX_LOOKUP_DAYS = 366
 """Most days that are looked up partition by partition; for more, all partitions are filtered."""
 
@@ -104,7 +104,7 @@ class LakeTable:
         version = self._properties(state).get(VERSION_PROPERTY)
         if version not in READABLE_VERSIONS:
             origin = f"its schema has version {version}" if version else "it was not made by zenspark"
-            raise LakeError(self.location.address, f"{origin}, and this zenspark reads version {FORMAT_VERSION}")
+            raise LakeError(self.location.address, f"{origin}, and this zenspark reads version {LAKE_FORMAT_VERSION}")
         mismatch = describe_difference(column_types(self.spec.schema), column_types(parse_schema(state)))
         if mismatch:
             raise LakeError(self.location.address, f"its columns are not those of this version: {mismatch}")
@@ -261,11 +261,11 @@ class LakeTable:
         base = self._state
         if not self.exists:
             self.create()
-        if self.format != FORMAT_VERSION and not any_format:
+        if self.format != LAKE_FORMAT_VERSION and not any_format:
             raise LakeError(
                 self.location.address,
                 f"it has format version {self.format}, which is read-only:"
-                f" `zenspark lake upgrade` makes it {FORMAT_VERSION}",
+                f" `zenspark lake upgrade` makes it {LAKE_FORMAT_VERSION}",
             )
         try:
             self._state = self._log.commit(base, actions, transaction.operation, checker)
@@ -285,7 +285,7 @@ class LakeTable:
                 mode="ignore",
                 partition_by=self.spec.partitions.names,
                 configuration={
-                    VERSION_PROPERTY: FORMAT_VERSION,
+                    VERSION_PROPERTY: LAKE_FORMAT_VERSION,
                     LOG_RETENTION_PROPERTY: interval,
                     FILE_RETENTION_PROPERTY: interval,
                 },

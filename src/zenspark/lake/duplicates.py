@@ -58,7 +58,7 @@ class SampleIdentities(NamedTuple):
 
 
 def find_duplicates(slices: Sequence[Slice], samples: LakeTable) -> DuplicateOffsets:
-    """Find the rows of journal slices that another recorder has ingested, or that another of the slices has."""
+    """Find the rows of journal slices that were ingested from another recorder, or that another of the slices has."""
     rows = pa.Table.from_batches(
         [batch for part in slices for batch in _read_identity_columns(part)], schema=_identity_schema()
     )
@@ -82,7 +82,7 @@ def _identity_schema() -> pa.Schema:
 
 
 def match_duplicates(new: SampleIdentities, ingested: SampleIdentities | None) -> DuplicateOffsets:
-    """Find new samples that another recorder has: in the table, or among the new ones if its name sorts first."""
+    """Find new samples that another recorder recorded too: in the table, or in the slices if its name sorts first."""
     duplicates: DuplicateOffsets = {}
     names = sorted(pc.unique(new.recorder).to_pylist())
     for index, name in enumerate(names):

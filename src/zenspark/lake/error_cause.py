@@ -133,7 +133,7 @@ def _match_known_failure(text: str) -> str | None:
 
 
 def _innermost_exception(text: str) -> str | None:
-    """The last exception quoted in a text that does not wrap another one."""
+    """Return the text of the last exception quoted in a text; that of a wrapper only if there is no other."""
     matches = [match for match in _LINE.finditer(text) if _CLASSES.search(match["kind"])]
     causes = [match for match in matches if not _WRAPPERS.match(match["kind"])]
     if not causes:

@@ -58,11 +58,3 @@ def mask_rows_from(rows: pa.RecordBatch | pa.Table, start: Mapping[str, int]) ->
     for recorder, offset in start.items():
         mask = pc.and_(mask, pc.or_(pc.not_equal(texts, recorder), pc.greater_equal(numbers, offset)))
     return pc.fill_null(mask, False)
-
-
-def rows_from_expression(start: Mapping[str, int]) -> pc.Expression:
-    """Arrow expression that selects rows from these offsets on; rows without a recorder are excluded."""
-    condition = pc.field("recorder").is_valid() & pc.field("offset").is_valid()
-    for recorder, offset in start.items():
-        condition &= (pc.field("recorder") != recorder) | (pc.field("offset") >= offset)
-    return condition

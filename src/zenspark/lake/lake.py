@@ -26,10 +26,10 @@ from zenspark.lake.parquet_files import read_batches
 from zenspark.lake.pending_rows import SAMPLES_VERSION_APP_ID, OffsetRanges, find_pending
 from zenspark.lake.quarantine import QuarantinedBlock
 from zenspark.lake.specs import (
-    FORMAT_VERSION,
     GAPS,
     GAPS_STATE,
     JOURNAL_SCHEMA,
+    LAKE_FORMAT_VERSION,
     LATEST,
     LATEST_STATE,
     SAMPLES,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 STATE_DIRECTORY = "_state"
-"""Directory of the internal state tables from which the derived tables are published."""
+"""Directory of the internal state tables from which the public derived tables are written."""
 STATE_TABLE_SPECS: dict[str, TableSpec] = {"latest": LATEST_STATE, "gaps": GAPS_STATE, "traffic": TRAFFIC_STATE}
 TABLE_SPECS: dict[str, TableSpec] = {
     "samples": SAMPLES,
@@ -56,11 +56,20 @@ TABLE_SPECS: dict[str, TableSpec] = {
 
 
 class Snapshot(NamedTuple):
-    """A table at one version."""
+    """Dataset of a table at one version, and the journal offsets that it contains by recorder.
+
+    Attributes:
+        dataset: The rows of the table.
+        offsets: End offset (exclusive) by recorder of the journal rows that it has, or was computed from.
+
+    Example:
+        >>> snapshot = lake.snapshot("samples")
+        >>> snapshot.dataset.count_rows(), snapshot.offsets
+        (30, {'robot': 30})
+    """
 
     dataset: ds.Dataset
     offsets: dict[str, int]
-    """End offset (exclusive) by recorder of the journal rows that it has, or was computed from."""
 
 
 class Lake:
@@ -120,11 +129,39 @@ class Lake:
         return self._table(name, spec)
 
     def state_table(self, name: str) -> LakeTable:
-        """Open the state table of a derived table; in a lake of format version 1 the two are the same."""
+        """Open the state table of a derived table; in a lake of format version 1 the two are the same.
+
+        Args:
+            name: Name of the derived table: latest, gaps or traffic.
+
+        Returns:
+            The table, which may not exist yet.
+
+        Raises:
+            KeyError: There is no derived table of that name.
+            LakeError: The lake or table cannot be read.
+
+        Example:
+            >>> exists = lake.state_table("latest").exists
+        """
         return self._table(name, STATE_TABLE_SPECS[name]) if self.version == "1" else self.internal_table(name)
 
     def internal_table(self, name: str) -> LakeTable:
-        """Open the state table of a derived table where lakes of the current format version have it."""
+        """Open the state table of a derived table where lakes of the current format version have it.
+
+        Args:
+            name: Name of the derived table: latest, gaps or traffic.
+
+        Returns:
+            The table, which may not exist yet.
+
+        Raises:
+            KeyError: There is no derived table of that name.
+            LakeError: The lake or table cannot be read.
+
+        Example:
+            >>> exists = lake.internal_table("latest").exists
+        """
         return self._table(f"{STATE_DIRECTORY}/{name}", STATE_TABLE_SPECS[name])
 
     def _table(self, path: str, spec: TableSpec) -> LakeTable:
@@ -133,7 +170,11 @@ class Lake:
         return LakeTable(location, spec, log)
 
     def reopen(self) -> None:
-        """Discard the cached logs, after the tables were moved."""
+        """Discard the cached logs, after the tables were moved.
+
+        Example:
+            >>> lake.reopen()
+        """
         self._logs.clear()
 
     @cached_property
@@ -143,16 +184,34 @@ class Lake:
         return self.location
 
     def exists(self) -> bool:
-        """Whether the lake has a table `samples`."""
+        """Return whether the lake has a table `samples`.
+
+        Returns:
+            True if it has one: then there is a lake.
+
+        Raises:
+            LakeError: The lake cannot be read.
+
+        Example:
+            >>> Lake("lake").exists()
+            True
+        """
         return self.table("samples").exists
 
     @property
     def version(self) -> str:
         """Format version of its tables, or of those that would be created."""
-        return self.table("samples").format or FORMAT_VERSION
+        return self.table("samples").format or LAKE_FORMAT_VERSION
 
     def check(self) -> None:
-        """Raise LakeError if the lake does not exist."""
+        """Check that the lake exists.
+
+        Raises:
+            LakeError: There is no lake, or it cannot be read.
+
+        Example:
+            >>> lake.check()
+        """
         if not self.exists():
             raise LakeError(self.location.address, "there is no lake here: no table `samples`")
 
@@ -228,7 +287,17 @@ class Lake:
         return read_offsets(table, list_recorders(table))
 
     def landed(self) -> dict[str, int]:
-        """Return `ingested()`; the deprecated name of that method."""
+        """Return `ingested()`; the deprecated name of that method.
+
+        Returns:
+            The offsets by recorder.
+
+        Raises:
+            LakeError: The lake or table cannot be read.
+
+        Example:
+            >>> offsets = lake.ingested()
+        """
         warnings.warn("Lake.landed() is deprecated: call Lake.ingested()", DeprecationWarning, stacklevel=2)
         return self.ingested()
 
@@ -274,12 +343,35 @@ class Lake:
         return sum(vacuum(table, retention, full=full) for table in self._all_tables())
 
     def set_history(self, history: timedelta) -> None:
-        """Set the time for which other tools can read older versions of the tables."""
+        """Set the time for which other tools can read older versions of the tables.
+
+        Args:
+            history: Time for which the log and removed files of the tables are kept.
+
+        Raises:
+            LakeError: A table cannot be read or written.
+
+        Example:
+            >>> lake.set_history(timedelta(days=7))
+        """
         for table in self._all_tables():
             table.set_history(history)
 
     def checkpoint(self, *, force: bool = False) -> int:
-        """Write checkpoints of the table logs where they are due. Returns their number."""
+        """Write checkpoints of the table logs where they are due, and remove log files that are older than the history.
+
+        Args:
+            force: Whether those are written that are not due yet; False by default.
+
+        Returns:
+            The number of checkpoints.
+
+        Raises:
+            LakeError: A table cannot be read or written.
+
+        Example:
+            >>> checkpoints = lake.checkpoint()
+        """
         return sum(table.checkpoint(force=force) for table in self._all_tables())
 
     def quarantine(self) -> list[QuarantinedBlock]:
@@ -287,6 +379,9 @@ class Lake:
 
         Returns:
             The blocks, with the reason of each.
+
+        Raises:
+            LakeError: The lake or table cannot be read.
 
         Example:
             >>> for block in lake.quarantine():
@@ -299,7 +394,18 @@ class Lake:
         yield from (self.state_table(name) for name in STATE_TABLE_SPECS)
 
     def is_refreshed(self) -> bool:
-        """Whether the derived tables have processed all ingested rows."""
+        """Return whether the derived tables have processed all ingested rows.
+
+        Returns:
+            True if they have.
+
+        Raises:
+            LakeError: A table cannot be read.
+
+        Example:
+            >>> lake.is_refreshed()
+            False
+        """
         ingested = self.ingested()
         return all(
             offsets.get(recorder, 0) >= end for offsets in self._derived_offsets() for recorder, end in ingested.items()

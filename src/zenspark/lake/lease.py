@@ -31,7 +31,7 @@ from zenspark.lake.storage_path import StoragePath
 
 LEASE_RENEW_INTERVAL_SECONDS = 10.0
 """Seconds between two renewals of a lease."""
-STALE_SECONDS = 30.0
+LEASE_EXPIRY_SECONDS = 30.0
 """Seconds without renewal after which a lease has expired."""
 LEASE_DIRECTORY = "_maintenance"
 RECORDER_LEASE_PREFIX = "landing-"
@@ -114,7 +114,7 @@ class Lease:
             return True
         if content != self._seen:
             self._seen, self._seen_at = content, now
-        return now - self._seen_at >= STALE_SECONDS
+        return now - self._seen_at >= LEASE_EXPIRY_SECONDS
 
     def renew(self) -> bool:
         """Renew the lease; False if another process has acquired it."""

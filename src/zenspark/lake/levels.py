@@ -5,7 +5,7 @@ Refreshes append small files to the part `new` (for `latest`, rows whose keys ha
 level is more than `LEVEL_GROWTH_FACTOR` times as large as all smaller ones. A row is rewritten only as often as the
 logarithm of the number of rows, and unchanged rows are not rewritten because others change.
 
-Only published rows are merged: the files in `new` and `wild` show which rows the next write of the public
+Only rows that are in the public table are merged: the files in `new` and `wild` show which rows the next write of that
 table has to change.
 """
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from zenspark.lake.parquet_files import DataFile
 
-STATE_PART = "state"
+REPLACED_PART = "state"
 """The part that each refresh replaces."""
 NEW_PART = "new"
 WILDCARD_PART = "wild"
@@ -29,9 +29,9 @@ MERGED_WILDCARD_PART = "merged-wild"
 WILDCARD_PARTS = (WILDCARD_PART, MERGED_WILDCARD_PART)
 
 MIN_FILES_TO_MERGE = 16
-"""New published files that trigger a merge."""
+"""New files whose rows are in the public table that trigger a merge."""
 MAX_NEW_FILES = 256
-"""New files that trigger a merge even if unpublished, because every reader opens each of them."""
+"""New files that trigger a merge whether in the public table or not, because every reader opens each of them."""
 LEVEL_GROWTH_FACTOR = 4
 
 
@@ -59,15 +59,15 @@ def has_wildcard_keys(file: DataFile) -> bool:
     return part_of(file) in WILDCARD_PARTS
 
 
-def plan_merge(files: Collection[DataFile], unpublished: Iterable[DataFile]) -> MergePlan | None:
-    """Choose the files to merge; None if no merge is due."""
-    unpublished_paths = {file.path for file in unpublished}
+def plan_merge(files: Collection[DataFile], unwritten: Iterable[DataFile]) -> MergePlan | None:
+    """Choose the files to merge; None if no merge is due. Rows of `unwritten` files are not in the public table yet."""
+    unwritten_paths = {file.path for file in unwritten}
     new = [file for file in files if is_new(file)]
-    published = [file for file in new if file.path not in unpublished_paths]
-    if len(published) >= MIN_FILES_TO_MERGE:
-        return _plan_level(published, [file for file in files if not is_new(file) and part_of(file) != STATE_PART])
+    written = [file for file in new if file.path not in unwritten_paths]
+    if len(written) >= MIN_FILES_TO_MERGE:
+        return _plan_level(written, [file for file in files if not is_new(file) and part_of(file) != REPLACED_PART])
     if len(new) >= MAX_NEW_FILES:
-        return MergePlan([file for file in new if file.path in unpublished_paths], NEW_PART, is_full=False)
+        return MergePlan([file for file in new if file.path in unwritten_paths], NEW_PART, is_full=False)
     return None
 
 

@@ -16,17 +16,24 @@ class MaintenanceConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a lake's maintenance; durations are seconds, sizes bytes, and None is no limit.
 
     Retention applies to `samples`: `latest`, `traffic` and `gaps` keep the results of expired samples.
+
+    Args:
+        refresh_interval: Seconds between two refreshes of the derived tables.
+        compact_interval: Seconds between two runs of compaction, retention and vacuum.
+        retain_age: Age in seconds after which samples are removed.
+        retain_bytes: Size of the files of `samples` over which the oldest days are removed.
+        retain: Ages in seconds by prefix or key expression, instead of `retain_age`; None keeps these samples for ever.
+        history: Seconds for which older table versions can be read: the log and removed files are kept as long.
+
+    Example:
+        >>> config = MaintenanceConfig(retain_age=30 * 86_400, retain={"fleet/*/log": 86_400})
+        >>> config.refresh_interval
+        5.0
     """
 
     refresh_interval: Seconds = 5.0
-    """Seconds between two refreshes of the derived tables."""
     compact_interval: Seconds = 60.0
-    """Seconds between two runs of compaction, retention and vacuum."""
     retain_age: Seconds | None = None
-    """Age after which samples are removed."""
     retain_bytes: Bytes | None = None
-    """The oldest days are removed while the files of `samples` take more bytes."""
     retain: dict[str, Seconds | None] = msgspec.field(default_factory=dict)
-    """Ages by prefix or key expression, instead of `retain_age`; None keeps these samples for ever."""
     history: Seconds = HOUR_SECONDS
-    """Seconds for which older table versions can be read: the log and removed files are kept as long."""

@@ -151,6 +151,8 @@ class DataFile:
 
 
 class _FileStats(NamedTuple):
+    """Statistics of a data file for the log: rows, and bounds and nulls by column."""
+
     rows: int
     min_values: Mapping[str, Any]
     max_values: Mapping[str, Any]
@@ -256,6 +258,8 @@ def _truncate_text(value: object, suffix: str) -> object:
 
 
 class _OpenFile(NamedTuple):
+    """Data file of one partition that is being written."""
+
     path: str
     partition: Mapping[str, str]
     sink: pa.NativeFile

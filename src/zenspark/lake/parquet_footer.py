@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from zenspark.lake.thrift import Struct, ThriftError, read_struct
 
-MAGIC = b"PAR1"
+PARQUET_MAGIC = b"PAR1"
 TRAILER_BYTES = 8
 """Footer length and magic bytes at the end of a file."""
 
@@ -106,8 +106,8 @@ class PageIndex(msgspec.Struct, frozen=True):
 
 def parse_footer_size(trailer: bytes) -> int:
     """Read the footer length from the trailer of a file; raises `ThriftError`."""
-    if trailer[4:] != MAGIC:
-        raise ThriftError(f"expected the last four bytes of a Parquet file, {MAGIC!r}, found {trailer[4:]!r}")
+    if trailer[4:] != PARQUET_MAGIC:
+        raise ThriftError(f"expected the last four bytes of a Parquet file, {PARQUET_MAGIC!r}, found {trailer[4:]!r}")
     return int.from_bytes(trailer[:4], "little")
 
 

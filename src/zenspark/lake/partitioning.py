@@ -15,7 +15,7 @@ MAX_PREFIX_CHARACTERS = 60
 WILDCARD = "*"
 HIVE_NULL_NAME = "__HIVE_DEFAULT_PARTITION__"
 """Hive-aware readers take a directory of this name for null: keys that begin with it are in the partition `*`."""
-EPOCH = date(1970, 1, 1)
+EPOCH_DAY = date(1970, 1, 1)
 
 PartitionValues = dict[str, str]
 
@@ -51,7 +51,7 @@ def split_by_partition(rows: pa.Table) -> Iterator[tuple[PartitionValues, pa.Tab
     starts = np.flatnonzero(np.diff(groups, prepend=-1))
     for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(groups)], strict=True):
         day, code = divmod(int(groups[start]), len(prefixes.dictionary))
-        received_on = EPOCH + timedelta(days=int(days.min()) + day)
+        received_on = EPOCH_DAY + timedelta(days=int(days.min()) + day)
         yield {"day": received_on.isoformat(), "prefix": prefixes.dictionary[code].as_py()}, rows[start:end]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TypeAlias
 
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from zenspark.lake.parquet_files import DataFile
 from zenspark.lake.parquet_footer import ColumnStats
+from zenspark.types.timestamps import EPOCH, MICROSECOND
 
 BoolMask: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
 KeyMatcher: TypeAlias = Callable[[pa.Array], BoolMask]
@@ -27,8 +28,6 @@ LAST_CHARACTER = chr(0x10FFFF).encode()
 """Ends a maximum that was truncated: no text with that prefix is greater."""
 MILLISECOND_US = 1000
 """Delta allows writers to truncate times in statistics to milliseconds."""
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
 MIN_TIME_US, MAX_TIME_US = -(1 << 63), (1 << 63) - 1
 
 

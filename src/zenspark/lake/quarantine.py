@@ -44,26 +44,39 @@ LATE_TAGS = {LATE_TAG: "true"}
 
 
 class QuarantinedBlock(msgspec.Struct, frozen=True, kw_only=True):
-    """One quarantined block; the content of its JSON file."""
+    """One quarantined block; the content of its JSON file.
+
+    Attributes:
+        recorder: Name of the recorder.
+        path: Directory of the journal.
+        segment: First offset of the segment that has the block.
+        start: Offset of the first row.
+        end: Offset after the last row.
+        reason: Error of the ingestion.
+        version: Version of zenspark that failed to ingest it.
+        time: Time of the failure, in ISO 8601.
+        has_bytes: Whether the raw bytes of the block could be read.
+        is_damaged: Whether the block is corrupt; otherwise it is intact and its rows could not be ingested.
+
+    Example:
+        >>> for block in lake.quarantine():
+        ...     print(block.recorder, block.num_rows, block.reason)
+    """
 
     recorder: str
     path: str
-    """Directory of the journal."""
     segment: int
     start: int
     end: int
-    """Offset after the last row."""
     reason: str
     version: str
-    """zenspark version that failed to ingest it."""
     time: str
     has_bytes: bool
-    """Whether the raw bytes of the block could be read."""
     is_damaged: bool = True
-    """Whether the block is corrupt; otherwise it is intact and its rows could not be ingested."""
 
     @property
     def num_rows(self) -> int:
+        """Number of rows."""
         return self.end - self.start
 
     @property
@@ -117,7 +130,7 @@ class SliceResult(NamedTuple):
     quarantined: list[QuarantinedBlock]
 
 
-def salvage(lake: StoragePath, samples: StoragePath, label: str, part: Slice) -> SliceResult:
+def write_by_block(lake: StoragePath, samples: StoragePath, label: str, part: Slice) -> SliceResult:
     """Write a journal slice block by block, and quarantine the blocks that fail; runs in a Spark task."""
     result = SliceResult([], [])
     for block, entry in split_into_blocks(part):

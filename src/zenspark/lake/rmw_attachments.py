@@ -75,10 +75,10 @@ class NumberedAttachments(NamedTuple):
     """The attachments of a column that have sequence numbers."""
 
     row_indices: npt.NDArray[np.int64]
-    """Their row numbers, ascending."""
+    """Row numbers of the attachments with a sequence number, ascending."""
     numbers: npt.NDArray[np.int64]
     publisher: npt.NDArray[np.int64]
-    """Index of the publisher of each in `gids`."""
+    """Index in `gids` of the publisher of each attachment."""
     gids: list[str]
     """Publisher gids as hexadecimal text."""
 

@@ -35,7 +35,7 @@ OPTION_ALIASES = {
 """Canonical names of aliases."""
 ALLOW_HTTP = "AWS_ALLOW_HTTP"
 KNOWN_OPTIONS = {*ENVIRONMENT_VARIABLES, *OPTION_ALIASES, ALLOW_HTTP}
-CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+CREDENTIAL_OPTIONS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 DEFAULT_REGION = "us-east-1"
 """Region for a server with its own endpoint."""
 TRUE_VALUES = ("true", "1", "yes", "on")
@@ -56,8 +56,8 @@ def resolve_options(options: Options, environ: Mapping[str, str]) -> dict[str, s
     """Merge options and environment variables under canonical names, as deltalake accepts them."""
     explicit = _canonicalize_names(options)
     resolved = _canonicalize_names({name: environ[name] for name in ENVIRONMENT_VARIABLES if environ.get(name)})
-    if any(name in explicit for name in CREDENTIALS):  # credentials of two users are never mixed
-        resolved = {name: value for name, value in resolved.items() if name not in CREDENTIALS}
+    if any(name in explicit for name in CREDENTIAL_OPTIONS):  # credentials of two users are never mixed
+        resolved = {name: value for name, value in resolved.items() if name not in CREDENTIAL_OPTIONS}
     resolved |= explicit
     endpoint = resolved.get("AWS_ENDPOINT_URL")
     if endpoint is not None:

@@ -83,7 +83,7 @@ class NewestTimes:
     """Times of the newest rows found so far, `limit` per key: older rows need not be read (top-N pruning)."""
 
     def __init__(self, limit: int, *, is_single_key: bool = False) -> None:
-        """With `is_single_key` the limit applies to all keys together."""
+        """Take the number of rows to find per key; with `is_single_key` it applies to all keys together."""
         self.limit = limit
         self._is_single_key = is_single_key
         self._times: dict[str, list[int]] = {}

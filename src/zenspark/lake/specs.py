@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from zenspark.arrow import SCHEMA, UTC
 
-FORMAT_VERSION = "2"
+LAKE_FORMAT_VERSION = "2"
 """Format version of a lake, a property of each table: 2 is the standard Delta layout, with separate state tables."""
-READABLE_VERSIONS = ("1", FORMAT_VERSION)
+READABLE_VERSIONS = ("1", LAKE_FORMAT_VERSION)
 """An older format is read-only; `zenspark lake upgrade` converts it to the current one."""
 
 JOURNAL_SCHEMA = pa.schema([*SCHEMA, pa.field("recorder", pa.string()), pa.field("offset", pa.int64())])

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 Struct: TypeAlias = dict[int, Any]
 
 TRUE, FALSE, BYTE, I16, I32_TYPE, I64, DOUBLE, BINARY, LIST, SET, STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12
-INTEGERS = frozenset((I16, I32_TYPE, I64))
+INTEGER_TYPES = frozenset((I16, I32_TYPE, I64))
 DOUBLE_BYTES = 8
-MAX_DEPTH = 16
+MAX_STRUCT_DEPTH = 16
 """Nesting depth of structs: Parquet metadata has at most six."""
 MAX_VARINT_BITS = 64
 
@@ -53,8 +53,8 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _read_fields(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
-    if depth > MAX_DEPTH:
-        raise ThriftError(f"expected at most {MAX_DEPTH} structs inside each other at byte {at}")
+    if depth > MAX_STRUCT_DEPTH:
+        raise ThriftError(f"expected at most {MAX_STRUCT_DEPTH} structs inside each other at byte {at}")
     fields: Struct = {}
     field = 0
     while True:
@@ -68,7 +68,7 @@ def _read_fields(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
             number, at = _read_varint(data, at)
             field = (number >> 1) ^ -(number & 1)
         kind = head & 0x0F
-        if kind in INTEGERS:  # most fields: a call for each would double the time
+        if kind in INTEGER_TYPES:  # most fields: a call for each would double the time
             byte = data[at]
             at += 1
             if byte > 0x7F:
@@ -81,7 +81,7 @@ def _read_fields(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
 
 
 def _read_value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    if kind in INTEGERS:
+    if kind in INTEGER_TYPES:
         number, at = _read_varint(data, at)
         return (number >> 1) ^ -(number & 1), at
     if kind == BINARY:

@@ -33,7 +33,7 @@ MAX_REQUEST_BITS = 32
 
 
 class Region(Enum):
-    """Position of a neighbour relative to this node; reachability between two faces depends on nothing else."""
+    """Position of a neighbour relative to this node: the first criterion of `ReachabilityPolicy`."""
 
     __hash__ = object.__hash__  # Enum.__hash__ is a Python function, too slow for every route lookup
 
@@ -41,7 +41,7 @@ class Region(Enum):
     """The session of this node."""
     CLIENT = auto()
     """A client connected to this node."""
-    SOUTH_PEER = auto()
+    DOWNSTREAM_PEER = auto()
     """A peer connected to this router."""
     PEER = auto()
     """A peer, as neighbour of this peer."""
@@ -57,7 +57,7 @@ class Region(Enum):
 
 REGION_BY_ROLES = {
     (WhatAmI.ROUTER, WhatAmI.ROUTER): Region.ROUTER,
-    (WhatAmI.ROUTER, WhatAmI.PEER): Region.SOUTH_PEER,
+    (WhatAmI.ROUTER, WhatAmI.PEER): Region.DOWNSTREAM_PEER,
     (WhatAmI.ROUTER, WhatAmI.CLIENT): Region.CLIENT,
     (WhatAmI.PEER, WhatAmI.ROUTER): Region.UPSTREAM,
     (WhatAmI.PEER, WhatAmI.PEER): Region.PEER,
@@ -148,7 +148,7 @@ class Face(DeclarationOwner):
         self.declared: dict[DeclarationKind, dict[int, FaceDeclaration]] = {kind: {} for kind in DeclarationKind}
         self.announced: dict[DeclarationKind, dict[str, AnnouncedDeclaration]] = {kind: {} for kind in DeclarationKind}
         self.relays = relays
-        """Whether it belongs to our network as a relay, one of the two nodes being a peer."""
+        """Whether the neighbour belongs to this network as a relay, one of the two nodes being a peer."""
         self.initial_declarations_pending = region is Region.PEER or relays
         """Whether the peer has not yet sent D_FINAL(0): until then it may have any subscriber or queryable."""
         self.address = ""

@@ -12,7 +12,7 @@ from zenspark.router.face import DeclarationKind, DeclarationOwner, Region
 from zenspark.router.router import Router
 from zenspark.wire.values import WhatAmI, ZenohId
 
-_DOWNSTREAM_ROLES = {Region.LOCAL: WhatAmI.CLIENT, Region.CLIENT: WhatAmI.CLIENT, Region.SOUTH_PEER: WhatAmI.PEER}
+_DOWNSTREAM_ROLES = {Region.LOCAL: WhatAmI.CLIENT, Region.CLIENT: WhatAmI.CLIENT, Region.DOWNSTREAM_PEER: WhatAmI.PEER}
 """Downstream regions, and the role under which their nodes are listed."""
 
 

@@ -17,7 +17,7 @@ from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
 from zenspark.key.limits import KeyLimits
 
-GLOB_CHUNKS = 8
+CHUNKS_PER_GLOB = 8
 """Chunks a `$*` counts as: matching it takes about that much longer than looking up a chunk."""
 
 
@@ -43,11 +43,11 @@ class RefusalReason(StrEnum):
     SESSIONS = "sessions"
     SESSIONS_PER_ADDRESS = "sessions_per_address"
     HANDSHAKES = "handshakes"
-    """Not a numeric limit: the TLS or WebSocket handshake of a connecting node failed."""
+    """Failed TLS or WebSocket handshake of a connecting node; not a numeric limit."""
     ACCESS_INGRESS = "access_ingress"
-    """Not a numeric limit: access control denied a message from a neighbour."""
+    """Message from a neighbour that access control denied; not a numeric limit."""
     ACCESS_EGRESS = "access_egress"
-    """Not a numeric limit: access control denied a message to a neighbour."""
+    """Message to a neighbour that access control denied; not a numeric limit."""
 
 
 class RouterLimits(msgspec.Struct, frozen=True):
@@ -121,12 +121,12 @@ class NeighbourUsage:
 
 
 def wildcard_chunks(key: str) -> int:
-    """Chunks a key adds to the tree of keys with wildcards; a `$*` counts as GLOB_CHUNKS."""
-    return key.count("/") + 1 + GLOB_CHUNKS * key.count("$*") if "*" in key else 0
+    """Chunks a key adds to the tree of keys with wildcards; a `$*` counts as CHUNKS_PER_GLOB."""
+    return key.count("/") + 1 + CHUNKS_PER_GLOB * key.count("$*") if "*" in key else 0
 
 
 class RefusalObserver(Protocol):
-    """Is notified of refusals."""
+    """Observes refusals, for a log."""
 
     def on_refusal(self, refusals: Refusals) -> None:
         """Handle a refusal that was just counted; must be fast."""

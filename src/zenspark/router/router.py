@@ -17,7 +17,7 @@ from typing import ClassVar, assert_never
 import msgspec
 
 from zenspark.router.declarations.announcements import emit_declare
-from zenspark.router.declarations.propagation import Declarations
+from zenspark.router.declarations.declarations import Declarations
 from zenspark.router.face import (
     KIND_BY_DECLARATION,
     KIND_BY_UNDECLARATION,
@@ -83,7 +83,7 @@ class RouterPolicy(msgspec.Struct, frozen=True, eq=False):
     """Whether this node forms one network with the neighbouring routers and peers that relay, too."""
     weights: Mapping[ZenohId, int] = {}
     """Link weights of neighbouring routers."""
-    first_sn: int = 1
+    first_link_state_sn: int = 1
     """Initial version of this node's link state: later starts should begin higher."""
     timestamping: TimestampPolicy | None = None
     """Clock for publications without a timestamp; None to leave them without."""
@@ -128,7 +128,7 @@ class Router:
         self._always_within = policy.limits.key.always_within
         network = None
         if whatami is WhatAmI.ROUTER or (policy.relays and whatami is WhatAmI.PEER):
-            network = RouterNetwork(zid, policy.weights, policy.first_sn, self._admission)
+            network = RouterNetwork(zid, policy.weights, policy.first_link_state_sn, self._admission)
         self._out: Outgoing = []
         self._last_face_number = 0
         self._faces: dict[int, Face] = {}
@@ -175,8 +175,8 @@ class Router:
         if self._sources is not None and face.region is Region.ROUTER:
             self._sources.add_neighbour(face)
             self._out += self._sources.network.add_neighbour(face, locators, now)
-        self._interest_handler.add(face, now)
-        self._declarations.add(face)
+        self._interest_handler.add_face(face, now)
+        self._declarations.add_face(face)
         self._announce_served_peer(face, True, now)
         if face.region is Region.PEER:
             emit_declare(self._out, face, DeclareFinal(), INITIAL_INTEREST)
@@ -185,7 +185,7 @@ class Router:
     def add_group(self) -> Face:
         """Add the face of a multicast group, which gets every publication: declarations of its members are ignored."""
         group = self._add(self.zid, self.whatami, Region.GROUP)
-        self.routes.add(group)
+        self.routes.add_face(group)
         return group
 
     def add_member(self, group: Face, zid: ZenohId, whatami: WhatAmI) -> Face:
@@ -198,7 +198,7 @@ class Router:
 
     def _announce_served_peer(self, face: Face, is_present: bool, now: float) -> None:
         """Announce to other relays that a peer which does not relay is reached through this router, or no longer."""
-        if self.policy.relays and self.network is not None and face.region is Region.SOUTH_PEER:
+        if self.policy.relays and self.network is not None and face.region is Region.DOWNSTREAM_PEER:
             self._out += self.network.set_served_peer(face.zid, is_present, face, now)
 
     def _add(
@@ -213,7 +213,7 @@ class Router:
         relays = relays and WhatAmI.PEER in (self.whatami, whatami)
         face = Face(self._last_face_number, zid, whatami, region, request_bits, relays)
         self._faces[face.number] = face
-        if region is Region.SOUTH_PEER:
+        if region is Region.DOWNSTREAM_PEER:
             self._peers[zid] = face
         self._update_duplicate_members()
         return face
@@ -231,9 +231,9 @@ class Router:
         """Remove a neighbour with its declarations, interests and pending requests."""
         del self._faces[face.number]
         self._interest_handler.remove_face(face)
-        self._declarations.remove(face)
+        self._declarations.remove_face(face)
         self._query_router.remove_face(face)
-        if face.region is Region.SOUTH_PEER:
+        if face.region is Region.DOWNSTREAM_PEER:
             self._remove_peer(face, now)
         if self._sources is not None and face.region is Region.ROUTER:
             self._initialized_relays.discard(face)
@@ -245,7 +245,7 @@ class Router:
         return self._flush()
 
     def _remove_peer(self, peer: Face, now: float) -> None:
-        self._peer_links.remove(peer)
+        self._peer_links.remove_face(peer)
         if self._peers[peer.zid] is peer:
             del self._peers[peer.zid]
             self._reachability.remove_peer(peer.zid)
@@ -265,7 +265,7 @@ class Router:
         return self._flush()
 
     def reject(self, face: Face, message: NetworkMessage, text: str) -> Outgoing:
-        """Reply to a query or interest that must not be processed with its final; a querier also gets an error with the
+        """Reply with its final to a query or interest that must not be processed; a querier also gets an error with the
         text."""
         final = make_final(message)
         if final is None or face.region is Region.MEMBER:
@@ -364,13 +364,14 @@ class Router:
 
     # -- the network of routers
 
-    def accepts(self, whatami: WhatAmI, peer: NeighbourAttributes) -> bool:
-        """Whether a connecting node may have its role: routers may be restricted, others are not."""
+    def accepts(self, whatami: WhatAmI, neighbour: NeighbourAttributes, name: str) -> bool:
+        """Whether a connecting node may have its role: routers may be restricted, others are not. `name` is what log
+        lines call the node."""
         if WhatAmI.ROUTER is not self.whatami or whatami is not WhatAmI.ROUTER or self.policy.routers is None:
             return True
-        if any(subject.matches(peer) for subject in self.policy.routers):
+        if any(subject.matches(neighbour) for subject in self.policy.routers):
             return True
-        self.refusals.count(RefusalReason.ROUTERS, f"{whatami.text} {peer}")
+        self.refusals.count(RefusalReason.ROUTERS, name)
         return False
 
     @property
@@ -394,7 +395,7 @@ class Router:
         if self._sources is not None and face.region is Region.ROUTER:
             self._out += self._sources.network.receive(face, message, now)
             self._recompute_due_trees(self._sources, now)
-        elif face.region is Region.SOUTH_PEER:
+        elif face.region is Region.DOWNSTREAM_PEER:
             links = self._peer_links.receive(face, message)
             changed = frozenset() if links is None else self._reachability.set_peer_links(face.zid, links)
             for zid in sorted(changed & self._peers.keys()):
@@ -448,7 +449,7 @@ class Router:
         root_psid = self.root_psid(face, message.node_id)
         if key is None or root_psid is None:
             return
-        targets = self.routes.push_targets(face, key, root_psid)
+        targets = self.routes.push_next_hops(face, key, root_psid)
         if targets and self.timestamping is not None:
             timestamped = self.timestamping.timestamp(message)
             if timestamped is None:
@@ -477,7 +478,7 @@ class Router:
         return min((time for time in times if time is not None), default=None)
 
     def handle_timeout(self, now: float) -> Outgoing:
-        """Expire queries and interests, recompute trees that are due, and drop unconfirmed declarations."""
+        """Expire queries and interests, recompute trees that are due, and remove unconfirmed declarations."""
         self._query_router.handle_timeout(now)
         self._interest_handler.handle_timeout(now)
         if self._sources is not None:

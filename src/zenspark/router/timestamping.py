@@ -1,4 +1,4 @@
-"""Timestamps of forwarded publications: protocol.md section 1.4.
+"""Timestamps of forwarded publications: protocol section 1.4.
 
 A PUT without a timestamp gets that of its PUSH (extension 0x2), or else one of this node; a plausible timestamp is kept
 and advances the clock; a PUT with a timestamp too far in the future is timestamped anew or dropped. A DEL is left

@@ -38,6 +38,14 @@ FUNCTIONS = (
 
 
 def register(spark: SparkSession) -> None:
-    """Register all functions for SQL in this session."""
+    """Register all functions for SQL in this session.
+
+    Args:
+        spark: The Spark session.
+
+    Example:
+        >>> register(spark)
+        >>> rows = spark.sql("select zenoh_key_match('fleet/r1/pose', 'fleet/*/pose')").collect()
+    """
     for function in FUNCTIONS:
         spark.udf.register(function.func.__name__, function)

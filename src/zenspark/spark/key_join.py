@@ -22,7 +22,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from zenspark.errors import UsageError
-from zenspark.key import KeyExpr, canonise
+from zenspark.key import KeyExpr, canonicalize
 from zenspark.key.tree import KeyTree
 
 MAX_BUCKET_EXPRESSIONS = 50_000
@@ -145,7 +145,7 @@ def _match_bucket(keys: pa.Table, expressions: pa.Table) -> pa.Table:
             entry.append(original)
     pairs: tuple[list[str], list[str]] = ([], [])
     for key in keys[KEY_COLUMN].to_pylist() if len(tree) else ():
-        for _, originals in tree.including(canonise(key)):
+        for _, originals in tree.including(canonicalize(key)):
             for original in originals:
                 pairs[0].append(key)
                 pairs[1].append(original)

@@ -54,14 +54,42 @@ class Lake(tables.Lake):
         self._compaction = Compaction()
 
     def derived(self, name: str) -> DerivedTable:
-        """Return a derived table. Its state is opened before `samples`, so it is never ahead of them."""
+        """Return a derived table. Its state is opened before `samples`, so it is never ahead of them.
+
+        Args:
+            name: Name of the derived table: latest, gaps or traffic.
+
+        Returns:
+            The derived table.
+
+        Raises:
+            KeyError: There is no derived table of that name.
+            LakeError: A table cannot be read.
+
+        Example:
+            >>> latest = lake.derived("latest").read(spark)
+        """
         from zenspark.spark.ingest.derived import DerivedTable
 
         table = self.state_table(name)
         return DerivedTable(derived_table_specs()[name], table, self.table("samples"))
 
     def public_table_writer(self, name: str) -> PublicTableWriter:
-        """Return the writer of the public table of a derived table, which reads its state."""
+        """Return the writer of the public table of a derived table, which reads its state.
+
+        Args:
+            name: Name of the derived table: latest, gaps or traffic.
+
+        Returns:
+            The writer.
+
+        Raises:
+            KeyError: There is no derived table of that name.
+            LakeError: A table cannot be read.
+
+        Example:
+            >>> rows = lake.public_table_writer("latest").write(spark).rows
+        """
         from zenspark.spark.ingest.public_table import PublicTableWriter
 
         return PublicTableWriter(derived_table_specs()[name], self.table(name), self.state_table(name))
@@ -147,14 +175,14 @@ class Lake(tables.Lake):
         return PublishResult(sum(result.seconds for result in results), sum(result.rows for result in results))
 
     def rebuild(self, spark: SparkSession, name: str) -> PublishResult:
-        """Rebuild and publish a derived table from the rows that are in `samples` now.
+        """Rebuild a derived table from the rows that are in `samples` now, and write its public table.
 
         Args:
             spark: The Spark session.
             name: Name of the table: latest, gaps or traffic.
 
         Returns:
-            The duration and rows of the publication.
+            The duration and rows of the write.
 
         Raises:
             UsageError: The table is not derived from `samples`.
@@ -169,7 +197,19 @@ class Lake(tables.Lake):
         return self.public_table_writer(name).write(spark)
 
     def observe(self, journals: Iterable[Journal], reader: str) -> None:
-        """Import the network events of the recorders of these journals: sessions, declarations and counters."""
+        """Import the network events of the recorders of these journals: sessions, declarations and counters.
+
+        Args:
+            journals: Journals of samples; each has those of the network events beside it.
+            reader: Name of the reader under which the journals of the network events store what was imported.
+
+        Raises:
+            LakeError: A table cannot be read or written.
+            JournalError: A journal cannot be read.
+
+        Example:
+            >>> lake.observe([Journal("journal")], "import")
+        """
         for journal in journals:
             for name in network_tables.NETWORK_TABLE_SPECS:
                 network_tables.import_events(self.table(name), journal, reader)

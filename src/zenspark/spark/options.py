@@ -60,7 +60,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Options of one direction, validated as a whole on construction."""
 
     PURPOSE: ClassVar[str]
-    """What the options are for, in error messages: `there is no option x PURPOSE`."""
+    """Purpose of the options, as error messages name it: `there is no option x PURPOSE`."""
 
     @classmethod
     def names(cls) -> dict[str, str]:
@@ -244,7 +244,7 @@ class BatchOptions(NetworkOptions, frozen=True, kw_only=True, rename="camel"):
         if self.selector and not self.has_endpoint:
             raise UsageError("option selector needs connect, listen or config: where to query")
         if self.journal and self.has_endpoint:
-            raise UsageError("option journal reads files: connect, listen and config are for selector")
+            raise UsageError("options connect, listen and config are for option selector: option journal reads files")
         _check_journal(self.journal or ("",), False)
         _check_choice(self.starting_offsets != Offsets(EARLIEST), self.starting_timestamp, "starting")
         _check_choice(self.ending_offsets != Offsets(LATEST), self.ending_timestamp, "ending")
@@ -291,7 +291,9 @@ class SinkOptions(NetworkOptions, frozen=True, kw_only=True, rename="camel"):
     identity_column: Annotated[
         str | None, _doc("column with the identity; default: query, batch, partition and row")
     ] = None
-    timeout: Annotated[float, _doc("timeout in seconds until the neighbours have received the rows of a task")] = 60.0
+    timeout: Annotated[
+        float, _doc("timeout in seconds until the node that a client is connected to has received the rows of a task")
+    ] = 60.0
 
     def __post_init__(self) -> None:
         if not self.has_endpoint:

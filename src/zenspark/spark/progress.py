@@ -17,10 +17,24 @@ from zenspark.spark.options import READER_ENTRY
 
 
 def offsets_behind_latest(progress: Mapping[str, Any] | str | None) -> dict[str, float]:
-    """Return the average, maximum and minimum number of unread rows per recorder; empty if unknown.
+    """Compute the average, maximum and minimum number of unread rows per recorder.
 
-    Takes `query.lastProgress`, one of `query.recentProgress`, the progress that a listener gets, or any of them as
-    JSON. With several streams of format zenoh, the recorders of all of them count; other sources are ignored.
+    With several streams of format zenoh, the recorders of all of them count; other sources are ignored.
+
+    Args:
+        progress: `query.lastProgress`, one of `query.recentProgress`, the progress that a listener gets, or any of them
+            as JSON; None before the first progress.
+
+    Returns:
+        The numbers by the names that Spark's Kafka source has for them; empty if they are not known.
+
+    Raises:
+        ValueError: The text is no JSON.
+
+    Example:
+        >>> progress = {"sources": [{"endOffset": {"robot": 10}, "latestOffset": {"robot": 14}}]}
+        >>> offsets_behind_latest(progress)
+        {'avgOffsetsBehindLatest': 4.0, 'maxOffsetsBehindLatest': 4, 'minOffsetsBehindLatest': 4}
     """
     parsed = json.loads(progress) if isinstance(progress, str) else progress or {}
     behind = [rows for source in parsed.get("sources") or () for rows in _rows_behind(source)]

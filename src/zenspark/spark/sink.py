@@ -1,8 +1,9 @@
 """Sink: publishes rows as PUT and DELETE, at least once.
 
-A task publishes its rows through its own session and ends when the neighbours have received all of them: they reply to
-a query that is sent after the rows. Spark repeats a failed task from its first row. So that receivers can drop
-duplicates, each row can carry an identity that is the same in every attempt.
+A task publishes its rows through its own session. As a client, which is the default, it ends when the node it is
+connected to has received all of them: that node finishes a query that is sent after the rows. As a peer or router it
+ends when they are sent, and fails if a neighbour was lost. Spark repeats a failed task from its first row. So that
+receivers can drop duplicates, each row can carry an identity that is the same in every attempt.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from zenspark.api.flush_barrier import FlushBarrier
 from zenspark.api.log_filter import try_init_log_from_env
 from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA
 from zenspark.errors import RowError, UsageError
+from zenspark.journal.flush_barrier import FlushBarrier
 from zenspark.spark.connect import connect_session
 from zenspark.spark.options import SinkOptions
 from zenspark.types.enums import CongestionControl, Priority
@@ -146,7 +147,7 @@ def _task_identity(write_id: str) -> tuple[str, int, int]:
 
 
 class PublishingSession:
-    """A session that publishes rows and waits until the neighbours have received them."""
+    """A session that publishes rows, and as a client waits until the node it is connected to has received them."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -173,7 +174,7 @@ class PublishingSession:
         )
 
     def finish(self) -> None:
-        """Wait until the neighbours have received everything; raises if a connection was lost."""
+        """Wait until the node that a client is connected to has received all rows; raises if a connection was lost."""
         self._flush_barrier.wait(self._options.timeout)
 
 

@@ -18,6 +18,7 @@ from zenspark.errors import UsageError
 from zenspark.lake.lake import TABLE_SPECS
 from zenspark.spark.functions import register
 from zenspark.spark.lake import Lake
+from zenspark.sql.messages import MAX_MESSAGE_CHARACTERS
 from zenspark.sql.statement import ONLY_QUERIES
 from zenspark.sql.tables import TableInfo, describe_tables
 
@@ -38,7 +39,6 @@ QUERY_COMMANDS = frozenset(
 """Commands of Spark that only return information."""
 CAUSE = re.compile(r"zenspark\.errors\.\w+: (.+)")
 """The error of a function in Python, in the Java stack trace that Spark makes of it."""
-MAX_MESSAGE_CHARACTERS = 300
 
 
 class SparkEngine:

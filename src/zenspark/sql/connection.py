@@ -24,7 +24,7 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "temp_directory": "",  # nothing is written, not even rows that do not fit into memory
     "default_null_order": "nulls_first_on_asc_last_on_desc",  # as Spark orders
 }
-MEMORY_LIMIT = "2GB"
+DEFAULT_MEMORY_LIMIT = "2GB"
 """Memory of one query: it fails beyond that, rather than take memory that other programs on the machine need."""
 NTP64_FUNCTION = "_zenoh_ntp64"
 NTP64_MACRO = (
@@ -56,7 +56,7 @@ class FunctionErrors:
         return call
 
 
-def connect(memory_limit: str = MEMORY_LIMIT) -> duckdb.DuckDBPyConnection:
+def connect(memory_limit: str = DEFAULT_MEMORY_LIMIT) -> duckdb.DuckDBPyConnection:
     """Open a connection to an empty database."""
     connection = duckdb.connect(":memory:", config={**CONFIG, "memory_limit": memory_limit})
     connection.execute("set TimeZone = 'UTC'")  # the setting exists only once there is a connection

@@ -19,14 +19,14 @@ import pyarrow as pa
 from zenspark.arrow import UTC
 from zenspark.errors import UsageError
 from zenspark.lake.lake import TABLE_SPECS, Lake
-from zenspark.sql.connection import MEMORY_LIMIT, connect, register_functions, register_tables
+from zenspark.sql.connection import DEFAULT_MEMORY_LIMIT, connect, register_functions, register_tables
 from zenspark.sql.functions import FUNCTION_NAMES
 from zenspark.sql.messages import describe_error
 from zenspark.sql.query_thread import QueryThread
 from zenspark.sql.statement import Statement, parse_statement
 from zenspark.sql.tables import Scan, TableInfo, describe_tables, plan_scan
 
-BATCH_ROWS = 1 << 14
+RESULT_BATCH_ROWS = 1 << 14
 """Rows of a batch of the result."""
 ENGINE_ERRORS = (duckdb.Error, pa.ArrowException, OSError, RuntimeError)
 """Errors of a query: of the engine, of Arrow, and of files that are read; an interrupted one is a RuntimeError."""
@@ -35,25 +35,78 @@ HUGEINT = pa.decimal128(38, 0)
 
 
 class Engine:
-    """Runs queries about one lake; thread-safe."""
+    """Runs queries about one lake; thread-safe.
 
-    def __init__(self, lake: Lake, *, memory_limit: str = MEMORY_LIMIT) -> None:
-        """Take a lake, which must exist when a query runs, and the memory of a query, such as `2GB`."""
+    Args:
+        lake: The lake, which must exist when a query runs.
+        memory_limit: Memory that a query may take; `2GB` by default.
+
+    Example:
+        >>> engine = Engine(Lake("lake"))
+        >>> rows = engine.query("select key, received_at from latest where zenoh_key_match(key, 'fleet/**')")
+    """
+
+    def __init__(self, lake: Lake, *, memory_limit: str = DEFAULT_MEMORY_LIMIT) -> None:
         self.lake = lake
         self._memory_limit = memory_limit
 
     def tables(self) -> list[TableInfo]:
-        """Describe the tables: names, columns with types, rows, bytes and files; none before the lake exists."""
+        """Describe the tables of the lake.
+
+        Returns:
+            The tables with names, columns, rows, bytes and files; none before the lake exists.
+
+        Raises:
+            LakeError: The lake or a table cannot be read.
+
+        Example:
+            >>> [table.name for table in engine.tables()][:2]
+            ['samples', 'latest']
+        """
         return describe_tables(self.lake) if self.lake.exists() else []
 
     def query(self, text: str, limit: int | None = None, timeout: float | None = None) -> pa.Table:
-        """Run a query; returns at most `limit` rows, within `timeout` seconds. Raises UsageError."""
+        """Run a query, and return its rows.
+
+        Args:
+            text: The query, in SQL as of docs/sql.md; it can only read.
+            limit: Most rows that are returned; all by default.
+            timeout: Seconds after which the query is interrupted; without end by default.
+
+        Returns:
+            The rows, with times in UTC.
+
+        Raises:
+            UsageError: The query is wrong, not allowed, or took longer than the timeout.
+            LakeError: There is no lake, or it cannot be read.
+
+        Example:
+            >>> engine.query("select count(*) as n from samples").to_pylist()
+            [{'n': 30}]
+        """
         with self.open(text, timeout) as reader:
             return read_table(reader, limit)
 
     @contextmanager
     def open(self, text: str, timeout: float | None = None) -> Iterator[pa.RecordBatchReader]:
-        """Run a query and read its rows batch by batch, if they do not fit into memory. Raises UsageError."""
+        """Run a query and read its rows batch by batch, if they do not fit into memory.
+
+        Args:
+            text: The query, in SQL as of docs/sql.md; it can only read.
+            timeout: Seconds after which the query is interrupted; without end by default.
+
+        Returns:
+            A context manager of a reader, which is closed at its end.
+
+        Raises:
+            UsageError: The query is wrong, not allowed, or took longer than the timeout; also raised by the reader.
+            LakeError: There is no lake, or it cannot be read.
+
+        Example:
+            >>> with engine.open("select key, payload from samples") as reader:
+            ...     sum(batch.num_rows for batch in reader)
+            30
+        """
         self.lake.check()
         connection = connect(self._memory_limit)
         thread = QueryThread(connection.interrupt)
@@ -80,7 +133,7 @@ class Engine:
 
         try:
             register_tables(connection, scans)
-            reader = thread.call(lambda: connection.sql(statement.translation.text).to_arrow_reader(BATCH_ROWS))
+            reader = thread.call(lambda: connection.sql(statement.translation.text).to_arrow_reader(RESULT_BATCH_ROWS))
         except ENGINE_ERRORS as error:
             raise describe(error) from None
         schema = pa.schema([field.with_type(_plain_type(field.type)) for field in reader.schema])

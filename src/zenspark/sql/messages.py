@@ -11,7 +11,7 @@ from zenspark.sql.dialect import Translation
 NO_TRANSLATION = Translation("", ())
 MAX_MESSAGE_CHARACTERS = 300
 """Most characters of a message; longer ones are cut."""
-POSITION = re.compile(r"\n\nLINE (\d+): (.*)\n( *)\^", re.DOTALL)
+DUCKDB_POSITION = re.compile(r"\n\nLINE (\d+): (.*)\n( *)\^", re.DOTALL)
 LINE_LABEL = "LINE {}: "
 
 NO_TABLE = re.compile(r"Table with name (.+?) does not exist")
@@ -48,7 +48,7 @@ def describe_error(
         return _unknown("table", match[1], tables)
     if match := NO_FUNCTION.search(message):
         return _unknown("function", match[1], functions, lists=False)
-    plain = re.sub(r"\s+", " ", POSITION.split(message)[0]).strip()
+    plain = re.sub(r"\s+", " ", DUCKDB_POSITION.split(message)[0]).strip()
     kind, _, rest = plain.partition(" Error: ")
     problem = ADVICE.sub("", rest or plain)
     hint = BYTES_HINT if BYTES_AS_NUMBERS.search(plain) else ""
@@ -77,7 +77,7 @@ def _unknown(what: str, name: str, known: Iterable[str], *, lists: bool = True, 
 
 def _find_position(message: str, translation: Translation) -> str:
     """Line and position of an error in the query; the engine shortens long lines, so the line is searched."""
-    match = POSITION.search(message)
+    match = DUCKDB_POSITION.search(message)
     if match is None:
         return ""
     number, excerpt, blanks = int(match[1]), match[2], match[3]

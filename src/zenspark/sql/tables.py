@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from zenspark.lake.delta_table import LakeTable
 from zenspark.lake.lake import STATE_TABLE_SPECS, Lake
-from zenspark.lake.specs import FORMAT_VERSION
+from zenspark.lake.specs import LAKE_FORMAT_VERSION
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -40,7 +40,16 @@ TIME_TYPE_NAME = "timestamptz"
 
 @dataclass(frozen=True)
 class ColumnInfo:
-    """Name and SQL type of a column."""
+    """Name and SQL type of a column.
+
+    Attributes:
+        name: Name of the column.
+        type: Its type in SQL, such as `varchar` or `timestamptz`.
+
+    Example:
+        >>> engine.tables()[0].columns[0]
+        ColumnInfo(name='key', type='varchar')
+    """
 
     name: str
     type: str
@@ -48,14 +57,25 @@ class ColumnInfo:
 
 @dataclass(frozen=True)
 class TableInfo:
-    """Description of a table, from its log."""
+    """Description of a table, from its log.
+
+    Attributes:
+        name: Name of the table.
+        columns: Its columns, in order.
+        rows: Number of rows; None for a derived table that is not up to date, whose rows only a query counts.
+        bytes: Size of its files, in bytes.
+        files: Number of its files.
+
+    Example:
+        >>> samples = engine.tables()[0]
+        >>> samples.name, samples.rows, samples.files
+        ('samples', 30, 1)
+    """
 
     name: str
     columns: tuple[ColumnInfo, ...]
     rows: int | None
-    """Number of rows; None for a derived table that is not up to date, whose rows only a query counts."""
     bytes: int
-    """Size of its files."""
     files: int
 
 
@@ -95,9 +115,11 @@ def _is_current(lake: Lake, name: str) -> bool:
     """Whether the files of a table have all its rows."""
     if name not in STATE_TABLE_SPECS:
         return True
-    from zenspark.lake.derived.resolve import is_published  # imported here: most queries are not about these tables
+    from zenspark.lake.derived.resolve import (
+        is_public_table_complete,
+    )  # imported here: most queries are not about these tables
 
-    return is_published(lake, name)
+    return is_public_table_complete(lake, name)
 
 
 def type_name(kind: pa.DataType) -> str:
@@ -135,7 +157,7 @@ def _can_engine_read(table: LakeTable, files: Sequence[str]) -> bool:
     location = table.location
     return (
         location.is_local
-        and table.format == FORMAT_VERSION
+        and table.format == LAKE_FORMAT_VERSION
         and not GLOB_CHARACTERS & set(location.address)
         and all(ZENSPARK_FILE.fullmatch(path) for path in files)
     )

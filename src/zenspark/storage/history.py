@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import msgspec
@@ -29,6 +29,7 @@ from zenspark.storage.key_scope import KeyScope
 from zenspark.storage.sample_order import Numbers
 from zenspark.storage.value_pages import parse_encoding
 from zenspark.types.time_range import TimeRange
+from zenspark.types.timestamps import EPOCH, MICROSECOND
 from zenspark.wire.messages import Del, Put
 from zenspark.wire.values import Timestamp, ZenohId
 
@@ -52,8 +53,6 @@ MAX_SORTED_ROWS, MAX_SORTED_BYTES = 100_000, 64 << 20
 MAX_CHUNK_ROWS, MAX_CHUNK_BYTES = 1024, 4 << 20
 """Rows that become Python objects at a time: their payloads are in memory twice."""
 MESSAGE_COLUMNS = ["key", "kind", "payload", "encoding", "timestamp_ntp64", "timestamp_id", "attachment"]
-MICROSECOND = timedelta(microseconds=1)
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_TIME_SECONDS = 1e11
 """Bound of times in a query: larger ones would overflow microseconds in 64 bits."""
 

@@ -25,7 +25,7 @@ LAKE_RETRY_INTERVAL_SECONDS = 5.0
 """Seconds to wait after the lake could not be read."""
 EXPIRE_INTERVAL_SECONDS = 30.0
 """Seconds between two removals of expired tombstones and wildcard updates."""
-MAX_BATCH_ROWS = 65_536
+MAX_TAILED_BATCH_ROWS = 65_536
 """Maximum rows that are applied at once: they are in memory twice meanwhile."""
 
 
@@ -78,7 +78,7 @@ class JournalTailer:
             self._reload_at = time.monotonic() + LAKE_RETRY_INTERVAL_SECONDS
         else:
             if self._reload_at is not None:
-                logger.warning("storage of %s has loaded the lake", self._scope)
+                logger.warning("storage of %s has read the lake", self._scope)
             self._reload_at = None
 
     def _load_lake(self) -> None:
@@ -104,8 +104,8 @@ class JournalTailer:
         return count
 
     def _apply(self, batch: pa.RecordBatch) -> None:
-        for start in range(0, batch.num_rows, MAX_BATCH_ROWS):
-            keys, rows = self._scope.select_rows(batch[start : start + MAX_BATCH_ROWS].select(HISTORY_COLUMNS))
+        for start in range(0, batch.num_rows, MAX_TAILED_BATCH_ROWS):
+            keys, rows = self._scope.select_rows(batch[start : start + MAX_TAILED_BATCH_ROWS].select(HISTORY_COLUMNS))
             self._store.apply(keys, rows)
 
     def _run(self) -> None:

@@ -42,7 +42,7 @@ DEFAULT_LIFESPAN_SECONDS = 86_400.0
 """Seconds for which tombstones and wildcard updates are kept; as in zenohd."""
 MAX_KEYS_UNDER_LOCK = 1024
 """Maximum new keys that are inserted while lookups wait."""
-INITIAL_CAPACITY = 1024
+INITIAL_CAPACITY_KEYS = 1024
 BATCHES_PER_COMPACTION = 64
 """Batches between two checks for fragmented pages."""
 
@@ -64,9 +64,9 @@ class LatestValueStore:
         self._lock = threading.Lock()
         """Held while tree, columns and pages are inconsistent."""
         self._slots: KeyTree[int] = KeyTree()
-        self._orders = SampleOrder.zeros(INITIAL_CAPACITY)
-        self._page: Numbers = np.full(INITIAL_CAPACITY, NO_PAGE, np.uint32)
-        self._row: Numbers = np.zeros(INITIAL_CAPACITY, np.uint32)
+        self._orders = SampleOrder.zeros(INITIAL_CAPACITY_KEYS)
+        self._page: Numbers = np.full(INITIAL_CAPACITY_KEYS, NO_PAGE, np.uint32)
+        self._row: Numbers = np.zeros(INITIAL_CAPACITY_KEYS, np.uint32)
         self._used = 0
         self._free: list[int] = []
         self._pages = ValuePages()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,14 +21,16 @@ from zenspark.api.session import Session
 from zenspark.errors import UsageError, ZError
 from zenspark.journal import Journal
 from zenspark.key import KeyExpr
+from zenspark.log_throttle import LogThrottle
 from zenspark.storage.history import History, HistoryQuery
 from zenspark.storage.inputs import LakeTables, StorageInputs
 from zenspark.storage.journal_tailer import JournalTailer
 from zenspark.storage.key_scope import KeyScope
 from zenspark.storage.latest_store import DEFAULT_LIFESPAN_SECONDS, LatestValueStore
 from zenspark.types.arguments import parse_decimal
+from zenspark.types.ids import format_source
 from zenspark.types.query import Query, reply_stored
-from zenspark.types.time_range import TimeRange, time_range_text
+from zenspark.types.time_range import TimeRange, time_parameter
 
 logger = logging.getLogger("zenspark.storage")
 
@@ -35,7 +38,7 @@ Path = str | os.PathLike[str]
 
 MAX_INLINE_REPLIES = 1000
 """Queries with more replies run in the thread pool, so that queries for one key do not wait for them."""
-REPLY_THREADS = 4
+MAX_REPLY_THREADS = 4
 
 
 class Storage:
@@ -79,8 +82,11 @@ class Storage:
         inputs = StorageInputs(lake, opened)
         self._tailer = JournalTailer(self.latest, self.scope, inputs)
         self._history = History(self.scope, inputs)
-        self._pool = ThreadPoolExecutor(REPLY_THREADS, thread_name_prefix="zenspark-storage")
+        self._pool = ThreadPoolExecutor(MAX_REPLY_THREADS, thread_name_prefix="zenspark-storage")
         self._queryables: list[Queryable[Any]] = []
+        self._throttle = LogThrottle()
+        self._log_lock = threading.Lock()
+        """Held while the throttle counts: queries fail in several threads."""
 
     def start(self) -> Self:
         """Load all values, declare the queryables, and tail the journals.
@@ -184,8 +190,17 @@ class Storage:
             except ZError as error:
                 query.reply_err(str(error))
             except Exception:
-                logger.exception("storage of %s: query %s failed", self.scope, query.selector)
+                self._log_failure(query)
                 query.reply_err("the history cannot be read")
+
+    def _log_failure(self, query: Query) -> None:
+        """Log the exception of a query with its stack, unless one was logged lately: any node can cause it."""
+        with self._log_lock:
+            total = self._throttle.count("query")
+        if total is not None:
+            source = format_source(query.source_info)
+            text = "storage of %s: query %s from %s failed; %d in all"
+            logger.exception(text, self.scope, query.selector, source, total)
 
 
 def _parse_history_query(query: Query) -> HistoryQuery:
@@ -193,5 +208,5 @@ def _parse_history_query(query: Query) -> HistoryQuery:
     limit = None if text is None else parse_decimal(text)
     if text is not None and not limit:
         raise UsageError(f"_limit: expected a number greater than 0, found {text!r}")
-    times = TimeRange.parse(time_range_text(query.parameters) or "", time.time())
+    times = TimeRange.parse(time_parameter(query.parameters) or "", time.time())
     return HistoryQuery(str(query.key_expr), times, limit)

@@ -31,7 +31,7 @@ from zenspark.transport.handshake import (
 )
 from zenspark.transport.lease import KEEP_ALIVES_PER_LEASE, KeepAliveTimer, PeerLease
 from zenspark.transport.outbox import Outbox
-from zenspark.transport.reassembly import ReassemblyPool
+from zenspark.transport.reassembly import MAX_MESSAGE_BYTES, ReassemblyPool
 from zenspark.transport.receiver import Closed, FrameReceiver, LaneParameters, MessageReceived, MessageRejected
 from zenspark.wire.codec import decode_transport, encode
 from zenspark.wire.columns import BatchDecoder, Framing, PushColumns, PushRun
@@ -76,8 +76,10 @@ class PeerIdentified(msgspec.Struct, frozen=True):
     zid: ZenohId
 
 
-Event = Send | SessionRequested | PeerIdentified | Opened | MessageReceived | MessageRejected | PushRun | Closed
-Step = Generator[Event, None, int]
+ConnectionEvent = (
+    Send | SessionRequested | PeerIdentified | Opened | MessageReceived | MessageRejected | PushRun | Closed
+)
+Step = Generator[ConnectionEvent, None, int]
 """Generator of events; returns the number of bytes consumed."""
 
 
@@ -89,18 +91,18 @@ class Connection:
 
     def __init__(
         self,
-        role: Initiator | Acceptor,
+        handshake: Initiator | Acceptor,
         now: float,
-        message_limit: int = 1 << 30,
+        message_limit: int = MAX_MESSAGE_BYTES,
         is_streamed: bool = True,
         columns: PushColumns | None = None,
         keep_alives: int = KEEP_ALIVES_PER_LEASE,
         pool: ReassemblyPool | None = None,
     ) -> None:
         self._pool = ReassemblyPool(message_limit) if pool is None else pool
-        self._role = role
+        self._handshake = handshake
         self._message_limit = message_limit
-        self._prefix = 2 if is_streamed else 0
+        self._counted_prefix = 2 if is_streamed else 0
         """Bytes of the length prefix that count towards the batch size; 0 for datagrams, which have none."""
         self._buffer = bytearray(INITIAL_STREAM_BUFFER_BYTES if is_streamed else DATAGRAM_BUFFER_BYTES)
         self._filled = 0
@@ -119,7 +121,7 @@ class Connection:
     @property
     def dialed_peer(self) -> Identity | None:
         """The node this end dialed, once it sent INIT(ACK); None on the accepting side."""
-        parameters = self._role.parameters if isinstance(self._role, Initiator) else None
+        parameters = self._handshake.parameters if isinstance(self._handshake, Initiator) else None
         return None if parameters is None else parameters.peer
 
     @property
@@ -130,9 +132,9 @@ class Connection:
 
     # -- sending
 
-    def start(self) -> list[Event]:
+    def start(self) -> list[ConnectionEvent]:
         """Events to handle first: the initiator sends INIT(SYN)."""
-        return [self._send(self._role.start())] if isinstance(self._role, Initiator) else []
+        return [self._send(self._handshake.start())] if isinstance(self._handshake, Initiator) else []
 
     def _send(self, message: TransportMessage) -> Send:
         """Encode a transport message as a batch of its own, in the framing of the current state."""
@@ -144,20 +146,20 @@ class Connection:
             raw = compress(raw)
         return Send(len(raw).to_bytes(2, "little") + raw)
 
-    def note_sent(self, now: float) -> None:
-        """Note that something was written: the next keep-alive moves back."""
+    def restart_keep_alive(self, now: float) -> None:
+        """Restart the interval until the next keep-alive, since something was written."""
         self._keep_alive.sent_at = now
 
     def renew_leases(self, now: float) -> None:
         """Renew the lease of the peer without a message: this node did not read, so silence proves nothing."""
         self._peer_lease.renewed_at = now
 
-    def accept(self) -> list[Event]:
+    def accept(self) -> list[ConnectionEvent]:
         """Accept the session the peer requested."""
         assert self.state is ConnectionState.REQUESTED
         assert self.parameters is not None
-        assert isinstance(self._role, Acceptor)
-        return [self._send(self._role.ack(self.parameters)), self._open(self.parameters)]
+        assert isinstance(self._handshake, Acceptor)
+        return [self._send(self._handshake.ack(self.parameters)), self._open(self.parameters)]
 
     def close(self, reason: CloseReason = CloseReason.GENERIC, text: str = "closed by this node") -> Closed:
         """Close the connection. CLOSE has S = 1 if it ends the session, S = 0 if only this link is refused."""
@@ -174,7 +176,7 @@ class Connection:
         """Free part of the receive buffer."""
         return memoryview(self._buffer)[self._filled :]
 
-    def receive(self, count: int, now: float) -> Iterator[Event]:
+    def receive(self, count: int, now: float) -> Iterator[ConnectionEvent]:
         """Decode `count` new bytes in `buffer()` into events. Each event must be handled before the next."""
         self._peer_lease.renewed_at = now
         self._filled += count
@@ -245,9 +247,9 @@ class Connection:
             return None
         return memoryview(self._buffer)[start + 2 : start + 2 + size]
 
-    def _on_handshake(self, batch: bytes) -> Iterator[Event]:
+    def _on_handshake(self, batch: bytes) -> Iterator[ConnectionEvent]:
         try:
-            outcome = self._role.receive(decode_transport(batch))
+            outcome = self._handshake.receive(decode_transport(batch))
         except DecodeError as error:
             outcome = make_refusal(CloseReason.INVALID, str(error))
         match outcome:
@@ -255,7 +257,7 @@ class Connection:
                 yield self.close(
                     CloseReason.INVALID, f"batch size {parameters.batch_size} is below the minimum of {MIN_BATCH_BYTES}"
                 )
-            case Opened(parameters) if isinstance(self._role, Acceptor):
+            case Opened(parameters) if isinstance(self._handshake, Acceptor):
                 self.parameters = parameters
                 self.state = ConnectionState.REQUESTED
                 yield SessionRequested(parameters)
@@ -281,7 +283,7 @@ class Connection:
         self._keep_alive.lease = parameters.lease
         self._is_uncompressed = parameters.low_latency or not parameters.compression
         self._framing = Framing.BARE if parameters.low_latency else Framing.STREAM
-        self._limit = parameters.batch_size if parameters.low_latency else parameters.batch_size - self._prefix
+        self._limit = parameters.batch_size if parameters.low_latency else parameters.batch_size - self._counted_prefix
         first = NextSns(((parameters.peer_initial_sn,) * 2,) * len(Priority))
         lanes = LaneParameters(parameters.qos, parameters.sn_mask, parameters.patch, first, self._message_limit)
         columns = PushColumns(MAX_ROWS_PER_EVENT) if self._columns is None else self._columns
@@ -293,27 +295,27 @@ class Connection:
             parameters.qos,
             parameters.compression,
             parameters.low_latency,
-            streamed=self._prefix > 0,
-            separate_final_frames=self._role.capabilities.separate_final_frames,
+            streamed=self._counted_prefix > 0,
+            separate_final_frames=self._handshake.capabilities.separate_final_frames,
         )
         return Opened(parameters)
 
     # -- the session
 
     def _make_decoder(self, start: int) -> BatchDecoder:
-        is_stream = self._prefix > 0
+        is_stream = self._counted_prefix > 0
         return BatchDecoder(self._buffer, self._framing, self._limit, start, self._filled, is_partial_buffer=is_stream)
 
     def _decompress_batch(self, start: int) -> Step:
         assert self.parameters is not None
-        batch = self._batch(start, self.parameters.batch_size - self._prefix)
+        batch = self._batch(start, self.parameters.batch_size - self._counted_prefix)
         if batch is None:
             return 0
         if batch:
             yield from self._receive_events(BatchDecoder(decompress(batch, self.parameters.batch_size), Framing.BATCH))
         return 2 + len(batch)
 
-    def _receive_events(self, decoder: BatchDecoder) -> Iterator[Event]:
+    def _receive_events(self, decoder: BatchDecoder) -> Iterator[ConnectionEvent]:
         """Events of the batches of a decoder, in order, until the session closes."""
         assert self._receiver is not None
         for event in self._receiver.events(decoder):
@@ -333,7 +335,7 @@ class Connection:
             return float("inf")
         return min(self._keep_alive.due_at, self._peer_lease.expires_at)
 
-    def handle_timeout(self, now: float) -> list[Event]:
+    def handle_timeout(self, now: float) -> list[ConnectionEvent]:
         """Send a keep-alive when due; close the session when the peer's lease has expired."""
         if self.state is not ConnectionState.OPEN:
             return []

@@ -1,13 +1,14 @@
 """Framing of batches on a byte stream: length prefix and LZ4 compression.
 
-A stream link carries batches, each behind its length (protocol.md, section 3). Three things vary:
+A stream link carries batches, each behind its length (protocol section 3). Three things vary:
 
 - the length has 2 bytes, or 4 in a low-latency session once it is open;
 - in a session with compression, once it is open, the first byte of a batch is 1 if the rest is an LZ4 block;
 - a length may be 0: such a batch has no messages; eclipse-zenoh sends one when it abandons a fragmented message.
 
-`Deframer` is the receiving half. Bytes arrive in chunks of any size and it returns complete batches, one at a time, so
-that its owner can `switch` to the other length between two of them. It rejects a length as soon as it is read: a peer
+`Deframer` is the receiving half for captured traffic (`capture`); a live session finds the batches in its own buffer
+(`connection.py`). Bytes arrive in chunks of any size and it returns complete batches, one at a time, so that its owner
+can `switch` to the other length between two of them. It rejects a length as soon as it is read: a peer
 cannot make this node wait for, or reserve, more than was negotiated.
 """
 
@@ -22,7 +23,7 @@ from zenspark.errors import DecodeError, EncodeError, LimitExceeded
 
 Bytes = bytes | bytearray | memoryview
 
-MAX_BATCH_SIZE = 0xFFFF
+MAX_NEGOTIABLE_BATCH_BYTES = 0xFFFF
 """Largest batch size INIT can carry; also the limit where no INIT was seen."""
 
 RAW, COMPRESSED = 0, 1
@@ -41,7 +42,7 @@ class LengthPrefix(StrEnum):
         return 2 if self is LengthPrefix.U16 else 4
 
     def limit(self, batch_size: int) -> int:
-        """Largest length that may be announced: a batch size includes the 2-byte length, but not the 4-byte one."""
+        """Largest value of the prefix: a batch size includes the 2-byte length, but not the 4-byte one."""
         return batch_size - 2 if self is LengthPrefix.U16 else batch_size
 
     def wrap(self, batch: Bytes) -> bytes:
@@ -58,7 +59,7 @@ class Deframer:
     out of use.
     """
 
-    def __init__(self, framing: LengthPrefix = LengthPrefix.U16, limit: int = MAX_BATCH_SIZE) -> None:
+    def __init__(self, framing: LengthPrefix = LengthPrefix.U16, limit: int = MAX_NEGOTIABLE_BATCH_BYTES) -> None:
         self.framing = framing
         self.limit = limit
         self.position = 0
@@ -133,7 +134,7 @@ def compress(batch: Bytes) -> bytes:
     return bytes([RAW]) + batch
 
 
-def decompress(batch: Bytes, limit: int = MAX_BATCH_SIZE) -> Bytes:
+def decompress(batch: Bytes, limit: int = MAX_NEGOTIABLE_BATCH_BYTES) -> Bytes:
     """Decode a batch of a session with compression; an empty one has no header byte.
 
     `limit` is the negotiated batch size: a block that decompresses to more is rejected, or a few bytes could make this

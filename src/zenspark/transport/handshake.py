@@ -28,6 +28,7 @@ from typing import ClassVar
 import msgspec
 
 from zenspark.errors import CloseReason, DecodeError, HandshakeError
+from zenspark.transport.lease import DEFAULT_LEASE_MS
 from zenspark.wire.buffer import Reader, Writer
 from zenspark.wire.messages import Close, InitAck, InitSyn, Join, OpenAck, OpenSyn, TransportMessage
 from zenspark.wire.values import (
@@ -38,6 +39,7 @@ from zenspark.wire.values import (
     WhatAmI,
     ZenohId,
     read_extensions,
+    write_extensions,
 )
 
 DEFAULT_RESOLUTION = 0x0A
@@ -46,7 +48,7 @@ DEFAULT_BATCH_BYTES = 0xFFFF
 """Bytes of a batch if INIT carries no sizes."""
 MAX_LEASE_SECONDS = 3600.0
 """Longest lease of a peer that counts: a peer that vanished without CLOSE must not be kept forever."""
-PATCH = 1
+PROTOCOL_PATCH = 1
 """Protocol patch implemented here: fragments carry First and Drop markers."""
 
 RELAYS_EXTENSION = 0x0D
@@ -77,7 +79,7 @@ class Capabilities(msgspec.Struct, frozen=True):
 
     resolution: int = DEFAULT_RESOLUTION
     batch_size: int = DEFAULT_BATCH_BYTES
-    lease_ms: int = 10_000
+    lease_ms: int = DEFAULT_LEASE_MS
     qos: bool = True
     low_latency: bool = False
     compression: bool = False
@@ -89,13 +91,13 @@ class Capabilities(msgspec.Struct, frozen=True):
     """Whether this node forwards messages between neighbours that relay, too."""
 
     @property
-    def lanes(self) -> bool:
+    def offers_priorities(self) -> bool:
         """Whether priorities are offered: a low-latency session has none."""
         return self.qos and not self.low_latency
 
 
 class SessionParameters(msgspec.Struct, frozen=True):
-    """Negotiated parameters of a session, and the announcements of both ends."""
+    """Parameters of a session: those negotiated, and those that each end has set."""
 
     peer: Identity
     resolution: int
@@ -149,19 +151,19 @@ def initial_sn(sender: ZenohId, receiver: ZenohId, mask: int) -> int:
     return int.from_bytes(digest, "little") & mask
 
 
-def negotiate(ours: Capabilities, theirs: InitSyn | InitAck) -> SessionParameters:
-    """Intersect this node's capabilities with those in the peer's INIT; both roles call this."""
-    resolution = DEFAULT_RESOLUTION if theirs.resolution is None else theirs.resolution
-    batch_size = DEFAULT_BATCH_BYTES if theirs.batch_size is None else theirs.batch_size
+def negotiate(local: Capabilities, remote: InitSyn | InitAck) -> SessionParameters:
+    """Intersect this node's capabilities with those in the peer's INIT; both ends call this."""
+    resolution = DEFAULT_RESOLUTION if remote.resolution is None else remote.resolution
+    batch_size = DEFAULT_BATCH_BYTES if remote.batch_size is None else remote.batch_size
     return SessionParameters(
-        peer=Identity(theirs.zid, theirs.whatami),
-        resolution=min(ours.resolution & 0x3, resolution & 0x3) | min(ours.resolution & 0xC, resolution & 0xC),
-        batch_size=min(ours.batch_size, batch_size),
-        qos=ours.lanes and (theirs.qos or theirs.qos_link is not None),
-        low_latency=ours.low_latency and theirs.low_latency,
-        compression=ours.compression and theirs.compression,
-        patch=min(PATCH, theirs.patch or 0),
-        relays=ours.relays and Extension(RELAYS_EXTENSION) in theirs.exts,
+        peer=Identity(remote.zid, remote.whatami),
+        resolution=min(local.resolution & 0x3, resolution & 0x3) | min(local.resolution & 0xC, resolution & 0xC),
+        batch_size=min(local.batch_size, batch_size),
+        qos=local.offers_priorities and (remote.qos or remote.qos_link is not None),
+        low_latency=local.low_latency and remote.low_latency,
+        compression=local.compression and remote.compression,
+        patch=min(PROTOCOL_PATCH, remote.patch or 0),
+        relays=local.relays and Extension(RELAYS_EXTENSION) in remote.exts,
     )
 
 
@@ -195,9 +197,8 @@ def _check_initial_sn(sn: int, mask: int) -> None:
 def _encode_auth(header: int, value: int | bytes | None = None) -> bytes:
     """Encode the nested extension chain with the one extension of the user/password method."""
     out = Writer()
-    out.u8(0, "auth")
-    Extension(header, value).write(out, 0)
-    return bytes(out.data[1:])
+    write_extensions(out, (Extension(header, value),))
+    return bytes(out.data)
 
 
 def _read_auth(chain: bytes | None, header: int) -> int | bytes | None:
@@ -231,11 +232,11 @@ def _verify_credentials(users: Mapping[bytes, bytes], chain: bytes | None, nonce
     return user
 
 
-# -- the two roles -----------------------------------------------------------------------------------------------
+# -- initiator and acceptor --------------------------------------------------------------------------------------
 
 
-class _HandshakeRole(ABC):
-    """Base of both roles: takes a message, returns a message or an outcome, and never raises."""
+class _Handshake(ABC):
+    """Base of both handshakes: takes a message, returns a message or an outcome, and never raises."""
 
     def receive(self, message: TransportMessage) -> Outcome:
         """Handle the peer's next message."""
@@ -253,8 +254,8 @@ class _HandshakeRole(ABC):
         """Handler of a message type in the current state; HandshakeError if there is none."""
 
 
-class Initiator(_HandshakeRole):
-    """Initiator role: `start()`, then `receive()` the peer's messages."""
+class Initiator(_Handshake):
+    """Handshake of the node that opens a session: `start()`, then `receive()` the peer's messages."""
 
     class HandshakeState(Enum):
         AWAIT_INIT_ACK = auto()
@@ -287,11 +288,11 @@ class Initiator(_HandshakeRole):
             zid=self.identity.zid,
             resolution=self.capabilities.resolution,
             batch_size=self.capabilities.batch_size,
-            qos=self.capabilities.lanes,
+            qos=self.capabilities.offers_priorities,
             auth=_encode_auth(USRPWD_EXTENSION) if self.capabilities.credentials else None,
             low_latency=self.capabilities.low_latency,
             compression=self.capabilities.compression,
-            patch=PATCH,
+            patch=PROTOCOL_PATCH,
             exts=_relay_extensions(self.capabilities.relays),
         )
 
@@ -310,8 +311,8 @@ class Initiator(_HandshakeRole):
         acked_resolution = DEFAULT_RESOLUTION if ack.resolution is None else ack.resolution & 0x0F
         if parameters.resolution != acked_resolution:
             raise HandshakeError(f"resolution 0x{acked_resolution:02x} exceeds the offered one", CloseReason.INVALID)
-        if (ack.patch or 0) > PATCH:
-            raise HandshakeError(f"patch {ack.patch} exceeds the offered {PATCH}", CloseReason.GENERIC)
+        if (ack.patch or 0) > PROTOCOL_PATCH:
+            raise HandshakeError(f"patch {ack.patch} exceeds the offered {PROTOCOL_PATCH}", CloseReason.GENERIC)
         if self.expected not in (None, ack.zid):
             raise HandshakeError(f"expected node {self.expected}, found {ack.zid}", CloseReason.GENERIC)
 
@@ -331,8 +332,9 @@ class Initiator(_HandshakeRole):
         )
 
 
-class Acceptor(_HandshakeRole):
-    """Acceptor role. `key` authenticates its cookies; `nonce` is a fresh number for this link."""
+class Acceptor(_Handshake):
+    """Handshake of the node that accepts a session. `key` authenticates its cookies; `nonce` is a fresh number for this
+    link."""
 
     TRANSITIONS: ClassVar = {InitSyn: "on_init_syn", OpenSyn: "on_open_syn"}
 

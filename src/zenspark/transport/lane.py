@@ -1,7 +1,7 @@
 """Receiving lane: the messages of one priority and reliability in one direction, in order.
 
-Frames and fragments of a lane share one sequence (protocol.md, section 7.1). Sequence numbers may be skipped, even on
-reliable lanes: there is no retransmission. A number that is not newer than the last is a repetition and is dropped.
+Frames and fragments of a lane share one sequence (protocol section 7.1). Sequence numbers may be skipped, even on
+reliable lanes: there is no retransmission. A number that is not newer than the last is a repetition and is discarded.
 Failures of fragmented messages (7.6): a fragment is missing, another message interrupts, the sender stops half way.
 Then that message is lost, and only that one; `ReassemblyAborted` reports it.
 
@@ -16,13 +16,9 @@ import msgspec
 
 from zenspark.errors import LimitExceeded
 from zenspark.transport.counters import LossReason, ReceiveCounters
-from zenspark.transport.reassembly import ReassemblyPool, ReassemblyShare
+from zenspark.transport.reassembly import MAX_MESSAGE_BYTES, ReassemblyPool, ReassemblyShare
 from zenspark.wire.columns import BatchDecoder, PushColumns, ReassembledMessage, join_fragments
 from zenspark.wire.messages import Fragment, Frame, NetworkMessage
-
-MAX_MESSAGE_BYTES = 1 << 30
-"""Default size limit of a fragmented message: it is held in memory until its last fragment has arrived."""
-
 
 OUT_OF_MEMORY = (LossReason.MEMORY, "reassembly memory limit reached")
 """Reason to discard a message that is not too large by itself."""
@@ -100,7 +96,7 @@ class Defragmenter:
         if problem is None and not self._share.reserve(len(fragment.payload), self):
             problem = OUT_OF_MEMORY
         if problem is not None:
-            return events + self._refuse(fragment, *problem)
+            return events + self._discard(fragment, *problem)
         self._is_loss_reported = False
         self._fragments += 1
         self._data += fragment.payload
@@ -138,7 +134,7 @@ class Defragmenter:
             return LossReason.TOO_LARGE, f"larger than {self.limit} bytes"
         return None
 
-    def _refuse(self, fragment: Fragment, reason: LossReason, text: str) -> list[Reassembled | ReassemblyAborted]:
+    def _discard(self, fragment: Fragment, reason: LossReason, text: str) -> list[Reassembled | ReassemblyAborted]:
         lost = self.abandon(reason, text)
         if not lost and not self._is_loss_reported:
             self.receive_counters.count_lost(reason)
@@ -221,7 +217,7 @@ class ReceivingLane:
         return self.defragmenter.receive(fragment)
 
     def receive(self, message: Frame | Fragment) -> list[LaneEvent]:
-        """Handle the next frame or fragment of this lane."""
+        """Handle the next frame or fragment of this lane, which is decoded already; only `capture` calls this."""
         last = self.last
         if isinstance(message, Fragment):
             received = self.receive_fragment(message)

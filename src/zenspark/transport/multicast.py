@@ -1,6 +1,6 @@
 """GroupSession: a multicast session between many nodes. Datagrams in, events out.
 
-There is no handshake (protocol.md, section 5.8). Every member sends JOIN periodically: its identity, the session
+There is no handshake (protocol section 5.8). Every member sends JOIN periodically: its identity, the session
 parameters it uses and the next sequence number of each of its lanes. A node that has received the JOIN can decode the
 member's frames from then on; frames before that are dropped. All members must use the same parameters, because nothing
 can be sent to one member alone: a sender with other parameters is refused locally, without a message. For the same
@@ -24,10 +24,10 @@ import msgspec
 from zenspark.errors import CloseReason, ProtocolError
 from zenspark.transport.connection import MAX_BUFFER_BYTES, MAX_ROWS_PER_EVENT, Send
 from zenspark.transport.framing import compress, decompress
-from zenspark.transport.handshake import DEFAULT_RESOLUTION, PATCH, Identity, encode_lease, lease_seconds
-from zenspark.transport.lease import KEEP_ALIVES_PER_LEASE, KeepAliveTimer, PeerLease
+from zenspark.transport.handshake import DEFAULT_RESOLUTION, PROTOCOL_PATCH, Identity, encode_lease, lease_seconds
+from zenspark.transport.lease import DEFAULT_LEASE_MS, KEEP_ALIVES_PER_LEASE, KeepAliveTimer, PeerLease
 from zenspark.transport.outbox import Outbox
-from zenspark.transport.reassembly import ReassemblyPool
+from zenspark.transport.reassembly import MAX_MESSAGE_BYTES, ReassemblyPool
 from zenspark.transport.receiver import Closed, FrameReceiver, LaneParameters, MessageReceived, MessageRejected
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import BatchDecoder, Framing, PushColumns, PushRun, StopReason
@@ -48,12 +48,12 @@ class GroupSettings(msgspec.Struct, frozen=True):
 
     resolution: int = DEFAULT_RESOLUTION
     batch_size: int = DEFAULT_GROUP_BATCH_BYTES
-    lease_ms: int = 10_000
+    lease_ms: int = DEFAULT_LEASE_MS
     qos: bool = False
     compression: bool = False
     join_interval: float = 2.5
     max_members: int = 1000
-    message_limit: int = 1 << 30
+    message_limit: int = MAX_MESSAGE_BYTES
     keep_alives: int = KEEP_ALIVES_PER_LEASE
 
 
@@ -61,11 +61,17 @@ class Member:
     """Another node of the group, identified by its source address."""
 
     def __init__(
-        self, identity: Identity, sender: str, receiver: FrameReceiver, lease: float, now: float, patch: int = PATCH
+        self,
+        identity: Identity,
+        sender: str,
+        receiver: FrameReceiver,
+        lease: float,
+        now: float,
+        patch: int = PROTOCOL_PATCH,
     ) -> None:
         self.identity = identity
         self.patch = patch
-        """Protocol patch the member announced."""
+        """Protocol patch in the JOIN of the member."""
         self.sender = sender
         self.receiver = receiver
         self.lease = PeerLease(now, lease)
@@ -99,7 +105,7 @@ class MemberEvent(msgspec.Struct, frozen=True):
 
 
 class SenderRefused(msgspec.Struct, frozen=True):
-    """A JOIN was refused, or a datagram that cannot be decoded, with the reason; once per sender and reason."""
+    """A JOIN was refused, or an undecodable datagram was rejected, with the reason; once per sender and reason."""
 
     sender: str
     text: str
@@ -111,10 +117,10 @@ GroupEvent = Send | JoinDue | MemberJoined | MemberLeft | MemberEvent | SenderRe
 
 
 class GroupSession:
-    """This node's membership of a multicast group. `columns` may be shared by all sessions of one thread.
+    """Membership of this node in a multicast group. `columns` may be shared by all sessions of one thread.
 
     `first_sn` should differ on each start: otherwise the frames of a node that rejoins before its lease expired would
-    be dropped as repetitions.
+    be discarded as repetitions.
     """
 
     def __init__(
@@ -178,12 +184,12 @@ class GroupSession:
                 sn_re=0 if settings.qos else pairs[Priority.DATA][0],
                 sn_be=0 if settings.qos else pairs[Priority.DATA][1],
                 qos=NextSns(pairs) if settings.qos else None,
-                patch=PATCH,
+                patch=PROTOCOL_PATCH,
             )
         )
 
-    def note_sent(self, now: float) -> None:
-        """Note that something was written: the next keep-alive moves back."""
+    def restart_keep_alive(self, now: float) -> None:
+        """Restart the interval until the next keep-alive, since something was written."""
         self._keep_alive.sent_at = now
 
     def close(self, reason: CloseReason = CloseReason.GENERIC, text: str = "closed by this node") -> Closed:
@@ -217,7 +223,7 @@ class GroupSession:
                 yield from self._receive_from(member, decoder, now)
         except ProtocolError as error:
             if self._members.get(sender) is not None:
-                yield self._drop(self._members[sender], Closed(error.reason, str(error), by_peer=False))
+                yield self._remove(self._members[sender], Closed(error.reason, str(error), by_peer=False))
             else:
                 yield from self._refuse(sender, str(error), None)
 
@@ -247,7 +253,7 @@ class GroupSession:
                 case Join():
                     yield from self._on_join(member.sender, event, now)
                 case Closed():
-                    yield self._drop(member, event)
+                    yield self._remove(member, event)
                 case _:
                     yield MemberEvent(member, event)
             if self.has_ended or self._members.get(member.sender) is not member:
@@ -260,17 +266,16 @@ class GroupSession:
         problem = self._problem(join, member)
         if problem:
             if member is not None:
-                yield self._drop(member, Closed(CloseReason.INVALID, problem, by_peer=False))
+                yield self._remove(member, Closed(CloseReason.INVALID, problem, by_peer=False))
             yield from self._refuse(sender, problem, Identity(join.zid, join.whatami))
             return
         self._refused.pop(sender, None)
         if member is not None and member.identity.zid == join.zid:
-            member.lease.seconds = lease_seconds(
-                join
-            )  # keep its lanes: this JOIN may be older than frames received since
+            # keep its lanes: this JOIN may be older than frames received since
+            member.lease.seconds = lease_seconds(join)
             return
         for other in [other for other in self.members if other is member or other.identity.zid == join.zid]:
-            yield self._drop(
+            yield self._remove(
                 other,
                 Closed(
                     CloseReason.GENERIC,
@@ -324,7 +329,7 @@ class GroupSession:
             return f"group is full: {settings.max_members} members (limit)"
         return ""
 
-    def _drop(self, member: Member, closed: Closed) -> MemberLeft:
+    def _remove(self, member: Member, closed: Closed) -> MemberLeft:
         del self._members[member.sender]
         member.receiver.end()
         return MemberLeft(member, closed)
@@ -352,14 +357,14 @@ class GroupSession:
         return min(self._join_due_at, self._keep_alive.due_at, *expiries)
 
     def handle_timeout(self, now: float) -> list[GroupEvent]:
-        """Drop members whose lease expired; send JOIN or KEEP_ALIVE when due."""
+        """Remove members whose lease expired; send JOIN or KEEP_ALIVE when due."""
         if self.has_ended:
             return []
         events: list[GroupEvent] = []
         for member in self.members:
             if member.lease.has_expired(now):
                 expired = Closed(CloseReason.EXPIRED, member.lease.describe_expiry(), by_peer=False)
-                events.append(self._drop(member, expired))
+                events.append(self._remove(member, expired))
         if now >= self._join_due_at:
             events.append(JoinDue())
         elif now >= self._keep_alive.due_at:

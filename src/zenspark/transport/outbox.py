@@ -22,32 +22,38 @@ from zenspark.transport.counters import MessageKind
 from zenspark.transport.framing import compress
 from zenspark.wire._bytes import encode_vle
 from zenspark.wire.columns import BatchEncoder, Framing, OutgoingRows, RowForwarder, StopReason
-from zenspark.wire.columns.layout import FRAGMENT_ID, FRAME_ID
 from zenspark.wire.values import Priority
 
 if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
     from cython.cimports.cpython.bytearray import PyByteArray_Resize
 else:
     from zenspark.wire._bytes import append_vle
-    from zenspark.wire.columns import LANE_EXPRESS, LANE_PRIORITY, LANE_RELIABLE
+    from zenspark.wire.columns.layout import (
+        DEFAULT_PRIORITY,
+        FIRST_EXTENSION,
+        FRAGMENT_ID,
+        FRAME_ID,
+        FRAME_QOS_EXTENSION,
+        LANE_EXPRESS,
+        LANE_PRIORITY,
+        LANE_RELIABLE,
+        MORE_FLAG,
+        RELIABLE_FLAG,
+        Z_FLAG,
+    )
 
-RELIABLE_FLAG, MORE_FLAG, Z_FLAG = 0x20, 0x40, 0x80
-"""Flags of a FRAME or FRAGMENT header: R, M (more fragments follow) and Z (extensions follow)."""
 ID_MASK, RESPONSE_FINAL_ID = 0x1F, 0x1A
 """Bits of a header that are the message id, and the id of RESPONSE_FINAL."""
-QOS_EXTENSION, FIRST_EXTENSION = 0x31, 0x02
-"""Headers of the extensions QoS (the priority) and First (the first fragment of a message)."""
 Payload = bytes | bytearray | memoryview
-Batch = bytearray | memoryview
+EncodedBatch = bytearray | memoryview
 
-DEFAULT_PRIORITY: cython.int = 5
-"""The priority (DATA) whose frames carry no QoS extension; without QoS, the only one there is."""
 GIL_ATOMIC = cython.compiled and getattr(sys, "_is_gil_enabled", lambda: True)()
 """Whether a method here is atomic for all other threads."""
 APPEND_REFUSED, APPENDED, BATCH_FULL = 0, 1, 2
 """Results of `try_append_lockfree`."""
 FRAME_HEADER_RESERVE: cython.Py_ssize_t = 16
-"""Bytes reserved for a length prefix, a compression byte, and a header with sequence number and extensions."""
+"""Bytes reserved for a length prefix, a compression byte, and the head of a FRAME: header, sequence number
+and extensions."""
 
 
 @cython.cfunc
@@ -80,7 +86,7 @@ class Outbox:
     """Encoded messages of a connection, waiting to be sent."""
 
     _priorities: list[PriorityLanes]
-    _ready: list[Batch]
+    _ready: list[EncodedBatch]
     _qos: cython.bint
     _compression: cython.bint
     _low_latency: cython.bint
@@ -204,7 +210,7 @@ class Outbox:
     @cython.inline
     @cython.exceptval(check=False)
     def _count(self, header: cython.uchar) -> cython.void:
-        """Count a message by the first byte of its header; compared with literals, because names are Python objects."""
+        """Count a message by its header; compared with literals, because names are Python objects."""
         kind: cython.int = header & 0x1F
         if kind == 0x1D:
             self._pushes += 1
@@ -357,7 +363,7 @@ class Outbox:
         out.append(cython.cast(cython.uchar, header | (Z_FLAG if has_priority or first else 0)))
         append_vle(out, sn)
         if has_priority:
-            out.append(cython.cast(cython.uchar, QOS_EXTENSION | (Z_FLAG if first else 0)))
+            out.append(cython.cast(cython.uchar, FRAME_QOS_EXTENSION | (Z_FLAG if first else 0)))
             out.append(cython.cast(cython.uchar, lanes.priority))
         if first:
             out.append(FIRST_EXTENSION)
@@ -437,17 +443,17 @@ class Outbox:
         batch[:width] = length.to_bytes(width, "little")
         self._ready.append(batch)
 
-    def pop_all(self) -> list[Batch]:
+    def pop_all(self) -> list[EncodedBatch]:
         """Remove and return everything there is to send, in order."""
         for lanes in self._priorities:
             self._close(lanes)
         return self._pop_ready()
 
-    def pop_full_batches(self) -> list[Batch]:
+    def pop_full_batches(self) -> list[EncodedBatch]:
         """Remove and return the full batches."""
         return self._pop_ready()
 
-    def count_batches(self, buffer: Batch, sent: cython.Py_ssize_t = 0) -> cython.Py_ssize_t:
+    def count_batches(self, buffer: EncodedBatch, sent: cython.Py_ssize_t = 0) -> cython.Py_ssize_t:
         """Count the batches in a buffer of `pop_all` that are not within its first `sent` bytes."""
         if not self._streamed:
             return 1
@@ -461,7 +467,7 @@ class Outbox:
         return count
 
     @cython.cfunc
-    def _pop_ready(self) -> list[Batch]:
-        ready: list[Batch] = self._ready
+    def _pop_ready(self) -> list[EncodedBatch]:
+        ready: list[EncodedBatch] = self._ready
         self._ready = []
         return ready

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-MAX_SESSION_BYTES = 1 << 30
+MAX_MESSAGE_BYTES = 1 << 30
+"""Default limit of the size of a message: a fragmented one is held in memory until its last fragment has arrived."""
+MAX_REASSEMBLY_BYTES_PER_NEIGHBOUR = MAX_MESSAGE_BYTES
 """Bytes in unfinished messages of one neighbour, over all its priorities: one message of the largest size."""
-MAX_LARGEST_MESSAGES = 2
+MAX_LARGEST_MESSAGES_IN_REASSEMBLY = 2
 """Messages of the largest size, of different neighbours, that may be unfinished at a time, unless a total is
 configured."""
-MAX_TOTAL_BYTES = MAX_LARGEST_MESSAGES * MAX_SESSION_BYTES
+MAX_REASSEMBLY_BYTES = MAX_LARGEST_MESSAGES_IN_REASSEMBLY * MAX_REASSEMBLY_BYTES_PER_NEIGHBOUR
 """Bytes in unfinished messages of all neighbours."""
 
 
@@ -31,7 +33,9 @@ class FragmentHolder(Protocol):
 class ReassemblyPool:
     """Reassembly memory of all neighbours of a node. Not thread-safe."""
 
-    def __init__(self, session_limit: int = MAX_SESSION_BYTES, limit: int = MAX_TOTAL_BYTES) -> None:
+    def __init__(
+        self, session_limit: int = MAX_REASSEMBLY_BYTES_PER_NEIGHBOUR, limit: int = MAX_REASSEMBLY_BYTES
+    ) -> None:
         self.session_limit = session_limit
         self.limit = limit
         self.used = 0

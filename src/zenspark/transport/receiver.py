@@ -53,12 +53,14 @@ class MessageRejected(msgspec.Struct, frozen=True):
 
 
 class Closed(msgspec.Struct, frozen=True):
-    """The session ended: the reason, the end that closed it, and the CLOSE still to be written, if any."""
+    """The session ended."""
 
     reason: CloseReason
     text: str
     by_peer: bool
+    """Whether the peer closed it, or cannot be reached any more: then it gets no CLOSE."""
     close_batch: bytes = b""
+    """The CLOSE that is still to be written; empty if there is none."""
 
 
 ReceiverEvent = MessageReceived | MessageRejected | PushRun | Closed | Join

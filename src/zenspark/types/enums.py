@@ -54,21 +54,22 @@ class ApiWireEnum(ApiEnum):
 
 
 class CongestionControl(ApiWireEnum):
-    """Treatment of a message when a queue is full.
+    """Treatment of a message while the link it is sent on has unsent bytes.
 
     Example:
         >>> session.put("demo/a", "1", congestion_control=zenspark.CongestionControl.BLOCK)
     """
 
     DROP = 0
-    """The message may be dropped."""
+    """The sender waits up to 1 ms, then drops messages, the next ones at once until the link has drained."""
     BLOCK = 1
-    """The sender waits for space."""
+    """The sender waits until the bytes are taken; the session with a neighbour that takes none for 5 s is closed."""
     BLOCK_FIRST = 2
-    """The sender waits if no other message with BLOCK_FIRST is waiting; otherwise the message may be dropped."""
+    """One message waits as with BLOCK; others with BLOCK_FIRST are dropped meanwhile."""
     DEFAULT = DROP
 
     def to_wire(self) -> wire.Congestion:
+        """Return the congestion control as messages carry it."""
         return wire.Congestion(self.value)
 
 
@@ -94,6 +95,7 @@ class Priority(ApiWireEnum):
     """Number of priorities."""
 
     def to_wire(self) -> wire.Priority:
+        """Return the priority as messages carry it."""
         return wire.Priority(self.value)
 
     @classmethod
@@ -103,7 +105,7 @@ class Priority(ApiWireEnum):
 
 
 class Reliability(ApiEnum):
-    """Whether messages are sent again when a link loses them.
+    """The lane on which samples are sent. Neither retransmits: gaps in the sequence numbers are counted as losses.
 
     Example:
         >>> publisher = session.declare_publisher("demo/a", reliability=zenspark.Reliability.BEST_EFFORT)
@@ -154,6 +156,7 @@ class QueryTarget(ApiWireEnum):
     DEFAULT = BEST_MATCHING
 
     def to_wire(self) -> wire.QueryTarget:
+        """Return the target as messages carry it."""
         return wire.QueryTarget(self.value)
 
 
@@ -165,17 +168,18 @@ class ConsolidationMode(ApiWireEnum):
     """
 
     AUTO = 0
-    """Each reply is merged as its queryable prefers; without a preference as LATEST, or as NONE if the query has a
+    """Merging of each reply as its queryable prefers; without a preference as LATEST, or as NONE if the query has a
     range of time."""
     NONE = 1
-    """Every reply is delivered."""
+    """Delivery of every reply."""
     MONOTONIC = 2
-    """Every reply is delivered at once, except those older than one already delivered."""
+    """Delivery of every reply at once, except those older than one already delivered."""
     LATEST = 3
-    """Only the newest is delivered, when the query has ended."""
+    """Delivery of only the newest reply on each key, when the query has ended."""
     DEFAULT = AUTO
 
     def to_wire(self) -> wire.Consolidation:
+        """Return the mode as messages carry it."""
         return wire.Consolidation(self.value)
 
     def __call__(self) -> Self:
@@ -246,9 +250,11 @@ class WhatAmI(ApiWireEnum):
 
     @classmethod
     def from_wire(cls, value: int) -> Self:
+        """Return the role for its number in a message, which counts from 0."""
         return super().from_wire(1 << value)
 
     def to_wire(self) -> wire.WhatAmI:
+        """Return the role as messages carry it."""
         return wire.WhatAmI[self.name]
 
 
@@ -259,7 +265,7 @@ class WhatAmIMatcher:
         matcher: Names of roles with `|` between them; no role by default.
 
     Raises:
-        ZError: A name is no role.
+        UsageError: A name is no role.
 
     Example:
         >>> scout = zenspark.scout(what=zenspark.WhatAmIMatcher.empty().router().peer())
@@ -302,7 +308,7 @@ class WhatAmIMatcher:
             The same set, or a new one.
 
         Raises:
-            ZError: A name is no role.
+            UsageError: A name is no role.
             TypeError: It is none of these.
 
         Example:
@@ -350,7 +356,15 @@ class WhatAmIMatcher:
         return self._of(self._bits | WhatAmI.CLIENT.value)
 
     def is_empty(self) -> bool:
-        """Return whether the set is empty."""
+        """Return whether the set is empty.
+
+        Returns:
+            True if it has no role.
+
+        Example:
+            >>> zenspark.WhatAmIMatcher("router").is_empty()
+            False
+        """
         return not self._bits
 
     def matches(self, whatami: WhatAmI | str) -> bool:
@@ -363,7 +377,7 @@ class WhatAmIMatcher:
             True if it has.
 
         Raises:
-            ZError: The name is no role.
+            UsageError: The name is no role.
 
         Example:
             >>> zenspark.WhatAmIMatcher("router|peer").matches("client")

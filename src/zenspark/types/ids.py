@@ -21,7 +21,7 @@ class ZenohId(WireValue[wire.ZenohId]):
         text: 1 to 32 hexadecimal digits.
 
     Raises:
-        ZError: It is no such text.
+        UsageError: It is no such text.
 
     Example:
         >>> zenspark.ZenohId("a1b2")
@@ -66,12 +66,12 @@ class EntityGlobalId(WireValue[wire.EntityId]):
 
     @property
     def zid(self) -> ZenohId:
-        """The id of its node."""
+        """The id of the node of the entity."""
         return ZenohId.from_wire(self._wire.zid)
 
     @property
     def eid(self) -> EntityId:
-        """Its id in its session."""
+        """The id of the entity in its session."""
         return self._wire.eid
 
     def __repr__(self) -> str:
@@ -122,5 +122,5 @@ def _u32(value: int) -> int:
 
 
 def format_source(source: SourceInfo | None) -> str:
-    """Format the sender of a query or sample for a log line: ` from <zid>`, or nothing if it did not send its id."""
-    return "" if source is None else f" from {source.source_id.zid}"
+    """Format the sender of a query or sample for a log line: its zid, or that it did not send its id."""
+    return "an unnamed sender" if source is None else str(source.source_id.zid)

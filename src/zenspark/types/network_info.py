@@ -187,7 +187,7 @@ class Declaration(NetworkInfo, frozen=True):
     """
 
     kind: str
-    """subscriber, queryable or token"""
+    """Kind of the declaration: subscriber, queryable or token."""
     key: str
     zid: ZenohId
     whatami: WhatAmI

@@ -125,81 +125,109 @@ class Query:
 
     @property
     def key_expr(self) -> KeyExpr:
-        """The keys that are queried; it may have wildcards, so it is rarely the key to reply on."""
+        """The keys that are queried; it may have wildcards, so it is rarely the key to reply on.
+
+        Raises `UsageError` after `drop`.
+        """
         return self._require_handle().key_expr
 
     @property
     def parameters(self) -> Parameters:
-        """The parameters of the query."""
+        """The parameters of the query. Raises `UsageError` after `drop`."""
         return Parameters(self._require_handle().request.body.parameters)
 
     @property
     def selector(self) -> Selector:
-        """Key expression and parameters together."""
+        """Key expression and parameters of the query together. Raises `UsageError` after `drop`."""
         return Selector(self.key_expr, self.parameters)
 
     @property
     def payload(self) -> ZBytes | None:
-        """The value sent along with the query; None without."""
+        """The value sent along with the query; None without. Raises `UsageError` after `drop`."""
         body = self._require_handle().request.body.body
         return None if body is None else ZBytes(body.payload)
 
     @property
     def encoding(self) -> Encoding | None:
-        """The encoding of that value; None without."""
+        """The encoding of the value sent along with the query; None without. Raises `UsageError` after `drop`."""
         body = self._require_handle().request.body.body
         return None if body is None else Encoding.from_wire(body.encoding)
 
     @property
     def attachment(self) -> ZBytes | None:
-        """The attachment of the query; None without."""
+        """The attachment of the query; None without. Raises `UsageError` after `drop`."""
         attachment = self._require_handle().request.body.attachment
         return None if attachment is None else ZBytes(attachment)
 
     @property
     def source_info(self) -> SourceInfo | None:
-        """Querier and sequence number of the query; None if it did not send them."""
+        """Querier and sequence number of the query; None if it did not send them. Raises `UsageError` after `drop`."""
         source = self._require_handle().request.body.source_info
         return None if source is None else SourceInfo.from_wire(source)
 
     @property
     def target(self) -> QueryTarget:
-        """The matching queryables that are queried: the best matching, all, or all that are complete."""
+        """The matching queryables that are queried: the best matching, all, or all that are complete.
+
+        Raises `UsageError` after `drop`.
+        """
         return QueryTarget.from_wire(self._require_handle().request.target)
 
     @property
     def budget(self) -> int | None:
-        """Number of responses (replies and errors) that the querier accepts; None for any number."""
+        """Number of responses (replies and errors) that the querier accepts; None for any number.
+
+        Raises `UsageError` after `drop`.
+        """
         return self._require_handle().request.budget or None
 
     @property
     def timeout(self) -> float | None:
-        """Seconds from sending the query after which the querier stops waiting; None if it did not send a timeout."""
+        """Seconds from sending the query after which the querier stops waiting; None if it did not send a timeout.
+
+        Raises `UsageError` after `drop`.
+        """
         milliseconds = self._require_handle().request.timeout_ms
         return None if milliseconds is None else milliseconds / 1000
 
     @property
     def consolidation(self) -> ConsolidationMode:
-        """Mode in which the querier merges replies on one key; AUTO if it leaves that to the queryables."""
+        """Mode in which the querier merges replies on one key; AUTO if it leaves that to the queryables.
+
+        Raises `UsageError` after `drop`.
+        """
         return ConsolidationMode.from_wire(self._require_handle().request.body.consolidation)
 
     @property
     def timestamp(self) -> Timestamp | None:
-        """Time of the query, by the clock of the querier; None if it did not send it."""
+        """Time of the query, by the clock of the querier; None if it did not send it.
+
+        Raises `UsageError` after `drop`.
+        """
         stamp = self._require_handle().request.timestamp
         return None if stamp is None else Timestamp.from_wire(stamp)
 
     @property
     def timestamp_stack(self) -> TimestampStack | None:
-        """Clock readings of the nodes on the way; None unless the query is instrumented."""
+        """Clock readings of the nodes on the way; None unless the query is instrumented.
+
+        Raises `UsageError` after `drop`.
+        """
         stack = self._require_handle().request.ts_stack
         return None if stack is None else TimestampStack.from_wire(stack)
 
     def accepts_replies(self) -> ReplyKeyExpr:
         """Return whether replies may be on keys that do not match the query.
 
+        Returns:
+            ANY if they may, otherwise MATCHING_QUERY.
+
         Raises:
             UsageError: The query was dropped.
+
+        Example:
+            >>> if query.accepts_replies() is zenspark.ReplyKeyExpr.ANY:
+            ...     query.reply("another/key", "noon")
         """
         accepts_any = (
             ANY_KEY_PARAMETER in self._require_handle().request.body.parameters and ANY_KEY_PARAMETER in self.parameters
@@ -228,8 +256,8 @@ class Query:
             key_expr: Key of the value, which must match the query unless it accepts replies on any key.
             payload: The value: bytes, a string (sent as UTF-8), or `ZBytes`.
             encoding: Encoding of the payload; `zenoh/bytes` by default.
-            congestion_control: What happens when the link to the querier is full; that of the query by default, as
-                always in eclipse-zenoh, whose routers also replace it on the way.
+            congestion_control: Treatment while the link to the querier has unsent bytes; that of the query by default,
+                as always in eclipse-zenoh, whose routers also replace it on the way.
             priority: Priority of the reply; that of the query by default.
             express: Whether the reply is sent at once, without waiting for others to fill a batch; as the query by
                 default.
@@ -272,8 +300,8 @@ class Query:
 
         Args:
             key_expr: The key, which must match the query unless it accepts replies on any key.
-            congestion_control: What happens when the link to the querier is full; that of the query by default, as
-                always in eclipse-zenoh, whose routers also replace it on the way.
+            congestion_control: Treatment while the link to the querier has unsent bytes; that of the query by default,
+                as always in eclipse-zenoh, whose routers also replace it on the way.
             priority: Priority of the reply; that of the query by default.
             express: Whether the reply is sent at once, without waiting for others to fill a batch; as the query by
                 default.

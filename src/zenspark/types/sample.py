@@ -19,6 +19,7 @@ else:
 if cython.compiled:  # pragma: no cover
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 
+from zenspark.constructor_signature import ConstructorSignature
 from zenspark.key import KeyExpr
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import CongestionControl, ConsolidationMode, Priority, Reliability, SampleKind
@@ -65,6 +66,7 @@ class Sample:
     """
 
     __slots__ = ("_attachment", "_header", "_ntp64", "_payload", "_sn")
+    __signature__ = ConstructorSignature()
 
     _header: SampleHeader
     _payload: bytes
@@ -108,13 +110,13 @@ class Sample:
 
     @property
     def timestamp(self) -> Timestamp | None:
-        """Its time, and the id of the clock that made it; None without."""
+        """The time of the sample, and the id of the clock that made it; None without."""
         clock = self._header.timestamp_id
         return None if clock is None else Timestamp.from_wire(wire.Timestamp(self._ntp64, clock))
 
     @property
     def congestion_control(self) -> CongestionControl:
-        """Whether nodes on the way were to drop it or wait for space when a link was full."""
+        """The treatment that its publisher chose for links with unsent bytes: DROP, BLOCK or BLOCK_FIRST."""
         return CongestionControl.from_wire(self._header.qos.congestion)
 
     @property
@@ -129,7 +131,7 @@ class Sample:
 
     @property
     def reliability(self) -> Reliability:
-        """Whether it was sent on a reliable or a best-effort channel."""
+        """The lane on which the sample was sent: reliable or best effort."""
         return Reliability.RELIABLE if self._header.reliable else Reliability.BEST_EFFORT
 
     @property

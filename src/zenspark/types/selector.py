@@ -62,13 +62,29 @@ class Parameters:
         return parameters if isinstance(parameters, Parameters) else cls(parameters)
 
     def copy(self) -> Parameters:
-        """Return a copy."""
+        """Return a copy of the parameters.
+
+        Returns:
+            New parameters with the same text; to change them does not change these.
+
+        Example:
+            >>> zenspark.Parameters("limit=10").copy()
+            Parameters('limit=10')
+        """
         duplicate = Parameters()
         duplicate._text = self._text
         return duplicate
 
     def is_empty(self) -> bool:
-        """Return whether there are none."""
+        """Return whether there are no parameters.
+
+        Returns:
+            True if there is no name.
+
+        Example:
+            >>> zenspark.Parameters("").is_empty()
+            True
+        """
         return not any(self._items())
 
     def get(self, key: str, default: str | None = None) -> str | None:
@@ -174,7 +190,15 @@ class Parameters:
         self._replace(list(Parameters.of(parameters)))
 
     def is_ordered(self) -> bool:
-        """Return whether the names are in alphabetical order."""
+        """Return whether the names are in alphabetical order.
+
+        Returns:
+            True if they are, also without any name.
+
+        Example:
+            >>> zenspark.Parameters("limit=10;deep").is_ordered()
+            False
+        """
         names = [name for name, _ in self._items()]
         return names == sorted(names)
 
@@ -235,7 +259,7 @@ class Selector:
             parameters: Parameters; if they are given, `arg` is a key expression only.
 
         Raises:
-            ZError: The key expression is not valid.
+            UsageError: The key expression is not valid.
             TypeError: An argument has a wrong type.
         """
         if parameters is None and isinstance(arg, str):
@@ -254,7 +278,7 @@ class Selector:
             The same selector, or a new one.
 
         Raises:
-            ZError: The key expression is not valid.
+            UsageError: The key expression is not valid.
             TypeError: An argument has a wrong type.
 
         Example:

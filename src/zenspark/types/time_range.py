@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 
 import msgspec
@@ -18,11 +18,10 @@ import msgspec
 from zenspark.clock import NANOS_PER_SECOND, NTP64_MAX_SECONDS
 from zenspark.errors import UsageError
 from zenspark.types.selector import Parameters
-from zenspark.types.timestamps import parse_rfc3339_utc
+from zenspark.types.timestamps import EPOCH, parse_rfc3339_utc
 
 _RANGE = re.compile(r"([\[\]])(.*?)(\.\.|;)(.*)([\[\]])")
 _BRACKETS = ("[", "]")
-_EPOCH = datetime(1970, 1, 1)
 _NOW = re.compile(r"now\((.*)\)")
 _DURATION = re.compile(r"(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(u|ms|s|m|h|d|w)?")
 _SECONDS = {"u": 1e-6, "ms": 1e-3, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
@@ -50,7 +49,7 @@ class TimeRange(msgspec.Struct, frozen=True):
         return is_late_enough and (time <= self.end if self.includes_end else time < self.end)
 
 
-def time_range_text(parameters: Parameters) -> str | None:
+def time_parameter(parameters: Parameters) -> str | None:
     """Return the parameter `_time`, whole: the `;` before a length does not end it."""
     text = parameters.get("_time")
     for (name, start), (length, rest) in pairwise(parameters):
@@ -77,7 +76,9 @@ def _format_end(start: str, seconds: float) -> str:
         offset = (_parse_duration(relative[1]) if relative[1] else 0.0) + seconds
         return f"now({round(offset, 6):.15g}s)"
     end = _parse_seconds(start) + seconds
-    return "" if end >= NTP64_MAX_SECONDS else (_EPOCH + timedelta(seconds=max(end, 0.0))).isoformat() + "Z"
+    if end >= NTP64_MAX_SECONDS:
+        return ""
+    return (EPOCH + timedelta(seconds=max(end, 0.0))).isoformat().replace("+00:00", "Z")
 
 
 def _split(text: str) -> tuple[str, str, str, str, str]:

@@ -14,7 +14,8 @@ from zenspark.types.wire_value import WireValue, rust_repr
 from zenspark.wire import values as wire
 from zenspark.wire.buffer import Reader
 
-_CUSTOM_FLAG = 0x80
+CUSTOM_RECORD_FLAG = 0x80
+"""Marks a record of a timestamp stack whose bytes come from an application."""
 _POINTS = {point.bit: point for point in InterceptionPoint}
 
 
@@ -170,7 +171,7 @@ class TimestampStackRecord(WireValue[wire.TimestampRecord]):
     @property
     def point(self) -> InterceptionPoint:
         """The point at which it was recorded."""
-        flag = self._wire.flags & ~_CUSTOM_FLAG
+        flag = self._wire.flags & ~CUSTOM_RECORD_FLAG
         if flag not in _POINTS:
             raise DecodeError(
                 "a point of 1, 2 or 4", 0, str(flag)
@@ -180,7 +181,7 @@ class TimestampStackRecord(WireValue[wire.TimestampRecord]):
     @property
     def is_custom(self) -> bool:
         """Whether a callback made it; `timestamp` then returns its bytes."""
-        return bool(self._wire.flags & _CUSTOM_FLAG)
+        return bool(self._wire.flags & CUSTOM_RECORD_FLAG)
 
     def timestamp(self) -> Timestamp | bytes:
         """Return the clock reading.

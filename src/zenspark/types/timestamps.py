@@ -14,6 +14,9 @@ from zenspark.types.wire_value import WireValue
 from zenspark.wire import values as wire
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+"""Time from which timestamps count."""
+MICROSECOND = timedelta(microseconds=1)
+"""Unit of times in journals and tables, to divide a `timedelta` by."""
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:)(\d\d)(?:\.(\d*))?Z", re.ASCII)
 W = TypeVar("W")
 

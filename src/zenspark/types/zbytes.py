@@ -31,6 +31,8 @@ if cython.compiled:  # pragma: no cover
     )
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_GET_SIZE
 
+from zenspark.constructor_signature import ConstructorSignature
+
 MAX_REPR_BYTES = 32
 """Bytes of a payload that `repr` shows: a log line must not grow with the payload."""
 
@@ -56,6 +58,7 @@ class ZBytes:
     """
 
     __slots__ = ("_data",)
+    __signature__ = ConstructorSignature()
 
     _data: bytes
 
@@ -117,7 +120,15 @@ class ZBytes:
         return self._data.decode()
 
     def as_shm(self) -> None:
-        """Return None: shared memory is not supported."""
+        """Return None: shared memory is not supported.
+
+        Returns:
+            None, as eclipse-zenoh does for a payload outside of shared memory.
+
+        Example:
+            >>> zenspark.ZBytes(b"1").as_shm() is None
+            True
+        """
         return None
 
     def __bytes__(self) -> bytes:

@@ -12,6 +12,7 @@ from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from zenspark.errors import ZError
+from zenspark.web.client_log import format_address
 from zenspark.web.context import WebContext
 from zenspark.web.guard import Guard
 from zenspark.web.http_error import HttpError, as_http_error, error_response
@@ -71,7 +72,8 @@ class Application:
             if scope["type"] == "http":
                 await error_response(as_http_error(error), as_json=as_json)(scope, receive, send)
         except Exception:
-            logger.exception("HTTP request %s %s failed", scope.get("method", "WS"), scope["path"])
+            address = format_address(scope.get("client"))
+            logger.exception("HTTP request %s %s from %s failed", scope.get("method", "WS"), scope["path"], address)
             if scope["type"] == "http":
                 failed = HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; the log has its cause")
                 await error_response(failed, as_json=as_json)(scope, receive, send)

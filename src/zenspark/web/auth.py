@@ -16,21 +16,23 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
+from zenspark.web.client_log import ClientLog
 from zenspark.web.http_error import HttpError
 from zenspark.web.settings import HttpSettings
 
 COOKIE = "zenspark_login"
 COOKIE_SECONDS = 7 * 24 * 3600
-MAX_FAILURES = 20
-"""Failed logins of one address within `FAILURE_SECONDS`; further ones are refused without a check."""
-FAILURE_SECONDS = 60.0
-MAX_ADDRESSES = 1000
-"""Addresses whose failures are kept."""
+MAX_FAILED_LOGINS = 20
+"""Failed logins of one address within `FAILED_LOGIN_WINDOW_SECONDS`; further ones are refused without a check."""
+FAILED_LOGIN_WINDOW_SECONDS = 60.0
+MAX_FAILING_ADDRESSES = 1000
+"""Addresses whose failed logins are kept; of more the oldest are forgotten, so that they do not fill the memory."""
 
 TOKEN, PASSWORD = "token", "password"
 """Methods to log in, as the page's API names them."""
 METHOD_NAMES = {TOKEN: "a token", PASSWORD: "user and password"}
 WRONG_CREDENTIALS = {TOKEN: "wrong token", PASSWORD: "wrong user or password"}
+TOO_MANY_FAILED_LOGINS = "too many failed logins"
 SCHEMES = {"bearer": TOKEN, "basic": PASSWORD}
 """Methods by the scheme of an Authorization header."""
 
@@ -38,8 +40,9 @@ SCHEMES = {"bearer": TOKEN, "basic": PASSWORD}
 class Authenticator:
     """Checks the credentials of requests against the settings."""
 
-    def __init__(self, settings: HttpSettings, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, settings: HttpSettings, client_log: ClientLog, now: Callable[[], float] = time.time) -> None:
         self._settings = settings
+        self._client_log = client_log
         self._now = now
         self._key = secrets.token_bytes(32)
         self._failures: dict[str, deque[float]] = {}
@@ -111,22 +114,23 @@ class Authenticator:
 
     # -- repeated failures
 
-    def may_try(self, address: str) -> bool:
+    def may_log_in(self, address: str) -> bool:
         """Return whether an address has not failed too often."""
         failures = self._failures.get(address)
         if not failures:
             return True
-        while failures and failures[0] < self._now() - FAILURE_SECONDS:
+        while failures and failures[0] < self._now() - FAILED_LOGIN_WINDOW_SECONDS:
             failures.popleft()
-        return len(failures) < MAX_FAILURES
+        return len(failures) < MAX_FAILED_LOGINS
 
-    def check_tries(self, address: str) -> None:
+    def check_failed_logins(self, address: str) -> None:
         """Raise HttpError, with the seconds to wait, if an address has failed too often."""
-        if self.may_try(address):
+        if self.may_log_in(address):
             return
-        seconds = self._failures[address][0] + FAILURE_SECONDS - self._now()
+        seconds = self._failures[address][0] + FAILED_LOGIN_WINDOW_SECONDS - self._now()
         headers = {"Retry-After": str(max(math.ceil(seconds), 1))}
-        raise HttpError(HTTPStatus.TOO_MANY_REQUESTS, "too many failed logins; try again in a minute", headers)
+        self._client_log.refuse_login(address, TOO_MANY_FAILED_LOGINS)
+        raise HttpError(HTTPStatus.TOO_MANY_REQUESTS, f"{TOO_MANY_FAILED_LOGINS}; try again in a minute", headers)
 
     def accepts_counted(self, address: str, headers: Mapping[str, str], cookies: Mapping[str, str]) -> bool:
         """Return whether a request has valid credentials; a wrong header counts as a failed login of the address.
@@ -135,17 +139,18 @@ class Authenticator:
         """
         has_header = "authorization" in headers
         if has_header:
-            self.check_tries(address)
+            self.check_failed_logins(address)
         is_accepted = self.accepts(headers, cookies)
         if has_header and not is_accepted:
-            self.note_failure(address)
+            self.count_failed_login(address, method_of(headers))
         return is_accepted
 
-    def note_failure(self, address: str) -> None:
-        """Count a failed login."""
-        if address not in self._failures and len(self._failures) >= MAX_ADDRESSES:
+    def count_failed_login(self, address: str, method: str | None) -> None:
+        """Count and log a failed login; None stands for a login without credentials, or of another scheme."""
+        self._client_log.refuse_login(address, self.refusal(method))
+        if address not in self._failures and len(self._failures) >= MAX_FAILING_ADDRESSES:
             self._failures.pop(next(iter(self._failures)))
-        self._failures.setdefault(address, deque(maxlen=MAX_FAILURES)).append(self._now())
+        self._failures.setdefault(address, deque(maxlen=MAX_FAILED_LOGINS)).append(self._now())
 
 
 def method_of(headers: Mapping[str, str]) -> str | None:

@@ -18,11 +18,11 @@ from zenspark.handlers.channel import Resume
 from zenspark.handlers.handler import BoundHandler
 from zenspark.wire.columns import PushRun
 
-MAX_CHUNKS = 4096
+MAX_CLIENT_CHUNKS = 4096
 """Most chunks in a queue; further rows are dropped."""
-MAX_ROWS = 65536
+MAX_CLIENT_ROWS = 65536
 """Most rows in a queue by default; further ones are dropped."""
-MAX_BYTES = 32 << 20
+MAX_CLIENT_BYTES = 32 << 20
 """Most bytes in a queue by default; further rows are dropped."""
 
 
@@ -33,8 +33,8 @@ class ChunkQueue:
         self,
         wake: Callable[[], None] | None = None,
         *,
-        max_rows: int = MAX_ROWS,
-        max_bytes: int = MAX_BYTES,
+        max_rows: int = MAX_CLIENT_ROWS,
+        max_bytes: int = MAX_CLIENT_BYTES,
     ) -> None:
         self._wake = wake
         self._max_rows = max_rows
@@ -90,7 +90,7 @@ class ChunkQueue:
 
     @property
     def _is_full(self) -> bool:
-        return self._rows >= self._max_rows or self._bytes >= self._max_bytes or len(self._chunks) >= MAX_CHUNKS
+        return self._rows >= self._max_rows or self._bytes >= self._max_bytes or len(self._chunks) >= MAX_CLIENT_CHUNKS
 
     def _add(self, chunk: RowChunk) -> None:
         with self._lock:

@@ -17,12 +17,13 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 
 from zenspark.web import limits
+from zenspark.web.client_log import ClientLog, format_address
 from zenspark.web.counts import HttpCounts
 
 logger = logging.getLogger("zenspark.web.uvicorn")
-logger.setLevel(logging.ERROR)  # errors of clients are counted, not logged
+logger.setLevel(logging.ERROR)  # malformed requests are counted, not logged
 
-COUNTS, TRANSPORT = "counts", "transport"
+COUNTS, CLIENT_LOG, TRANSPORT = "counts", "client_log", "transport"
 """Keys of `scope["state"]`."""
 
 PHRASES = {
@@ -41,12 +42,22 @@ class _WriteTransport(Protocol):
 
 
 class StallTimer:
-    """Aborts a connection whose client reads nothing for `STALL_TIMEOUT_SECONDS` although bytes wait for it."""
+    """Aborts a connection whose client reads nothing for `CLIENT_STALL_TIMEOUT_SECONDS` although bytes wait for it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, transport: _WriteTransport, counts: HttpCounts) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        transport: _WriteTransport,
+        counts: HttpCounts,
+        client_log: ClientLog,
+        address: str,
+    ) -> None:
+        """`address` is that of the client, for the log."""
         self._loop = loop
         self._transport = transport
         self._counts = counts
+        self._client_log = client_log
+        self._address = address
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -61,7 +72,7 @@ class StallTimer:
             self._timer = None
 
     def _arm(self, unsent: int) -> None:
-        self._timer = self._loop.call_later(limits.STALL_TIMEOUT_SECONDS, self._check, unsent)
+        self._timer = self._loop.call_later(limits.CLIENT_STALL_TIMEOUT_SECONDS, self._check, unsent)
 
     def _check(self, unsent: int) -> None:
         now_unsent = self._transport.get_write_buffer_size()
@@ -70,6 +81,7 @@ class StallTimer:
             return
         self._timer = None
         self._counts.disconnect("stalled")
+        self._client_log.disconnect(self._address, f"it read nothing for {limits.CLIENT_STALL_TIMEOUT_SECONDS:g} s")
         self._transport.abort()
 
 
@@ -94,7 +106,9 @@ class HttpConnection(H11Protocol):
         super().connection_made(transport)
         self._counts.connections = len(self.connections)
         self.app_state = {**self.app_state, TRANSPORT: transport}
-        self._stall = StallTimer(self.loop, transport, self._counts)
+        self._stall = StallTimer(
+            self.loop, transport, self._counts, self.app_state[CLIENT_LOG], format_address(self.client)
+        )
         if len(self.connections) > limits.MAX_CONNECTIONS:
             self._reject(503, f"there are {limits.MAX_CONNECTIONS} connections already", "connections")
         else:
@@ -148,14 +162,14 @@ class HttpConnection(H11Protocol):
     # -- refusals before a request is complete
 
     def _start_header_timer(self) -> None:
-        self._header_timer = self.loop.call_later(limits.HEADER_TIMEOUT_SECONDS, self._headers_late)
+        self._header_timer = self.loop.call_later(limits.HEADER_TIMEOUT_SECONDS, self._on_header_timeout)
 
     def _stop_header_timer(self) -> None:
         if self._header_timer is not None:
             self._header_timer.cancel()
             self._header_timer = None
 
-    def _headers_late(self) -> None:
+    def _on_header_timeout(self) -> None:
         self._header_timer = None
         if not self.transport.is_closing() and self.conn.their_state is h11.IDLE:
             self._reject(408, f"expected all headers within {limits.HEADER_TIMEOUT_SECONDS:g} s", "slow_headers")
@@ -189,7 +203,13 @@ class SocketConnection(WebSocketsSansIOProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._stall = StallTimer(self.loop, self.transport, self.app_state[COUNTS])
+        self._stall = StallTimer(
+            self.loop,
+            self.transport,
+            self.app_state[COUNTS],
+            self.app_state[CLIENT_LOG],
+            format_address(self.client),
+        )
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._stall is not None:

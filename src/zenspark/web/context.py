@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from starlette.requests import HTTPConnection
 
-from zenspark.api.http_clients import HttpClient
 from zenspark.api.session import Session
-from zenspark.router.interceptors.rules import Action
+from zenspark.router.interceptors.rules import InterceptedAction
 from zenspark.web import limits
 from zenspark.web.auth import Authenticator
+from zenspark.web.client_log import ClientLog
 from zenspark.web.counts import HttpCounts
+from zenspark.web.http_clients import HttpClient
 from zenspark.web.http_error import HttpError
 from zenspark.web.interfaces import Pipeline, SqlEngine
 from zenspark.web.lake_stats import LakeStats
@@ -40,6 +41,8 @@ class WebContext:
     monitors: KeyMonitors
     network: NetworkWatch
     overview: OverviewSampler
+    url: str
+    """URL of the server, for the log."""
 
     def __init__(
         self, session: Session, settings: HttpSettings, pipeline: Pipeline | None, sql: SqlEngine | None
@@ -50,7 +53,8 @@ class WebContext:
         self.sql = sql
         self.lake_stats = LakeStats(sql)
         self.counts = HttpCounts()
-        self.auth = Authenticator(settings)
+        self.client_log = ClientLog()
+        self.auth = Authenticator(settings, self.client_log)
         self.origins = OriginPolicy(settings)
         self.started_at = datetime.now(UTC)
         self.workers = ThreadPoolExecutor(limits.MAX_WORKERS, "zenspark-web")
@@ -80,10 +84,11 @@ class WebContext:
     def client(self, connection: HTTPConnection) -> HttpClient:
         """Return the client of a request, for access control."""
         server = connection.scope.get("server") or ("", None)
-        return HttpClient(self.session, server[0], self.settings.user)
+        remote = connection.client
+        return HttpClient(self.session, server[0], self.settings.user, None if remote is None else remote.host)
 
 
-def check_access(client: HttpClient, action: Action, key: str) -> None:
+def check_access(client: HttpClient, action: InterceptedAction, key: str) -> None:
     """Raise HttpError if access control denies an action of a client."""
     if not client.is_allowed("ingress", action, key):
         raise HttpError(HTTPStatus.FORBIDDEN, f"access control denies {action} on {key!r}")

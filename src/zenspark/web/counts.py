@@ -10,7 +10,7 @@ LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 """Upper bounds of the buckets of latency histograms, in seconds."""
 
 DisconnectReason = Literal["stalled", "slow_stream", "server_overload"]
-"""Why a client is disconnected: it reads nothing for seconds, it reads events slower than they arrive, or this server
+"""Reason to disconnect a client: it reads nothing for seconds, it reads events slower than they arrive, or this server
 encodes events slower than they arrive."""
 DISCONNECT_REASONS: tuple[DisconnectReason, ...] = get_args(DisconnectReason)
 REFUSAL_REASONS = (

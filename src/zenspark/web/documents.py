@@ -11,17 +11,15 @@ import msgspec
 
 from zenspark.types.encoding import Encoding
 from zenspark.types.network_info import ReplyError
+from zenspark.types.payload_text import DEFAULT_ENCODING, JSON_ENCODINGS
 from zenspark.types.sample import Reply, Sample
 
 JSON = "application/json"
-DEFAULT_ENCODING = "zenoh/bytes"
-"""Encoding of payloads that are sent without one."""
-JSON_TYPES = frozenset({JSON, "text/json", "text/json5"})
 OPENMETRICS = "application/openmetrics-text"
 TEXT_TYPES = frozenset({"text/plain", "zenoh/string", OPENMETRICS})
-BYTES = "application/octet-stream"
-GZIP_WINDOW = 31
-"""Window of zlib that expects the header of gzip."""
+BYTES_TYPE = "application/octet-stream"
+GZIP_WINDOW_BITS = 31
+"""The argument `wbits` of zlib for the largest window and the header of gzip."""
 MAX_TEXT_BYTES = 16 << 20
 """Bytes of a compressed text that are decompressed."""
 MAX_NTP64 = (1 << 64) - 1
@@ -56,7 +54,7 @@ def encode_json(document: object) -> bytes:
 def media_type(encoding: Encoding) -> str:
     """Convert an encoding to a Content-Type; application/octet-stream if a header cannot carry it."""
     text = str(encoding)
-    return text if text.isascii() and text.isprintable() else BYTES
+    return text if text.isascii() and text.isprintable() else BYTES_TYPE
 
 
 def _of_reply(reply: Reply) -> Document:
@@ -85,8 +83,8 @@ def payload_value(payload: bytes, encoding: Encoding | str) -> object:
         return None
     try:
         if kind == OPENMETRICS and "content-encoding=gzip" in parameters:
-            return zlib.decompressobj(GZIP_WINDOW).decompress(payload, MAX_TEXT_BYTES).decode()
-        if kind in JSON_TYPES:
+            return zlib.decompressobj(GZIP_WINDOW_BITS).decompress(payload, MAX_TEXT_BYTES).decode()
+        if kind in JSON_ENCODINGS:
             return msgspec.json.decode(payload)
         if kind in TEXT_TYPES:
             return payload.decode()

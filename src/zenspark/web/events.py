@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
 from collections import deque
 from collections.abc import Iterable, Iterator
 from http import HTTPStatus
@@ -19,17 +18,18 @@ from http import HTTPStatus
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from zenspark.api.http_clients import HttpClient
 from zenspark.arrow.decode import RowChunk, concat_chunks
 from zenspark.errors import ZError
 from zenspark.key import KeyExpr
-from zenspark.router.interceptors.rules import Action
+from zenspark.router.interceptors.rules import InterceptedAction
 from zenspark.web import limits
 from zenspark.web.chunk_queue import ChunkQueue
+from zenspark.web.client_log import format_address
 from zenspark.web.connection import TRANSPORT
 from zenspark.web.context import WebContext, check_access
 from zenspark.web.counts import DisconnectReason
 from zenspark.web.documents import encode_json, row_document
+from zenspark.web.http_clients import HttpClient
 from zenspark.web.http_error import HttpError
 
 logger = logging.getLogger("zenspark.web")
@@ -39,28 +39,6 @@ MIN_DRAIN_INTERVAL_SECONDS = 0.02
 """Seconds between two encodings of events under load: one write for many events costs less than one for each."""
 MAX_WRITE_BYTES = 256 << 10
 """Bytes given to a connection at once."""
-LOG_INTERVAL_SECONDS = 10.0
-"""Least seconds between two log lines about slow clients."""
-
-
-class SlowClientLog:
-    """Logs clients that were disconnected because they read too slowly: one line per interval, with a count."""
-
-    def __init__(self) -> None:
-        self._unlogged = 0
-        self._next_at = -math.inf
-
-    def add(self, address: str, now: float) -> None:
-        """Count a client; the first one, and the first one after an interval, is logged. `now` is monotonic."""
-        self._unlogged += 1
-        if now >= self._next_at:
-            logger.warning(
-                "disconnected slow HTTP clients of event streams: %d, the latest at %s",
-                self._unlogged,
-                address,
-            )
-            self._unlogged = 0
-            self._next_at = now + LOG_INTERVAL_SECONDS
 
 
 class StreamQueue:
@@ -87,7 +65,7 @@ class StreamQueue:
             return
         if self._is_backlogged:
             self.disconnect("slow_stream")
-            self._context.hubs.slow_clients.add(self.address, asyncio.get_running_loop().time())
+            self._context.client_log.disconnect(self.address, "slow consumer of an event stream")
             return
         self._parts.extend(parts)
         size = sum(len(data) for data, _ in parts)
@@ -190,9 +168,9 @@ class EventHub:
             stream.disconnect("server_overload")
         if streams:
             logger.warning(
-                "disconnected HTTP clients of event streams on %s: %d, this server is overloaded (events dropped: %d)",
-                self._key,
+                "disconnected %d HTTP clients of event streams on %s: this server is overloaded, dropped %d events",
                 len(streams),
+                self._key,
                 skipped,
             )
 
@@ -203,7 +181,7 @@ def encode_events(chunks: list[RowChunk], client: HttpClient) -> Iterator[bytes]
     batch = concat_chunks(chunks).select(columns)
     for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
         key, kind = row[:2]
-        action: Action = "put" if kind == "PUT" else "delete"
+        action: InterceptedAction = "put" if kind == "PUT" else "delete"
         if client.is_unrestricted or client.is_allowed("egress", action, key):
             yield b"event: %s\ndata: %s\n\n" % (kind.encode(), encode_json(row_document(*row)))
 
@@ -230,7 +208,6 @@ class EventHubs:
     def __init__(self, context: WebContext) -> None:
         self._context = context
         self._hubs: dict[tuple[str, str], EventHub] = {}
-        self.slow_clients = SlowClientLog()
         self._lock = asyncio.Lock()
 
     async def open(self, key: str, address: str, client: HttpClient, stream: StreamQueue) -> None:
@@ -268,14 +245,14 @@ class EventStreamResponse:
         self._context = context
         self._key = str(key)
         self._client = context.client(request)
-        self._address = (request.scope.get("server") or ("", None))[0]
+        self._local_address = (request.scope.get("server") or ("", None))[0]
         self._headers = headers
         check_access(self._client, "declare_subscriber", self._key)
         check_stream_limit(context)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        stream = StreamQueue(scope["state"].get(TRANSPORT), self._context, _client_address(scope))
-        await self._context.hubs.open(self._key, self._address, self._client, stream)
+        stream = StreamQueue(scope["state"].get(TRANSPORT), self._context, format_address(scope.get("client")))
+        await self._context.hubs.open(self._key, self._local_address, self._client, stream)
         reader = asyncio.create_task(_wait_for_disconnect(receive, stream))
         try:
             headers = {
@@ -293,11 +270,6 @@ class EventStreamResponse:
         finally:
             reader.cancel()
             self._context.hubs.close(self._key, stream)
-
-
-def _client_address(scope: Scope) -> str:
-    host, port = scope.get("client") or ("an unknown address", None)
-    return host if port is None else f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def _wait_for_disconnect(receive: Receive, stream: StreamQueue) -> None:

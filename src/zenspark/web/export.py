@@ -74,7 +74,7 @@ def _write_parquet(samples: list[Sample]) -> bytes:
     return output.getvalue()
 
 
-FORMATS = {
+DOWNLOAD_FORMATS = {
     "csv": ExportFormat("csv", "text/csv; charset=utf-8", _write_csv),
     "json": ExportFormat("json", "application/json", _write_json),
     "parquet": ExportFormat("parquet", "application/vnd.apache.parquet", _write_parquet),

@@ -9,6 +9,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from zenspark.web.auth import method_of
+from zenspark.web.client_log import client_host
 from zenspark.web.context import WebContext
 from zenspark.web.http_error import HttpError, error_response
 from zenspark.web.paths import PathKind, kind_of
@@ -17,7 +18,7 @@ PAGE_POLICY = (
     "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; object-src 'none'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-"""Content of our own page: from this server only."""
+"""Content of the page: from this server only."""
 DATA_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'"
 """Content of values: a payload that is HTML must not run scripts in the origin of the page."""
 HEADERS = {
@@ -60,15 +61,14 @@ class Guard:
             )
         if kind.is_api and self._context.origins.is_foreign(headers):
             self._context.counts.refuse("origin")
-            raise HttpError(HTTPStatus.FORBIDDEN, f"a page of {headers.get('origin', 'another site')} may not use this")
+            raise HttpError(HTTPStatus.FORBIDDEN, f"cross-origin request from {headers.get('origin', 'another site')}")
         is_preflight = connection.scope.get("method") == "OPTIONS"
         if kind not in OPEN_KINDS and not is_preflight and self._context.auth.is_needed:
             self._check_login(connection, headers, kind)
 
     def _check_login(self, connection: HTTPConnection, headers: Headers, kind: PathKind) -> None:
         auth = self._context.auth
-        address = connection.client.host if connection.client else ""
-        if auth.accepts_counted(address, headers, connection.cookies):
+        if auth.accepts_counted(client_host(connection.client), headers, connection.cookies):
             return
         self._context.counts.refuse("login")
         challenge = {} if kind.is_api else {"WWW-Authenticate": auth.challenge}

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from zenspark.errors import LakeError, UsageError, ZError
 from zenspark.web.documents import JSON, encode_json
 
-TEXT_TYPE = "text/plain; charset=utf-8"
+PLAIN_TEXT_TYPE = "text/plain; charset=utf-8"
 INTERNAL_SERVER_ERROR = HTTPStatus.INTERNAL_SERVER_ERROR
 STATUSES = {UsageError: HTTPStatus.BAD_REQUEST, LakeError: HTTPStatus.SERVICE_UNAVAILABLE}
 """Status of an error; a lake that cannot be read now may be there later."""
@@ -34,7 +34,7 @@ def error_response(error: HttpError, *, as_json: bool) -> Response:
     headers = {**error.headers, "Connection": "close"}
     if as_json:
         return Response(encode_json({"error": error.message}), error.status, headers, JSON)
-    return Response(f"{error.message}\n".encode(), error.status, {**headers, "Content-Type": TEXT_TYPE})
+    return Response(f"{error.message}\n".encode(), error.status, {**headers, "Content-Type": PLAIN_TEXT_TYPE})
 
 
 def as_http_error(error: HttpError | ZError) -> HttpError:

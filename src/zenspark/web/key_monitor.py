@@ -19,33 +19,33 @@ import pyarrow.compute as pc
 
 from zenspark.api.session import Session
 from zenspark.arrow.decode import ConcatenatedColumns, RowChunk, concat_columns
+from zenspark.clock import NTP64_PER_SECOND
 from zenspark.errors import ZError
 from zenspark.web.chunk_queue import ChunkQueue
 from zenspark.web.values import Document, iso_from_us, picture_text, short_text, value_document
 
 UPDATE_INTERVAL_SECONDS = 0.25
 """Interval in seconds at which rows are aggregated, and at which pages are sent batches."""
-RATE_SECONDS = 1.0
+RATE_INTERVAL_SECONDS = 1.0
 """Interval in seconds at which the rates of keys are computed."""
 RATE_DECAY_SECONDS = 4.0
 """Time constant in seconds of the exponential average of a rate."""
-RATE_STEP = 0.05
+MIN_SENT_RATE_CHANGE = 0.05
 """Share of a rate by which it must have changed since pages were sent it, to be sent again."""
-MIN_RATE = 0.02
+MIN_MESSAGES_PER_SECOND = 0.02
 """Messages per second below which the rate of a key without new messages is 0."""
-MAX_KEYS = 50_000
+MAX_MONITORED_KEYS = 50_000
 """Keys that a monitor keeps: a publisher of ever new keys must not fill the memory."""
-MAX_KEPT_BYTES = 2 << 20
+MAX_KEPT_PAYLOAD_BYTES = 2 << 20
 """Bytes of a payload up to which it is kept as the newest value of its key."""
-MAX_ALL_KEPT_BYTES = 128 << 20
-"""Bytes of all kept payloads of a monitor; beyond, only payloads of up to `SMALL_BYTES` are kept."""
-SMALL_BYTES = 1024
+MAX_TOTAL_KEPT_BYTES = 128 << 20
+"""Bytes of all kept payloads of a monitor; beyond, only payloads of up to `ALWAYS_KEPT_PAYLOAD_BYTES` are kept."""
+ALWAYS_KEPT_PAYLOAD_BYTES = 1024
 """Bytes of a payload up to which it is always kept."""
-LINGER_SECONDS = 30.0
+MONITOR_LINGER_SECONDS = 30.0
 """Time in seconds that a monitor stays after its last page has disconnected, so that a reloaded page finds it."""
 WARM_UP_SECONDS = 1.0
 """Time in seconds that a new monitor waits for first messages."""
-NTP64_FRACTION = 1 << 32
 
 
 class KeyState(msgspec.Struct):
@@ -137,28 +137,28 @@ class KeyTable:
             if chunks:
                 for update in aggregate(concat_columns(chunks)):
                     self._apply(update, now)
-            if now - self._rated_at >= RATE_SECONDS:
+            if now - self._rated_at >= RATE_INTERVAL_SECONDS:
                 self._update_rates(now)
 
     def _apply(self, update: KeyUpdate, now: float) -> None:
         state = self._states.get(update.key)
         if state is None:
-            if len(self._states) >= MAX_KEYS:
+            if len(self._states) >= MAX_MONITORED_KEYS:
                 self.is_truncated = True
                 return
             state = self._states[update.key] = KeyState(update.key, first_at=now)
-        self._note_change(state)
+        self._number_change(state)
         state.count += update.count
         state.byte_count += update.byte_count
         state.kind, state.encoding, state.source = update.kind, update.encoding, update.source
         state.size = update.size
         self._kept_bytes -= len(state.payload or b"")
-        is_kept = update.size <= SMALL_BYTES or self._kept_bytes < MAX_ALL_KEPT_BYTES
+        is_kept = update.size <= ALWAYS_KEPT_PAYLOAD_BYTES or self._kept_bytes < MAX_TOTAL_KEPT_BYTES
         state.payload = update.payload if is_kept else None
         self._kept_bytes += len(state.payload or b"")
         state.timestamp, state.received_at = update.timestamp, update.received_at
 
-    def _note_change(self, state: KeyState) -> None:
+    def _number_change(self, state: KeyState) -> None:
         """Number a change, and move the key to the end."""
         self._changes += 1
         state.change, state._row = self._changes, None
@@ -178,13 +178,13 @@ class KeyTable:
             share = max(weight, seconds / max(now - state.first_at, seconds)) if is_new else weight
             state.rate += (count / seconds - state.rate) * share
             state.bytes_rate += (size / seconds - state.bytes_rate) * share
-            if state.rate < MIN_RATE and not count:
+            if state.rate < MIN_MESSAGES_PER_SECOND and not count:
                 state.rate = state.bytes_rate = 0.0
-            if not state.rate or abs(state.rate - state.sent_rate) > RATE_STEP * state.sent_rate:
+            if not state.rate or abs(state.rate - state.sent_rate) > MIN_SENT_RATE_CHANGE * state.sent_rate:
                 state.sent_rate = state.rate
                 changed.append(state)
         for state in changed:
-            self._note_change(state)
+            self._number_change(state)
 
     def changed_rows(self, since: int, limit: int) -> tuple[list[tuple[str, bytes]], int]:
         """Return keys and rows that changed after a change, oldest first, at most `limit`, and the last change."""
@@ -258,8 +258,8 @@ def _update(rows: ConcatenatedColumns, received_at: pa.Array, group: tuple[int, 
         shared.encoding,
         shared.source_zid or shared.via or shared.timestamp_id,
         size,
-        payload.as_py() if size <= MAX_KEPT_BYTES else None,
-        None if ntp64 is None else ntp64 * 1_000_000 // NTP64_FRACTION,
+        payload.as_py() if size <= MAX_KEPT_PAYLOAD_BYTES else None,
+        None if ntp64 is None else ntp64 * 1_000_000 // NTP64_PER_SECOND,
         received_at[last].as_py(),
     )
 
@@ -331,7 +331,7 @@ class KeyMonitors:
             if not self._users[key_expr]:
                 self._unused_since[key_expr] = time.monotonic()
 
-    def close_unused(self, now: float, linger: float = LINGER_SECONDS) -> None:
+    def close_unused(self, now: float, linger: float = MONITOR_LINGER_SECONDS) -> None:
         """Close monitors that were not used for `linger` seconds."""
         with self._lock:
             for key_expr, unused_since in list(self._unused_since.items()):

@@ -12,12 +12,12 @@ from zenspark.web.values import Document
 
 logger = logging.getLogger("zenspark.web")
 
-CACHE_SECONDS = 10.0
+RESULT_CACHE_SECONDS = 10.0
 """Time in seconds that a result of the SQL engine is cached."""
-CACHE_FACTOR = 10
+CACHE_QUERY_DURATION_FACTOR = 10
 """Multiple of the duration of a query for which its result is cached, if that is longer."""
-QUERY_TIMEOUT_SECONDS = 20.0
-"""Timeout of a query, in seconds."""
+STATS_QUERY_TIMEOUT_SECONDS = 20.0
+"""Timeout in seconds of a query for the statistics of the lake."""
 MAX_SOURCES = 100
 """Publishers whose gaps are listed."""
 
@@ -49,13 +49,15 @@ class LakeStats:
     def gaps(self) -> list[Document]:
         """Return missing and repeated numbers by source."""
         rows = self._cached(
-            "gaps", lambda engine: engine.query(GAPS_SQL, MAX_SOURCES, QUERY_TIMEOUT_SECONDS).to_pylist()
+            "gaps", lambda engine: engine.query(GAPS_SQL, MAX_SOURCES, STATS_QUERY_TIMEOUT_SECONDS).to_pylist()
         )
         return [] if rows is None else list(rows)
 
     def latency(self) -> Document | None:
         """Return a histogram of the time from publication to reception, of the last minutes."""
-        rows = self._cached("latency", lambda engine: engine.query(LATENCY_SQL, 64, QUERY_TIMEOUT_SECONDS).to_pylist())
+        rows = self._cached(
+            "latency", lambda engine: engine.query(LATENCY_SQL, 64, STATS_QUERY_TIMEOUT_SECONDS).to_pylist()
+        )
         if not rows:
             return None
         counts = {row["bucket"]: row["count"] for row in rows}
@@ -76,14 +78,17 @@ class LakeStats:
             try:
                 result = query(self._engine)
             except Exception as error:  # a table that does not exist yet
-                logger.debug("statistics %s of lake %s cannot be read: %s", name, _lake_of(self._engine), error)
+                logger.debug("statistics %s of lake %s cannot be read: %s", name, lake_of(self._engine), error)
                 result = None
             took = time.monotonic() - began
-            self._results[name] = (time.monotonic() + max(CACHE_SECONDS, took * CACHE_FACTOR), result)
+            self._results[name] = (
+                time.monotonic() + max(RESULT_CACHE_SECONDS, took * CACHE_QUERY_DURATION_FACTOR),
+                result,
+            )
             return result
 
 
-def _lake_of(engine: SqlEngine) -> str:
+def lake_of(engine: SqlEngine) -> str:
     """Return the address of the lake of an engine, a path or URI."""
     location = getattr(getattr(engine, "lake", None), "location", None)
     return str(getattr(location, "address", "without an address"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 MAX_CONNECTIONS = 512
 """Open connections; a further one is rejected with 503. Descriptors and memory of the node must not run out."""
-LISTEN_BACKLOG_CONNECTIONS = 256
+HTTP_LISTEN_BACKLOG_CONNECTIONS = 256
 """Connections that the operating system queues until the server accepts them."""
 MAX_HEADER_BYTES = 32 << 10
 """Bytes of request line and headers; more are rejected with 431."""
@@ -20,16 +20,16 @@ BODY_GRACE_SECONDS = 10.0
 """Time in seconds that a request body of any size may take."""
 MIN_BODY_BYTES_PER_SECOND = 10_000
 """Bytes per second at which a body must arrive that takes longer; slower ones are rejected with 408."""
-STALL_TIMEOUT_SECONDS = 10.0
+CLIENT_STALL_TIMEOUT_SECONDS = 10.0
 """Time in seconds in which a client must read some of the bytes that wait for it; then it is disconnected."""
 MAX_STREAMS = 384
 """Event streams and WebSockets; a further one is rejected with 503."""
 MAX_STREAM_EVENTS = 4096
-"""Events that may wait for one client of an event stream when further ones arrive; else it is dropped."""
+"""Events that may wait for one client of an event stream when further ones arrive; else the client is disconnected."""
 MAX_STREAM_BYTES = 1 << 20
-"""Bytes that may wait for one client of an event stream when further ones arrive; else it is dropped."""
+"""Bytes that may wait for one client of an event stream when further ones arrive; else the client is disconnected."""
 MAX_ALL_STREAM_BYTES = 256 << 20
-"""Bytes that wait for all clients of event streams; with more, those that are behind are dropped."""
+"""Bytes that wait for all clients of event streams; with more, the clients that are behind are disconnected."""
 MAX_WORKERS = 32
 """Threads for requests that wait for the network, such as queries."""
 MAX_SOCKET_MESSAGE_BYTES = 64 << 10

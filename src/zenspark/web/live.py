@@ -13,22 +13,22 @@ import contextlib
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from zenspark.api.http_clients import HttpClient
 from zenspark.arrow.decode import concat_chunks
 from zenspark.errors import ZError
 from zenspark.key import KeyExpr
 from zenspark.web.chunk_queue import ChunkQueue
 from zenspark.web.context import WebContext, check_access
 from zenspark.web.events import check_stream_limit
+from zenspark.web.http_clients import HttpClient
 from zenspark.web.http_error import HttpError, as_http_error
 from zenspark.web.key_monitor import UPDATE_INTERVAL_SECONDS, KeyMonitor
 from zenspark.web.values import Document, iso, value_document
 
-MAX_ROWS = 5000
+MAX_BATCH_KEY_ROWS = 5000
 """Rows of keys in one batch; the others follow in the next ones."""
-MAX_SAMPLES = 200
+MAX_BATCH_SAMPLES = 200
 """Followed samples in one batch; older ones are skipped."""
-MAX_FOLLOWED_BYTES = 4 << 20
+MAX_QUEUED_FOLLOWED_BYTES = 4 << 20
 SAMPLE_COLUMNS = ["key", "kind", "timestamp", "received_at", "source_zid", "via", "payload", "encoding"]
 
 
@@ -64,7 +64,7 @@ class KeysFeed:
         table = self._monitor.table
         if self._is_first and not self._monitor.is_warm:
             return None
-        changed, self._change = table.changed_rows(self._change, MAX_ROWS)
+        changed, self._change = table.changed_rows(self._change, MAX_BATCH_KEY_ROWS)
         if not changed and not self._is_first:
             return None
         self._is_first = False
@@ -85,7 +85,7 @@ class FollowFeed:
     def __init__(self, context: WebContext, key_expr: str, client: HttpClient) -> None:
         check_access(client, "declare_subscriber", key_expr)
         self._client = client
-        self._queue = ChunkQueue(max_bytes=MAX_FOLLOWED_BYTES)
+        self._queue = ChunkQueue(max_bytes=MAX_QUEUED_FOLLOWED_BYTES)
         self._subscriber = context.session.declare_subscriber(key_expr, self._queue)
 
     def batch(self) -> bytes | None:
@@ -94,8 +94,8 @@ class FollowFeed:
         if not chunks:
             return None
         rows = concat_chunks(chunks).select(SAMPLE_COLUMNS)
-        skipped += max(rows.num_rows - MAX_SAMPLES, 0)
-        newest = rows.slice(max(rows.num_rows - MAX_SAMPLES, 0)).to_pylist()
+        skipped += max(rows.num_rows - MAX_BATCH_SAMPLES, 0)
+        newest = rows.slice(max(rows.num_rows - MAX_BATCH_SAMPLES, 0)).to_pylist()
         samples = [sample_document(row) for row in newest if self._client.may_read(row["key"])]
         return msgspec.json.encode({"samples": samples, "skipped": skipped})
 

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from zenspark.web.auth import COOKIE, COOKIE_SECONDS, PASSWORD, TOKEN
 from zenspark.web.body import read_json
+from zenspark.web.client_log import client_host
 from zenspark.web.context import WebContext
 from zenspark.web.http_error import HttpError
 from zenspark.web.node_info import json_response
@@ -39,16 +40,18 @@ class LoginApi:
     async def describe(self, request: Request) -> Response:
         """Return, without a login, the methods to log in, and whether this client has to."""
         auth = self._context.auth
-        is_needed = auth.is_needed and not auth.accepts_counted(_address(request), request.headers, request.cookies)
+        is_needed = auth.is_needed and not auth.accepts_counted(
+            client_host(request.client), request.headers, request.cookies
+        )
         return json_response({"methods": auth.methods, "is_needed": is_needed})
 
     async def log_in(self, request: Request) -> Response:
         """Check the credentials and set the cookie: 204, or 401."""
         credentials = await read_json(request, LoginRequest)
-        auth, address = self._context.auth, _address(request)
-        auth.check_tries(address)
+        auth, address = self._context.auth, client_host(request.client)
+        auth.check_failed_logins(address)
         if auth.is_needed and not self._accepts(credentials):
-            auth.note_failure(address)
+            auth.count_failed_login(address, credentials.method)
             self._context.counts.refuse("login")
             raise HttpError(HTTPStatus.UNAUTHORIZED, auth.refusal(credentials.method))
         response = Response(status_code=HTTPStatus.NO_CONTENT)
@@ -73,7 +76,3 @@ class LoginApi:
         if credentials.token is not None:
             return auth.accepts_token(credentials.token)
         return auth.accepts_password(credentials.user or "", credentials.password or "")
-
-
-def _address(request: Request) -> str:
-    return request.client.host if request.client else ""

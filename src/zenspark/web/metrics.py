@@ -29,7 +29,7 @@ SESSIONS = Family("zenspark_sessions", "gauge", "Sessions with other nodes.", ("
 LINKS = Family("zenspark_links", "gauge", "Open links.", ("protocol",))
 ENDPOINTS = Family("zenspark_configured_endpoints", "gauge", "Endpoints to connect to, by state.", ("state",))
 MESSAGES = Family("zenspark_messages", "counter", "Network messages.", ("direction", "kind"))
-BYTES = Family("zenspark_bytes", "counter", "Bytes on links.", ("direction",))
+BYTES_FAMILY = Family("zenspark_bytes", "counter", "Bytes on links.", ("direction",))
 UNSENT = Family("zenspark_unsent_bytes", "gauge", "Bytes that wait for links.")
 PENDING = Family("zenspark_pending_queries", "gauge", "Queries that wait for replies of neighbours.")
 LOST = Family("zenspark_lost_messages", "counter", "Messages that did not arrive whole.", ("reason",))
@@ -46,10 +46,10 @@ QUERY_SECONDS = Family("zenspark_http_query_seconds", "histogram", "Duration of 
 TABLE_ROWS = Family("zenspark_table_rows", "gauge", "Rows of a table.", ("table",))
 TABLE_BYTES = Family("zenspark_table_bytes", "gauge", "Bytes of the files of a table.", ("table",))
 TABLE_FILES = Family("zenspark_table_files", "gauge", "Files of a table.", ("table",))
-GAPS = Family("zenspark_gaps", "gauge", "Missing and repeated sequence numbers.", ("kind",))
+GAPS_FAMILY = Family("zenspark_gaps", "gauge", "Missing and repeated sequence numbers.", ("kind",))
 
 SERVER_FAMILIES: tuple[Family, ...] = tuple(value for value in globals().values() if isinstance(value, Family))
-FAMILIES = (*SERVER_FAMILIES, *PIPELINE_FAMILIES)
+METRIC_FAMILIES = (*SERVER_FAMILIES, *PIPELINE_FAMILIES)
 """All families, in the order of the document."""
 
 
@@ -67,7 +67,7 @@ class MetricsApi:
     def text(self) -> str:
         """Return all metrics as text."""
         histograms = {QUERY_SECONDS: histogram_lines(QUERY_SECONDS.name, self._context.counts.query_seconds)}
-        return "".join(f"{line}\n" for line in format_families(FAMILIES, self._samples(), histograms))
+        return "".join(f"{line}\n" for line in format_families(METRIC_FAMILIES, self._samples(), histograms))
 
     def _samples(self) -> Iterator[MetricSample]:
         yield from self._node_samples()
@@ -87,8 +87,8 @@ class MetricsApi:
         for direction, counts in (("in", traffic.received), ("out", traffic.sent)):
             for kind in MessageKind:
                 yield MESSAGES, {"direction": direction, "kind": kind.value}, counts.get(kind.value, 0)
-        yield BYTES, {"direction": "in"}, traffic.bytes_in
-        yield BYTES, {"direction": "out"}, traffic.bytes_out
+        yield BYTES_FAMILY, {"direction": "in"}, traffic.bytes_in
+        yield BYTES_FAMILY, {"direction": "out"}, traffic.bytes_out
         yield UNSENT, {}, traffic.unsent_bytes
         yield PENDING, {}, traffic.pending_queries
         yield from samples_by_label(LOST, "reason", _from_zero(LossReason, traffic.lost))
@@ -131,7 +131,7 @@ class MetricsApi:
         gaps: list[dict[str, Any]] = stats.gaps()
         if self._context.sql is not None:
             for kind in ("missing", "repeated"):
-                yield GAPS, {"kind": kind}, sum(source[kind] for source in gaps)
+                yield GAPS_FAMILY, {"kind": kind}, sum(source[kind] for source in gaps)
 
 
 def _from_zero(names: Iterable[str], counts: Mapping[str, int]) -> dict[str, int]:

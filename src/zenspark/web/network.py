@@ -17,16 +17,16 @@ from typing import Any
 import msgspec
 
 from zenspark.api.adminspace.documents import DECLARED_KINDS, INTEREST_KINDS
-from zenspark.api.http_clients import HttpClient
 from zenspark.api.session import Session, runtime_of
 from zenspark.errors import ZError
 from zenspark.handlers.handler import Callback
 from zenspark.router import introspection
-from zenspark.router.interceptors.rules import Action
+from zenspark.router.interceptors.rules import InterceptedAction
 from zenspark.router.introspection import OwnersByRole
 from zenspark.types.enums import QueryTarget, SampleKind
 from zenspark.types.network_info import NeighbourEvent
 from zenspark.types.sample import Sample
+from zenspark.web.http_clients import HttpClient
 from zenspark.web.network_graph import Graph
 from zenspark.web.values import Document, iso
 
@@ -34,7 +34,7 @@ logger = logging.getLogger("zenspark.web")
 
 NETWORK_POLL_INTERVAL_SECONDS = 1.0
 """Interval in seconds at which declarations are polled, unless polls take long."""
-POLL_FACTOR = 20
+NETWORK_POLL_DURATION_FACTOR = 20
 """Minimum interval between two polls, as a multiple of the duration of a poll, because a poll blocks the node."""
 MIN_POLL_INTERVAL_SECONDS = 0.1
 """Interval in seconds between polls while tokens or sessions come and go."""
@@ -49,7 +49,7 @@ MAX_EVENTS = 1000
 MAX_DECLARATIONS = 5000
 """Declarations that are sent to a page."""
 
-ACTIONS: dict[str, Action] = {
+ACTIONS: dict[str, InterceptedAction] = {
     "subscriber": "declare_subscriber",
     "queryable": "declare_queryable",
     "token": "liveliness_token",
@@ -214,7 +214,9 @@ class NetworkWatch:
             took = time.monotonic() - began
             self._wake.clear()
             time.sleep(MIN_POLL_INTERVAL_SECONDS)
-            self._wake.wait(max(NETWORK_POLL_INTERVAL_SECONDS, took * POLL_FACTOR) - MIN_POLL_INTERVAL_SECONDS)
+            self._wake.wait(
+                max(NETWORK_POLL_INTERVAL_SECONDS, took * NETWORK_POLL_DURATION_FACTOR) - MIN_POLL_INTERVAL_SECONDS
+            )
         if tokens is not None:
             with contextlib.suppress(ZError):
                 tokens.undeclare()
@@ -229,7 +231,7 @@ class NetworkWatch:
         with self._lock:  # never together with the node's lock, which callbacks may be called with
             self._roles.update(roles)
             if self._has_declarations:
-                self._note_changes(declared, now)
+                self._record_changes(declared, now)
             self._has_declarations = True
             if declared != self._declared:
                 self._declared = declared
@@ -239,7 +241,7 @@ class NetworkWatch:
                 self._graph = graph
                 self.version += 1
 
-    def _note_changes(self, declared: frozenset[DeclarationKey], now: str) -> None:
+    def _record_changes(self, declared: frozenset[DeclarationKey], now: str) -> None:
         for kind, key, zid in sorted(declared - self._declared):
             name = "token" if kind == "token" else "declared"
             self._events.append(NetworkEvent(now, name, zid, self._roles.get(zid), key, kind))

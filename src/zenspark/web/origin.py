@@ -1,7 +1,8 @@
 """Host and Origin of requests: pages of other sites must neither read from this server nor write to it.
 
 A page of another site can send requests to any server the browser reaches. Its origin is in the header `Origin`; the
-name it used for this server is in `Host`, which reveals DNS rebinding: a foreign name that resolves to our address.
+name it used for this server is in `Host`, which reveals DNS rebinding: a foreign name that resolves to an address of
+this server.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from urllib.parse import urlsplit
 from zenspark.web.settings import HttpSettings
 
 SAME_SITE = frozenset({"same-origin", "none", ""})
-"""Values of `Sec-Fetch-Site` for requests of our own page, of the address bar, and of clients that are no browsers."""
+"""Values of `Sec-Fetch-Site` for requests of the page, of the address bar, and of clients that are no browsers."""
 
 
 class OriginPolicy:
-    """Decides by the headers of a request whether it comes from our own page or a client that is no browser."""
+    """Decides by the headers of a request whether it comes from the page or a client that is no browser."""
 
     def __init__(self, settings: HttpSettings) -> None:
         self._hosts = {name.lower().rstrip(".") for name in (*settings.allowed_hosts, *machine_names(settings))}

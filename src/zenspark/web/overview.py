@@ -19,11 +19,11 @@ from zenspark.web.values import Document, iso
 
 logger = logging.getLogger("zenspark.web")
 
-COUNTER_READ_SECONDS = 1.0
+COUNTER_READ_INTERVAL_SECONDS = 1.0
 """Interval in seconds at which the counters are read."""
 KEPT_SAMPLES = 600
 """Points of the series that are kept: ten minutes."""
-STATUS_FACTOR = 20
+STATUS_READ_DURATION_FACTOR = 20
 """Minimum interval between two reads of a pipeline's status, as a multiple of the duration of a read."""
 STARTING = "starting"
 """State of an ingestion whose Spark starts."""
@@ -65,9 +65,9 @@ class OverviewSampler:
             try:
                 await self._context.run(self.sample)
             except Exception:  # a pipeline that fails must not end the series
-                logger.debug("overview of the page: reading the counters failed", exc_info=True)
+                logger.debug("overview of %s: reading the counters failed", self._context.url, exc_info=True)
             self._context.monitors.close_unused(time.monotonic())
-            await asyncio.sleep(max(0.05, COUNTER_READ_SECONDS - (time.monotonic() - began)))
+            await asyncio.sleep(max(0.05, COUNTER_READ_INTERVAL_SECONDS - (time.monotonic() - began)))
 
     def sample(self) -> None:
         """Take one sample; called in a worker thread."""
@@ -77,9 +77,9 @@ class OverviewSampler:
             self.status = status_document(self._context.pipeline)
             if self.status is not None:
                 self.batches.add(self.status)
-                self._note_started(self.status)
+                self._record_started(self.status)
             took = time.monotonic() - now
-            self._status_at = now + max(COUNTER_READ_SECONDS * 0.9, took * STATUS_FACTOR)
+            self._status_at = now + max(COUNTER_READ_INTERVAL_SECONDS * 0.9, took * STATUS_READ_DURATION_FACTOR)
         before, self.totals = self.totals, totals
         seconds = now - self._read_at
         is_first = self._read_at == 0.0
@@ -102,7 +102,7 @@ class OverviewSampler:
             )
         )
 
-    def _note_started(self, status: dict[str, Any]) -> None:
+    def _record_started(self, status: dict[str, Any]) -> None:
         ingestions = status.get("ingestions", ())
         self._started.update(str(ingestion["lake"]) for ingestion in ingestions if ingestion.get("state") != STARTING)
 

@@ -16,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from zenspark.api.cancellation import CancellationToken
-from zenspark.api.http_clients import HttpClient
 from zenspark.errors import UsageError, ZError
 from zenspark.key import KeyExpr
 from zenspark.types.enums import ConsolidationMode, QueryTarget
@@ -24,8 +23,10 @@ from zenspark.types.sample import Sample
 from zenspark.types.selector import Selector
 from zenspark.types.time_range import TimeRange
 from zenspark.web.context import WebContext, check_access
-from zenspark.web.export import FORMATS, export
+from zenspark.web.export import DOWNLOAD_FORMATS, export
+from zenspark.web.http_clients import HttpClient
 from zenspark.web.http_error import HttpError
+from zenspark.web.lake_stats import lake_of
 from zenspark.web.node_info import json_response
 from zenspark.web.query import required_parameter, sample_reply_document
 from zenspark.web.rest import may_receive
@@ -34,30 +35,31 @@ from zenspark.wire import values as wire
 
 logger = logging.getLogger("zenspark.web")
 
-QUERY_TIMEOUT_SECONDS = 30.0
+STORAGE_QUERY_TIMEOUT_SECONDS = 30.0
 """Timeout of a query to storages, in seconds."""
-DEFAULT_LIMIT, MAX_LIMIT = 500, 5000
-"""Samples of one response."""
+DEFAULT_SHOWN_SAMPLES, MAX_SHOWN_SAMPLES = 500, 5000
+"""Samples of one response: without the parameter `limit`, and at most."""
 MAX_SERIES_SAMPLES = 50_000
 """Samples that are read for a chart."""
 MAX_EXPORT_SAMPLES = 200_000
 """Samples that are read for an export."""
-MAX_BYTES = 256 << 20
-"""Bytes of payloads that are read for one request."""
-DEFAULT_POINTS, MAX_POINTS = 1000, 5000
-"""Points of a chart: without the parameter `points`, and at most; also the newest samples whose paths are listed."""
-MAX_PATHS = 100
+MAX_TOTAL_PAYLOAD_BYTES = 256 << 20
+"""Bytes of all payloads that are read for one request."""
+DEFAULT_CHART_POINTS, MAX_CHART_POINTS = 1000, 5000
+"""Points of a chart: without the parameter `points`, and at most. As many of the newest samples are searched for JSON
+paths."""
+MAX_JSON_PATHS = 100
 """JSON paths with numbers that are listed for a key."""
-MAX_DEPTH = 6
+MAX_JSON_DEPTH = 6
 """Depth of JSON values in which numbers are found."""
-MAX_ELEMENTS = 16
-"""Elements of a JSON array, from its start, in which numbers are found."""
-DEFAULT_KEYS, MAX_KEYS = 500, 5000
+MAX_JSON_ARRAY_ELEMENTS = 16
+"""First elements of a JSON array, which are searched for numbers."""
+DEFAULT_RECORDED_KEYS, MAX_RECORDED_KEYS = 500, 5000
 """Recorded keys of one response: without the parameter `limit`, and at most."""
 KEYS_SQL = "select distinct key from latest where contains(lower(key), lower({})) order by key"
 KEYS_QUERY_TIMEOUT_SECONDS = 20.0
 """Timeout of the SQL query for recorded keys, in seconds."""
-LOOKBACK = (timedelta(minutes=1), timedelta(hours=1), timedelta(days=1), timedelta(days=3650))
+LOOKBACK_RANGES = (timedelta(minutes=1), timedelta(hours=1), timedelta(days=1), timedelta(days=3650))
 """Ranges in which the sample before an instant is searched, the shortest first."""
 
 
@@ -69,7 +71,7 @@ class PastApi:
 
     async def samples(self, request: Request) -> Response:
         """Return the samples of a range, newest last; if there are too many, the newest of them."""
-        limit = int_parameter(request, "limit", DEFAULT_LIMIT, MAX_LIMIT)
+        limit = int_parameter(request, "limit", DEFAULT_SHOWN_SAMPLES, MAX_SHOWN_SAMPLES)
         samples = await self._context.run(self._read, request, MAX_SERIES_SAMPLES, limit + 1)
         newest = samples[-limit:]
         documents = [sample_reply_document(sample) for sample in newest]
@@ -77,7 +79,7 @@ class PastApi:
 
     async def at(self, request: Request) -> Response:
         """Return the sample that was the newest of a key at an instant."""
-        key, instant = self._key(request), time_parameter(request, "time")
+        key, instant = self._key(request), parse_http_time(request, "time")
         assert instant is not None, "it is required"
         client = self._context.client(request)
         check_access(client, "query", str(key))
@@ -87,7 +89,7 @@ class PastApi:
         return json_response(sample_reply_document(sample))
 
     def _newest_before(self, key: KeyExpr, instant: datetime, client: HttpClient) -> Sample | None:
-        for lookback in LOOKBACK:
+        for lookback in LOOKBACK_RANGES:
             samples = self._query(key, instant - lookback, instant, client, MAX_SERIES_SAMPLES, 1)
             if samples:
                 return samples[-1]
@@ -95,22 +97,24 @@ class PastApi:
 
     async def keys(self, request: Request) -> Response:
         """Return recorded keys that contain a text, in order; none where the node has no table `latest`."""
-        limit = int_parameter(request, "limit", DEFAULT_KEYS, MAX_KEYS)
+        limit = int_parameter(request, "limit", DEFAULT_RECORDED_KEYS, MAX_RECORDED_KEYS)
         client = self._context.client(request)
         recorded = await self._context.run(self._recorded_keys, request.query_params.get("search", ""))
         readable = [
             key for key in recorded if client.may_receive("reply", key) and client.is_allowed("ingress", "query", key)
         ]
-        return json_response({"keys": readable[:limit], "truncated": len(readable) > limit or len(recorded) > MAX_KEYS})
+        return json_response(
+            {"keys": readable[:limit], "truncated": len(readable) > limit or len(recorded) > MAX_RECORDED_KEYS}
+        )
 
     def _recorded_keys(self, part: str) -> list[str]:
         if self._context.sql is None:
             return []
         quoted = "'" + part.replace("'", "''") + "'"
         try:
-            rows = self._context.sql.query(KEYS_SQL.format(quoted), MAX_KEYS + 1, KEYS_QUERY_TIMEOUT_SECONDS)
+            rows = self._context.sql.query(KEYS_SQL.format(quoted), MAX_RECORDED_KEYS + 1, KEYS_QUERY_TIMEOUT_SECONDS)
         except ZError as error:  # nothing was ingested yet
-            logger.debug("recorded keys cannot be listed: %s", error)
+            logger.debug("recorded keys of lake %s cannot be listed: %s", lake_of(self._context.sql), error)
             return []
         return [str(key) for key in rows.column("key").to_pylist()]
 
@@ -119,7 +123,7 @@ class PastApi:
 
         If there are too many samples, those of the newest.
         """
-        points = int_parameter(request, "points", DEFAULT_POINTS, MAX_POINTS)
+        points = int_parameter(request, "points", DEFAULT_CHART_POINTS, MAX_CHART_POINTS)
         samples = await self._context.run(self._read, request, MAX_SERIES_SAMPLES, MAX_SERIES_SAMPLES)
         path = request.query_params.get("path")
         series = await self._context.run(make_series, samples, path, points)
@@ -127,9 +131,9 @@ class PastApi:
 
     async def export(self, request: Request) -> Response:
         """Return the samples of a range as a file."""
-        kind = FORMATS.get(request.query_params.get("format", "csv"))
+        kind = DOWNLOAD_FORMATS.get(request.query_params.get("format", "csv"))
         if kind is None:
-            raise HttpError(HTTPStatus.BAD_REQUEST, f"expected format to be one of {', '.join(FORMATS)}")
+            raise HttpError(HTTPStatus.BAD_REQUEST, f"expected format to be one of {', '.join(DOWNLOAD_FORMATS)}")
         samples = await self._context.run(self._read, request, MAX_EXPORT_SAMPLES)
         content = await self._context.run(export, samples, kind)
         name = f"zenspark-{datetime.now(UTC):%Y%m%d-%H%M%S}.{kind.suffix}"
@@ -145,7 +149,7 @@ class PastApi:
         """Query the samples of the range in a request, of each key only the newest; called in a worker thread."""
         key, client = self._key(request), self._context.client(request)
         check_access(client, "query", str(key))
-        start, end = time_parameter(request, "from"), time_parameter(request, "to")
+        start, end = parse_http_time(request, "from"), parse_http_time(request, "to")
         return self._query(key, start, end, client, limit, newest)
 
     def _query(
@@ -168,7 +172,7 @@ class PastApi:
             selector,
             target=QueryTarget.ALL,
             consolidation=ConsolidationMode.NONE,
-            timeout=QUERY_TIMEOUT_SECONDS,
+            timeout=STORAGE_QUERY_TIMEOUT_SECONDS,
             cancellation_token=token,
         )
         samples: dict[tuple[str, wire.Timestamp], Sample] = {}
@@ -176,11 +180,11 @@ class PastApi:
         size = 0
         for reply in replies:
             size += len(reply.result.payload)
-            if len(samples) > limit or size > MAX_BYTES:
+            if len(samples) > limit or size > MAX_TOTAL_PAYLOAD_BYTES:
                 token.cancel()
+                largest = f"{limit} samples or {MAX_TOTAL_PAYLOAD_BYTES >> 20} MiB"
                 raise HttpError(
-                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                    f"the range has more than {limit} samples or {MAX_BYTES >> 20} MiB: choose a shorter one",
+                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the range has more than {largest}: choose a shorter one"
                 )
             sample = reply.ok
             if sample is None:
@@ -202,8 +206,8 @@ def time_bound(when: datetime | None) -> str:
     return "" if when is None else f"{when.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
 
 
-def time_parameter(request: Request, name: str) -> datetime | None:
-    """Parse a time in ISO 8601, milliseconds since 1970, or one relative to now, such as `now(-5m)`.
+def parse_http_time(request: Request, name: str) -> datetime | None:
+    """Parse a time in a parameter of a request: ISO 8601, milliseconds since 1970, or relative to now (`now(-5m)`).
 
     Raises HttpError if it is none of them.
     """
@@ -241,8 +245,8 @@ def make_series(samples: list[Sample], path: str | None, points: int) -> Documen
     """Return the numbers at a path, thinned to `points` points, and all paths that have numbers."""
     values = [decode_json(sample.payload.to_bytes(), str(sample.encoding)) for sample in samples]
     paths: dict[str, None] = {}
-    for value in values[-MAX_POINTS:]:
-        if len(paths) < MAX_PATHS:
+    for value in values[-MAX_CHART_POINTS:]:
+        if len(paths) < MAX_JSON_PATHS:
             paths.update(dict.fromkeys(name for name, _ in numbers_in(value)))
     chosen = path if path is not None else next(iter(paths), "")
     read = path_reader(chosen)
@@ -253,7 +257,7 @@ def make_series(samples: list[Sample], path: str | None, points: int) -> Documen
     ]
     kept = thin(series, points)
     return {
-        "paths": list(paths)[:MAX_PATHS],
+        "paths": list(paths)[:MAX_JSON_PATHS],
         "path": chosen,
         "t_ms": [at for at, _ in kept],
         "v": [number for _, number in kept],
@@ -263,7 +267,7 @@ def make_series(samples: list[Sample], path: str | None, points: int) -> Documen
 
 def numbers_in(value: object, path: str = "", depth: int = 0) -> Iterator[tuple[str, float]]:
     """Yield the paths of all numbers in a JSON value, such as `pose.x` or `joints[0]`; `""` for a plain number."""
-    if isinstance(value, bool) or depth > MAX_DEPTH:
+    if isinstance(value, bool) or depth > MAX_JSON_DEPTH:
         return
     if isinstance(value, int | float):
         yield path, value
@@ -271,7 +275,7 @@ def numbers_in(value: object, path: str = "", depth: int = 0) -> Iterator[tuple[
         for name, item in value.items():
             yield from numbers_in(item, f"{path}.{name}" if path else str(name), depth + 1)
     elif isinstance(value, list):
-        for index, item in enumerate(value[:MAX_ELEMENTS]):
+        for index, item in enumerate(value[:MAX_JSON_ARRAY_ELEMENTS]):
             yield from numbers_in(item, f"{path}[{index}]", depth + 1)
 
 

@@ -12,7 +12,6 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from zenspark.api.http_clients import HttpClient
 from zenspark.api.session import Session
 from zenspark.key import KeyExpr
 from zenspark.types.enums import ConsolidationMode, QueryTarget
@@ -20,6 +19,7 @@ from zenspark.types.sample import Reply, Sample
 from zenspark.types.selector import Selector
 from zenspark.web.body import read_json
 from zenspark.web.context import WebContext, check_access
+from zenspark.web.http_clients import HttpClient
 from zenspark.web.http_error import HttpError
 from zenspark.web.node_info import json_response
 from zenspark.web.rest import check_write, may_receive
@@ -71,7 +71,7 @@ class PageDelete(msgspec.Struct, frozen=True):
 
 
 class QueryApi:
-    """Requests that use the network."""
+    """Serves `/_api/query`, `/_api/put`, `/_api/delete` and `/_api/value`."""
 
     def __init__(self, context: WebContext) -> None:
         self._context = context

@@ -16,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from zenspark.api.http_clients import HttpClient
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
 from zenspark.types.sample import Reply
@@ -25,6 +24,7 @@ from zenspark.web.body import read_body
 from zenspark.web.context import WebContext, check_access
 from zenspark.web.documents import JSON, encode_replies, media_type
 from zenspark.web.events import EVENT_STREAM_TYPE, EventStreamResponse
+from zenspark.web.http_clients import HttpClient
 from zenspark.web.http_error import HttpError
 
 LOCAL_ADMIN_KEY = "@/local"
@@ -148,7 +148,7 @@ def check_write(context: WebContext, request: Request) -> None:
 
 
 def check_origin(context: WebContext, request: Request) -> None:
-    """Raise HttpError if a page of another origin sent a request, or one with a name that is not ours."""
+    """Raise HttpError if a page of another origin sent a request, or it names another host."""
     if context.origins.is_foreign(request.headers):
         context.counts.refuse("origin")
         origin = request.headers.get("origin", "another site")

@@ -21,7 +21,7 @@ from zenspark.api.session import Session
 from zenspark.errors import ListenError, UsageError
 from zenspark.web import limits
 from zenspark.web.app import make_app
-from zenspark.web.connection import COUNTS, HttpConnection, SocketConnection
+from zenspark.web.connection import CLIENT_LOG, COUNTS, HttpConnection, SocketConnection
 from zenspark.web.context import WebContext
 from zenspark.web.events import EventHubs
 from zenspark.web.interfaces import Pipeline, SqlEngine
@@ -69,6 +69,7 @@ class HttpServer:
         host, port, *_ = self._socket.getsockname()
         self.address: Address = host, port
         """Address and port of the socket."""
+        self._context.url = self.url
         self._has_started = threading.Event()
         self._stop: asyncio.Event | None = None
         self._thread = threading.Thread(target=self._run, name="zenspark-web", daemon=True)
@@ -123,10 +124,10 @@ class HttpServer:
         state = ServerState()
         config = _make_config(context)
         server = await context.loop.create_server(
-            lambda: HttpConnection(config, state, {COUNTS: context.counts}),
+            lambda: HttpConnection(config, state, {COUNTS: context.counts, CLIENT_LOG: context.client_log}),
             sock=self._socket,
             ssl=self._tls,
-            backlog=limits.LISTEN_BACKLOG_CONNECTIONS,
+            backlog=limits.HTTP_LISTEN_BACKLOG_CONNECTIONS,
             ssl_handshake_timeout=None if self._tls is None else limits.HEADER_TIMEOUT_SECONDS,
         )
         self._has_started.set()
@@ -185,7 +186,7 @@ def _listen(settings: HttpSettings) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server(
-            (host, port), family=family, backlog=limits.LISTEN_BACKLOG_CONNECTIONS, dualstack_ipv6=dual
+            (host, port), family=family, backlog=limits.HTTP_LISTEN_BACKLOG_CONNECTIONS, dualstack_ipv6=dual
         )
     except OSError as error:
         reason = (error.strerror or str(error)).partition(" (while")[0]  # Python repeats the address there

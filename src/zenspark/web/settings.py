@@ -16,16 +16,16 @@ from zenspark.config.config import Config
 from zenspark.config.schema import ConfigError, Json, raise_unknown_key
 from zenspark.errors import UsageError
 
-PLUGIN = "rest"
-PATH = f"plugins/{PLUGIN}"
+REST_PLUGIN = "rest"
+PATH = f"plugins/{REST_PLUGIN}"
 PORT = f"{PATH}/http_port"
-KEYS = ("http_port", "work_thread_num", "max_block_thread_num")
+PLUGIN_KEYS = ("http_port", "work_thread_num", "max_block_thread_num")
 """Keys of zenohd; the numbers of threads are accepted and ignored, since one thread serves all connections."""
 
 ANY_ADDRESS = "::"
 """Address for a port without an address, as in zenohd: all IPv6 and IPv4 addresses."""
 LOOPBACK = "127.0.0.1"
-DEFAULT_PORT = 8000
+DEFAULT_HTTP_PORT = 8000
 
 PRIVATE_KEY = b"PRIVATE KEY-----"
 """End of the first line of a private key in PEM."""
@@ -36,37 +36,58 @@ Address = tuple[str, int]
 
 
 class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of an HTTP server. Without any, the page and REST on a loopback address, read-only."""
+    """Settings of an HTTP server. Without any, the page and REST on a loopback address, read-only.
 
-    address: Address = (LOOPBACK, DEFAULT_PORT)
-    """Host and port; with port 0 the system chooses one."""
+    Args:
+        address: Host and port; with port 0 the system chooses one.
+        write: Whether clients may put and delete.
+        token: Secret of clients that send `Authorization: Bearer`; None without this login.
+        user: Name of clients that send `Authorization: Basic`; access control rules may name it; None without it.
+        password: Password of `user`; the two are given together.
+        certificate: PEM file with the certificate chain: with it the server serves HTTPS only.
+        key: PEM file with the private key; by default it is in the file of the certificate.
+        allowed_hosts: Host names of this server, besides `localhost`, the name of the machine and all IP addresses.
+        allowed_origins: Origins of other pages that may use the server, such as `https://dashboard.example`.
+        serve_page: Whether `/`, `/_app`, `/_api`, `/metrics`, `/health` and `/ready` are served; else all paths are
+            keys.
+        rest: Whether keys are served at `/<key>`.
+        insecure: Whether it may listen on other addresses than loopback without a login or without TLS.
+        as_zenohd: Whether it keeps zenohd's rules: clients may write, and pages of all origins may read.
+
+    Example:
+        >>> settings = HttpSettings(address=("127.0.0.1", 0), token="secret")
+        >>> settings.is_loopback, settings.has_login, settings.write
+        (True, True, False)
+    """
+
+    address: Address = (LOOPBACK, DEFAULT_HTTP_PORT)
     write: bool = False
-    """Whether clients may put and delete."""
     token: str | None = None
-    """Secret of clients that send `Authorization: Bearer`."""
     user: str | None = None
-    """Name of clients that send `Authorization: Basic`; access control rules may name it."""
     password: str | None = None
     certificate: Path | None = None
-    """PEM file with the certificate chain: with it the server serves HTTPS only."""
     key: Path | None = None
-    """PEM file with the private key; by default it is in the file of the certificate."""
     allowed_hosts: tuple[str, ...] = ()
-    """Host names of this server, besides `localhost`, the name of the machine and all IP addresses."""
     allowed_origins: tuple[str, ...] = ()
-    """Origins of other pages that may use the server, such as `https://dashboard.example`."""
     serve_page: bool = True
-    """Whether `/`, `/_app`, `/_api`, `/metrics`, `/health` and `/ready` are served; else all paths are keys."""
     rest: bool = True
-    """Whether keys are served at `/<key>`."""
     insecure: bool = False
-    """Whether it may listen on other addresses than loopback without a login or without TLS."""
     as_zenohd: bool = False
-    """Whether it keeps zenohd's rules: clients may write, and pages of all origins may read."""
 
     @classmethod
     def zenohd_rest(cls, address: Address) -> HttpSettings:
-        """Make the settings of zenohd's REST plugin: only keys, no login, clients may write."""
+        """Make the settings of zenohd's REST plugin: only keys, no login, clients may write.
+
+        Args:
+            address: Host and port; with port 0 the system chooses one.
+
+        Returns:
+            The settings.
+
+        Example:
+            >>> HttpSettings.zenohd_rest(("127.0.0.1", 8000)).write
+            True
+        """
         return cls(address=address, write=True, serve_page=False, insecure=True, as_zenohd=True)
 
     @property
@@ -80,7 +101,14 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
         return is_loopback_host(self.address[0])
 
     def check(self) -> None:
-        """Raise UsageError if the settings are contradictory, or would expose the node without protection."""
+        """Check that the settings do not contradict each other, nor expose the node without protection.
+
+        Raises:
+            UsageError: They do.
+
+        Example:
+            >>> HttpSettings(address=("0.0.0.0", 8000), insecure=True).check()
+        """
         if (self.user is None) is not (self.password is None):
             raise UsageError("expected user and password of the HTTP server together, found only one of them")
         if self.token == "" or self.user == "" or self.password == "":
@@ -115,7 +143,7 @@ def parse_http_address(text: str) -> Address:
     """Parse the address of the page: `port` (on loopback), `address:port` or `address`."""
     address = parse_host_port(text)
     if address is None and text and not text.rpartition(":")[2].isdecimal():
-        address = parse_host_port(f"{text}:{DEFAULT_PORT}")
+        address = parse_host_port(f"{text}:{DEFAULT_HTTP_PORT}")
     if address is None:
         raise UsageError(f"expected a port or an address and a port such as 127.0.0.1:8000, found {text!r}")
     host, port = address
@@ -125,14 +153,14 @@ def parse_http_address(text: str) -> Address:
 def rest_address(config: Config) -> tuple[Address | None, Config]:
     """Return the configured REST address, and the configuration without the section."""
     plugins: Json = json.loads(config.get_json("plugins"))
-    if not isinstance(plugins, dict) or PLUGIN not in plugins:
+    if not isinstance(plugins, dict) or REST_PLUGIN not in plugins:
         return None, config
-    section = plugins.pop(PLUGIN)
+    section = plugins.pop(REST_PLUGIN)
     if not isinstance(section, dict):
         raise ConfigError(PATH, "an object", json.dumps(section))
     for name in section:
-        if name not in KEYS and not name.startswith("__"):  # such as __required__, on how zenohd loads the plugin
-            raise_unknown_key(f"{PATH}/{name}", name, KEYS)
+        if name not in PLUGIN_KEYS and not name.startswith("__"):  # such as __required__, for loading the plugin
+            raise_unknown_key(f"{PATH}/{name}", name, PLUGIN_KEYS)
     others = copy(config)
     others.insert_json5("plugins", json.dumps(plugins))
     return parse_address(section.get("http_port")), others

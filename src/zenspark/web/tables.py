@@ -24,10 +24,10 @@ from zenspark.web.interfaces import SqlEngine
 from zenspark.web.node_info import json_response
 from zenspark.web.values import Document, iso
 
-DEFAULT_LIMIT, MAX_LIMIT = 1000, 10_000
-"""Rows of a result."""
-QUERY_TIMEOUT_SECONDS = 60.0
-"""Timeout of a query, in seconds."""
+DEFAULT_ROWS, MAX_TABLE_ROWS = 1000, 10_000
+"""Rows of a result: without `limit`, and at most."""
+SQL_QUERY_TIMEOUT_SECONDS = 60.0
+"""Timeout in seconds of an SQL query."""
 MAX_CELL_BYTES = 4096
 """Bytes of a binary cell that are sent to the page."""
 
@@ -36,11 +36,11 @@ class SqlRequest(msgspec.Struct, frozen=True):
     """A query of the page."""
 
     query: str
-    limit: int = DEFAULT_LIMIT
+    limit: int = DEFAULT_ROWS
 
 
 class TablesApi:
-    """Requests that read the lake."""
+    """Serves `/_api/tables` and `/_api/sql`."""
 
     def __init__(self, context: WebContext) -> None:
         self._context = context
@@ -52,14 +52,14 @@ class TablesApi:
         return json_response({"tables": [table_document(table) for table in tables]})
 
     async def sql(self, request: Request) -> Response:
-        """Run a query; other statements are rejected."""
+        """Run a query; other statements are refused."""
         body = await read_json(request, SqlRequest)
         return json_response(await self._context.run(self._run, self._engine(), body))
 
     def _run(self, engine: SqlEngine, body: SqlRequest) -> Document:
-        limit = min(max(body.limit, 1), MAX_LIMIT)
+        limit = min(max(body.limit, 1), MAX_TABLE_ROWS)
         began = time.monotonic()
-        table = engine.query(body.query, limit + 1, QUERY_TIMEOUT_SECONDS)
+        table = engine.query(body.query, limit + 1, SQL_QUERY_TIMEOUT_SECONDS)
         elapsed = time.monotonic() - began
         return {**result_document(table.slice(0, limit)), "elapsed_ms": round(elapsed * 1000, 1)} | {
             "truncated": table.num_rows > limit

@@ -11,15 +11,14 @@ import msgspec
 
 from zenspark.sql.payloads import decode_payload
 from zenspark.types.payload_text import JSON_ENCODINGS, SERIALIZED_ENCODINGS, decode_text, media_type
-from zenspark.types.sample import Sample
 
-HEX_BYTES = 256
+MAX_HEX_BYTES = 256
 """Bytes of a payload that are also shown as hexadecimal digits."""
 MAX_VALUE_BYTES = 256 << 10
 """Bytes of a payload up to which it is sent to the page whole."""
 MAX_IMAGE_BYTES = 2 << 20
 """Bytes of an image up to which it is sent to the page whole."""
-SHORT_CHARACTERS = 120
+MAX_LINE_CHARACTERS = 120
 """Characters of a value in a list of keys."""
 SERIALIZED = "zenoh/serialized"
 MIN_FLOAT_MAGNITUDE, MAX_FLOAT_MAGNITUDE = 1e-12, 1e15
@@ -86,7 +85,7 @@ def value_document(payload: bytes, encoding: str) -> Document:
         "size": len(payload),
         "text": decode_text(payload, encoding) if is_small else None,
         "json": decode_json(payload, encoding) if is_small else None,
-        "hex": payload[:HEX_BYTES].hex(),
+        "hex": payload[:MAX_HEX_BYTES].hex(),
         "base64": base64.b64encode(payload).decode() if is_small else None,
     }
 
@@ -96,7 +95,7 @@ def short_text(payload: bytes, encoding: str) -> str:
     picture = picture_text(encoding, len(payload))
     if picture is not None:
         return picture
-    part = payload[: 4 * SHORT_CHARACTERS]
+    part = payload[: 4 * MAX_LINE_CHARACTERS]
     if media_type(encoding) in SERIALIZED_ENCODINGS and len(payload) <= MAX_VALUE_BYTES:
         text = _format_json(decode_json(payload, encoding))
     else:
@@ -106,7 +105,7 @@ def short_text(payload: bytes, encoding: str) -> str:
     if text is None:
         return f"{payload[:16].hex(' ')}{' …' if len(payload) > 16 else ''}"
     line = " ".join(text.split())
-    return line if len(line) <= SHORT_CHARACTERS and len(part) == len(payload) else f"{line[:SHORT_CHARACTERS]}…"
+    return line if len(line) <= MAX_LINE_CHARACTERS and len(part) == len(payload) else f"{line[:MAX_LINE_CHARACTERS]}…"
 
 
 def picture_text(encoding: str, size: int) -> str | None:
@@ -122,11 +121,6 @@ def _format_json(value: object) -> str | None:
         case float():
             return f"{value:.6g}"
     return msgspec.json.encode(value).decode()
-
-
-def sample_value(sample: Sample) -> Document:
-    """Convert the payload of a sample to its document."""
-    return value_document(sample.payload.to_bytes(), str(sample.encoding))
 
 
 def _cut_utf8(part: bytes) -> bytes:

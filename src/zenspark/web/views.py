@@ -8,7 +8,7 @@ from starlette.responses import Response
 from zenspark.key import KeyExpr
 from zenspark.web.context import WebContext, check_access
 from zenspark.web.documents import JSON
-from zenspark.web.key_monitor import MAX_KEYS
+from zenspark.web.key_monitor import MAX_MONITORED_KEYS
 from zenspark.web.node_info import json_response
 from zenspark.web.past import int_parameter
 
@@ -32,7 +32,7 @@ class ViewsApi:
     async def keys(self, request: Request) -> Response:
         """Return the rows of keys; without a live page the first request starts to collect them."""
         key_expr = str(KeyExpr(request.query_params.get("key_expr") or "**"))
-        limit = int_parameter(request, "limit", 1000, MAX_KEYS)
+        limit = int_parameter(request, "limit", 1000, MAX_MONITORED_KEYS)
         client = self._context.client(request)
         check_access(client, "declare_subscriber", key_expr)
         monitor = await self._context.run(self._context.monitors.acquire, key_expr)

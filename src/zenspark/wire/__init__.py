@@ -1,3 +1,4 @@
-"""Bytes and messages: every message of the protocol is declared once in `messages.py`; codec, columns of publications,
-templates.
+"""Bytes and messages: declarations of all messages, their codec, columns of publications, and templates.
+
+Every message of the protocol is declared once, in `messages.py`.
 """

@@ -97,6 +97,14 @@ cdef inline unsigned long long read_vle32(const unsigned char* data, Py_ssize_t 
     return read_vle32_slow(data, pos, end)
 
 
+cdef inline unsigned long long value_of_vle32(unsigned long long result) noexcept nogil:
+    return result >> 4
+
+
+cdef inline unsigned long long size_of_vle32(unsigned long long result) noexcept nogil:
+    return result & 15
+
+
 cdef inline Py_ssize_t vle_size_at(const unsigned char* data, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     cdef unsigned long long high = 0x8080808080808080
     cdef Py_ssize_t size = 1

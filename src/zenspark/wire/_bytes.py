@@ -26,12 +26,6 @@ def encode_vle(value: cython.ulonglong) -> bytes:
     return bytes(out)
 
 
-def decode_vle(data: bytes) -> tuple[int, int]:
-    """Decode the VLE at the start of some bytes: its value and its size in bytes, (0, 0) if it is cut off."""
-    size: cython.Py_ssize_t = vle_size_at(data, 0, len(data))
-    return read_vle64(data, 0, size), size
-
-
 if not cython.compiled:
 
     def load_u64(data: Bytes, at: int) -> int:
@@ -56,13 +50,22 @@ if not cython.compiled:
         return size <= end - pos and data[pos : pos + size] == prefix
 
     def read_vle32(data: Bytes, pos: int, end: int) -> int:
-        """Read a VLE of at most 32 bits in at most 5 bytes, as value << 4 | size in bytes; 0 if there is none."""
+        """Read a VLE of at most 32 bits in at most 5 bytes, as a result for `value_of_vle32` and `size_of_vle32`; 0 if
+        there is none."""
         value = 0
         for size, byte in enumerate(data[pos : min(pos + 5, end)], 1):
             value |= (byte & 0x7F) << 7 * (size - 1)
             if byte < 0x80:
                 return value << 4 | size if value >> 32 == 0 else 0
         return 0
+
+    def value_of_vle32(result: int) -> int:
+        """Take the value out of a result of `read_vle32`."""
+        return result >> 4
+
+    def size_of_vle32(result: int) -> int:
+        """Take the size in bytes out of a result of `read_vle32`."""
+        return result & 15
 
     def vle_size_at(data: Bytes, pos: int, end: int) -> int:
         """Count the bytes of the VLE of up to 64 bits at a position; 0 if it is cut off by `end`."""

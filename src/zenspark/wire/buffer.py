@@ -102,7 +102,7 @@ class Reader:
         """Read all remaining bytes."""
         return self.take(self.end - self.pos)
 
-    def refuse_extension(self, number: int, position: int) -> None:
+    def on_unknown_extension(self, number: int, position: int) -> None:
         """Reject an unknown mandatory extension: its message must not be processed."""
         raise UnknownExtension(number, position)
 
@@ -141,7 +141,7 @@ class Reader:
 class LenientReader(Reader):
     """Reads past unknown extensions, also mandatory ones, to find the end of a message that is not processed."""
 
-    def refuse_extension(self, number: int, position: int) -> None:
+    def on_unknown_extension(self, number: int, position: int) -> None:
         """Accept the extension: its content is kept with the message."""
 
 

@@ -1261,7 +1261,7 @@ def read_declare_keyexpr(reader: Reader, header: cython.int) -> DeclareKeyexpr:
 
 def write_declare_keyexpr(out: Writer, m: DeclareKeyexpr) -> None:
     header: cython.int = 0x00
-    if m.wire_expr.named:
+    if m.wire_expr.has_suffix:
         header |= 0x20
     last: cython.Py_ssize_t = len(out.data)
     out.u8(header, "header")
@@ -1320,7 +1320,7 @@ def read_declare_subscriber(reader: Reader, header: cython.int) -> DeclareSubscr
 
 def write_declare_subscriber(out: Writer, m: DeclareSubscriber) -> None:
     header: cython.int = 0x02
-    if m.wire_expr.named:
+    if m.wire_expr.has_suffix:
         header |= 0x20
     if m.wire_expr.by_sender:
         header |= 0x40
@@ -1398,7 +1398,7 @@ def read_declare_queryable(reader: Reader, header: cython.int) -> DeclareQueryab
 
 def write_declare_queryable(out: Writer, m: DeclareQueryable) -> None:
     header: cython.int = 0x04
-    if m.wire_expr.named:
+    if m.wire_expr.has_suffix:
         header |= 0x20
     if m.wire_expr.by_sender:
         header |= 0x40
@@ -1474,7 +1474,7 @@ def read_declare_token(reader: Reader, header: cython.int) -> DeclareToken:
 
 def write_declare_token(out: Writer, m: DeclareToken) -> None:
     header: cython.int = 0x06
-    if m.wire_expr.named:
+    if m.wire_expr.has_suffix:
         header |= 0x20
     if m.wire_expr.by_sender:
         header |= 0x40
@@ -1608,7 +1608,7 @@ def write_interest(out: Writer, m: Interest) -> None:
     options |= (1 if m.keyexprs else 0) << 0
     if m.wire_expr is not None:
         options |= 0x10
-        if m.wire_expr.named:
+        if m.wire_expr.has_suffix:
             options |= 0x20
         if m.wire_expr.by_sender:
             options |= 0x40
@@ -1729,7 +1729,7 @@ def read_response(reader: Reader, header: cython.int) -> Response:
 
 def write_response(out: Writer, m: Response) -> None:
     header: cython.int = 0x1B
-    if m.wire_expr.named:
+    if m.wire_expr.has_suffix:
         header |= 0x20
     if m.wire_expr.by_sender:
         header |= 0x40
@@ -1817,7 +1817,7 @@ def read_request(reader: Reader, header: cython.int) -> Request:
 
 def write_request(out: Writer, m: Request) -> None:
     header: cython.int = 0x1C
-    if m.wire_expr.named:
+    if m.wire_expr.has_suffix:
         header |= 0x20
     if m.wire_expr.by_sender:
         header |= 0x40
@@ -1898,7 +1898,7 @@ def read_push(reader: Reader, header: cython.int) -> Push:
 
 def write_push(out: Writer, m: Push) -> None:
     header: cython.int = 0x1D
-    if m.wire_expr.named:
+    if m.wire_expr.has_suffix:
         header |= 0x20
     if m.wire_expr.by_sender:
         header |= 0x40

@@ -164,7 +164,7 @@ def encode(message: Message) -> bytes:
     return bytes(out.data)
 '''
 
-FAMILIES: tuple[type[Message], ...] = (
+MESSAGE_FAMILIES: tuple[type[Message], ...] = (
     messages.ScoutingMessage,
     messages.TransportMessage,
     messages.NetworkMessage,
@@ -221,13 +221,13 @@ class MessageSource:
         name, flags = self.place(flag)
         return f"({name} >> {flags.shift[flag]} & 0x{(1 << flags.width[flag]) - 1:x})"
 
-    def rivals(self) -> dict[str, dict[str, int]]:
+    def exclusive_fields(self) -> dict[str, dict[str, int]]:
         """Mutually exclusive fields, selected by the bits of one flag: by flag, their values."""
-        rivals: dict[str, dict[str, int]] = {}
+        exclusive: dict[str, dict[str, int]] = {}
         for field in self.fields:
             if field.when and field.when.equals is not None:
-                rivals.setdefault(field.when.flag, {})[field.name] = field.when.equals
-        return rivals
+                exclusive.setdefault(field.when.flag, {})[field.name] = field.when.equals
+        return exclusive
 
     # reading
 
@@ -256,8 +256,8 @@ class MessageSource:
                 yield from self._read_field(field)
 
     def _check_header(self) -> Iterator[str]:
-        for flag, rivals in self.rivals().items():
-            yield f"if {self.bits(flag)} not in {(0, *rivals.values())}:"
+        for flag, exclusive in self.exclusive_fields().items():
+            yield f"if {self.bits(flag)} not in {(0, *exclusive.values())}:"
             yield f'    raise DecodeError("a known body encoding", reader.pos - 1, f"{{{self.bits(flag)}}}")'
 
     def _read_bits(self, place: str) -> Iterator[str]:
@@ -268,14 +268,14 @@ class MessageSource:
                 yield f"{field.name} = ({self.test(field.bits.flag)}) != 0"
             else:
                 yield f"{field.name} = {field.type.__name__}.from_wire(reader.pos - 1, {self.bits(field.bits.flag)})"
-            yield from self._note(field.name, "reader.pos - 1")
+            yield from self._record_field(field.name, "reader.pos - 1")
 
     def _read_flags(self, name: str, flags: Flags) -> Iterator[str]:
         yield from self._mark()
         yield f"{name}: cython.int = " + (
             f"reader.u8() if {self.test(flags.when)} else 0" if flags.when else "reader.u8()"
         )
-        yield from self._note(name, "at")
+        yield from self._record_field(name, "at")
         yield from self._read_bits(name)
 
     def _read_field(self, field: WireField) -> Iterator[str]:
@@ -284,7 +284,7 @@ class MessageSource:
         if field.when:
             expression += f" if {self.test(field.when.flag, field.when.equals)} else {self.default(field)}"
         yield f"{field.name} = {expression}"
-        yield from self._note(field.name, "at")
+        yield from self._record_field(field.name, "at")
 
     def _read_expression(self, field: WireField) -> str:
         if field.bodies:
@@ -319,11 +319,11 @@ class MessageSource:
             yield f"{word} ext == 0x{field.ext_header:02x}:"
             word = "elif"
             yield from (f"    {line}" for line in self._read_known(field))
-            yield from (f"    {line}" for line in self._note(field.name, "at"))
+            yield from (f"    {line}" for line in self._record_field(field.name, "at"))
         strict = not self.cls.LENIENT
         unknown = [
             f"unknown.append(Extension.read(reader, ext, {strict}))",
-            *self._note("exts", "at", "unknown[-1]"),
+            *self._record_field("exts", "at", "unknown[-1]"),
         ]
         yield from (["else:", *(f"    {line}" for line in unknown)] if self.exts else unknown)
 
@@ -341,9 +341,9 @@ class MessageSource:
         if self.traced:
             yield "at = reader.pos"
 
-    def _note(self, name: str, at: str, value: str | None = None) -> Iterator[str]:
+    def _record_field(self, name: str, at: str, value: str | None = None) -> Iterator[str]:
         if self.traced:
-            yield f"reader.note({name!r}, {at}, {value or name})"
+            yield f"reader.record_field({name!r}, {at}, {value or name})"
 
     def default(self, field: WireField) -> str:
         text = default_text(field.default)
@@ -364,9 +364,9 @@ class MessageSource:
         yield from (f"{name}: cython.int = 0" for name in self.bytes if name != "header")
         for field in self.values:
             yield from self._set_flags(field)
-        for flag, rivals in self.rivals().items():
-            yield f"if {self.bits(flag)} not in {(0, *rivals.values())}:"
-            yield f'    raise EncodeError("{" and ".join(rivals)} exclude each other", "{[*rivals][-1]}")'
+        for flag, exclusive in self.exclusive_fields().items():
+            yield f"if {self.bits(flag)} not in {(0, *exclusive.values())}:"
+            yield f'    raise EncodeError("{" and ".join(exclusive)} exclude each other", "{[*exclusive][-1]}")'
         has_block = any(field.ext or field.name == "exts" for field in self.fields)
         if has_block:
             yield "last: cython.Py_ssize_t = len(out.data)"
@@ -507,7 +507,7 @@ def generate(traced: bool = False) -> str:
         CHOICE,
         *(text for source in sources for text in (source.reader(), source.writer())),
         *(choice_table(name, members) for name, members in tables.items()),
-        *(family_table(family, [cls for cls in classes if issubclass(cls, family)]) for family in FAMILIES[:3]),
+        *(family_table(family, [cls for cls in classes if issubclass(cls, family)]) for family in MESSAGE_FAMILIES[:3]),
         f"_ALL: Writers = {{\n{everything}}}",
         ENTRY_POINTS,
     ]

@@ -139,7 +139,7 @@ def _derive_interest(interest: messages.Interest, shown: Fields) -> None:
         "Q": shown.pop("queryables", False),
         "T": shown.pop("tokens", False),
         "R": expr is not None,
-        "N": expr is not None and expr.named,
+        "N": expr is not None and expr.has_suffix,
         "M": expr is not None and expr.by_sender,
         "A": shown.pop("aggregate", False),
     }
@@ -196,14 +196,14 @@ def from_json_fields(family: type[Message], fields: Plain, path: str = "fields")
     known = {field.name: field for field in _shown_fields(cls)}
     extra = set(fields) - set(known) - REDUNDANT - {cls.TAG} - ({"exts"} if cls.LISTED else set())
     if extra:
-        _refuse_unknown(sorted(extra)[0], [*known, cls.TAG], f"{path} ({cls.NAME})")
+        _reject_unknown_field(sorted(extra)[0], [*known, cls.TAG], f"{path} ({cls.NAME})")
     values = {name: _value(field, fields, f"{path}.{name}") for name, field in known.items()}
     if cls.LISTED:
         values |= _listed_values(cls, fields.get("exts", []), f"{path}.exts")
     return cls(**values)
 
 
-def _refuse_unknown(name: str, known: list[str], path: str) -> None:
+def _reject_unknown_field(name: str, known: list[str], path: str) -> None:
     close = get_close_matches(name, known, 1)
     hint = f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
     raise UsageError(f"{path} has no field {name!r}{hint}")
@@ -326,7 +326,7 @@ def _struct(kind: Plain, value: Plain, path: str) -> Plain:
     _expect(isinstance(value, dict), path, "an object", value)
     hints = _hints(kind)
     for name in set(value) - set(hints):
-        _refuse_unknown(name, list(hints), path)
+        _reject_unknown_field(name, list(hints), path)
     parts = {name: _part(hints[name], part, f"{path}.{name}") for name, part in value.items() if part is not None}
     for name in _required_fields(kind):
         if name not in parts:
@@ -366,7 +366,7 @@ def _zid(value: Plain, path: str) -> ZenohId:
 def _extension(value: Plain, path: str) -> Extension:
     _expect(isinstance(value, dict), path, "an object", value)
     for name in set(value) - {"id", "enc", "mandatory", "value"}:
-        _refuse_unknown(name, ["id", "enc", "mandatory", "value"], path)
+        _reject_unknown_field(name, ["id", "enc", "mandatory", "value"], path)
     number = _integer(value.get("id"), f"{path}.id")
     _expect(0 <= number < 16, f"{path}.id", "0 to 15", number)
     enc = value.get("enc")

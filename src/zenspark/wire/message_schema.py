@@ -26,7 +26,7 @@ from typing import (
 
 import msgspec
 
-Hint: TypeAlias = Any
+TypeHint: TypeAlias = Any
 """A type hint, or a default value."""
 
 # -- codecs of values ------------------------------------------------------------------------------
@@ -146,7 +146,6 @@ class FunctionCodec(FieldCodec):
 
 u8 = Annotated[int, IntCodec("u", 8)]
 u16 = Annotated[int, IntCodec("u", 16)]
-z8 = Annotated[int, IntCodec("z", 8)]
 z16 = Annotated[int, IntCodec("z", 16)]
 z32 = Annotated[int, IntCodec("z", 32)]
 z64 = Annotated[int, IntCodec("z", 64)]
@@ -161,7 +160,7 @@ RestText = Annotated[str, RemainderCodec("rest_text")]
 
 
 class When:
-    """Present only if the flag is set (or the flag bits have this value)."""
+    """Condition of a field: it is present only if the flag is set (or the flag bits have this value)."""
 
     def __init__(self, flag: str, equals: int | None = None) -> None:
         self.flag = flag
@@ -227,16 +226,16 @@ class Flags:
 
 # -- fields, and the classes that have them ----------------------------------------------------------------------
 
-REQUIRED: Hint = msgspec.NODEFAULT
+REQUIRED: TypeHint = msgspec.NODEFAULT
 
 
 class WireField(msgspec.Struct, frozen=True):
     """One field of a message declaration."""
 
     name: str
-    type: Hint
+    type: TypeHint
     codec: FieldCodec | None
-    default: Hint
+    default: TypeHint
     optional: bool
     bodies: tuple[type[Message], ...] = ()
     when: When | None = None
@@ -269,12 +268,12 @@ class WireField(msgspec.Struct, frozen=True):
         return 1 if isinstance(self.codec, (IntCodec, EnumCodec)) else 2
 
 
-def origin(hint: Hint) -> object:
+def origin(hint: TypeHint) -> object:
     """Generic origin of a hint: Annotated, tuple, a union, or None for a plain class."""
     return get_origin(hint)
 
 
-def _codec_of(hint: Hint) -> FieldCodec | None:
+def _codec_of(hint: TypeHint) -> FieldCodec | None:
     if origin(hint) is Annotated:
         inner, *annotations = get_args(hint)
         codec = next((item for item in annotations if isinstance(item, FieldCodec)), None)
@@ -291,12 +290,12 @@ def _codec_of(hint: Hint) -> FieldCodec | None:
     return None
 
 
-def _plain(hint: Hint) -> Hint:
+def _plain(hint: TypeHint) -> TypeHint:
     return get_args(hint)[0] if origin(hint) is Annotated else hint
 
 
-def _field(name: str, hint: Hint, default: Hint) -> WireField:
-    marks: dict[str, Hint] = {}
+def _field(name: str, hint: TypeHint, default: TypeHint) -> WireField:
+    marks: dict[str, TypeHint] = {}
     codecs = []
     if origin(hint) is Annotated:
         hint, *metadata = get_args(hint)
@@ -325,10 +324,10 @@ class DeclarationMeta(_StructMeta):
         mcls,
         class_name: str,
         bases: tuple[type, ...],
-        namespace: dict[str, Hint],
+        namespace: dict[str, TypeHint],
         *,
         header: str = "",
-        **options: Hint,
+        **options: TypeHint,
     ) -> DeclarationMeta:
         namespace["HEADER"] = Flags(header) if header else None
         namespace["NAME"] = options.pop("name", _wire_name(class_name))
@@ -362,7 +361,7 @@ class Message(_Struct, metaclass=DeclarationMeta):
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 
-def replace(message: AnyMessage, **changes: Hint) -> AnyMessage:
+def replace(message: AnyMessage, **changes: TypeHint) -> AnyMessage:
     """Copy of a message with some fields replaced."""
     return msgspec.structs.replace(message, **changes)  # type: ignore[type-var]
 

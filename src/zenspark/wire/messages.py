@@ -92,7 +92,8 @@ class Hello(ScoutingMessage, header="Z|_|L|0x02"):
 
 
 MAX_TRANSPORT_ID = 0x07
-"""Largest id of a transport message; network messages have larger ones, which distinguishes them in a batch."""
+"""Largest id of a transport message; network messages have larger ones, which distinguishes them in a batch.
+Compiled loops have the same constant in `columns/layout.py` and `layout.pxd`; a test compares the three."""
 
 
 class TransportMessage(Message):

@@ -1,8 +1,8 @@
 # cython: language_level=3, freethreading_compatible=True
 """Templates: encoded messages that differ from an earlier one in request id and payload only.
 
-The encoder side makes the bytes around these two once and fills in the rest for each message: `push_header`,
-`put_header` and `MessageTemplate`. The decoder side, `TemplateDecoder`, compares the bytes of a REQUEST or RESPONSE
+The encoder side makes the bytes around these two once and fills in the rest for each message: `push_head`,
+`put_head` and `MessageTemplate`. The decoder side, `TemplateDecoder`, compares the bytes of a REQUEST or RESPONSE
 with those of the last message of its kind, and calls the object codec only if they differ. Outside of `wire` no module
 cuts bytes out of encoded messages. Compiled, because a querier waits for the result.
 
@@ -25,7 +25,7 @@ from zenspark.wire.messages import Del, Push, Put, Reply, Request, Response, Res
 from zenspark.wire.values import Encoding, QoS, WireExpr
 
 if not cython.compiled:
-    from zenspark.wire._bytes import append_vle, read_vle32, starts_with, vle_size
+    from zenspark.wire._bytes import append_vle, read_vle32, size_of_vle32, starts_with, value_of_vle32, vle_size
     from zenspark.wire.columns.decoder import BatchDecoder
 
 WithId = Request | Response | ResponseFinal
@@ -37,13 +37,13 @@ MAX_TEMPLATE_BYTES = 1024
 replace: Callable[..., Any] = msgspec.structs.replace
 
 
-def push_header(wire_expr: WireExpr, qos: QoS, node_id: int = 0) -> bytes:
+def push_head(wire_expr: WireExpr, qos: QoS, node_id: int = 0) -> bytes:
     """Encode a PUSH up to its body."""
     whole: bytes = encode(Push(wire_expr=wire_expr, qos=qos, node_id=node_id, body=Del()))
     return whole[: len(whole) - 1]
 
 
-def put_header(wire_expr: WireExpr, qos: QoS, encoding: Encoding) -> bytes:
+def put_head(wire_expr: WireExpr, qos: QoS, encoding: Encoding) -> bytes:
     """Encode a PUSH with a PUT up to the length of its payload."""
     whole: bytes = encode(Push(wire_expr=wire_expr, qos=qos, body=Put(encoding=encoding, payload=b"")))
     return whole[: len(whole) - 1]
@@ -106,12 +106,15 @@ class TemplateDecoder:
 
 @cython.cfunc
 def _make_template(data: bytes, message: WithId) -> tuple[bytes, Any, bool]:
-    """Return the bytes between request id and payload, the message without both, and whether it has a payload."""
+    """Return the bytes between request id and payload, the message without both, and whether it has a payload.
+
+    A payload in shared memory is encoded as a list of slices, and stays part of the template.
+    """
     start: cython.Py_ssize_t = 1 + vle_size(message.request_id)
-    if isinstance(message, Response) and isinstance(message.body, Reply) and isinstance(message.body.body, Put):
-        size: cython.Py_ssize_t = len(message.body.body.payload)
-        put = replace(message.body.body, payload=b"")
-        empty = replace(message, body=replace(message.body, body=put))
+    reply = message.body if isinstance(message, Response) and isinstance(message.body, Reply) else None
+    if reply is not None and isinstance(reply.body, Put) and not reply.body.shm:
+        size: cython.Py_ssize_t = len(reply.body.payload)
+        empty = replace(message, body=replace(reply, body=replace(reply.body, payload=b"")))
         return data[start : len(data) - size - vle_size(size)], empty, True
     return data[start:], message, False
 
@@ -125,17 +128,17 @@ def _match_template(
     rest, message, has_payload = template
     stop: cython.Py_ssize_t
     number: cython.ulonglong = read_vle32(data, pos + 1, end)
-    pos += 1 + (number & 15)
+    pos += 1 + size_of_vle32(number)
     if number == 0 or not starts_with(data, pos, end, rest, len(rest)):
         return None, 0
     stop = pos + len(rest)
     if not has_payload:
-        return replace(message, request_id=number >> 4), stop
+        return replace(message, request_id=value_of_vle32(number)), stop
     size: cython.ulonglong = read_vle32(data, stop, end)
-    stop += size & 15
-    if size == 0 or size >> 4 > cython.cast(cython.ulonglong, end - stop):
+    stop += size_of_vle32(size)
+    if size == 0 or value_of_vle32(size) > cython.cast(cython.ulonglong, end - stop):
         return None, 0
     pos = stop
-    stop += size >> 4
+    stop += value_of_vle32(size)
     put = replace(message.body.body, payload=bytes(data[pos:stop]))
-    return replace(message, request_id=number >> 4, body=replace(message.body, body=put)), stop
+    return replace(message, request_id=value_of_vle32(number), body=replace(message.body, body=put)), stop

@@ -51,19 +51,19 @@ class TracingReader(Reader):
         self._open: list[Trace] = []
 
     def begin(self, cls: type[Message]) -> None:
-        """Note that the header of a message was read."""
+        """Record that the header of a message was read."""
         trace = Trace(cls, self.pos - 1)
         (self._open[-1].children if self._open else self.traces).append(trace)
         self._open.append(trace)
 
-    def note(self, name: str, start: int, value: object) -> None:
-        """Note that a field was read; one of zero bytes is not on the wire."""
+    def record_field(self, name: str, start: int, value: object) -> None:
+        """Record that a field was read; one of zero bytes is not on the wire."""
         field = next(field for field in fields_of(self._open[-1].cls) if field.name == name)
         if field.bits or self.pos > start:
             self._open[-1].spans.append(FieldSpan(field, start, self.pos, value))
 
     def finish(self, message: Message) -> Message:
-        """Note that the innermost message is complete."""
+        """Record that the innermost message is complete."""
         trace = self._open.pop()
         trace.end = self.pos
         trace.message = message

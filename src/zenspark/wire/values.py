@@ -76,7 +76,7 @@ class Priority(WireEnum):
 
 
 class Congestion(WireEnum):
-    """Congestion control: whether a message is dropped or blocks its sender while the send buffer is full."""
+    """Congestion control: whether a message is dropped or blocks its sender while the link has unsent bytes."""
 
     DROP = 0
     BLOCK = 1
@@ -168,7 +168,7 @@ class Extension(Value, frozen=True):
         """Read the content of an unknown extension; a mandatory one is rejected if `strict`."""
         at = reader.pos - 1
         if strict and header & cls.MANDATORY:
-            reader.refuse_extension(header & 0x0F, at)
+            reader.on_unknown_extension(header & 0x0F, at)
         match header >> 5:
             case 0:
                 return cls(header)
@@ -180,9 +180,22 @@ class Extension(Value, frozen=True):
 
     def write(self, out: Writer, previous: int) -> int:
         """Append after the extension header at `previous`; returns the position of the new header."""
+        self._check_header()
+        at: int = out.extension(previous, self.header)
+        self._write_value(out)
+        return at
+
+    def write_in_chain(self, out: Writer, is_last: bool) -> None:
+        """Append to a chain that begins with an extension instead of a message; `is_last` if no other follows."""
+        self._check_header()
+        out.u8(self.header if is_last else self.header | 0x80, "exts")
+        self._write_value(out)
+
+    def _check_header(self) -> None:
         if not 0 <= self.header < 0x60:
             raise EncodeError(f"0x{self.header:x} is not an extension header", "exts")
-        at: int = out.extension(previous, self.header)
+
+    def _write_value(self, out: Writer) -> None:
         match self.header >> 5:
             case 0 if self.value is not None:
                 raise EncodeError(f"extension 0x{self.id:x} cannot carry a value", "exts")
@@ -190,7 +203,6 @@ class Extension(Value, frozen=True):
                 out.z(self.value, 64, "exts")
             case 2:
                 out.blob(self.value, 32, "exts")
-        return at
 
 
 Extensions = tuple[Extension, ...]
@@ -205,6 +217,12 @@ def read_extensions(reader: Reader) -> Extensions:
         more = header & 0x80
         extensions.append(Extension.read(reader, header & 0x7F, False))
     return tuple(extensions)
+
+
+def write_extensions(out: Writer, extensions: Extensions) -> None:
+    """Write a whole chain of extensions, as `read_extensions` reads it."""
+    for count, extension in enumerate(extensions, 1):
+        extension.write_in_chain(out, is_last=count == len(extensions))
 
 
 def read_payload(reader: Reader, shm: bool) -> bytes:
@@ -496,10 +514,10 @@ class WireExpr(Value, frozen=True):
     suffix: str = ""
     mapping: Mapping = Mapping.SENDER
 
-    FLAGS: ClassVar = {"N": "named", "M": "by_sender"}
+    FLAGS: ClassVar = {"N": "has_suffix", "M": "by_sender"}
 
     @property
-    def named(self) -> bool:
+    def has_suffix(self) -> bool:
         return bool(self.suffix)
 
     @property
@@ -507,9 +525,9 @@ class WireExpr(Value, frozen=True):
         return self.mapping is Mapping.SENDER
 
     @classmethod
-    def read(cls, reader: Reader, named: int, by_sender: int) -> Self:
+    def read(cls, reader: Reader, has_suffix: int, by_sender: int) -> Self:
         scope = reader.z(16)
-        return cls(scope, reader.text(16) if named else "", Mapping.SENDER if by_sender else Mapping.RECEIVER)
+        return cls(scope, reader.text(16) if has_suffix else "", Mapping.SENDER if by_sender else Mapping.RECEIVER)
 
     def write(self, out: Writer) -> None:
         out.z(self.scope, 16, "wire_expr.scope")
@@ -525,7 +543,7 @@ class WireExpr(Value, frozen=True):
         return cls(scope, suffix, Mapping.SENDER if flags & 2 else Mapping.RECEIVER)
 
     def write_extension(self, out: Writer) -> None:
-        out.u8(self.named | self.by_sender << 1, "flags")
+        out.u8(self.has_suffix | self.by_sender << 1, "flags")
         out.z(self.scope, 16, "wire_expr.scope")
         if self.suffix:
             out.rest_text(self.suffix, "wire_expr.suffix")
@@ -537,15 +555,15 @@ class BoundExpr(Value, frozen=True):
     scope: int = 0
     suffix: str = ""
 
-    FLAGS: ClassVar = {"N": "named"}
+    FLAGS: ClassVar = {"N": "has_suffix"}
 
     @property
-    def named(self) -> bool:
+    def has_suffix(self) -> bool:
         return bool(self.suffix)
 
     @classmethod
-    def read(cls, reader: Reader, named: int) -> Self:
-        return cls(reader.z(16), reader.text(16) if named else "")
+    def read(cls, reader: Reader, has_suffix: int) -> Self:
+        return cls(reader.z(16), reader.text(16) if has_suffix else "")
 
     def write(self, out: Writer) -> None:
         out.z(self.scope, 16, "wire_expr.scope")

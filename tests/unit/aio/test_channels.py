@@ -15,7 +15,7 @@ from tests.unit.aio.event_loop import in_loop, run_other_tasks, until
 from tests.wait import until as wait_until
 from zenspark.aio.channels import MAX_ITEMS_PER_TURN, AsyncHandler, Channel, bind_async_handler
 from zenspark.handlers.arrow import ArrowBatches
-from zenspark.handlers.callback import CALLBACK_CAPACITY
+from zenspark.handlers.callback import CALLBACK_CAPACITY_ITEMS
 from zenspark.handlers.channel import ChannelClosed, ReceiveTimeout, Resume
 from zenspark.handlers.handler import BoundHandler, Callback, DeliverySink, FifoChannel, RingChannel
 from zenspark.types.enums import SampleKind
@@ -50,13 +50,13 @@ def bind_callback(named: object, resume: Resume = lambda _: None) -> DeliverySin
 
 @in_loop
 async def test_items_come_in_order_from_another_thread() -> None:
-    inlet, channel = bind_channel(FifoChannel(10_000))
+    sink, channel = bind_channel(FifoChannel(10_000))
 
     def produce() -> None:
         for number in range(5000):
-            inlet.push(number)
-        inlet.push_many(range(5000, 6000))
-        inlet.close()
+            sink.push(number)
+        sink.push_many(range(5000, 6000))
+        sink.close()
 
     thread = threading.Thread(target=produce)
     thread.start()
@@ -66,19 +66,19 @@ async def test_items_come_in_order_from_another_thread() -> None:
 
 @in_loop
 async def test_recv_waits_for_a_later_item() -> None:
-    inlet, channel = bind_channel()
+    sink, channel = bind_channel()
     task = asyncio.create_task(channel.recv())
     await run_other_tasks()
     assert not task.done()
-    inlet.push("late")
+    sink.push("late")
     assert await task == "late"
 
 
 @in_loop
 async def test_closed_channel_delivers_pending_items_then_raises() -> None:
-    inlet, channel = bind_channel()
-    inlet.push(1)
-    inlet.close()
+    sink, channel = bind_channel()
+    sink.push(1)
+    sink.close()
     assert channel.try_recv() == 1
     with pytest.raises(ChannelClosed):
         channel.try_recv()
@@ -88,24 +88,24 @@ async def test_closed_channel_delivers_pending_items_then_raises() -> None:
 
 @in_loop
 async def test_close_wakes_all_waiting_tasks() -> None:
-    inlet, channel = bind_channel()
+    sink, channel = bind_channel()
     tasks = [asyncio.create_task(channel.recv()) for _ in range(3)]
     await run_other_tasks()
-    inlet.close()
+    sink.close()
     assert all(isinstance(end, ChannelClosed) for end in await asyncio.gather(*tasks, return_exceptions=True))
 
 
 @in_loop
 async def test_each_item_reaches_one_of_many_tasks() -> None:
-    inlet, channel = bind_channel()
+    sink, channel = bind_channel()
     tasks = [asyncio.create_task(channel.recv()) for _ in range(4)]
     await run_other_tasks()
-    inlet.push(0)
-    inlet.push_many([1, 2])
+    sink.push(0)
+    sink.push_many([1, 2])
     await until(lambda: sum(task.done() for task in tasks) == 3)
     await run_other_tasks()
     assert sum(task.done() for task in tasks) == 3
-    inlet.push(3)
+    sink.push(3)
     assert sorted(await asyncio.gather(*tasks)) == [0, 1, 2, 3]
 
 
@@ -116,10 +116,10 @@ async def test_try_recv_of_an_empty_channel_is_none() -> None:
 
 @in_loop
 async def test_recv_raises_after_its_timeout() -> None:
-    inlet, channel = bind_channel()
+    sink, channel = bind_channel()
     with pytest.raises(ReceiveTimeout):
         await channel.recv(timeout=0.01)
-    inlet.push(1)
+    sink.push(1)
     assert await channel.recv(timeout=0) == 1
 
 
@@ -141,24 +141,24 @@ def wakes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @in_loop
 async def test_burst_of_items_schedules_one_wakeup(wakes: list[str]) -> None:
-    inlet, channel = bind_channel(FifoChannel(2000))
+    sink, channel = bind_channel(FifoChannel(2000))
     task = asyncio.create_task(channel.recv())
     await run_other_tasks()
     for number in range(1000):
-        inlet.push(number)
+        sink.push(number)
     assert len(wakes) == 1
     assert await task == 0
     for number in range(1, 1000):
         assert await channel.recv() == number
-        inlet.push(1000 + number)
+        sink.push(1000 + number)
     assert len(wakes) == 1  # it never found the channel empty
 
 
 @pytest.mark.parametrize("way", ["recv", "recv with a timeout", "async for"])
 @in_loop
 async def test_receiver_yields_to_other_tasks_during_a_flood(way: str) -> None:
-    inlet, channel = bind_channel(FifoChannel(10 * MAX_ITEMS_PER_TURN))
-    inlet.push_many(range(4 * MAX_ITEMS_PER_TURN))
+    sink, channel = bind_channel(FifoChannel(10 * MAX_ITEMS_PER_TURN))
+    sink.push_many(range(4 * MAX_ITEMS_PER_TURN))
     turned: list[int] = []
     task = asyncio.create_task(_note(turned))
     if way == "async for":
@@ -181,10 +181,10 @@ async def _note(turned: list[int]) -> None:
 
 @in_loop
 async def test_cancelled_recv_takes_no_item() -> None:
-    inlet, channel = bind_channel()
+    sink, channel = bind_channel()
     task = asyncio.create_task(channel.recv())
     await run_other_tasks()
-    inlet.push(1)  # it is about to be woken
+    sink.push(1)  # it is about to be woken
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -193,10 +193,10 @@ async def test_cancelled_recv_takes_no_item() -> None:
 
 @in_loop
 async def test_item_of_a_cancelled_recv_reaches_another_task() -> None:
-    inlet, channel = bind_channel()
+    sink, channel = bind_channel()
     first, second = (asyncio.create_task(channel.recv()) for _ in range(2))
     await run_other_tasks()
-    inlet.push(1)
+    sink.push(1)
     first.cancel()
     assert await second == 1
 
@@ -204,12 +204,12 @@ async def test_item_of_a_cancelled_recv_reaches_another_task() -> None:
 @pytest.mark.slow
 @in_loop
 async def test_recv_with_short_timeouts_loses_no_item() -> None:
-    inlet, channel = bind_channel(FifoChannel(10_000))
+    sink, channel = bind_channel(FifoChannel(10_000))
     count = 2000
 
     def produce() -> None:
         for number in range(count):
-            inlet.push(number)
+            sink.push(number)
             if not number % 7:
                 threading.Event().wait(0.0001)
 
@@ -231,20 +231,20 @@ async def test_recv_with_short_timeouts_loses_no_item() -> None:
 @in_loop
 async def test_full_channel_pauses_senders_and_half_empty_one_resumes() -> None:
     resumes = ResumeCounter()
-    inlet, channel = bind_channel(FifoChannel(4), resumes)
-    assert [inlet.push(number) for number in range(4)] == [True, True, True, False]
+    sink, channel = bind_channel(FifoChannel(4), resumes)
+    assert [sink.push(number) for number in range(4)] == [True, True, True, False]
     assert await channel.recv() == 0
     assert resumes.count == 0
     assert await channel.recv() == 1
     assert resumes.count == 1
-    assert inlet.push(4)
+    assert sink.push(4)
 
 
 @in_loop
 async def test_ring_channel_drops_the_oldest_and_never_pauses() -> None:
-    inlet, channel = bind_channel(RingChannel(2))
-    assert all(inlet.push(number) for number in range(5))
-    inlet.close()
+    sink, channel = bind_channel(RingChannel(2))
+    assert all(sink.push(number) for number in range(5))
+    sink.close()
     assert [item async for item in channel] == [3, 4]
 
 
@@ -263,9 +263,9 @@ async def test_coroutine_callbacks_run_sequentially_in_order() -> None:
         seen.append(item)
         running -= 1
 
-    inlet = bind_callback(Callback(on_item, lambda: dropped.append(list(seen))))
-    inlet.push_many(range(50))
-    inlet.close()
+    sink = bind_callback(Callback(on_item, lambda: dropped.append(list(seen))))
+    sink.push_many(range(50))
+    sink.close()
     await until(lambda: dropped)
     assert (dropped, most) == ([list(range(50))], 1)
 
@@ -273,13 +273,13 @@ async def test_coroutine_callbacks_run_sequentially_in_order() -> None:
 @in_loop
 async def test_plain_callbacks_run_in_the_event_loop() -> None:
     where: list[object] = []
-    inlet = bind_callback(lambda _: where.append(threading.current_thread()))
-    thread = threading.Thread(target=inlet.push, args=(1,))
+    sink = bind_callback(lambda _: where.append(threading.current_thread()))
+    thread = threading.Thread(target=sink.push, args=(1,))
     thread.start()
     thread.join()
     await until(lambda: where)
     assert where == [threading.current_thread()]
-    inlet.close()
+    sink.close()
 
 
 @in_loop
@@ -290,14 +290,14 @@ async def test_slow_coroutine_callback_pauses_senders() -> None:
         await go.wait()
         seen.append(item)
 
-    inlet = bind_callback(on_item, resumes)
-    room = [inlet.push(number) for number in range(CALLBACK_CAPACITY)]
-    assert room.index(False) == CALLBACK_CAPACITY - 1
+    sink = bind_callback(on_item, resumes)
+    has_capacity = [sink.push(number) for number in range(CALLBACK_CAPACITY_ITEMS)]
+    assert has_capacity.index(False) == CALLBACK_CAPACITY_ITEMS - 1
     await run_other_tasks()
     assert resumes.count == 0
     go.set()
-    inlet.close()
-    await until(lambda: len(seen) == CALLBACK_CAPACITY)
+    sink.close()
+    await until(lambda: len(seen) == CALLBACK_CAPACITY_ITEMS)
     assert resumes.count == 1
 
 
@@ -318,9 +318,9 @@ def test_failing_callback_is_logged_and_called_again(kind: str, logged: str, cap
 
     @in_loop
     async def test() -> None:
-        inlet = bind_callback(fail if kind == "function" else fail_later)
-        inlet.push_many([0, 1])
-        inlet.close()
+        sink = bind_callback(fail if kind == "function" else fail_later)
+        sink.push_many([0, 1])
+        sink.close()
         await until(lambda: len(seen) == 2)
 
     with caplog.at_level(logging.ERROR, "zenspark"):
@@ -328,6 +328,22 @@ def test_failing_callback_is_logged_and_called_again(kind: str, logged: str, cap
     assert seen == [0, 1]
     (record,) = caplog.records
     assert record.getMessage().endswith(logged)
+
+
+def test_failing_callback_is_logged_with_the_key_of_its_sample(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(sample: object) -> None:
+        raise KeyError(sample)
+
+    @in_loop
+    async def test() -> None:
+        sink = bind_callback(fail)
+        sink.push(token_sample(SampleKind.PUT, "demo/a"))
+        sink.close()
+        await until(lambda: caplog.messages)
+
+    with caplog.at_level(logging.ERROR, "zenspark"):
+        test()
+    assert caplog.messages == [f"callback {fail!r} failed on demo/a"]
 
 
 class FakeQuery:
@@ -347,13 +363,13 @@ async def test_query_is_dropped_when_its_coroutine_returns() -> None:
     async def on_query(_: object) -> None:
         await go.wait()
 
-    inlet = bind_callback(on_query)
-    inlet.push(query)
+    sink = bind_callback(on_query)
+    sink.push(query)
     await run_other_tasks()
     assert not query.dropped
     go.set()
     await until(lambda: query.dropped)
-    inlet.close()
+    sink.close()
 
 
 class Outcome(BaseException):
@@ -372,21 +388,21 @@ async def test_query_is_dropped_when_its_callback_fails(is_coroutine: bool, erro
     def fail(_: object) -> None:
         raise error
 
-    inlet = bind_callback(fail_later if is_coroutine else fail)
-    inlet.push(query)
+    sink = bind_callback(fail_later if is_coroutine else fail)
+    sink.push(query)
     await until(lambda: query.dropped)
-    inlet.close()
+    sink.close()
 
 
 @in_loop
 async def test_query_kept_by_a_plain_callback_is_not_dropped() -> None:
     query, kept = FakeQuery(), list[object]()
-    inlet = bind_callback(kept.append)
-    inlet.push(query)
+    sink = bind_callback(kept.append)
+    sink.push(query)
     await until(lambda: kept)
     await run_other_tasks()
     assert not query.dropped
-    inlet.close()
+    sink.close()
 
 
 def test_callbacks_end_and_are_dropped_with_the_event_loop() -> None:
@@ -466,48 +482,48 @@ async def test_handler_is_replaced_by_position_and_by_name(args: tuple[object, .
 # --- record batches
 
 
-def rows(inlet: DeliverySink[Any], count: int) -> None:
+def rows(sink: DeliverySink[Any], count: int) -> None:
     """As if so many samples had come in one read."""
-    inlet.push_many([token_sample(SampleKind.PUT, f"k/{number}") for number in range(count)])
+    sink.push_many([token_sample(SampleKind.PUT, f"k/{number}") for number in range(count)])
 
 
 @pytest.mark.parametrize("sizes", [[3, 3, 3, 3], [1, 11], [12], [5, 7]])
 @in_loop
 async def test_chunks_are_concatenated_up_to_max_rows(sizes: list[int]) -> None:
-    inlet, channel = bind_channel(ArrowBatches(max_rows=5, max_delay=60))
+    sink, channel = bind_channel(ArrowBatches(max_rows=5, max_delay=60))
     for size in sizes:
-        rows(inlet, size)
+        rows(sink, size)
     assert [(await channel.recv()).num_rows for _ in range(2)] == [5, 5]
-    inlet.close()
+    sink.close()
     assert [batch.num_rows async for batch in channel] == [2]
 
 
 @in_loop
 async def test_partial_batch_is_delivered_after_max_delay() -> None:
-    inlet, channel = bind_channel(ArrowBatches(max_rows=100, max_delay=0.01))
+    sink, channel = bind_channel(ArrowBatches(max_rows=100, max_delay=0.01))
     task = asyncio.create_task(channel.recv())
-    rows(inlet, 3)
+    rows(sink, 3)
     assert (await task).num_rows == 3
 
 
 @in_loop
 async def test_recv_cancelled_while_concatenating_loses_no_rows() -> None:
-    inlet, channel = bind_channel(ArrowBatches(max_rows=10, max_delay=60))
+    sink, channel = bind_channel(ArrowBatches(max_rows=10, max_delay=60))
     task = asyncio.create_task(channel.recv())
-    rows(inlet, 3)
+    rows(sink, 3)
     await run_other_tasks(20)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    rows(inlet, 7)
+    rows(sink, 7)
     assert (await channel.recv()).num_rows == 10
 
 
 @in_loop
 async def test_try_recv_returns_rows_of_a_cancelled_recv() -> None:
-    inlet, channel = bind_channel(ArrowBatches(max_rows=10, max_delay=60))
+    sink, channel = bind_channel(ArrowBatches(max_rows=10, max_delay=60))
     task = asyncio.create_task(channel.recv())
-    rows(inlet, 3)
+    rows(sink, 3)
     await run_other_tasks(20)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -520,25 +536,25 @@ async def test_try_recv_returns_rows_of_a_cancelled_recv() -> None:
 @pytest.mark.slow
 @in_loop
 async def test_try_recv_takes_rows_another_recv_is_concatenating() -> None:
-    inlet, channel = bind_channel(ArrowBatches(max_rows=10, max_delay=0.05))
+    sink, channel = bind_channel(ArrowBatches(max_rows=10, max_delay=0.05))
     task = asyncio.create_task(channel.recv())
-    rows(inlet, 3)
+    rows(sink, 3)
     await run_other_tasks(20)
     taken = channel.try_recv()
     assert taken is not None
     assert taken.num_rows == 3
     await asyncio.sleep(0.06)
-    rows(inlet, 2)
+    rows(sink, 2)
     assert (await task).num_rows == 2
 
 
 @in_loop
 async def test_two_receivers_of_batches_get_disjoint_rows() -> None:
-    inlet, channel = bind_channel(ArrowBatches(max_rows=4, max_delay=60))
+    sink, channel = bind_channel(ArrowBatches(max_rows=4, max_delay=60))
     tasks = [asyncio.create_task(channel.recv()) for _ in range(2)]
     await run_other_tasks()
     for _ in range(8):
-        rows(inlet, 1)
+        rows(sink, 1)
         await run_other_tasks()
     assert [batch.num_rows for batch in await asyncio.gather(*tasks)] == [4, 4]
 
@@ -548,12 +564,12 @@ async def test_two_receivers_of_batches_get_disjoint_rows() -> None:
 
 def test_push_after_the_loop_closed_does_not_raise() -> None:
     async def leave() -> tuple[DeliverySink[Any], Channel[Any]]:
-        inlet, channel = bind_channel(FifoChannel(2))
-        return inlet, channel
+        sink, channel = bind_channel(FifoChannel(2))
+        return sink, channel
 
-    inlet, _channel = asyncio.run(leave())
-    assert [inlet.push(number) for number in range(3)] == [True, False, False]
-    inlet.close()
+    sink, _channel = asyncio.run(leave())
+    assert [sink.push(number) for number in range(3)] == [True, False, False]
+    sink.close()
 
 
 def test_callback_is_not_called_after_its_loop_closed() -> None:
@@ -562,21 +578,21 @@ def test_callback_is_not_called_after_its_loop_closed() -> None:
     async def leave() -> DeliverySink[Any]:
         return bind_callback(seen.append)
 
-    inlet = asyncio.run(leave())
-    inlet.push(1)
-    inlet.close()
+    sink = asyncio.run(leave())
+    sink.push(1)
+    sink.close()
     gc.collect()
     assert seen == []
 
 
 def test_channels_of_two_event_loops_are_independent() -> None:
-    inlets: dict[str, DeliverySink[Any]] = {}
+    sinks: dict[str, DeliverySink[Any]] = {}
     found: dict[str, list[Any]] = {}
 
     def run(name: str) -> Callable[[], None]:
         @in_loop
         async def receive() -> None:
-            inlets[name], channel = bind_channel(FifoChannel(5000))
+            sinks[name], channel = bind_channel(FifoChannel(5000))
             found[name] = [item async for item in channel]
 
         return receive
@@ -584,11 +600,11 @@ def test_channels_of_two_event_loops_are_independent() -> None:
     threads = [threading.Thread(target=run(name)) for name in "ab"]
     for thread in threads:
         thread.start()
-    wait_until(lambda: len(inlets) == 2)
+    wait_until(lambda: len(sinks) == 2)
     for number in range(2000):
-        inlets["a"].push(number)
-        inlets["b"].push(-number)
+        sinks["a"].push(number)
+        sinks["b"].push(-number)
     for name, thread in zip("ab", threads, strict=True):
-        inlets[name].close()
+        sinks[name].close()
         thread.join(10)
     assert found == {"a": list(range(2000)), "b": [-number for number in range(2000)]}

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.wait import TIMEOUT_SECONDS
-from zenspark.api.log_filter import LEVELS, OFF, init_log, init_log_from_env_or, try_init_log_from_env
+from zenspark.api.log_filter import LEVELS, OFF_LEVEL, init_log, init_log_from_env_or, try_init_log_from_env
 
 NAMES = ("zenspark", "zenspark.net", "zenspark.api", "zenspark.net.messages", "zenspark.handlers")
 
@@ -46,16 +46,16 @@ def test_log_levels_are_unchanged_without_rust_log() -> None:
         ("debug", logging.DEBUG, logging.DEBUG),
         ("DEBUG", logging.DEBUG, logging.DEBUG),
         ("4", logging.DEBUG, logging.DEBUG),
-        ("0", OFF, OFF),
+        ("0", OFF_LEVEL, OFF_LEVEL),
         ("zenoh=warn,other=info", logging.WARNING, logging.WARNING),
         ("other=off,zenoh=debug", logging.DEBUG, logging.DEBUG),
         ("info,zenoh::net=debug", logging.INFO, logging.DEBUG),
         ("zenoh::net=debug, error", logging.ERROR, logging.DEBUG),
-        ("zenoh::net", OFF, LEVELS["trace"]),
-        ("zenspark.net=info", OFF, logging.INFO),
+        ("zenoh::net", OFF_LEVEL, LEVELS["trace"]),
+        ("zenspark.net=info", OFF_LEVEL, logging.INFO),
         ("warn,zenoh_transport=debug", logging.WARNING, logging.DEBUG),
         ("warn,zenoh_link_tcp=error", logging.WARNING, logging.ERROR),
-        ("other", OFF, OFF),
+        ("other", OFF_LEVEL, OFF_LEVEL),
         ("info,debug", logging.DEBUG, logging.DEBUG),
     ],
 )
@@ -90,9 +90,9 @@ def test_init_log_from_env_or_sets_its_level_without_rust_log() -> None:
 
 def test_errors_of_callbacks_are_always_logged() -> None:
     init_log_from_env_or("off")
-    assert (level("zenspark"), level("zenspark.handlers")) == (OFF, logging.ERROR)
+    assert (level("zenspark"), level("zenspark.handlers")) == (OFF_LEVEL, logging.ERROR)
     init_log_from_env_or("zenoh::handlers=off")
-    assert level("zenspark.handlers") == OFF
+    assert level("zenspark.handlers") == OFF_LEVEL
 
 
 def shown(monkeypatch: pytest.MonkeyPatch, roots: list[logging.Handler]) -> str:

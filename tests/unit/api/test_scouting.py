@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.ports import free_port
 from zenspark.api.scouting import scout
 from zenspark.config.config import Config
 from zenspark.errors import UsageError, ZError
@@ -22,15 +23,9 @@ from zenspark.wire import values as wire
 ZID = wire.ZenohId(0xA0A1)
 
 
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture
 def settings() -> ScoutingSettings:
-    return ScoutingSettings(f"224.0.0.224:{free_port()}", "lo")
+    return ScoutingSettings(f"224.0.0.224:{free_port(socket.SOCK_DGRAM)}", "lo")
 
 
 @pytest.fixture

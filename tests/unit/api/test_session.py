@@ -277,9 +277,14 @@ def test_entities_work_again_after_reconnection() -> None:
         token.undeclare()
 
 
-def test_undeclare_of_an_undeclared_key_expression_is_rejected(router: Session) -> None:
+def test_undeclared_key_expression_can_be_undeclared_again(router: Session) -> None:
     key = router.declare_keyexpr("a/b")
     router.undeclare(key)
+    router.undeclare(key)
+    router.put(key, b"1")
+
+
+def test_undeclare_of_a_key_expression_that_was_not_declared_is_rejected(router: Session) -> None:
     with pytest.raises(UsageError, match="was not declared"):
         router.undeclare(KeyExpr("a/c"))
     with pytest.raises(TypeError):

@@ -231,7 +231,7 @@ def test_block_first_is_sent_only_to_neighbours_with_patch_1(
     monkeypatch: pytest.MonkeyPatch, patch: int, expected: CongestionControl
 ) -> None:
     """MR-124: flag F needs a session with patch 1; before, by publishers, queriers and routers, it is not set."""
-    monkeypatch.setattr(handshake, "PATCH", patch)
+    monkeypatch.setattr(handshake, "PROTOCOL_PATCH", patch)
     way: dict[str, Any] = {"congestion_control": CongestionControl.BLOCK_FIRST}
     with (
         listening("router") as router,

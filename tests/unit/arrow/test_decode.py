@@ -304,7 +304,7 @@ def test_ntp64_and_sn_are_null_without_clock_or_source() -> None:
 
 
 def test_number_of_cached_templates_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zenspark.arrow.decode.MAX_CACHED_TEMPLATES", 2)
+    monkeypatch.setattr("zenspark.arrow.decode.MAX_CACHED_TEMPLATE_KEYS", 2)
     memory = TemplateCache()
     found = [chunk_from_rows(owned_run(FULL), [key], "feed", 0, memory) for key in ("a", "a", "b", "c", "a")]
     assert [chunk.shared[0].key for chunk in found] == ["a", "a", "b", "c", "a"]

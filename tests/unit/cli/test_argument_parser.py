@@ -88,7 +88,7 @@ def test_error_of_a_malformed_endpoint_suggests_a_valid_one(text: str, meant: st
         ("tcp/", "is not of the form"),
     ],
 )
-def test_an_endpoint_that_cannot_be_used_is_refused(text: str, problem: str) -> None:
+def test_an_endpoint_that_cannot_be_used_is_rejected(text: str, problem: str) -> None:
     with pytest.raises(UsageError) as error:
         parse_endpoint(text)
     assert problem in str(error.value)

@@ -58,7 +58,7 @@ def test_zsh_completes_commands(capsys: pytest.CaptureFixture[str], tmp_path: Pa
         terminal.wait_for("zenspark router")
 
 
-def test_an_unknown_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_shell_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "tcsh"]) == 2
     assert "expected one of bash, zsh, fish, found 'tcsh'" in capsys.readouterr().err
 

@@ -76,9 +76,9 @@ def test_connection_failure_reconnection_and_loss_are_logged_as_warnings(caplog:
         assert messages(caplog)[0] == f"not connected to {endpoint}: cannot connect: Connection refused; retrying"
         with zenspark.api.open.open(config("router", [endpoint])):
             until(lambda: len(messages(caplog)) == 2)
-            assert messages(caplog)[1] == f"session with {endpoint} opened again"
+            assert messages(caplog)[1] == f"connection to {endpoint} restored"
         until(lambda: len(messages(caplog)) == 3)
-        assert messages(caplog)[2].startswith(f"session with {endpoint} closed: ")
+        assert messages(caplog)[2].startswith(f"connection to {endpoint} lost: ")
         with zenspark.api.open.open(config("router", [endpoint])):
             until(lambda: len(messages(caplog)) == 4)
 

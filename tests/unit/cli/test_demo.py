@@ -15,7 +15,7 @@ def test_demo_arguments_are_those_of_up_with_demo_and_lake() -> None:
     arguments = demo.build_up_arguments(given)
     assert arguments[:2] == ["--demo", "--lake"]
     flags = up.parser().parse_args(arguments)
-    assert (flags.demo, flags.lake, flags.seconds) == (True, demo.DEFAULT_LAKE, "5s")
+    assert (flags.demo, flags.lake, flags.seconds) == (True, demo.DEMO_LAKE, "5s")
     assert (flags.http, flags.http_write, flags.open) == ("8001", True, False)
     assert "--open" in demo.build_up_arguments(demo.parser().parse_args([]))
 

@@ -7,13 +7,13 @@ import pytest
 from zenspark.cli.demo_kill import Counts, format_counts, print_result
 
 
-def test_lost_and_doubled_samples_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lost_and_duplicated_samples_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     assert print_result(Counts(100, (90, 95), 100, 100)) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert lines[1][:5] == ["recorded", "by", "recorder", "one", "90"]
     assert [line[-1] for line in lines[-2:]] == ["0", "0"]
     found = Counts(100, (90, 95), 101, 99)
-    assert (found.lost, found.doubled) == (1, 2)
+    assert (found.lost, found.duplicates) == (1, 2)
     assert print_result(found) == 1
 
 

@@ -91,7 +91,7 @@ def test_port_used_by_a_router_is_ok_and_the_router_check_connects_to_it(
 
 @pytest.mark.slow
 def test_a_port_in_use_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(doctor, "NETWORK_CHECK_TIMEOUT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         (finding,) = doctor.check_port(taken.getsockname()[1])
     assert finding.verdict is Verdict.WARN

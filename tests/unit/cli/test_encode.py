@@ -43,7 +43,7 @@ def test_messages_are_encoded_by_layer_and_an_unknown_layer_is_rejected() -> Non
         (b'{"layer": "nowhere", "fields": {}}', "unknown layer 'nowhere'"),
         (b'{"layer": "transport", "fields": {"msg": "CLOSE", "session": false, "reason": 256}}', "CLOSE.reason: 256"),
         (b'{"layer": "\xff", "fields": {}}', "invalid start byte"),
-        (b"[" * 100000, "Expected `object`, got `array`"),  # refused before anything nested is read
+        (b"[" * 100000, "Expected `object`, got `array`"),  # rejected before anything nested is read
     ],
 )
 def test_invalid_line_encodes_to_an_error_object(line: bytes, message: str) -> None:

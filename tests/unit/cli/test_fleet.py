@@ -40,7 +40,7 @@ def test_fleet_publishes_numbered_samples_of_every_robot(monkeypatch: pytest.Mon
     assert {str(sample.key_expr) for sample in received} == {
         f"fleet/{name}/{what}" for name in (*fleet.ROBOTS, "visitor") for what in ("pose", "battery", "camera")
     } | {"fleet/visitor/**", "fleet/map"}
-    # every sample has a source and a number, without a gap: what was lost or doubled can be counted
+    # every sample has a source and a number, without a gap: what was lost or duplicated can be counted
     assert [some(sample.source_info).source_sn for sample in received] == list(range(len(received)))
     assert counts[-1] == len(received)
     assert all(sample.timestamp is not None for sample in received)

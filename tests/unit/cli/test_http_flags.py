@@ -91,7 +91,7 @@ def test_a_certificate_without_its_key_names_the_missing_flag(tmp_path: Path) ->
         (("--http", "8000", "--http-origin", "https://a.example/page"), "--http-origin: expected an origin"),
     ],
 )
-def test_contradictions_are_refused(arguments: tuple[str, ...], problem: str) -> None:
+def test_contradictions_are_rejected(arguments: tuple[str, ...], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         parse_http(given(*arguments), default=None)
 

@@ -212,6 +212,6 @@ def test_a_lake_is_no_journal_and_the_journal_in_it_is_named(
     assert line.endswith(f"{expected}: {tmp_path}/lake/_journal")
 
 
-def test_keys_of_rows_without_keys_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_keys_of_rows_without_keys_are_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     JournalWriter(tmp_path / "j", recorder="r", row_type="sessions").close()
     assert "have no key" in error_line(capsys, "cat", tmp_path / "j", "-k", "a")

@@ -50,7 +50,7 @@ def test_track_yields_its_items_and_prints_nothing_without_a_terminal(capsys: py
 
 def test_an_activity_shows_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = use_terminal(monkeypatch, "stderr")
-    monkeypatch.setattr(progress, "QUIET_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "SHOW_AFTER_SECONDS", 0.01)
     with Activity("starting Spark"):
         until(lambda: "starting Spark: " in terminal.getvalue())
     assert terminal.getvalue().endswith(CLEAR)

@@ -2,7 +2,16 @@ from argparse import ArgumentParser, Namespace
 
 import pytest
 
-from zenspark.cli.publication_flags import PRIORITIES, add_encoding_flag, add_qos_flags, choose_encoding, qos_options
+from zenspark.cli import get, put
+from zenspark.cli.publication_flags import (
+    DROP_PUBLICATION_HELP,
+    DROP_QUERY_HELP,
+    PRIORITIES,
+    add_encoding_flag,
+    add_qos_flags,
+    choose_encoding,
+    qos_options,
+)
 from zenspark.types.enums import CongestionControl, Priority
 
 
@@ -26,6 +35,11 @@ def test_flags_are_arguments_of_put() -> None:
         "express": True,
         "attachment": b"a",
     }
+
+
+def test_drop_of_a_query_is_described_apart_from_that_of_a_publication() -> None:
+    assert DROP_PUBLICATION_HELP in " ".join(put.parser().format_help().split())
+    assert DROP_QUERY_HELP in " ".join(get.parser().format_help().split())
 
 
 def test_every_priority_has_a_name() -> None:

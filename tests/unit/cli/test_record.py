@@ -112,7 +112,7 @@ def test_a_recorder_that_only_connects_is_a_client(flags: list[str], settings: l
     assert record._build_settings(record.parser().parse_args(flags)) == settings
 
 
-def test_a_directory_that_is_no_journal_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_directory_that_is_no_journal_is_rejected(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "letter").touch()
     assert main(["record", "--journal", str(tmp_path), *QUIET]) == 2
     assert "files in it that are no journal" in capsys.readouterr().err

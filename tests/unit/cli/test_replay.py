@@ -12,10 +12,10 @@ from tests.interop.reference import unused
 from tests.unit.api.sessions import config, listening
 from tests.unit.journal.rows import counted
 from tests.wait import TIMEOUT_SECONDS, until
-from zenspark.api.flush_barrier import FlushBarrier
 from zenspark.cli import main, replay
 from zenspark.config.config import Config
 from zenspark.journal import JournalWriter
+from zenspark.journal.flush_barrier import FlushBarrier
 from zenspark.journal.key_remap import KeyRemap, RemapRule
 from zenspark.journal.replay import Replay, ReplayProgress
 from zenspark.key import KeyExpr

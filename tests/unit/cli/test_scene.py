@@ -7,12 +7,12 @@ from PIL import Image
 
 from zenspark.cli.scene import (
     CAMERA_SIZE,
-    COLOURS,
     HEIGHT,
     MAP_PIXELS_PER_METRE,
+    ROBOT_COLOURS,
     ROUTES,
     SHELVES,
-    SPEEDS,
+    SPEEDS_METRES_PER_SECOND,
     WIDTH,
     pose_at,
     render_camera,
@@ -32,8 +32,8 @@ def test_a_robot_stays_in_the_warehouse_and_out_of_the_shelves(name: str) -> Non
 
 def test_a_robot_drives_at_its_speed() -> None:
     first, second = pose_at("ant", 1.0), pose_at("ant", 2.0)
-    assert second.x - first.x == pytest.approx(SPEEDS["ant"])
-    assert (first.heading, first.speed) == (0.0, SPEEDS["ant"])
+    assert second.x - first.x == pytest.approx(SPEEDS_METRES_PER_SECOND["ant"])
+    assert (first.heading, first.speed) == (0.0, SPEEDS_METRES_PER_SECOND["ant"])
     assert pose_at("cat", 0.0)[:2] == ROUTES["cat"][0]
 
 
@@ -50,8 +50,8 @@ def test_pictures_are_jpegs_that_show_the_robots_where_they_are() -> None:
         assert picture.size == (WIDTH * MAP_PIXELS_PER_METRE, HEIGHT * MAP_PIXELS_PER_METRE)
         for name, pose in poses.items():
             x, y = pose.x * MAP_PIXELS_PER_METRE, (HEIGHT - pose.y) * MAP_PIXELS_PER_METRE
-            assert is_near(picture.getpixel((int(x) - 4, int(y) + 4)), COLOURS[name])
+            assert is_near(picture.getpixel((int(x) - 4, int(y) + 4)), ROBOT_COLOURS[name])
     with Image.open(io.BytesIO(render_camera("bee", poses, {"bee": [(1.0, 1.0)]}))) as picture:
         assert (picture.format, picture.size) == ("JPEG", CAMERA_SIZE)
         middle = (CAMERA_SIZE[0] // 2 - 8, CAMERA_SIZE[1] // 2 + 8)
-        assert is_near(picture.getpixel(middle), COLOURS["bee"])
+        assert is_near(picture.getpixel(middle), ROBOT_COLOURS["bee"])

@@ -8,7 +8,7 @@ import pytest
 
 from tests.lake_samples import numbered
 from tests.lake_tables import put_in
-from zenspark.cli.result_table import MAX_ROWS
+from zenspark.cli.result_table import MAX_PRINTED_ROWS
 from zenspark.cli.sql_session import Part, Quit, SqlSession, check_one_result, locate_error, run_safely
 from zenspark.errors import UsageError
 from zenspark.lake.lake import Lake
@@ -78,10 +78,10 @@ def test_at_a_prompt_errors_are_printed(session: SqlSession, capsys: pytest.Capt
 
 
 def test_a_table_has_a_limited_number_of_rows(session: SqlSession, capsys: pytest.CaptureFixture[str]) -> None:
-    session.run_query(f"select * from range({MAX_ROWS + 1})")
+    session.run_query(f"select * from range({MAX_PRINTED_ROWS + 1})")
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == f"the first {MAX_ROWS} rows; --format csv gives all"
-    assert lines[-2] == f"{MAX_ROWS} rows"
+    assert lines[-1] == f"the first {MAX_PRINTED_ROWS} rows; --format csv gives all"
+    assert lines[-2] == f"{MAX_PRINTED_ROWS} rows"
 
 
 @pytest.mark.parametrize("script", ["", "select 1", "\\timing\nselect 1; -- one\n;", "select 1;\n\\q\nselect 2;"])

@@ -82,15 +82,15 @@ def test_log_lines_do_not_run_into_the_status_line() -> None:
             terminal.wait_for("connected 1 of 1")
             router.put("demo/a", "hello")
             terminal.wait_for("demo/a hello")
-        terminal.wait_for(f"session with {endpoint} closed")
+        terminal.wait_for(f"connection to {endpoint} lost")
         terminal.wait_for("connected 0 of 1")
         terminal.type("C-c")
         terminal.wait_for("EXIT CODE 0")
         shown = [line for line in terminal.lines if line]
     assert [re.sub(r"^[\d:.]+ ", "", line) for line in shown] == [
         f"WARNING zenspark.cli: not connected to {endpoint}: cannot connect: Connection refused; retrying",
-        f"WARNING zenspark.cli: session with {endpoint} opened again",
+        f"WARNING zenspark.cli: connection to {endpoint} restored",
         "demo/a hello",
-        f"WARNING zenspark.cli: session with {endpoint} closed: closed by the peer; retrying",
+        f"WARNING zenspark.cli: connection to {endpoint} lost: closed by the peer; retrying",
         "EXIT CODE 0",
     ]

@@ -111,7 +111,7 @@ def test_zenohds_file_has_the_same_section(tmp_path: Path) -> None:
         ("[zenoh]\nmod = 3", "expected a key such as mode"),
     ],
 )
-def test_a_mistake_is_refused_before_anything_is_made(text: str, problem: str, tmp_path: Path) -> None:
+def test_a_mistake_is_rejected_before_anything_is_made(text: str, problem: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=problem.replace("[", r"\[")):
         read_file(str(write(tmp_path, text)))
 

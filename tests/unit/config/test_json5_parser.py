@@ -14,7 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from zenspark.config import json5_parser
-from zenspark.config.documents import MAX_DEPTH, DocumentError
+from zenspark.config.documents import MAX_NESTING_DEPTH, DocumentError
 from zenspark.config.json5_parser import parse
 from zenspark.config.schema import Json
 
@@ -102,9 +102,9 @@ def test_json5_errors_have_line_and_column(text: str, place: str, problem: str) 
 
 
 def test_nesting_has_a_limit() -> None:
-    assert parse("[" * MAX_DEPTH + "]" * MAX_DEPTH)
+    assert parse("[" * MAX_NESTING_DEPTH + "]" * MAX_NESTING_DEPTH)
     for text in ("[" * 100_000, "{a:" * 100_000, "[{a:" * 100_000):
-        with pytest.raises(DocumentError, match=f"more than {MAX_DEPTH} objects and lists inside each other"):
+        with pytest.raises(DocumentError, match=f"more than {MAX_NESTING_DEPTH} objects and lists inside each other"):
             parse(text)
 
 

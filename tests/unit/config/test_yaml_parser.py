@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zenspark.config.documents import MAX_DEPTH, MAX_TEXT_CHARACTERS, DocumentError
+from zenspark.config.documents import MAX_NESTING_DEPTH, MAX_TEXT_CHARACTERS, DocumentError
 from zenspark.config.yaml_parser import MAX_YAML_VALUES, parse
 
 
@@ -39,9 +39,9 @@ def test_yaml_alias_inside_its_own_anchor_is_an_error() -> None:
 
 
 def test_nesting_has_a_limit() -> None:
-    assert parse("[" * MAX_DEPTH + "]" * MAX_DEPTH)
+    assert parse("[" * MAX_NESTING_DEPTH + "]" * MAX_NESTING_DEPTH)
     for text in ("[" * 100_000, "{a: " * 100_000, "".join(f"{' ' * n}a:\n" for n in range(500))):
-        with pytest.raises(DocumentError, match=f"more than {MAX_DEPTH} objects and lists inside each other"):
+        with pytest.raises(DocumentError, match=f"more than {MAX_NESTING_DEPTH} objects and lists inside each other"):
             parse(text)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from zenspark.engine.session_sender import SessionSender
-from zenspark.net.io.driver import LinkDriver
+from zenspark.net.io.link_driver import LinkDriver
 from zenspark.wire import messages
 
 

@@ -14,7 +14,8 @@ from tests.unit.api.sessions import connected, listening, pair
 from tests.wait import until
 from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA
-from zenspark.engine import batch_publisher
+from zenspark.engine import batch_publisher, receive_backpressure
+from zenspark.engine.publisher import publish_targets
 from zenspark.engine.subscriptions import Subscriptions
 from zenspark.errors import UsageError
 from zenspark.handlers.arrow import ArrowBatches
@@ -96,7 +97,7 @@ def test_received_batch_can_be_republished_unchanged(both: tuple[Session, Sessio
 
 
 @pytest.mark.slow
-def test_a_table_in_chunks_and_a_part_of_it_are_published(both: tuple[Session, Session]) -> None:
+def test_chunked_table_and_a_slice_of_it_are_published(both: tuple[Session, Session]) -> None:
     one, other = both
     subscriber = subscribed(one, other)
     parts = [batch(key=["k/x"] * 3, payload=[b"%d%d" % (part, n) for n in range(3)]) for part in range(3)]
@@ -105,7 +106,7 @@ def test_a_table_in_chunks_and_a_part_of_it_are_published(both: tuple[Session, S
     assert received(subscriber, 6).column("payload").to_pylist() == [b"02", b"10", b"11", b"12", b"20", b"21"]
 
 
-def test_nothing_is_published_of_an_empty_batch(both: tuple[Session, Session]) -> None:
+def test_empty_batch_publishes_nothing(both: tuple[Session, Session]) -> None:
     one, other = both
     subscriber = subscribed(one, other)
     assert other.put_batch(batch(key=pa.array([], pa.string()), payload=pa.array([], pa.binary()))) == 0
@@ -172,7 +173,7 @@ def test_subscribers_of_this_session_get_samples(peer: Session) -> None:
 
 
 @pytest.mark.slow
-def test_a_publisher_s_settings_are_those_of_its_rows(both: tuple[Session, Session]) -> None:
+def test_rows_of_a_publisher_have_its_settings(both: tuple[Session, Session]) -> None:
     one, other = both
     subscriber = subscribed(one, other)
     publisher = other.declare_publisher(
@@ -201,7 +202,7 @@ def test_rows_without_qos_columns_are_published_like_puts(both: tuple[Session, S
 
 
 @pytest.mark.slow
-def test_a_session_that_stamps_stamps_rows() -> None:
+def test_rows_get_timestamps_when_timestamping_is_enabled() -> None:
     with listening("peer", timestamping__enabled=True) as one:
         subscriber = one.declare_subscriber("k", ArrowBatches())
         one.put_batch(batch(key=["k"] * 3, payload=[b"1", b"2", b"3"], timestamp_ntp64=[None, 5, None]))
@@ -229,7 +230,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BAD)
-def test_of_a_batch_with_a_mistake_nothing_is_sent(both: tuple[Session, Session], name: str) -> None:
+def test_invalid_batch_sends_nothing(both: tuple[Session, Session], name: str) -> None:
     one, other = both
     subscriber = subscribed(one, other)
     columns, words = BAD[name]
@@ -241,7 +242,7 @@ def test_of_a_batch_with_a_mistake_nothing_is_sent(both: tuple[Session, Session]
 
 
 @pytest.mark.slow
-def test_of_a_table_with_a_mistake_in_its_last_chunk_nothing_is_sent(both: tuple[Session, Session]) -> None:
+def test_table_with_an_invalid_last_chunk_sends_nothing(both: tuple[Session, Session]) -> None:
     one, other = both
     subscriber = subscribed(one, other)
     good, bad = (batch(key=[key], payload=[b"1"]) for key in ("k/a", "k/a/"))
@@ -252,7 +253,7 @@ def test_of_a_table_with_a_mistake_in_its_last_chunk_nothing_is_sent(both: tuple
 
 
 @pytest.mark.slow
-def test_a_publisher_publishes_under_its_own_key_only(both: tuple[Session, Session]) -> None:
+def test_publisher_rejects_rows_with_another_key(both: tuple[Session, Session]) -> None:
     one, other = both
     subscriber = subscribed(one, other)
     publisher = other.declare_publisher("k/p")
@@ -300,40 +301,110 @@ def test_rows_denied_by_egress_access_control_are_not_sent() -> None:
         assert received(subscriber, 2).column("payload").to_pylist() == [b"1", b"4"]
 
 
+class CountingLock:
+    """The node's lock, with a count of calls for each time that it was held: the last of `counts` while it is held."""
+
+    def __init__(self, lock: Any) -> None:  # noqa: ANN401
+        self.lock = lock
+        self.counts: list[int] = []
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+        self.counts.append(0)
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
+
+
 def test_put_batch_waits_for_every_local_receiver_that_was_full_at_any_row(
     peer: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also for one that gets nothing of the last row."""
     waited: list[object] = []
-    monkeypatch.setattr(peer._runtime.backpressure, "wait", waited.extend)
+
+    def wait_for_capacity(sink: object) -> bool:
+        waited.append(sink)
+        return True
+
+    monkeypatch.setattr(peer._runtime.backpressure, "wait_for_capacity", wait_for_capacity)
     full = peer.declare_subscriber("full", FifoChannel(2))
-    peer.declare_subscriber("room", lambda _: None)
-    peer.put_batch(batch(key=["full"] * 5 + ["room"], payload=[b""] * 6))
+    peer.declare_subscriber("free", lambda _: None)
+    peer.put_batch(batch(key=["full"] * 5 + ["free"], payload=[b""] * 6))
     assert waited == [full.handler]
+
+
+def test_put_batch_waits_for_a_slow_local_receiver_after_each_slice(
+    peer: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_publisher, "DELIVERY_SLICE_ROWS", 20)
+    subscriber = peer.declare_subscriber("a", FifoChannel(10))
+    backlogs: list[int] = []
+
+    def receive() -> None:
+        for _ in range(2000):
+            backlogs.append(subscriber.handler.backlog)
+            subscriber.recv(RECEIVE_TIMEOUT_SECONDS)
+
+    thread = threading.Thread(target=receive)
+    thread.start()
+    for _ in range(4):
+        peer.put_batch(batch(key=["a"] * 500, payload=[b""] * 500))
+        backlogs.append(subscriber.handler.backlog - 20)
+    thread.join(RECEIVE_TIMEOUT_SECONDS)
+    assert len(backlogs) == 2004
+    assert max(backlogs) < 10 + 20
+
+
+def test_put_batch_loses_nothing_for_a_receiver_that_reads_later_in_the_same_thread(
+    peer: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second batch would be over the backlog limit: only that is dropped."""
+    monkeypatch.setattr(receive_backpressure, "STALL_TIMEOUT_SECONDS", 0.01)
+    subscriber = peer.declare_subscriber("a", FifoChannel(2))
+    peer.put_batch(batch(key=["a"] * 1000, payload=[b"1"] * 1000))
+    assert subscriber.handler.is_stalled
+    peer.put_batch(batch(key=["a"], payload=[b"2"]))
+    assert subscriber.handler.backlog == 1000
 
 
 def test_put_batch_releases_the_lock_between_slices_of_rows(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_publisher, "DELIVERY_SLICE_ROWS", 10)
-    rows_per_lock: list[int] = []
     deliver = Subscriptions.deliver
 
-    class CountingLock:
-        def __enter__(self) -> None:
-            lock.acquire()
-            rows_per_lock.append(0)
-
-        def __exit__(self, *_: object) -> None:
-            lock.release()
-
     def count(self: Subscriptions, sample: Sample, is_local: bool, cache_matches: bool = True) -> object:
-        rows_per_lock[-1] += 1
+        lock.counts[-1] += 1
         return deliver(self, sample, is_local, cache_matches)
 
     subscriber = peer.declare_subscriber("a", FifoChannel(100))
-    lock = peer._runtime.lock
-    monkeypatch.setattr(peer._runtime, "lock", CountingLock())
+    lock = CountingLock(peer._runtime.lock)
+    monkeypatch.setattr(peer._runtime, "lock", lock)
     monkeypatch.setattr(Subscriptions, "deliver", count)
     payloads = [bytes([number]) for number in range(25)]
     peer.put_batch(batch(key=["a"] * 25, payload=payloads))
-    assert [rows for rows in rows_per_lock if rows] == [10, 10, 5]
+    assert [rows for rows in lock.counts if rows] == [10, 10, 5]
     assert [bytes(subscriber.recv(RECEIVE_TIMEOUT_SECONDS).payload) for _ in range(25)] == payloads
+
+
+@pytest.mark.parametrize("lookup", ["remote", "local"])
+def test_put_batch_releases_the_lock_between_slices_of_keys(
+    peer: Session, monkeypatch: pytest.MonkeyPatch, lookup: str
+) -> None:
+    monkeypatch.setattr(batch_publisher, "LOOKUP_SLICE_KEYS", 10)
+    lock = CountingLock(peer._runtime.lock)
+    matching = Subscriptions.matching
+
+    def count_remote(*args: Any) -> Any:  # noqa: ANN401
+        lock.counts[-1] += 1
+        return publish_targets(*args)
+
+    def count_local(self: Subscriptions, key: str, is_local: bool) -> object:
+        lock.counts[-1] += 1
+        return matching(self, key, is_local)
+
+    monkeypatch.setattr(peer._runtime, "lock", lock)
+    if lookup == "remote":
+        monkeypatch.setattr(batch_publisher, "publish_targets", count_remote)
+    else:
+        monkeypatch.setattr(Subscriptions, "matching", count_local)
+    peer.put_batch(batch(key=[f"k/{number}" for number in range(25)], payload=[b""] * 25))
+    assert [keys for keys in lock.counts if keys] == [10, 10, 5]

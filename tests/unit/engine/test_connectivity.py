@@ -59,7 +59,7 @@ def client(number: int = 0xC1) -> TestNode:
     return TestNode(number, WhatAmI.CLIENT)
 
 
-def test_a_client_is_connected_when_it_begins() -> None:
+def test_client_is_connected_when_start_returns() -> None:
     router, node = TestNode(0xA1, WhatAmI.ROUTER), client()
     with nodes(router):
         configured = settings(mode="client", connect__endpoints=[unused(), str(router.listen_on_loopback())])

@@ -7,8 +7,8 @@ import pytest
 from tests.unit.api.sessions import connected, listening
 from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.net.io.congestion_control import WriterSettings
-from zenspark.net.node.inbound_links import InboundLimits
 from zenspark.net.node.limits import NodeLimits
+from zenspark.net.node.link_quotas import LinkLimits
 from zenspark.transport.handshake import Capabilities
 
 
@@ -41,11 +41,11 @@ def test_configuration_reaches_the_node() -> None:
         "peer", id="abc", transport=transport, queries_default_timeout=2200, routing__interests__timeout=2300
     ) as session:
         node = session._runtime.node
-        writer_settings = WriterSettings(drop_wait=0.0018, block_wait=0.0019, batch_fill_wait=0.02)
+        writer_settings = WriterSettings(wait_before_drop=0.0018, wait_before_close=0.0019, batch_fill_wait=0.02)
         assert node.limits == NodeLimits(
             open_timeout=1.1,
             accept_timeout=1.2,
-            inbound=InboundLimits(pending=13, sessions=14),
+            inbound=LinkLimits(pending=13, sessions=14),
             message_size=2100,
             session_reassembly=2100,
             total_reassembly=4200,

@@ -15,7 +15,7 @@ from zenspark.engine.publisher import PreencodedPublisher, PublishSettings, publ
 from zenspark.errors import SessionClosed
 from zenspark.handlers.handler import FifoChannel
 from zenspark.key import KeyExpr
-from zenspark.net.io.driver import LinkDriver
+from zenspark.net.io.link_driver import LinkDriver
 from zenspark.types.enums import CongestionControl, Locality, Priority
 from zenspark.wire import values as wire
 
@@ -170,7 +170,7 @@ def test_every_subscriber_gets_a_publication_once(router: Session, client: Sessi
         publication = PreencodedPublisher(
             client._runtime, KeyExpr("a"), PublishSettings(qos=wire.QoS(congestion=wire.Congestion.BLOCK))
         )
-        until(lambda: len(router._runtime.node.router.routes.push_targets(router._runtime.node.local_face, "a")) == 2)
+        until(lambda: len(router._runtime.node.router.routes.push_next_hops(router._runtime.node.local_face, "a")) == 2)
         publication.put(b"x")
         for subscriber in (*found, second):
             assert subscriber.recv(TIMEOUT_SECONDS).payload == b"x"

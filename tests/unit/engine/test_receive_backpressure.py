@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.engine import receive_backpressure
 from zenspark.handlers.callback import CallbackRunner
+from zenspark.handlers.channel import Channel
 from zenspark.handlers.handler import FifoChannel, Handler
-from zenspark.net.io.driver import ConnectionDriver
+from zenspark.net.io.link_driver import ConnectionDriver
 from zenspark.types.enums import CongestionControl, ConsolidationMode, Locality
 from zenspark.types.query import Query
 from zenspark.types.sample import Sample
@@ -317,6 +319,46 @@ def test_put_waits_for_a_full_local_channel(peer: Session, monkeypatch: pytest.M
     thread.join(TIMEOUT_SECONDS)
 
 
+def test_receiver_over_its_capacity_is_waited_for_while_it_takes_items(
+    peer: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+
+    def consume_slowly(_: Callable[[], bool], timeout: float) -> bool:
+        nonlocal now
+        now += 0.04  # less than the timeout of a stall
+        sink.try_recv()
+        return False
+
+    sink = Channel(2, lambda _: None)
+    sink.push_many(range(100))
+    monkeypatch.setattr(receive_backpressure, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(peer._runtime.node, "wait", consume_slowly)
+    assert peer._runtime.backpressure.wait_for_capacity(sink)
+    assert sink.backlog == 1
+
+
+def test_receiver_that_takes_no_items_is_not_waited_for_without_end(
+    peer: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+
+    def consume_nothing(_: Callable[[], bool], timeout: float) -> bool:
+        nonlocal now
+        now += 0.04
+        return False
+
+    sink = Channel(2, lambda _: None)
+    sink.push_many(range(2))
+    monkeypatch.setattr(receive_backpressure, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(peer._runtime.node, "wait", consume_nothing)
+    assert not peer._runtime.backpressure.wait_for_capacity(sink)
+    assert not sink.is_stalled
+    peer._runtime.backpressure.mark_stalled(sink)
+    assert sink.is_stalled
+    assert peer._runtime.backpressure.wait_for_capacity(sink)
+
+
 def test_receiver_that_has_drained_meanwhile_is_not_waited_for(peer: Session, caplog: pytest.LogCaptureFixture) -> None:
     """It cannot have less than nothing: a publisher waited for that until the receiver counted as stalled."""
     subscriber = peer.declare_subscriber("k", FifoChannel(2))
@@ -340,7 +382,8 @@ def test_put_to_a_channel_of_the_same_thread_stalls_only_once(
     subscriber = peer.declare_subscriber("k", FifoChannel(10))
     for number in range(200):
         peer.put("k", str(number))
-    assert [record.message for record in caplog.records].count(caplog.records[0].message) == 1
+    assert caplog.messages.count(caplog.messages[0]) == 1
+    assert "is stalled (subscriber on k): took no item for 0.05 s" in caplog.messages[0]
     assert [subscriber.recv(0).payload.to_string() for _ in range(100)] == [str(number) for number in range(100)]
     assert subscriber.try_recv() is None
     peer.put("k", "again")
@@ -377,7 +420,9 @@ def test_local_reply_waits_for_the_querier(peer: Session) -> None:
     assert [reply.ok.payload.to_string() for reply in replies] == [str(number) for number in range(100)]
 
 
-def test_unread_local_replies_are_limited(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unread_local_replies_are_limited(
+    peer: Session, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(receive_backpressure, "MAX_BACKLOG_FACTOR", 3)
     done = threading.Event()
 
@@ -390,6 +435,7 @@ def test_unread_local_replies_are_limited(peer: Session, monkeypatch: pytest.Mon
     replies: Handler[Any] = peer.get("q", FifoChannel(2), consolidation=ConsolidationMode.NONE, timeout=TIMEOUT_SECONDS)
     assert done.wait(TIMEOUT_SECONDS)
     assert replies.backlog <= 7
+    assert "is stalled (replies to a query): " in caplog.messages[0]
 
 
 def test_query_waits_for_a_slow_local_queryable(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,7 +144,7 @@ def test_last_response_of_the_budget_finishes_the_collector(mode: ConsolidationM
     ],
 )
 def test_replies_older_than_the_newest_of_their_key_are_dropped(mode: ConsolidationMode, expected: list[str]) -> None:
-    """One that is as new as the newest is passed on, too (protocol.md 21.12)."""
+    """One that is as new as the newest is passed on, too (protocol section 21, row 12)."""
     sink = ListSink()
     collector = ReplyCollector(None, mode, sink, 1)
     for one in (reply("1", 1), reply("3", 3), reply("2", 2), reply("3 again", 3), reply("none")):

@@ -31,12 +31,12 @@ def test_each_event_reaches_its_part_of_the_session() -> None:
     closed: list[str] = []
     observer = SessionObserver(runtime, autoconnector, lambda: closed.append("closed"))
     node, stack = DiscoveredNode(ZenohId(1), WhatAmI.PEER, ()), TimestampStack(0, ())
-    observer.on_blocked(True)
+    observer.on_callback_waiting(True)
     observer.on_node_discovered(node)
     observer.on_session_lost(ZenohId(1))
     assert observer.record_route(stack) is stack
     observer.on_failed()
-    assert runtime.backpressure.calls == [("on_blocked", True)]
+    assert runtime.backpressure.calls == [("on_callback_waiting", True)]
     assert autoconnector.calls == [("on_node_discovered", node), ("on_session_lost", ZenohId(1))]
     assert runtime.timestamps.calls == [("record", stack, InterceptionPoint.ROUTE)]
     assert closed == ["closed"]

@@ -9,9 +9,9 @@ from tests.unit.api.sessions import pair
 from tests.wait import TIMEOUT_SECONDS
 from zenspark.api.session import Session
 from zenspark.config.settings import TimestampingSettings
-from zenspark.engine.timestamping import CUSTOM_RECORD_FLAG, Timestamper
+from zenspark.engine.timestamping import Timestamper
 from zenspark.types.enums import InterceptionPoint
-from zenspark.types.timestamp_stack import TimestampContext, TimestampInstrumentationBuilder
+from zenspark.types.timestamp_stack import CUSTOM_RECORD_FLAG, TimestampContext, TimestampInstrumentationBuilder
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.api.handler_loops import LONG_TIMEOUT_SECONDS, ManualLoop, Threads, bind, channel
 from zenspark.errors import UsageError
 from zenspark.handlers import callback as callback_module
-from zenspark.handlers.callback import CALLBACK_CAPACITY
+from zenspark.handlers.callback import CALLBACK_CAPACITY_ITEMS
 from zenspark.handlers.handler import Callback, bind_handler
 
 
@@ -36,10 +36,10 @@ def test_pushed_items_are_called_in_one_turn_of_the_loop(manual_loop: ManualLoop
 def test_queue_has_no_limit_in_the_loop_thread(manual_loop: ManualLoop) -> None:
     calls: list[object] = []
     attached = bind(calls.append, manual_loop)
-    assert attached.sink.push_many(range(2 * CALLBACK_CAPACITY))
+    assert attached.sink.push_many(range(2 * CALLBACK_CAPACITY_ITEMS))
     while manual_loop.work:  # more than once if the machine is busy
         manual_loop.turn()
-    assert len(calls) == 2 * CALLBACK_CAPACITY
+    assert len(calls) == 2 * CALLBACK_CAPACITY_ITEMS
 
 
 def test_long_queue_is_called_in_several_turns(manual_loop: ManualLoop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,8 +120,8 @@ def test_push_to_a_slow_callback_returns_false_until_it_is_half_empty(threads: T
     attached = bind_handler(wait, threads, lambda _: resumed.push(True))
     attached.sink.push(0)
     running.recv(timeout=LONG_TIMEOUT_SECONDS)
-    assert not attached.sink.push_many(range(CALLBACK_CAPACITY))
-    release.push_many([None] * (CALLBACK_CAPACITY + 1))
+    assert not attached.sink.push_many(range(CALLBACK_CAPACITY_ITEMS))
+    release.push_many([None] * (CALLBACK_CAPACITY_ITEMS + 1))
     assert resumed.recv(timeout=LONG_TIMEOUT_SECONDS)
     attached.sink.close()
 

@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from tests.unit.api.handler_loops import Threads, bind, ignore
-from zenspark.handlers.handler import DEFAULT_CAPACITY, Callback, DefaultHandler, FifoChannel, Handler, RingChannel
+from zenspark.handlers.handler import (
+    DEFAULT_CAPACITY_ITEMS,
+    Callback,
+    DefaultHandler,
+    FifoChannel,
+    Handler,
+    RingChannel,
+)
 
 # --- what users name ------------------------------------------------------------------------------
 
@@ -28,13 +35,13 @@ def test_a_callback_is_called_like_its_function() -> None:
     assert repr(Callback(str, dict, indirect=False)) == f"Callback({str!r}, {dict!r}, indirect=False)"
 
 
-@pytest.mark.parametrize("named", [None, DefaultHandler(), FifoChannel(DEFAULT_CAPACITY)])
+@pytest.mark.parametrize("named", [None, DefaultHandler(), FifoChannel(DEFAULT_CAPACITY_ITEMS)])
 def test_default_handler_is_a_fifo_channel(named: object) -> None:
     attached = bind(named)
     assert isinstance(attached.handler, Handler)
     assert attached.handler is attached.sink
     assert not attached.background
-    assert all(attached.sink.push(number) for number in range(DEFAULT_CAPACITY - 1))
+    assert all(attached.sink.push(number) for number in range(DEFAULT_CAPACITY_ITEMS - 1))
     assert not attached.sink.push(0)
 
 

@@ -20,7 +20,7 @@ from zenspark.journal.block_codec import (
     DICTIONARY_TYPE,
     RUN_END_TYPE,
     TEXT_TYPE,
-    ZERO_COPY_MIN_BYTES,
+    ZERO_COPY_WRITE_MIN_BYTES,
     decode_columns,
     encode_chunks,
     encode_columns,
@@ -234,4 +234,4 @@ def test_large_buffers_are_not_copied(compression: str) -> None:
     with pa.ipc.new_stream(sink, rows.schema, options=options) as stream:
         stream.write_batch(rows)
     assert b"".join(parts) == sink.getvalue().to_pybytes()
-    assert [len(part) >= ZERO_COPY_MIN_BYTES for part in parts] == [False, True, False]
+    assert [len(part) >= ZERO_COPY_WRITE_MIN_BYTES for part in parts] == [False, True, False]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from zenspark.journal.disk import DISK_CHECK_INTERVAL_SECONDS, MAX_RESERVE_BYTES, DiskAlarm
+from zenspark.journal.disk import DISK_CHECK_INTERVAL_SECONDS, MAX_REQUIRED_FREE_BYTES, DiskAlarm
 
 MB = 10**6
 
@@ -27,7 +27,7 @@ class Disk:
 
 @pytest.mark.parametrize(
     ("total", "flush_bytes", "reserve"),
-    [(100 * MB, 10 * MB, 30 * MB), (1000 * MB, 1 * MB, 50 * MB), (10**13, 1 * MB, MAX_RESERVE_BYTES)],
+    [(100 * MB, 10 * MB, 30 * MB), (1000 * MB, 1 * MB, 50 * MB), (10**13, 1 * MB, MAX_REQUIRED_FREE_BYTES)],
     ids=["blocks", "share", "most"],
 )
 def test_alarm_is_raised_and_cleared(

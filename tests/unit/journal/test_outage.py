@@ -16,10 +16,10 @@ FULL = JournalFull("j", "the disk is full")
 def test_outage_pauses_first_and_discards_after_timeout(caplog: pytest.LogCaptureFixture) -> None:
     outage = Outage("j", 4.0)
     assert outage.failure is None
-    assert outage.may_try(0.0)
+    assert outage.is_write_due(0.0)
     assert [outage.fail(FULL, now) for now in (10.0, 11.0, 13.99)] == [True, True, True]
     assert outage.failure == WriteFailure(10.0, "j: the disk is full", is_discarding=False)
-    assert outage.may_try(13.99)
+    assert outage.is_write_due(13.99)
     assert outage.retry_delay(11.0) == WRITE_RETRY_INTERVAL_SECONDS
     assert outage.retry_delay(13.9) == pytest.approx(0.1)
     assert not outage.fail(FULL, 14.0)
@@ -35,8 +35,8 @@ def test_outage_pauses_first_and_discards_after_timeout(caplog: pytest.LogCaptur
 def test_writes_are_retried_while_discarding() -> None:
     outage = Outage("j", 0.0)
     assert not outage.fail(FULL, 10.0)
-    assert not outage.may_try(10.0 + WRITE_RETRY_INTERVAL_SECONDS / 2)
-    assert outage.may_try(10.0 + WRITE_RETRY_INTERVAL_SECONDS)
+    assert not outage.is_write_due(10.0 + WRITE_RETRY_INTERVAL_SECONDS / 2)
+    assert outage.is_write_due(10.0 + WRITE_RETRY_INTERVAL_SECONDS)
 
 
 def test_without_block_timeout_outage_never_discards() -> None:
@@ -54,7 +54,7 @@ def test_discarded_rows_are_counted_by_neighbour_and_logged_at_the_end(caplog: p
         outage.count_discarded([row_chunk(0, 1, via="a")], "own")
         outage.end(100 + turn)
         outage.end(100 + turn)
-    assert outage.dropped == {"a": 8, "b": 4, "own": 8}
+    assert outage.discarded == {"a": 8, "b": 4, "own": 8}
     assert outage.total == 20
     assert outage.failure is None
     messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]

@@ -177,7 +177,7 @@ def test_stop_times_out_without_space(node: Session, writer: JournalWriter, monk
     def refuse(*_: object) -> int:
         raise JournalError("j", "nothing works")
 
-    monkeypatch.setattr("zenspark.journal.recorder.STOP_TIMEOUT_SECONDS", 0.0)
+    monkeypatch.setattr("zenspark.journal.recorder.RECORDER_STOP_TIMEOUT_SECONDS", 0.0)
     monkeypatch.setattr("zenspark.journal.outage.WRITE_RETRY_INTERVAL_SECONDS", 0.01)
     monkeypatch.setattr(writer, "append_chunks", refuse)
     recorder = Recorder(node, ["a"], writer, observe=False).start()
@@ -191,7 +191,7 @@ def test_unwritten_rows_are_counted_as_lost(node: Session, tmp_path: Path, monke
     def refuse(*_: object) -> None:
         raise JournalFull("j", "no room")
 
-    monkeypatch.setattr("zenspark.journal.recorder.STOP_TIMEOUT_SECONDS", 0.0)
+    monkeypatch.setattr("zenspark.journal.recorder.RECORDER_STOP_TIMEOUT_SECONDS", 0.0)
     monkeypatch.setattr("zenspark.journal.outage.WRITE_RETRY_INTERVAL_SECONDS", 0.01)
     monkeypatch.setattr("zenspark.journal.segment.SegmentWriter.append", refuse)
     writer = JournalWriter(tmp_path / "j", QUICK)
@@ -275,7 +275,7 @@ def test_long_outage_discards_rows_and_counts_them_by_neighbour(
 def test_stop_while_discarding_retries_the_write(
     node: Session, tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zenspark.journal.recorder.STOP_TIMEOUT_SECONDS", 0.0)
+    monkeypatch.setattr("zenspark.journal.recorder.RECORDER_STOP_TIMEOUT_SECONDS", 0.0)
     with JournalWriter(tmp_path / "j", Policy(flush_interval=0.01, block_timeout=0.0)) as writer:
         recorder = Recorder(node, ["a"], writer, observe=False).start()
         disk.is_full = True

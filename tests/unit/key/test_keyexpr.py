@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from zenspark.errors import UsageError
-from zenspark.key import KeyExpr, SetIntersectionLevel, canonise
+from zenspark.key import KeyExpr, SetIntersectionLevel, canonicalize
 
 SPELLINGS = [
     json.loads(line)
@@ -18,7 +18,7 @@ SPELLINGS = [
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS, ids=lambda spelling: spelling["input"] or "empty")
-def test_recorded_key_expressions_are_validated_and_canonised(spelling: dict[str, str]) -> None:
+def test_recorded_key_expressions_are_validated_and_canonicalized(spelling: dict[str, str]) -> None:
     text = spelling["input"]
     if spelling["valid"]:
         assert str(KeyExpr(text)) == text
@@ -41,9 +41,9 @@ def test_recorded_key_expressions_are_validated_and_canonised(spelling: dict[str
         ("**/**/*/a/**/$*/**/*", "*/**/a/*/*/**"),
     ],
 )
-def test_canonise_returns_the_canonical_form(text: str, canonical: str) -> None:
-    assert canonise(text) == canonical
-    assert canonise(canonical) == canonical
+def test_canonicalize_returns_the_canonical_form(text: str, canonical: str) -> None:
+    assert canonicalize(text) == canonical
+    assert canonicalize(canonical) == canonical
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_errors_name_position_and_expectation(text: str, complaint: str) -> None
 def test_very_long_key_expressions_are_accepted() -> None:
     text = "/".join(["chunk"] * 10_000)
     assert str(KeyExpr(text)) == text
-    assert canonise(text + "/**" * 10_000 + "/*") == text + "/*/**"
+    assert canonicalize(text + "/**" * 10_000 + "/*") == text + "/*/**"
     with pytest.raises(UsageError):
         KeyExpr(text + "/")
 
@@ -104,7 +104,7 @@ def test_relation_to_other_key_expressions(a: str, b: str, level: SetIntersectio
         assert KeyExpr(a).includes(other) == (level >= SetIntersectionLevel.INCLUDES)
 
 
-def test_relations_to_invalid_text_are_refused() -> None:
+def test_relations_to_invalid_text_are_rejected() -> None:
     key = KeyExpr("a")
     for compare in (key.intersects, key.includes, key.relation_to):
         with pytest.raises(UsageError):

@@ -171,7 +171,7 @@ def test_matching_an_invalid_key_expression_does_not_raise(text: str) -> None:
         assert includes(other, text) in (True, False)
 
 
-def test_text_that_cannot_be_sent_is_refused() -> None:
+def test_text_that_cannot_be_sent_is_rejected() -> None:
     with pytest.raises(UnicodeEncodeError):
         intersects("a/\ud800", "a/*")
 

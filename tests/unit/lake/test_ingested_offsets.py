@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pytest
 
 from tests.unit.lake.tables import file, samples_at
@@ -14,7 +13,6 @@ from zenspark.lake.ingested_offsets import (
     may_have_rows_from,
     offset_app_versions,
     read_offsets,
-    rows_from_expression,
 )
 from zenspark.lake.parquet_files import DataFile
 
@@ -48,7 +46,3 @@ def test_rows_from_offsets_are_masked() -> None:
     assert mask_rows_from(rows, start).to_pylist() == expected
     words = rows.set_column(0, "recorder", rows["recorder"].dictionary_encode())
     assert mask_rows_from(words, start).to_pylist() == expected
-    assert (
-        ds.dataset(rows).to_table(filter=rows_from_expression(start)).to_pylist()
-        == rows.filter(pa.array(expected)).to_pylist()
-    )

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from zenspark.lake.lease import STALE_SECONDS, Lease, LeaseHolder
+from zenspark.lake.lease import LEASE_EXPIRY_SECONDS, Lease, LeaseHolder
 from zenspark.lake.storage_path import StoragePath
 
 
@@ -37,8 +37,8 @@ def test_stale_lease_is_acquired_and_renewed_one_is_not(lake: StoragePath) -> No
     assert first.acquire(0.0) is None
     assert second.acquire(100.0) is not None
     assert first.renew()
-    assert second.acquire(100.0 + STALE_SECONDS) is not None  # it has changed since
-    assert second.acquire(100.0 + 2 * STALE_SECONDS) is None
+    assert second.acquire(100.0 + LEASE_EXPIRY_SECONDS) is not None  # it has changed since
+    assert second.acquire(100.0 + 2 * LEASE_EXPIRY_SECONDS) is None
     assert not first.renew()
     assert second.renew()
 

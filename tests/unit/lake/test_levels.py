@@ -11,7 +11,7 @@ from zenspark.lake.levels import (
     MERGED_WILDCARD_PART,
     MIN_FILES_TO_MERGE,
     NEW_PART,
-    STATE_PART,
+    REPLACED_PART,
     WILDCARD_PART,
     has_wildcard_keys,
     is_new,
@@ -37,7 +37,7 @@ def test_few_new_files_are_not_merged() -> None:
     assert (len(plan.files), plan.part, plan.is_full) == (MIN_FILES_TO_MERGE, "merged-1", True)
 
 
-def test_unpublished_files_are_not_merged() -> None:
+def test_files_not_in_the_public_table_are_not_merged() -> None:
     new = files(NEW_PART, MIN_FILES_TO_MERGE + 1)
     assert plan_merge(new, new[:2]) is None
     plan = plan_merge(new, new[:1])
@@ -45,7 +45,7 @@ def test_unpublished_files_are_not_merged() -> None:
     assert plan.files == new[1:]
 
 
-def test_too_many_unpublished_files_are_merged_within_new_part() -> None:
+def test_too_many_files_not_in_the_public_table_are_merged_within_new_part() -> None:
     new = files(NEW_PART, MAX_NEW_FILES - 1) + files(WILDCARD_PART, 1)
     plan = plan_merge(new, new)
     assert plan is not None
@@ -79,7 +79,7 @@ def test_merged_levels_cascade_into_larger_ones() -> None:
 
 def test_wildcard_parts_are_merged_and_state_part_never() -> None:
     plan = plan_merge(
-        files(NEW_PART, MIN_FILES_TO_MERGE) + files(MERGED_WILDCARD_PART, 1, 10**9) + files(STATE_PART, 3), []
+        files(NEW_PART, MIN_FILES_TO_MERGE) + files(MERGED_WILDCARD_PART, 1, 10**9) + files(REPLACED_PART, 3), []
     )
     assert plan is not None
     assert parts(plan.files) == {NEW_PART, MERGED_WILDCARD_PART}
@@ -89,14 +89,14 @@ def test_wildcard_parts_are_merged_and_state_part_never() -> None:
 def test_part_distinguishes_new_and_wildcard_files() -> None:
     found = {
         part: (is_new(file), has_wildcard_keys(file))
-        for part in (NEW_PART, WILDCARD_PART, MERGED_WILDCARD_PART, STATE_PART)
+        for part in (NEW_PART, WILDCARD_PART, MERGED_WILDCARD_PART, REPLACED_PART)
         for file in files(part, 1)
     }
     assert found == {
         NEW_PART: (True, False),
         WILDCARD_PART: (True, True),
         MERGED_WILDCARD_PART: (False, True),
-        STATE_PART: (False, False),
+        REPLACED_PART: (False, False),
     }
 
 

@@ -22,8 +22,8 @@ from zenspark.lake.quarantine import (
     QuarantinedBlock,
     is_data_error,
     parse_app_id,
-    salvage,
     split_into_blocks,
+    write_by_block,
 )
 from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.lake import Lake
@@ -101,7 +101,7 @@ def test_failing_blocks_are_quarantined_and_others_written(lake: Lake, tmp_path:
     path = Path(journal(tmp_path / "j", 500))
     poison(path, 2)
     table = lake.table("samples")
-    files, aside = salvage(lake.location, table.location, "x", part_of(path, 50, 500))
+    files, aside = write_by_block(lake.location, table.location, "x", part_of(path, 50, 500))
     assert sum(file.rows for file in files) == 350
     (item,) = aside
     assert (item.start, item.end, item.num_rows, item.has_bytes) == (200, 300, 100, True)
@@ -117,7 +117,7 @@ def test_quarantined_block_is_ingested_once_when_readable(
     path = Path(journal(tmp_path / "j", 300))
     restore = poison(path, 1)
     table = lake.table("samples")
-    files, (item,) = salvage(lake.location, table.location, "x", part_of(path, 0, 300))
+    files, (item,) = write_by_block(lake.location, table.location, "x", part_of(path, 0, 300))
     table.commit(Transaction(add=files, app_versions={item.app_id: QUARANTINED}))
     assert lake.retry_quarantine() == 0
     assert lake.quarantine() == [item]
@@ -138,7 +138,7 @@ def test_quarantined_bytes_are_ingested_without_the_journal(lake: Lake, tmp_path
     part = part_of(path, 150, 250)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Slice, "batches", lambda *_: iter([pa.record_batch({"key": [1]})]))  # no version 1 can
-        files, aside = salvage(lake.location, table.location, "x", part)
+        files, aside = write_by_block(lake.location, table.location, "x", part)
     assert files == []
     assert [(item.start, item.end) for item in aside] == [(150, 200), (200, 250)]
     table.commit(Transaction(app_versions={item.app_id: QUARANTINED for item in aside}))
@@ -153,7 +153,7 @@ def test_full_disk_does_not_quarantine_rows(lake: Lake, tmp_path: Path) -> None:
     path = Path(journal(tmp_path / "j", 100))
     (tmp_path / "file").write_text("in place of a directory")
     with pytest.raises(OSError, match="Not a directory"):
-        salvage(lake.location, StoragePath.at(tmp_path / "file"), "x", part_of(path, 0, 100))
+        write_by_block(lake.location, StoragePath.at(tmp_path / "file"), "x", part_of(path, 0, 100))
 
 
 def test_app_id_of_a_block_is_parsed() -> None:

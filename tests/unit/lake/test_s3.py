@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pickle
-import socket
 from collections.abc import Iterator
 
 import pytest
 from pyarrow import fs
 
+from tests.ports import free_port
 from tests.s3 import S3, serving
 from zenspark.cli import main
 from zenspark.errors import LakeError
@@ -132,13 +132,6 @@ def test_lake_exists_once_it_has_tables(reached: S3) -> None:
 # --- what is wrong ----------------------------------------------------------------------------------------------------
 
 
-def closed_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
-
-
 @pytest.mark.slow
 def test_missing_bucket_is_named(reached: S3, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(LakeError) as raised:
@@ -160,6 +153,6 @@ def test_rejected_credentials_are_named() -> None:
 
 @pytest.mark.slow
 def test_unreachable_endpoint_is_named() -> None:
-    endpoint = f"http://127.0.0.1:{closed_port()}"
+    endpoint = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(LakeError, match=f"^s3://b/lake: {endpoint} cannot be reached"):
         Lake("s3://b/lake", S3(endpoint).options).ingested()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenspark.lake.thrift import I32, MAX_DEPTH, ThriftError, encode_struct, read_struct
+from zenspark.lake.thrift import I32, MAX_STRUCT_DEPTH, ThriftError, encode_struct, read_struct
 
 NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)
 SIMPLE = NUMBERS | st.booleans() | st.binary(max_size=20) | st.integers(-(1 << 31), (1 << 31) - 1).map(I32)
@@ -66,7 +66,7 @@ def test_fields_are_encoded_as_specified() -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"\x1c" * (MAX_DEPTH + 2), "structs inside each other"),
+        (b"\x1c" * (MAX_STRUCT_DEPTH + 2), "structs inside each other"),
         (b"\x1f\x00", "the type of a field"),
         (b"\x16" + b"\xff" * 11 + b"\x00", "an integer of 64 bits"),
         (b"\x19\xfc\xff\xff\xff\xff\x0f", "found no end"),

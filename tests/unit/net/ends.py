@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 
 import trustme
 
+from tests.ports import free_port
 from tests.wait import TIMEOUT_SECONDS
 from zenspark.net.links import registry
 from zenspark.net.links.base import READ, WOULD_BLOCK, DatagramLink, Link, Listener, SocketLink, poll_descriptor
@@ -128,9 +129,7 @@ def in_thread(work: Callable[[], object]) -> threading.Thread:
 
 def free_group() -> str:
     """A multicast address and port that no other test uses."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"239.255.{random.randrange(256)}.{random.randrange(256)}:{probe.getsockname()[1]}"
+    return f"239.255.{random.randrange(256)}.{random.randrange(256)}:{free_port(socket.SOCK_DGRAM)}"
 
 
 class Certificates:

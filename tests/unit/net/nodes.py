@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from tests.unit.net.ends import link_pair
 from tests.wait import TIMEOUT_SECONDS
 from zenspark.net.io.congestion_control import WriterSettings
-from zenspark.net.io.driver import ConnectionDriver, LinkDriver
+from zenspark.net.io.link_driver import ConnectionDriver, LinkDriver
 from zenspark.net.io.link_observer import LinkObserver
 from zenspark.net.links.base import Buffer, Link
 from zenspark.net.links.endpoint import Endpoint
@@ -20,7 +20,7 @@ from zenspark.net.node.node import Node
 from zenspark.net.node.observer import Neighbour, NodeObserver
 from zenspark.router.face import Face
 from zenspark.router.linkstate.gossip import DiscoveredNode, GossipProtocol
-from zenspark.transport.connection import Connection, Event, SessionRequested
+from zenspark.transport.connection import Connection, ConnectionEvent, SessionRequested
 from zenspark.transport.handshake import Acceptor, Capabilities, Identity, Initiator, Opened
 from zenspark.transport.multicast import GroupSettings
 from zenspark.transport.receiver import Closed, MessageReceived
@@ -93,7 +93,7 @@ class End(EventRecorder, LinkObserver):
         self.loop.start()
         self.loop.call_soon(self.driver.start)
 
-    def _on_event(self, driver: ConnectionDriver, event: Event) -> None:
+    def _on_event(self, driver: ConnectionDriver, event: ConnectionEvent) -> None:
         match event:
             case SessionRequested():
                 driver.accept()
@@ -231,12 +231,12 @@ class Recorder(EventRecorder):
 
 
 class RecordingObserver(EventRecorder, NodeObserver):
-    """Records blocked callbacks and discovered nodes; passes events to the autoconnector of the node, if it has one."""
+    """Records waiting callbacks and discovered nodes; passes events to the autoconnector of the node, if it has one."""
 
     autoconnector: Autoconnector | None = None
 
-    def on_blocked(self, is_blocked: bool) -> None:
-        self.note(is_blocked)
+    def on_callback_waiting(self, is_waiting: bool) -> None:
+        self.note(is_waiting)
 
     def on_node_discovered(self, discovered: DiscoveredNode) -> None:
         self.note(discovered)
@@ -291,7 +291,7 @@ class TestNode(Node):
     def publish(self, payload: bytes) -> None:
         """Publish to the subscribers of KEY."""
         with self.lock:
-            faces = self.router.routes.push_targets(self.local_face, KEY)
+            faces = self.router.routes.push_next_hops(self.local_face, KEY)
         for face in faces:
             driver = self.driver(face)
             if driver is not None:

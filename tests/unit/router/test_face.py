@@ -1,4 +1,4 @@
-"""A face remembers: key numbers both ways, and ids."""
+"""What a face keeps: key mappings in both directions, and ids."""
 
 from __future__ import annotations
 

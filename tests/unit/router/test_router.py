@@ -82,9 +82,9 @@ def test_peers_push_their_declarations_and_then_the_final_zero(net: Network) -> 
 def test_peer_with_pending_initial_declarations_gets_everything(net: Network) -> None:
     one, other = net.peer(), net.peer()
     face, _ = one.router.add_face(other.router.zid, other.router.whatami, 0.0)
-    assert one.router.routes.push_targets(one.local, "any") == (face,)
+    assert one.router.routes.push_next_hops(one.local, "any") == (face,)
     one.router.receive(face, Declare(interest_id=0, body=DeclareFinal()), 0.0)
-    assert one.router.routes.push_targets(one.local, "any") == ()
+    assert one.router.routes.push_next_hops(one.local, "any") == ()
 
 
 def test_peers_do_not_relay_between_peers(net: Network) -> None:
@@ -226,7 +226,7 @@ def test_a_new_session_of_a_node_outlives_the_old_one() -> None:
     second, _ = router.add_face(ZenohId(2), WhatAmI.PEER, 0.0)
     router.remove_face(first, 0.0)
     router.receive(second, Declare(body=DeclareSubscriber(id=1, wire_expr=WireExpr(0, "a"))), 0.0)
-    assert router.routes.push_targets(router.add_local(), "a") == (second,)
+    assert router.routes.push_next_hops(router.add_local(), "a") == (second,)
 
 
 def test_only_forwarded_publications_get_timestamps() -> None:

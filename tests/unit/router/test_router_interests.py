@@ -35,14 +35,14 @@ def test_resolved_interest_filters_publications_upstream(net: Network) -> None:
     publisher, centre = net.client(), net.router()
     net.join(publisher, centre)
     upstream = next(iter(publisher.links))
-    assert publisher.router.routes.push_targets(publisher.local, "demo/p") == (upstream,)
+    assert publisher.router.routes.push_next_hops(publisher.local, "demo/p") == (upstream,)
     net.send_interest(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
-    assert publisher.router.routes.push_targets(publisher.local, "demo/p") == ()
-    assert publisher.router.routes.push_targets(publisher.local, "demo/other") == (upstream,)
+    assert publisher.router.routes.push_next_hops(publisher.local, "demo/p") == ()
+    assert publisher.router.routes.push_next_hops(publisher.local, "demo/other") == (upstream,)
     subscriber = net.client()
     net.join(subscriber, centre)
     net.subscribe(subscriber, "demo/**")
-    assert publisher.router.routes.push_targets(publisher.local, "demo/p") == (upstream,)
+    assert publisher.router.routes.push_next_hops(publisher.local, "demo/p") == (upstream,)
 
 
 def test_aggregated_interest_gets_one_declaration(net: Network) -> None:
@@ -72,10 +72,10 @@ def test_upstream_declarations_for_an_interest_are_removed_with_it(net: Network)
     net.declare(subscriber, UndeclareSubscriber(id=1))
     received = net.send_interest(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
     assert declaration_texts(received) == ["D_FINAL"]
-    assert publisher.router.routes.push_targets(publisher.local, "demo/p") == ()
+    assert publisher.router.routes.push_next_hops(publisher.local, "demo/p") == ()
     net.subscribe(subscriber, "demo/p", 2)
     assert declaration_texts(publisher.received)[-1] == "D_SUBSCRIBER demo/p"
-    assert publisher.router.routes.push_targets(publisher.local, "demo/p") == tuple(publisher.links)
+    assert publisher.router.routes.push_next_hops(publisher.local, "demo/p") == tuple(publisher.links)
 
 
 def test_upstream_declarations_of_another_interest_are_kept(net: Network) -> None:
@@ -125,9 +125,9 @@ def test_interests_of_a_removed_face_end(net: Network) -> None:
     net.join(client, peer)
     net.send_interest(client, "a", InterestMode.CURRENT_FUTURE, subscribers=True)
     upstream = face_towards(peer, above)
-    assert peer.router.routes.push_targets(peer.local, "a") == ()
+    assert peer.router.routes.push_next_hops(peer.local, "a") == ()
     net.part(client, peer)
-    assert peer.router.routes.push_targets(peer.local, "a") == (upstream,)
+    assert peer.router.routes.push_next_hops(peer.local, "a") == (upstream,)
 
 
 def test_new_session_sends_no_interest_without_local_ones(net: Network) -> None:

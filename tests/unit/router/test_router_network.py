@@ -79,19 +79,19 @@ def test_message_with_unknown_entry_router_is_dropped() -> None:
     assert (
         router.receive(right, Declare(node_id=7, body=UndeclareToken(id=0, ext_wire_expr=WireExpr(0, "a"))), 0.0) == []
     )
-    assert router.routes.push_targets(left, "a", 1) == (right,)
+    assert router.routes.push_next_hops(left, "a", 1) == (right,)
 
 
 def test_declarations_of_a_removed_router_are_removed() -> None:
     router, (left,) = beside(WhatAmI.ROUTER)
     client, _ = router.add_face(ZenohId(99), WhatAmI.CLIENT, 0.0)
     router.receive(left, Declare(body=DeclareSubscriber(id=0, wire_expr=WireExpr(0, "a"))), 0.0)
-    assert router.routes.push_targets(client, "a") == (left,)
+    assert router.routes.push_next_hops(client, "a") == (left,)
     assert router.remove_face(left, 1.0) == []
-    assert router.routes.push_targets(client, "a") == ()
+    assert router.routes.push_next_hops(client, "a") == ()
     while (due := router.next_timeout()) is not None:
         router.handle_timeout(due)
-    assert router.routes.push_targets(client, "a") == ()
+    assert router.routes.push_next_hops(client, "a") == ()
 
 
 def test_gossip_of_clients_is_ignored() -> None:
@@ -192,10 +192,11 @@ def test_router_that_is_not_among_the_allowed_routers_is_refused_and_counted() -
     allowed = RouterSubject(zids=("2",))
     router = Router(ZenohId(1), WhatAmI.ROUTER, RouterPolicy(routers=(allowed,)))
     member, stranger = NeighbourAttributes(zid=ZenohId(2)), NeighbourAttributes(zid=ZenohId(3))
-    assert router.accepts(WhatAmI.ROUTER, member)
-    assert router.accepts(WhatAmI.CLIENT, stranger)
-    assert not router.accepts(WhatAmI.ROUTER, stranger)
+    assert router.accepts(WhatAmI.ROUTER, member, "router 2 (tcp/[::1]:50312)")
+    assert router.accepts(WhatAmI.CLIENT, stranger, "client 3 (tcp/[::1]:50313)")
+    assert not router.accepts(WhatAmI.ROUTER, stranger, "router 3 (tcp/[::1]:50314)")
     assert router.refusals.counts[RefusalReason.ROUTERS] == 1
+    assert router.refusals.latest[RefusalReason.ROUTERS] == "router 3 (tcp/[::1]:50314)"
 
 
 def test_oversized_link_state_message_is_refused_and_counted() -> None:

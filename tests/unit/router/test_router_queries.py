@@ -106,7 +106,7 @@ def test_all_complete_may_rely_on_the_declared_complete_flag(by_flag: bool, reac
         router.receive(face, Declare(body=body), 0.0)
     names = {wide: "wide", part: "part", other: "other"}
     found = " ".join(
-        sorted((names[face] for face in router.routes.request_targets(querier, "q/*", target)), reverse=True)
+        sorted((names[face] for face in router.routes.request_next_hops(querier, "q/*", target)), reverse=True)
     )
     expected = {QueryTarget.BEST_MATCHING: "wide", QueryTarget.ALL: "wide part other"}
     assert found == expected.get(target, reached)
@@ -129,7 +129,7 @@ def test_receiver_of_an_all_complete_query_does_not_filter_again(
     local, querier = router.add_local(), router.add_face(ZenohId(2), querier_role, 0.0)[0]
     body = DeclareQueryable(id=1, wire_expr=WireExpr(0, "q/a"), info=QueryableInfo(True))
     router.receive(local, Declare(body=body), 0.0)
-    assert router.routes.request_targets(querier, "q/*", QueryTarget.ALL_COMPLETE) == ((local,) if reached else ())
+    assert router.routes.request_next_hops(querier, "q/*", QueryTarget.ALL_COMPLETE) == ((local,) if reached else ())
 
 
 def test_all_complete_query_for_a_client_does_not_reach_the_local_session() -> None:
@@ -139,7 +139,7 @@ def test_all_complete_query_for_a_client_does_not_reach_the_local_session() -> N
     for face, key in ((local, "q/a"), (client, "q/**")):
         body = DeclareQueryable(id=1, wire_expr=WireExpr(0, key), info=QueryableInfo(True))
         router.receive(face, Declare(body=body), 0.0)
-    assert router.routes.request_targets(querier, "q/*", QueryTarget.ALL_COMPLETE) == (client,)
+    assert router.routes.request_next_hops(querier, "q/*", QueryTarget.ALL_COMPLETE) == (client,)
 
 
 def test_best_matching_queries_all_where_none_is_complete(net: Network) -> None:
@@ -160,7 +160,7 @@ def test_best_matching_queries_the_nearest_complete_one_of_each_region() -> None
     offers = {far: QueryableInfo(True, 5), near: QueryableInfo(True, 1), none: QueryableInfo(False, 0)}
     for face, info in (offers | {peer: QueryableInfo(True, 9)}).items():
         router.receive(face, Declare(body=DeclareQueryable(id=1, wire_expr=WireExpr(0, "q/**"), info=info)), 0.0)
-    assert set(router.routes.request_targets(querier, "q/a", QueryTarget.BEST_MATCHING)) == {near, peer}
+    assert set(router.routes.request_next_hops(querier, "q/a", QueryTarget.BEST_MATCHING)) == {near, peer}
 
 
 def test_all_complete_queries_those_complete_for_the_whole_query(net: Network) -> None:

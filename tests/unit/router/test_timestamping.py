@@ -1,4 +1,4 @@
-"""Stamping: what gets a timestamp, what keeps its own, and what comes from the future."""
+"""Timestamping: what gets a timestamp, what keeps its own, and what comes from the future."""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
-from zenspark.spark.sql_engine import MAX_MESSAGE_CHARACTERS, format_error
+from zenspark.spark.sql_engine import format_error
+from zenspark.sql.messages import MAX_MESSAGE_CHARACTERS
 
 TABLES = ["samples", "latest"]
 

@@ -84,7 +84,11 @@ def test_strip_prefix_is_added_to_replies(session: Session, writer: JournalWrite
 
 
 def test_failed_query_replies_with_error(
-    session: Session, writer: JournalWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    session: Session,
+    writer: JournalWriter,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     append(writer, [row("a", b"1", 1)])
     with Storage(session, "**", None, [tmp_path / "j"]) as stored:
@@ -100,6 +104,10 @@ def test_failed_query_replies_with_error(
         (refused,) = session.get("a?_time=[..]", timeout=10)
         assert some(refused.err).payload.to_string() == "the history cannot be read"
         assert got(session, "a") == [("a", "1")]
+        assert len(list(session.get("a?_time=[..]", timeout=10))) == 1
+    (record,) = [record for record in caplog.records if record.name == "zenspark.storage"]  # one line per interval
+    assert record.getMessage() == "storage of **: query a?_time=[..] from an unnamed sender failed; 1 in all"
+    assert record.exc_info is not None
 
 
 def test_storage_can_be_closed_after_its_session(writer: JournalWriter, tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from zenspark.transport.connection import (
     MAX_BUFFER_BYTES,
     MIN_BATCH_BYTES,
     Connection,
+    ConnectionEvent,
     ConnectionState,
-    Event,
     PeerIdentified,
     Send,
     SessionRequested,
@@ -68,7 +68,7 @@ def wrapped(batch: bytes) -> bytes:
     return len(batch).to_bytes(2, "little") + batch
 
 
-def reason(events: list[Event]) -> CloseReason:
+def reason(events: list[ConnectionEvent]) -> CloseReason:
     closed = events[-1]
     assert isinstance(closed, Closed), events
     return closed.reason
@@ -125,7 +125,7 @@ def test_reliability_may_change_inside_a_batch() -> None:
 
 
 class TestSequenceNumbers:
-    """protocol.md section 7.1."""
+    """Protocol section 7.1."""
 
     def test_repetitions_and_old_numbers_are_dropped_and_gaps_are_not(self) -> None:
         alice, bob = opened_pair()
@@ -339,7 +339,7 @@ def test_owner_may_refuse_a_requested_session() -> None:
     assert (closed.reason, closed.by_peer, closed.close_batch) == (CloseReason.MAX_LINKS, True, b"")
 
 
-def batch_of(event: Event) -> bytes:
+def batch_of(event: ConnectionEvent) -> bytes:
     assert isinstance(event, Send)
     return event.batch
 
@@ -417,7 +417,7 @@ def test_lease_is_negotiated_and_announced() -> None:
     alice = Connection(Initiator(ALICE, Capabilities(lease_ms=8000)), 0.0, keep_alives=8)
     shake_hands(alice, Connection(Acceptor(BOB, Capabilities(lease_ms=5000), b"key", 7), 0.0))
     assert alice.next_timeout() == 1.0
-    alice.note_sent(100.0)
+    alice.restart_keep_alive(100.0)
     assert alice.next_timeout() == 5.0
     alice.renew_leases(100.0)
     assert alice.next_timeout() == 101.0
@@ -466,20 +466,20 @@ class TestTime:
         assert alice.next_timeout() == 0.5
         assert alice.handle_timeout(0.4) == []
         assert alice.handle_timeout(0.5) == [Send(wrapped(encode(KeepAlive())))]
-        alice.note_sent(0.5)
+        alice.restart_keep_alive(0.5)
         assert alice.next_timeout() == 1.0
         assert bob.next_timeout() == 2.0
 
     def test_silent_peer_expires(self) -> None:
         _, bob = opened_pair(Capabilities(lease_ms=2000))
-        bob.note_sent(1.9)
+        bob.restart_keep_alive(1.9)
         assert reason(bob.handle_timeout(2.0)) is CloseReason.EXPIRED
         assert bob.handle_timeout(3.0) == []
 
     def test_any_received_byte_renews_the_lease(self) -> None:
         _, bob = opened_pair(Capabilities(lease_ms=2000))
         feed(bob, wrapped(encode(KeepAlive())), now=1.5)
-        bob.note_sent(1.9)
+        bob.restart_keep_alive(1.9)
         assert bob.handle_timeout(2.0) == []
 
     def test_a_handshake_has_no_lease(self) -> None:

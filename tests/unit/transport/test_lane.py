@@ -177,9 +177,9 @@ def test_fragments_are_reassembled_to_the_message(data: bytes, size: int, sn: in
 
 def at_fragments(*pieces: Fragment) -> BatchDecoder:
     batches = [encode(one) for one in pieces]
-    cursor = BatchDecoder(bytearray(b"".join(len(one).to_bytes(2, "little") + one for one in batches)))
-    assert cursor.decode(PushColumns(1)) is StopReason.MESSAGE
-    return cursor
+    decoder = BatchDecoder(bytearray(b"".join(len(one).to_bytes(2, "little") + one for one in batches)))
+    assert decoder.decode(PushColumns(1)) is StopReason.MESSAGE
+    return decoder
 
 
 def fragments_of(message: Push, sn: int) -> list[Fragment]:

@@ -156,7 +156,7 @@ def test_a_join_announces_the_number_of_each_priority() -> None:
 
 
 class TestJoin:
-    """Protocol.md section 5.8."""
+    """Protocol section 5.8."""
 
     def test_join_has_the_documented_bytes(self) -> None:
         node = Node(0xA0A1, first_sn=0x5462F1)
@@ -404,7 +404,7 @@ class TestBadBytes:
         node.receive(STRANGER, encode(JOIN), 1.0)
         assert node.others == [0xE, 0xF]
 
-    def test_malformed_datagram_of_unknown_sender_is_refused(self) -> None:
+    def test_malformed_datagram_of_unknown_sender_is_rejected(self) -> None:
         node = Node(1)
         for _ in range(2):
             node.receive(STRANGER, bytes.fromhex("1fffff"), 0.0)

@@ -193,9 +193,9 @@ def test_messages_whose_fragments_arrived_together_are_received_in_order(receive
 
 def test_incomplete_fragments_stay_in_the_buffer(receiver: FrameReceiver) -> None:
     data = stream(*encoded_fragments(push(b"1"), 50), *encoded_fragments(push(b"2" * 40), 52))
-    cursor = BatchDecoder(data[:-1], is_partial_buffer=True)
-    assert [event.stop for event in receiver.events(cursor) if isinstance(event, PushRun)] == [1]
-    assert receive_all(receiver, data[cursor.pos :], Framing.STREAM) == [MessageReceived(push(b"2" * 40), True)]
+    decoder = BatchDecoder(data[:-1], is_partial_buffer=True)
+    assert [event.stop for event in receiver.events(decoder) if isinstance(event, PushRun)] == [1]
+    assert receive_all(receiver, data[decoder.pos :], Framing.STREAM) == [MessageReceived(push(b"2" * 40), True)]
 
 
 @pytest.mark.parametrize(("framing", "width"), [(Framing.STREAM, 2), (Framing.BARE, 4)])
@@ -304,7 +304,7 @@ NOT_UNDERSTOOD = [
 def test_only_a_message_with_an_unknown_mandatory_extension_is_rejected(
     receiver: FrameReceiver, message: NetworkMessage, cut: str
 ) -> None:
-    """Protocol.md section 21, row 34: eclipse-zenoh closes the link."""
+    """Protocol section 21, row 34: eclipse-zenoh closes the link."""
     framing = Framing.STREAM
     if cut == "low latency":
         framing, whole = Framing.BARE, b"".join(encode(each) for each in (push(b"1"), message, push(b"2")))

@@ -38,8 +38,8 @@ def test_a_source_is_an_entity_and_a_number() -> None:
 
 
 def test_source_in_a_log_line_is_its_node() -> None:
-    assert format_source(SOURCE) == " from c0c1c2c3"
-    assert format_source(None) == ""
+    assert format_source(SOURCE) == "c0c1c2c3"
+    assert format_source(None) == "an unnamed sender"
 
 
 @pytest.mark.parametrize("value", [ZID, ENTITY, SOURCE])

@@ -7,7 +7,7 @@ import pytest
 from zenspark.clock import NTP64_MAX_SECONDS
 from zenspark.errors import UsageError
 from zenspark.types.selector import Parameters
-from zenspark.types.time_range import TimeRange, replace_length, time_range_text
+from zenspark.types.time_range import TimeRange, replace_length, time_parameter
 
 NOW = 1000.0
 
@@ -67,7 +67,7 @@ def test_invalid_time_ranges_are_rejected(text: str) -> None:
     ],
 )
 def test_length_of_a_range_is_part_of_the_parameter(text: str, found: str | None) -> None:
-    assert time_range_text(Parameters(text)) == found
+    assert time_parameter(Parameters(text)) == found
 
 
 @pytest.mark.parametrize(

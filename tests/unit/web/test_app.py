@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -57,3 +58,4 @@ def test_exception_of_a_handler_is_status_500_and_logged(session: Session, caplo
         reply = send_request(server, "/_api/tables")
         assert (reply.status, reply.error) == (500, "internal error; the log has its cause")
     assert "a bug" in caplog.text
+    assert re.search(r"HTTP request GET /_api/tables from 127\.0\.0\.1:\d+ failed", caplog.text)

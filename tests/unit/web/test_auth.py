@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import base64
+import time
+from collections.abc import Callable
 
 import pytest
 
 from zenspark.web.auth import (
     COOKIE,
     COOKIE_SECONDS,
-    FAILURE_SECONDS,
-    MAX_ADDRESSES,
-    MAX_FAILURES,
+    FAILED_LOGIN_WINDOW_SECONDS,
+    MAX_FAILED_LOGINS,
+    MAX_FAILING_ADDRESSES,
+    TOKEN,
     Authenticator,
     method_of,
 )
+from zenspark.web.client_log import ClientLog
 from zenspark.web.http_error import HttpError
 from zenspark.web.settings import HttpSettings
 
 BOTH = HttpSettings(token="s3cret", user="ann", password="pa:ss")
+
+
+def authenticator_of(settings: HttpSettings, now: Callable[[], float] = time.time) -> Authenticator:
+    return Authenticator(settings, ClientLog(), now)
 
 
 def basic(text: str) -> str:
@@ -27,7 +35,7 @@ def basic(text: str) -> str:
 
 @pytest.mark.parametrize("header", ["Bearer s3cret", "bearer  s3cret", basic("ann:pa:ss")])
 def test_valid_authorization_headers_are_accepted(header: str) -> None:
-    assert Authenticator(BOTH).accepts({"authorization": header}, {})
+    assert authenticator_of(BOTH).accepts({"authorization": header}, {})
 
 
 @pytest.mark.parametrize(
@@ -36,23 +44,23 @@ def test_valid_authorization_headers_are_accepted(header: str) -> None:
      "Basic /w==", "Digest s3cret", "Bearer \udcff"],
 )  # fmt: skip
 def test_invalid_authorization_headers_are_rejected(header: str) -> None:
-    assert not Authenticator(BOTH).accepts({"authorization": header}, {})
+    assert not authenticator_of(BOTH).accepts({"authorization": header}, {})
 
 
 def test_credentials_that_are_not_configured_are_rejected() -> None:
-    only_token = Authenticator(HttpSettings(token="t"))
+    only_token = authenticator_of(HttpSettings(token="t"))
     assert not only_token.accepts_password("", "")
     assert only_token.challenge.startswith("Bearer")
-    only_user = Authenticator(HttpSettings(user="u", password="p"))
+    only_user = authenticator_of(HttpSettings(user="u", password="p"))
     assert not only_user.accepts_token("")
     assert only_user.challenge.startswith("Basic")
     assert only_token.is_needed
-    assert not Authenticator(HttpSettings()).is_needed
+    assert not authenticator_of(HttpSettings()).is_needed
 
 
 def test_refusal_names_the_expected_login_method() -> None:
-    both, only_token = Authenticator(BOTH), Authenticator(HttpSettings(token="t"))
-    assert (both.methods, only_token.methods, Authenticator(HttpSettings()).methods) == (
+    both, only_token = authenticator_of(BOTH), authenticator_of(HttpSettings(token="t"))
+    assert (both.methods, only_token.methods, authenticator_of(HttpSettings()).methods) == (
         ["token", "password"],
         ["token"],
         [],
@@ -66,36 +74,36 @@ def test_refusal_names_the_expected_login_method() -> None:
 
 def test_cookies_are_signed_and_expire() -> None:
     now = 1000.0
-    authenticator = Authenticator(BOTH, lambda: now)
+    authenticator = authenticator_of(BOTH, lambda: now)
     cookie = authenticator.make_cookie()
     assert authenticator.accepts({}, {COOKIE: cookie})
     expires, _, signature = cookie.partition(".")
     assert not authenticator.accepts_cookie(f"{int(expires) + 1}.{signature}")
     assert not authenticator.accepts_cookie(expires)
     assert not authenticator.accepts_cookie("")
-    assert not Authenticator(BOTH, lambda: now).accepts_cookie(cookie)  # another process
+    assert not authenticator_of(BOTH, lambda: now).accepts_cookie(cookie)  # another process
     now += COOKIE_SECONDS
     assert not authenticator.accepts_cookie(cookie)
 
 
 def test_failures_are_limited_for_a_while() -> None:
     now = 0.0
-    authenticator = Authenticator(BOTH, lambda: now)
-    for _ in range(MAX_FAILURES):
-        assert authenticator.may_try("a")
-        authenticator.note_failure("a")
-    assert not authenticator.may_try("a")
-    now = FAILURE_SECONDS / 4
+    authenticator = authenticator_of(BOTH, lambda: now)
+    for _ in range(MAX_FAILED_LOGINS):
+        assert authenticator.may_log_in("a")
+        authenticator.count_failed_login("a", TOKEN)
+    assert not authenticator.may_log_in("a")
+    now = FAILED_LOGIN_WINDOW_SECONDS / 4
     with pytest.raises(HttpError) as refused:
-        authenticator.check_tries("a")
-    assert refused.value.headers == {"Retry-After": f"{FAILURE_SECONDS * 3 / 4:g}"}
-    assert authenticator.may_try("b")
-    now = FAILURE_SECONDS + 1
-    assert authenticator.may_try("a")
+        authenticator.check_failed_logins("a")
+    assert refused.value.headers == {"Retry-After": f"{FAILED_LOGIN_WINDOW_SECONDS * 3 / 4:g}"}
+    assert authenticator.may_log_in("b")
+    now = FAILED_LOGIN_WINDOW_SECONDS + 1
+    assert authenticator.may_log_in("a")
 
 
 def test_failures_of_ever_new_addresses_do_not_fill_the_memory() -> None:
-    authenticator = Authenticator(BOTH)
-    for number in range(MAX_ADDRESSES + 10):
-        authenticator.note_failure(str(number))
-    assert len(authenticator._failures) == MAX_ADDRESSES
+    authenticator = authenticator_of(BOTH)
+    for number in range(MAX_FAILING_ADDRESSES + 10):
+        authenticator.count_failed_login(str(number), TOKEN)
+    assert len(authenticator._failures) == MAX_FAILING_ADDRESSES

@@ -117,15 +117,18 @@ def health_status(server: HttpServer) -> int:
 
 @pytest.mark.slow
 def test_client_that_does_not_read_its_response_is_dropped_as_stalled(
-    session: Session, server: HttpServer, monkeypatch: pytest.MonkeyPatch
+    session: Session, server: HttpServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(limits, "STALL_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(limits, "CLIENT_STALL_TIMEOUT_SECONDS", 0.05)
     queryable = session.declare_queryable("big", lambda query: query.reply("big", bytes(32 << 20)))
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(server.address)
         client.sendall(b"GET /big?_raw HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert until(lambda: context_of(server).counts.disconnected == {"stalled": 1})
+        host, port = client.getsockname()
+        stalled = f"disconnected HTTP client {host}:{port}: it read nothing for 0.05 s; 1 in all"
+        assert until(lambda: stalled in caplog.messages)
     queryable.undeclare()
 
 

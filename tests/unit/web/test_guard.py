@@ -14,7 +14,7 @@ from websockets.typing import Origin
 from tests.unit.web.served import context_of, netloc, opened, send_request, serving
 from tests.wait import TIMEOUT_SECONDS
 from zenspark.api.session import Session
-from zenspark.web.auth import COOKIE, FAILURE_SECONDS, MAX_FAILURES
+from zenspark.web.auth import COOKIE, FAILED_LOGIN_WINDOW_SECONDS, MAX_FAILED_LOGINS
 from zenspark.web.server import HttpServer
 
 FOREIGN = "http://evil.example"
@@ -40,7 +40,7 @@ def locked(session: Session) -> Iterator[HttpServer]:
 
 @pytest.mark.parametrize("path", ["/", "/_api/node", "/demo", "/metrics", "/health"])
 def test_foreign_host_names_are_rejected(path: str, server: HttpServer) -> None:
-    """A foreign name that resolves to our address is DNS rebinding."""
+    """A foreign name that resolves to the address of this server is DNS rebinding."""
     reply = send_request(server, path, Host="evil.example")
     assert (reply.status, b"'evil.example' is not a name of this server" in reply.body) == (403, True)
     assert context_of(server).counts.refused == {"host": 1}
@@ -48,7 +48,7 @@ def test_foreign_host_names_are_rejected(path: str, server: HttpServer) -> None:
 
 def test_foreign_pages_may_not_use_the_api(server: HttpServer) -> None:
     reply = send_request(server, "/_api/node", Origin=FOREIGN)
-    assert (reply.status, reply.error) == (403, f"a page of {FOREIGN} may not use this")
+    assert (reply.status, reply.error) == (403, f"cross-origin request from {FOREIGN}")
     assert send_request(server, "/_api/node", Origin=server.url).status == 200
     assert send_request(server, "/_api/node", Sec_Fetch_Site="cross-site").status == 403
 
@@ -120,10 +120,10 @@ def test_the_login_form_sets_a_cookie(locked: HttpServer) -> None:
 
 
 def test_too_many_failed_logins_are_status_429(locked: HttpServer) -> None:
-    for _ in range(MAX_FAILURES):
+    for _ in range(MAX_FAILED_LOGINS):
         assert send_request(locked, "/_api/node", Authorization="Bearer wrong").status == 401
     refused = send_request(locked, "/_api/node", Authorization="Bearer s3cret")
-    assert (refused.status, 0 < int(refused.headers["retry-after"]) <= FAILURE_SECONDS) == (429, True)
+    assert (refused.status, 0 < int(refused.headers["retry-after"]) <= FAILED_LOGIN_WINDOW_SECONDS) == (429, True)
     assert send_request(locked, "/_api/login", {"token": "s3cret"}).status == 429
 
 

@@ -78,15 +78,15 @@ def test_rates_rise_and_fall() -> None:
 
 
 def test_too_many_keys_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_monitor, "MAX_KEYS", 2)
+    monkeypatch.setattr(key_monitor, "MAX_MONITORED_KEYS", 2)
     table = KeyTable()
     add(table, 0.0, *(sample(f"k{number}", b"x") for number in range(3)))
     assert (len(table), table.is_truncated) == (2, True)
 
 
 def test_large_values_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_monitor, "MAX_KEPT_BYTES", 4096)
-    monkeypatch.setattr(key_monitor, "MAX_ALL_KEPT_BYTES", 2000)
+    monkeypatch.setattr(key_monitor, "MAX_KEPT_PAYLOAD_BYTES", 4096)
+    monkeypatch.setattr(key_monitor, "MAX_TOTAL_KEPT_BYTES", 2000)
     table = KeyTable()
     add(table, 0.0, sample("a", bytes(5000)), sample("b", bytes(2000)), sample("c", bytes(2000)), sample("d", b"x"))
     kept = {key: table.get(key) for key in "abcd"}

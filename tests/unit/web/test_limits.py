@@ -20,7 +20,7 @@ def test_manual_states_the_http_limits() -> None:
         f"{limits.MAX_STREAMS} event streams",
         f"{limits.MAX_HEADER_BYTES >> 10} KiB",
         f"{limits.MAX_BODY_BYTES >> 20} MiB",
-        f"{limits.STALL_TIMEOUT_SECONDS:g} s",
+        f"{limits.CLIENT_STALL_TIMEOUT_SECONDS:g} s",
         f"{limits.MAX_STREAM_BYTES >> 20} MiB",
         f"{limits.MAX_ALL_STREAM_BYTES >> 20} MiB",
     ):

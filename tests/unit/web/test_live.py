@@ -15,7 +15,7 @@ from tests.unit.web.served import context_of, netloc, opened, serving
 from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.web import key_monitor, limits
-from zenspark.web.live import MAX_SAMPLES
+from zenspark.web.live import MAX_BATCH_SAMPLES
 from zenspark.web.server import HttpServer
 
 
@@ -89,12 +89,12 @@ def test_page_receives_followed_samples_and_the_number_of_skipped_ones(
     found = receive(page, "samples")
     (sample,) = found["samples"]
     assert (sample["key"], sample["kind"], sample["value"]["json"], found["skipped"]) == ("demo/a", "PUT", {"x": 1}, 0)
-    for _ in range(3 * MAX_SAMPLES):
+    for _ in range(3 * MAX_BATCH_SAMPLES):
         publisher.put("{}")
     seen = skipped = 0
-    while seen + skipped < 3 * MAX_SAMPLES:
+    while seen + skipped < 3 * MAX_BATCH_SAMPLES:
         found = receive(page, "samples")
-        assert len(found["samples"]) <= MAX_SAMPLES
+        assert len(found["samples"]) <= MAX_BATCH_SAMPLES
         seen, skipped = seen + len(found["samples"]), skipped + found["skipped"]
     select_feeds(page)
     assert until(lambda: not publisher.matching_status.matching)
@@ -141,7 +141,7 @@ def test_subscribers_of_a_closed_page_are_undeclared(session: Session, server: H
 def test_a_page_that_does_not_read_is_dropped(
     session: Session, server: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "STALL_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(limits, "CLIENT_STALL_TIMEOUT_SECONDS", 0.05)
     link = socket.socket()
     link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     link.connect(server.address)

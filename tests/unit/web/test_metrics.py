@@ -18,7 +18,7 @@ from tests.unit.web.served import context_of, opened, send_request, serving
 from tests.wait import until
 from zenspark.api.adminspace.openmetrics import MEDIA_TYPE
 from zenspark.web.counts import Histogram
-from zenspark.web.metrics import FAMILIES, histogram_lines
+from zenspark.web.metrics import METRIC_FAMILIES, histogram_lines
 from zenspark.web.traffic import read_traffic
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -46,8 +46,8 @@ def test_metrics_are_parsed_by_the_prometheus_client() -> None:
             del subscriber
             assert reply.headers["content-type"] == MEDIA_TYPE
     families = {family.name: family for family in parse(reply.body.decode())}
-    assert set(families) == {family.name for family in FAMILIES}
-    for family in FAMILIES:
+    assert set(families) == {family.name for family in METRIC_FAMILIES}
+    for family in METRIC_FAMILIES:
         assert families[family.name].type == family.kind
         for sample in families[family.name].samples:
             assert set(sample.labels) <= {*family.labels, "le"}
@@ -125,12 +125,12 @@ def test_histograms_are_cumulative() -> None:
 
 def test_grafana_dashboard_queries_existing_metrics() -> None:
     dashboard = json.loads((DOCS / "grafana" / "zenspark.json").read_text())
-    known = {name for family in FAMILIES for name in family.sample_names}
+    known = {name for family in METRIC_FAMILIES for name in family.sample_names}
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
     used = {name for query in queries for name in re.findall(r"zenspark_\w+", query)}
     assert used <= known
-    shown = {family.name for family in FAMILIES if used & set(family.sample_names)}
-    assert {family.name for family in FAMILIES} - shown == {
+    shown = {family.name for family in METRIC_FAMILIES if used & set(family.sample_names)}
+    assert {family.name for family in METRIC_FAMILIES} - shown == {
         *("zenspark_build", "zenspark_uptime_seconds", "zenspark_stored_keys"),
         *("zenspark_http_connections", "zenspark_http_streams", "zenspark_http_skipped_messages"),
         *("zenspark_ingested_bytes", "zenspark_table_files", "zenspark_journal_segments"),
@@ -140,6 +140,6 @@ def test_grafana_dashboard_queries_existing_metrics() -> None:
 
 def test_the_manual_lists_every_metric() -> None:
     listed = set(re.findall(r"^\| `(zenspark_\w+)`", (DOCS / "metrics.md").read_text(), re.MULTILINE))
-    assert listed == {family.sample_names[0] for family in FAMILIES} - {"zenspark_http_query_seconds_bucket"} | {
+    assert listed == {family.sample_names[0] for family in METRIC_FAMILIES} - {"zenspark_http_query_seconds_bucket"} | {
         "zenspark_http_query_seconds"
     }

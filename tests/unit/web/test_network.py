@@ -10,8 +10,8 @@ import zenspark.api.open
 from tests.unit.api.sessions import address, config, connected
 from tests.unit.web.served import opened, send_request, serving
 from tests.wait import until
-from zenspark.api.http_clients import HttpClient
 from zenspark.api.session import Session
+from zenspark.web.http_clients import HttpClient
 from zenspark.web.network import NetworkWatch
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+
+import pytest
+
 from tests.unit.api.sessions import connected
 from tests.unit.web.lakes import FakePipeline, status
 from tests.unit.web.served import context_of, opened, send_request, serving
@@ -61,7 +65,9 @@ def test_overview_is_starting_only_before_the_first_ingestion() -> None:
         assert not send_request(server, "/_api/overview").json["current"]["starting"]
 
 
-def test_a_pipeline_that_fails_does_not_end_the_series() -> None:
+def test_a_pipeline_that_fails_does_not_end_the_series(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "zenspark.web")
+
     class Broken:
         def status(self) -> object:
             raise OSError("gone")
@@ -69,6 +75,8 @@ def test_a_pipeline_that_fails_does_not_end_the_series() -> None:
     with opened() as session, serving(session, Broken()) as server:
         assert send_request(server, "/_api/overview").status == 200
         assert send_request(server, "/metrics").status == 200
+        expected = f"overview of {server.url}: reading the counters failed"
+        assert until(lambda: expected in caplog.messages), caplog.messages
 
 
 def test_a_closed_session_is_a_problem() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import logging
 import struct
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,7 @@ import pytest
 from tests.unit.web.lakes import Tables
 from tests.unit.web.served import Reply, opened, send_request, serving
 from tests.wait import until
+from zenspark.lake.lake import Lake
 from zenspark.storage.manager import StorageManager
 from zenspark.storage.settings import StorageSettings
 from zenspark.types.query import Query
@@ -115,6 +117,15 @@ def test_recorded_keys_are_listed_searched_and_limited() -> None:
         assert past_of(server, "past/keys").json == {"keys": [], "truncated": False}  # nothing was ingested yet
     with opened() as session, serving(session) as server:
         assert past_of(server, "past/keys").json == {"keys": [], "truncated": False}
+
+
+def test_recorded_keys_that_cannot_be_listed_are_logged_with_the_lake(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "zenspark.web")
+    tables = Tables()
+    tables.lake = Lake("/no/lake")  # type: ignore[attr-defined]  # as the engine of a lake has it
+    with opened() as session, serving(session, sql=tables) as server:
+        past_of(server, "past/keys")
+    assert any(line.startswith("recorded keys of lake /no/lake cannot be listed: ") for line in caplog.messages)
 
 
 def test_recorded_keys_obey_access_control() -> None:
@@ -230,4 +241,4 @@ def test_bounds_and_empty_series() -> None:
     assert time_bound(None) == ""
     assert time_bound(START) == "2024-07-01T12:00:00.000000Z"
     assert make_series([], None, 10)["paths"] == []
-    assert past.MAX_LIMIT >= past.DEFAULT_LIMIT
+    assert past.MAX_SHOWN_SAMPLES >= past.DEFAULT_SHOWN_SAMPLES

@@ -202,7 +202,7 @@ def test_a_stream_ends_with_its_client(session: Session, rest: RestServer) -> No
 def test_a_stream_ends_when_events_stay_unread(
     session: Session, rest: RestServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "STALL_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(limits, "CLIENT_STALL_TIMEOUT_SECONDS", 0.05)
     publisher = session.declare_publisher("demo/a")
     at = urlsplit(rest.url)
     with socket.create_connection((at.hostname, at.port)) as client:

@@ -11,9 +11,9 @@ import pytest
 
 from zenspark.types.payload_text import decode_text
 from zenspark.web.values import (
-    HEX_BYTES,
+    MAX_HEX_BYTES,
+    MAX_LINE_CHARACTERS,
     MAX_VALUE_BYTES,
-    SHORT_CHARACTERS,
     decode_json,
     decode_number,
     iso,
@@ -71,7 +71,7 @@ def test_serialized_numbers(payload: bytes, number: float | None) -> None:
 def test_large_values_are_not_sent_whole() -> None:
     small = value_document(b"\xff" * 1000, "zenoh/bytes")
     assert (small["size"], small["base64"]) == (1000, base64.b64encode(b"\xff" * 1000).decode())
-    assert small["hex"] == "ff" * HEX_BYTES
+    assert small["hex"] == "ff" * MAX_HEX_BYTES
     large = value_document(bytes(MAX_VALUE_BYTES + 1), "text/plain")
     assert (large["size"], large["text"], large["base64"]) == (MAX_VALUE_BYTES + 1, None, None)
     assert value_document(bytes(MAX_VALUE_BYTES + 1), "image/png")["base64"] is not None
@@ -85,14 +85,14 @@ def test_large_values_are_not_sent_whole() -> None:
         (struct.pack("<q", 7), "zenoh/serialized", "7"),
         (struct.pack("<i", 1_000_000_000), "zenoh/serialized;int32", "1000000000"),
         (cbor2.dumps({"a": [1]}), "application/cbor", '{"a":[1]}'),
-        (cbor2.dumps("x" * 1000), "application/cbor", "x" * SHORT_CHARACTERS + "…"),
+        (cbor2.dumps("x" * 1000), "application/cbor", "x" * MAX_LINE_CHARACTERS + "…"),
         (b"\x00\xff", "zenoh/bytes", "00 ff"),
         (bytes(100), "zenoh/bytes", " ".join(["00"] * 16) + " …"),
         (b"\xff\xd8" + bytes(5599), "image/jpeg", "JPEG picture, 5601 bytes"),
         (b"\x89PNG", "image/png;v=1", "PNG picture, 4 bytes"),
         (b"<svg/>", "image/svg+xml", "SVG picture, 6 bytes"),
-        ("ä".encode() * 1000, "text/plain", "ä" * SHORT_CHARACTERS + "…"),
-        (b"x" + "€".encode() * 1000, "text/plain", "x" + "€" * (SHORT_CHARACTERS - 1) + "…"),
+        ("ä".encode() * 1000, "text/plain", "ä" * MAX_LINE_CHARACTERS + "…"),
+        (b"x" + "€".encode() * 1000, "text/plain", "x" + "€" * (MAX_LINE_CHARACTERS - 1) + "…"),
     ],
 )
 def test_short_text_is_one_line_of_limited_length(payload: bytes, encoding: str, line: str) -> None:

@@ -57,7 +57,7 @@ def test_integer_over_its_bit_limit_is_a_decode_error(bits: int) -> None:
 
 
 @pytest.mark.parametrize("spelling", [text[:cut] for _, text in SPELLINGS for cut in range(0, len(text), 2)])
-def test_an_integer_that_stops_is_refused(spelling: str) -> None:
+def test_an_integer_that_stops_is_rejected(spelling: str) -> None:
     with pytest.raises(DecodeError, match="expected an integer at byte 0"):
         reader_of(spelling).z(64)
 

@@ -98,7 +98,7 @@ def test_flags_are_tested_in_their_byte_with_their_mask() -> None:
     assert interest.test("MODE") == "header & 0x60"
     assert interest.bits("MODE") == "(header >> 5 & 0x3)"
     assert MessageSource(TransportOam, False).test("ENC", 2) == "(header >> 5 & 0x3) == 2"
-    assert MessageSource(TransportOam, False).rivals() == {"ENC": {"value": 1, "zbuf": 2}}
+    assert MessageSource(TransportOam, False).exclusive_fields() == {"ENC": {"value": 1, "zbuf": 2}}
 
 
 def test_a_field_is_written_if_it_differs_from_its_default() -> None:
@@ -118,20 +118,20 @@ def test_choices_are_named_after_their_members(cls: type[Message], name: str) ->
 # -- the traced form ---
 
 
-class NotingReader(Reader):
+class RecordingReader(Reader):
     """What the traced codec needs of a Reader, and no more."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
         self.begun: list[type[Message]] = []
-        self.noted: list[tuple[str, int, object]] = []
+        self.recorded: list[tuple[str, int, object]] = []
         self.finished: list[Message] = []
 
     def begin(self, cls: type[Message]) -> None:
         self.begun.append(cls)
 
-    def note(self, name: str, start: int, value: object) -> None:
-        self.noted.append((name, start, value))
+    def record_field(self, name: str, start: int, value: object) -> None:
+        self.recorded.append((name, start, value))
 
     def finish(self, message: Message) -> Message:
         self.finished.append(message)
@@ -146,12 +146,12 @@ def traced() -> dict[str, Any]:
 
 
 def test_traced_codec_notes_the_position_of_each_field() -> None:
-    reader = NotingReader(bytes.fromhex("fd 00 03 612f62 21 25 01 01 78"))
+    reader = RecordingReader(bytes.fromhex("fd 00 03 612f62 21 25 01 01 78"))
     push = traced()["read_network_message"](reader)
     assert push == codec.decode_network(reader.data)
     assert [cls.NAME for cls in reader.begun] == ["PUSH", "PUT"]
     assert reader.finished == [push.body, push]
-    assert {name: start for name, start, _ in reader.noted if name in ("wire_expr", "qos", "body")} == {
+    assert {name: start for name, start, _ in reader.recorded if name in ("wire_expr", "qos", "body")} == {
         "wire_expr": 1,
         "qos": 6,
         "body": 8,
@@ -162,8 +162,8 @@ def test_traced_codec_notes_the_position_of_each_field() -> None:
 @examples(60)
 @given(message=strategies.transport())
 def test_the_traced_codec_reads_the_same(message: Message) -> None:
-    reader = NotingReader(codec.encode(message))
+    reader = RecordingReader(codec.encode(message))
     assert traced()["read_transport_message"](reader) == message
     assert reader.finished[-1] == message
     assert len(reader.begun) == len(reader.finished)
-    assert all(0 <= start <= len(reader.data) for _, start, _ in reader.noted)
+    assert all(0 <= start <= len(reader.data) for _, start, _ in reader.recorded)

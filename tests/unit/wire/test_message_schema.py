@@ -29,7 +29,6 @@ from zenspark.wire.message_schema import (
     replace,
     u8,
     u16,
-    z8,
     z16,
     z32,
     z64,
@@ -98,7 +97,6 @@ def word_of(hint: Any) -> FieldCodec:  # noqa: ANN401 - an annotated type is not
     [
         (u8, "reader.u8()", "out.u8(m.x, 'x')"),
         (u16, "reader.u16()", "out.u16(m.x, 'x')"),
-        (z8, "reader.z(8)", "out.z(m.x, 8, 'x')"),
         (z64, "reader.z(64)", "out.z(m.x, 64, 'x')"),
         (Blob, "reader.blob(32)", "out.blob(m.x, 32, 'x')"),
         (ShortBlob, "reader.blob(16)", "out.blob(m.x, 16, 'x')"),

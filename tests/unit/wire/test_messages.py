@@ -1,4 +1,4 @@
-"""The bytes that protocol.md shows, and the messages they encode."""
+"""The bytes that the protocol reference shows, and the messages they encode."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from zenspark.wire._bytes import encode_vle
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import BatchDecoder, Framing, PushColumns, StopReason
 from zenspark.wire.message_schema import Message, replace
-from zenspark.wire.templates import MAX_TEMPLATE_BYTES, MessageTemplate, TemplateDecoder, push_header, put_header
+from zenspark.wire.templates import MAX_TEMPLATE_BYTES, MessageTemplate, TemplateDecoder, push_head, put_head
 
 REQUEST = messages.Request(
     request_id=7, wire_expr=wire.WireExpr(0, "a/b"), timeout_ms=10_000, body=messages.Query(parameters="x=1")
@@ -29,11 +29,11 @@ FINAL = messages.ResponseFinal(request_id=7)
 NUMBERS = [0, 127, 128, (1 << 28) - 1, 1 << 28, (1 << 32) - 1]
 
 
-def read_all(repeats: TemplateDecoder, batch: bytes) -> list[Message]:
+def read_all(template_decoder: TemplateDecoder, batch: bytes) -> list[Message]:
     """All messages of one batch, none of which is a publication."""
-    cursor, columns, found = BatchDecoder(batch, Framing.BATCH), PushColumns(16), []
-    while cursor.decode(columns) is StopReason.MESSAGE:
-        found.append(repeats.read(cursor))
+    decoder, columns, found = BatchDecoder(batch, Framing.BATCH), PushColumns(16), []
+    while decoder.decode(columns) is StopReason.MESSAGE:
+        found.append(template_decoder.read(decoder))
         columns.clear()
     return found
 
@@ -88,21 +88,21 @@ def test_truncated_message_after_its_template_is_a_decode_error() -> None:
     for sent in (REQUEST, RESPONSE):
         whole = encode(sent)
         for stop in range(1, len(whole)):
-            repeats = TemplateDecoder()
-            read_all(repeats, framed(whole))
+            template_decoder = TemplateDecoder()
+            read_all(template_decoder, framed(whole))
             with pytest.raises(DecodeError):
-                read_all(repeats, framed(whole, whole[:stop]))
+                read_all(template_decoder, framed(whole, whole[:stop]))
 
 
 def test_skip_outside_of_the_batch_raises_index_error() -> None:
-    cursor = BatchDecoder(framed(encode(REQUEST)), Framing.BATCH)
-    cursor.decode(PushColumns(16))
-    cursor.skip(cursor.pos)
-    for pos in (cursor.pos - 1, cursor.batch_end + 1):
+    decoder = BatchDecoder(framed(encode(REQUEST)), Framing.BATCH)
+    decoder.decode(PushColumns(16))
+    decoder.skip(decoder.pos)
+    for pos in (decoder.pos - 1, decoder.batch_end + 1):
         with pytest.raises(IndexError):
-            cursor.skip(pos)
-    cursor.skip(cursor.batch_end)
-    assert cursor.decode(PushColumns(16)) is StopReason.END
+            decoder.skip(pos)
+    decoder.skip(decoder.batch_end)
+    assert decoder.decode(PushColumns(16)) is StopReason.END
 
 
 # -- encoding ---
@@ -143,14 +143,14 @@ def test_a_template_that_ends_at_its_payload_takes_any_payload(
 def test_a_push_is_its_header_and_its_body(push: messages.Push) -> None:
     bare = messages.Push(wire_expr=push.wire_expr, qos=push.qos, node_id=push.node_id, body=push.body)
     like = messages.Push(wire_expr=wire.WireExpr(1), body=push.body)
-    body = encode(like).removeprefix(push_header(like.wire_expr, like.qos))
-    assert push_header(push.wire_expr, push.qos, push.node_id) + body == encode(bare)
+    body = encode(like).removeprefix(push_head(like.wire_expr, like.qos))
+    assert push_head(push.wire_expr, push.qos, push.node_id) + body == encode(bare)
 
 
 @pytest.mark.slow
 @given(strategies.messages(messages.Push), strategies.messages(messages.Put))
 def test_a_put_is_its_head_and_its_payload(push: messages.Push, put: messages.Put) -> None:
     bare = messages.Put(encoding=put.encoding, payload=put.payload)
-    head = put_header(push.wire_expr, push.qos, put.encoding)
+    head = put_head(push.wire_expr, push.qos, put.encoding)
     whole = encode(messages.Push(wire_expr=push.wire_expr, qos=push.qos, body=bare))
     assert head + encode_vle(len(put.payload)) + put.payload == whole

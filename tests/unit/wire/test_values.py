@@ -39,6 +39,7 @@ from zenspark.wire.values import (
     read_extensions,
     read_payload,
     read_weights,
+    write_extensions,
     write_payload,
     write_weights,
 )
@@ -96,7 +97,7 @@ def test_members_have_a_spelling(member: WhatAmI, text: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "number"), [(WhatAmI, 3), (QueryTarget, 9), (TimeUnit, 2), (Mapping, 2)])
-def test_unknown_members_are_refused(kind: type[WhatAmI], number: int) -> None:
+def test_unknown_members_are_rejected(kind: type[WhatAmI], number: int) -> None:
     with pytest.raises(DecodeError) as caught:
         kind.from_wire(4, number)
     assert (caught.value.position, caught.value.found) == (4, str(number))
@@ -158,7 +159,7 @@ def test_unknown_extensions_round_trip(extension: Extension, wire: str, fields: 
     assert (extension.id, extension.enc, extension.mandatory) == fields
 
 
-def test_unknown_mandatory_extensions_are_refused_if_strict() -> None:
+def test_unknown_mandatory_extensions_are_rejected_if_strict() -> None:
     reader = reader_of("311f")
     assert Extension.read(reader, reader.u8(), False) == Extension(0x31, 31)
     reader = reader_of("311f")
@@ -199,6 +200,25 @@ def test_reads_a_nested_chain() -> None:
     assert read_extensions(reader_of("8202")) == (Extension(0x02), Extension(0x02))
     with pytest.raises(DecodeError, match="a byte"):
         read_extensions(reader_of("82"))
+
+
+@pytest.mark.parametrize(
+    ("extensions", "wire"),
+    [
+        ((Extension(0x22, 0x1D20DEEEBBB8878C),), "228c8fe2ddebddb7901d"),
+        ((Extension(0x02), Extension(0x42, b"\xaa"), Extension(0x02)), "82c201aa02"),
+    ],
+)
+def test_writes_a_nested_chain(extensions: tuple[Extension, ...], wire: str) -> None:
+    out = Writer()
+    write_extensions(out, extensions)
+    assert bytes(out.data).hex() == wire
+    assert read_extensions(Reader(bytes(out.data))) == extensions
+
+
+def test_a_nested_chain_has_only_extensions_that_can_be_written() -> None:
+    with pytest.raises(EncodeError, match="exts: 0x82 is not an extension header"):
+        write_extensions(Writer(), (Extension(0x82), Extension(0x02)))
 
 
 # -- ids and clock readings ---
@@ -257,7 +277,7 @@ def test_timestamps_are_ordered_by_time_then_by_id() -> None:
     assert sorted([latest, early, late]) == [early, late, latest]
 
 
-def test_a_timestamp_without_an_id_is_refused() -> None:
+def test_a_timestamp_without_an_id_is_rejected() -> None:
     with pytest.raises(DecodeError, match="at byte 1, found nothing"):
         Timestamp.read(reader_of("0100"))
 
@@ -415,9 +435,9 @@ def test_a_distance_has_16_bits() -> None:
 
 
 def test_wire_expr_has_the_flags_of_its_header() -> None:
-    assert (WireExpr(1, "/**").named, WireExpr(1).named) == (True, False)
+    assert (WireExpr(1, "/**").has_suffix, WireExpr(1).has_suffix) == (True, False)
     assert (WireExpr().by_sender, WireExpr(mapping=Mapping.RECEIVER).by_sender) == (True, False)
-    assert (BoundExpr(0, "a").named, BoundExpr(1).named) == (True, False)
+    assert (BoundExpr(0, "a").has_suffix, BoundExpr(1).has_suffix) == (True, False)
 
 
 def test_wire_expressions_with_flags_in_the_header() -> None:
@@ -503,7 +523,7 @@ def test_timestamp_stack_round_trips() -> None:
 
 
 @pytest.mark.parametrize("wire", ["0000", "018002"])
-def test_timestamp_stacks_that_are_refused(wire: str) -> None:
+def test_timestamp_stacks_that_are_rejected(wire: str) -> None:
     with pytest.raises(DecodeError, match="flags that are not 0 and at most 255 records at byte 0"):
         TimestampStack.read(reader_of(wire))
 
@@ -584,7 +604,7 @@ def test_a_payload_of_4_gib_is_not_written() -> None:
 
 
 @pytest.mark.parametrize("slices", ["", "01", "0100", "010002aa", "ffffffff0f00"])
-def test_slices_that_stop_are_refused(slices: str) -> None:
+def test_slices_that_stop_are_rejected(slices: str) -> None:
     with pytest.raises(DecodeError):
         read_payload(reader_of(slices), True)
 

@@ -1,7 +1,7 @@
 """Documents of the admin space of a node, under `@/<zid>/<role>`; each is made when it is queried.
 
-Keys and fields are those of eclipse-zenoh 1.10.2; protocol.md section 17. `counters`, and the metrics whose names begin
-with `zenspark`, are ours. Nothing is cached: everything is read from the node and its router, with the node's lock.
+Keys and fields are those of eclipse-zenoh 1.10.2; protocol section 17. `counters`, and the metrics whose names begin
+with `zenspark`, are additions. Nothing is cached: all is read from the node and its router, with the node's lock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ COUNTER_HELP = {
 """Help texts of the counters in the metrics."""
 
 NORTH = "north"
-ECLIPSE_REGION_NAMES = {Region.CLIENT: "south:0:client", Region.SOUTH_PEER: "south:0:peer"}
+ECLIPSE_REGION_NAMES = {Region.CLIENT: "south:0:client", Region.DOWNSTREAM_PEER: "south:0:peer"}
 """Names of regions in eclipse-zenoh; neighbours in other regions are north."""
 
 DECLARED_KINDS = {
@@ -122,9 +122,9 @@ class AdminDocuments:
         network = self._node.router.network
         if network is None or face.region is not Region.ROUTER:
             return None
-        ours, theirs = network.weights(face.zid)
-        actual = max(ours, theirs) or DEFAULT_WEIGHT
-        return {"actual_weight": actual, "dst_weight": theirs or None, "src_weight": ours or None}
+        own, remote = network.weights(face.zid)
+        actual = max(own, remote) or DEFAULT_WEIGHT
+        return {"actual_weight": actual, "dst_weight": remote or None, "src_weight": own or None}
 
     def _counters(self) -> Document:
         """List messages received, lost and dropped for each neighbour, disconnected ones included."""
@@ -186,7 +186,10 @@ class AdminDocuments:
         if self._node.identity.whatami is WhatAmI.ROUTER:
             assert network is not None
             yield NORTH, partial(_draw_network, network, ())
-            yield ECLIPSE_REGION_NAMES[Region.SOUTH_PEER], partial(self._draw_neighbours, (Region.SOUTH_PEER,))
+            yield (
+                ECLIPSE_REGION_NAMES[Region.DOWNSTREAM_PEER],
+                partial(self._draw_neighbours, (Region.DOWNSTREAM_PEER,)),
+            )
         elif self._node.identity.whatami is WhatAmI.PEER:
             yield NORTH, partial(self._draw_north, network)
 
@@ -206,7 +209,7 @@ class AdminDocuments:
 
     def _neighbours_in(self, regions: tuple[Region, ...]) -> list[str]:
         """Return the neighbours in these regions; a relaying peer is in the network and also a router's peer."""
-        relays = Region.SOUTH_PEER in regions
+        relays = Region.DOWNSTREAM_PEER in regions
         return [
             str(face.zid)
             for face in self._node.drivers

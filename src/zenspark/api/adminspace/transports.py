@@ -1,7 +1,7 @@
 """Documents of the transports and links of a session: the keys `@/<zid>/session/transport/**`.
 
 They are visible only to the session itself. A query receives a document for each transport and each link, a subscriber
-one for each that appears or disappears. Keys and documents are those of eclipse-zenoh 1.10.2; protocol.md section 17.
+one for each that appears or disappears. Keys and documents are those of eclipse-zenoh 1.10.2; protocol section 17.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from zenspark.types.arguments import MAX_DECIMAL_DIGITS, parse_decimal
 from zenspark.types.ids import SOURCE_SN_MODULUS, format_source
 from zenspark.types.query import Query, reply_stored
 from zenspark.types.selector import Parameters
-from zenspark.types.time_range import TimeRange, time_range_text
+from zenspark.types.time_range import TimeRange, time_parameter
 from zenspark.wire.messages import Del, Put
 
 logger = logging.getLogger("zenspark.api")
@@ -46,7 +46,7 @@ class PublisherCache:
                     reply_stored(query, self._key_expr, body)
             except ZError as error:
                 source = format_source(query.source_info)
-                logger.warning("rejected query %s for cached samples%s: %s", query.selector, source, error)
+                logger.warning("rejected query %s for cached samples from %s: %s", query.selector, source, error)
 
     def select(self, parameters: Parameters) -> list[Put | Del]:
         """Return the samples that the parameters `_sn`, `_time` and `_max` select."""
@@ -55,7 +55,7 @@ class PublisherCache:
         numbers = parameters.get("_sn")
         if numbers is not None:
             bodies = _select_numbers(bodies, numbers)
-        times = time_range_text(parameters)
+        times = time_parameter(parameters)
         if times is not None:
             range_ = TimeRange.parse(times, self._clock())
             bodies = [body for body in bodies if body.timestamp is None or _seconds(body.timestamp.ntp64) in range_]

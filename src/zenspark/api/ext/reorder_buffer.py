@@ -17,10 +17,10 @@ from zenspark.types.ids import SOURCE_SN_MODULUS, EntityGlobalId
 from zenspark.types.sample import Sample
 from zenspark.types.timestamps import Timestamp, TimestampId
 
-MAX_SOURCES = 10_000
+MAX_PUBLISHERS = 10_000
 """Most publishers whose state is kept; that of the one silent for the longest time is dropped first."""
 _HALF_MODULUS = SOURCE_SN_MODULUS // 2
-"""From this distance on, a number counts as an earlier one: numbers start again at 0 after the largest."""
+"""Distance from which on a number counts as an earlier one: numbers start again at 0 after the largest."""
 
 P = TypeVar("P")
 
@@ -71,20 +71,20 @@ class ReorderBuffer:
         self._awaits_history = awaits_history
         self._depth = depth
         self._numbered: OrderedDict[EntityGlobalId, PublisherState[int]] = OrderedDict()
-        self._stamped: OrderedDict[TimestampId, PublisherState[Timestamp]] = OrderedDict()
+        self._timestamped: OrderedDict[TimestampId, PublisherState[Timestamp]] = OrderedDict()
 
     @property
-    def numbered(self) -> list[EntityGlobalId]:
+    def numbered_publishers(self) -> list[EntityGlobalId]:
         """The publishers that number their samples, which can be queried for missing ones."""
         return list(self._numbered)
 
     def receive(self, sample: Sample) -> list[Delivery]:
         """Add a sample that was received as a publication or in a reply."""
-        source, stamp = sample.source_info, sample.timestamp
+        source, timestamp = sample.source_info, sample.timestamp
         if source is not None:
             return self._receive_numbered(source.source_id, source.source_sn, sample)
-        if stamp is not None:
-            return self._receive_stamped(stamp, sample)
+        if timestamp is not None:
+            return self._receive_timestamped(timestamp, sample)
         return [sample]
 
     # -- numbers
@@ -133,25 +133,25 @@ class ReorderBuffer:
             source.last = sn
         return deliveries
 
-    # -- stamps
+    # -- timestamps
 
-    def _receive_stamped(self, stamp: Timestamp, sample: Sample) -> list[Delivery]:
-        source = _get(self._stamped, stamp.get_id())
-        if source.last is not None and not stamp > source.last:
+    def _receive_timestamped(self, timestamp: Timestamp, sample: Sample) -> list[Delivery]:
+        source = _get(self._timestamped, timestamp.get_id())
+        if source.last is not None and not timestamp > source.last:
             return []
         if not self._awaits_history and not source.pending_queries:
-            source.last = stamp
+            source.last = timestamp
             return [sample]
-        source.held.setdefault(stamp, sample)
-        return self._release_stamped(source) if self._is_full(source) and not source.pending_queries else []
+        source.held.setdefault(timestamp, sample)
+        return self._release_timestamped(source) if self._is_full(source) and not source.pending_queries else []
 
-    def _release_stamped(self, source: PublisherState[Timestamp]) -> list[Delivery]:
+    def _release_timestamped(self, source: PublisherState[Timestamp]) -> list[Delivery]:
         deliveries: list[Delivery] = []
         held, source.held = source.held, {}
-        for stamp in sorted(held):
-            if source.last is None or stamp > source.last:
-                deliveries.append(held[stamp])
-                source.last = stamp
+        for timestamp in sorted(held):
+            if source.last is None or timestamp > source.last:
+                deliveries.append(held[timestamp])
+                source.last = timestamp
         return deliveries
 
     # -- queries
@@ -166,30 +166,30 @@ class ReorderBuffer:
         for publisher_id, numbered in self._numbered.items():
             if not numbered.pending_queries:
                 deliveries += self._release_numbered(publisher_id, numbered)
-        for stamped in self._stamped.values():
-            if not stamped.pending_queries:
-                deliveries += self._release_stamped(stamped)
+        for timestamped in self._timestamped.values():
+            if not timestamped.pending_queries:
+                deliveries += self._release_timestamped(timestamped)
         return deliveries
 
     def query_started(self, publisher_id: SourceId) -> None:
-        """Note that samples of a publisher are queried."""
+        """Count a query for samples of a publisher as pending, so that samples out of order are held back."""
         self._source(publisher_id).pending_queries += 1
 
     def query_finished(self, publisher_id: SourceId) -> list[Delivery]:
-        """Note that a query for samples of a publisher has finished. Returns the samples that were held back for it."""
+        """End a query for samples of a publisher. Returns the samples that were held back for it."""
         source = self._source(publisher_id)
         source.pending_queries = max(source.pending_queries - 1, 0)
         if source.pending_queries or self._awaits_history:
             return []
         if isinstance(publisher_id, EntityGlobalId):
             return self._release_numbered(publisher_id, self._numbered[publisher_id])
-        return self._release_stamped(self._stamped[publisher_id])
+        return self._release_timestamped(self._timestamped[publisher_id])
 
     def _source(self, publisher_id: SourceId) -> PublisherState[int] | PublisherState[Timestamp]:
         return (
             _get(self._numbered, publisher_id)
             if isinstance(publisher_id, EntityGlobalId)
-            else _get(self._stamped, publisher_id)
+            else _get(self._timestamped, publisher_id)
         )
 
     def missing_range(self, publisher_id: EntityGlobalId) -> str | None:
@@ -222,7 +222,7 @@ def _get(sources: OrderedDict[K, PublisherState[P]], publisher_id: K) -> Publish
     source = sources.get(publisher_id)
     if source is None:
         source = sources[publisher_id] = PublisherState()
-        if len(sources) > MAX_SOURCES:
+        if len(sources) > MAX_PUBLISHERS:
             sources.popitem(last=False)
     else:
         sources.move_to_end(publisher_id)

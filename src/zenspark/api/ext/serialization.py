@@ -18,7 +18,7 @@ from zenspark.types.zbytes import ZBytes
 
 T = TypeVar("T")
 Value: TypeAlias = Any
-"""Any value that can be serialized; the type system cannot express that set."""
+"""Value that can be serialized, of any type; the type system cannot express that set."""
 Hint: TypeAlias = Any
 """A type, or an annotation such as `list[int]`."""
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenspark.arrow import UTC
-from zenspark.lake.levels import NEW_PART, STATE_PART
+from zenspark.lake.levels import NEW_PART, REPLACED_PART
 from zenspark.lake.rmw_attachments import find_sequence_numbers
 from zenspark.lake.sequence_gaps import MissingRange, Numbers, RepeatedNumbers, SourceState, update_gaps
 from zenspark.lake.specs import GAPS, GAPS_STATE
@@ -241,8 +241,8 @@ def _state_rows(name: _SourceKey, source: SourceState, now: int) -> list[tuple[o
     full_range = MissingRange(source.lowest, source.highest, source.received_at_us)
     kind = FINALIZED if source.is_finalized else SOURCE
     return [
-        _row(name, kind, full_range, _size(full_range), STATE_PART),
-        *(_row(name, MISSING, gap, _size(gap), STATE_PART) for gap in source.open_ranges),
+        _row(name, kind, full_range, _size(full_range), REPLACED_PART),
+        *(_row(name, MISSING, gap, _size(gap), REPLACED_PART) for gap in source.open_ranges),
     ]
 
 

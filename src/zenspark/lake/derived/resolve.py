@@ -21,7 +21,7 @@ from zenspark.lake.derived.partial_aggregates import IDENTITY_COLUMNS, PartialAg
 from zenspark.lake.derived.traffic import TrafficAggregation
 from zenspark.lake.key_ranges import FULL_RANGE, SortedTable
 from zenspark.lake.lake import Lake
-from zenspark.lake.levels import STATE_PART, WILDCARD_PARTS, has_wildcard_keys, part_of
+from zenspark.lake.levels import REPLACED_PART, WILDCARD_PARTS, has_wildcard_keys, part_of
 from zenspark.lake.parquet_files import DataFile, concat_batches, conform_to_schema, read_batches
 from zenspark.lake.pending_rows import (
     PROPAGATED_DELETES_APP_ID,
@@ -44,7 +44,7 @@ class DerivedAggregation(PartialAggregation, Protocol):
     propagates_deletes: bool
 
     def combine_rows(self, partials: pa.Table, state: pa.Table) -> pa.Table:
-        """Combine partial aggregates with the STATE part."""
+        """Combine partial aggregates with the replaced part."""
 
     def reduce(self, rows: pa.Table) -> pa.Table:
         """Merge rows that belong together."""
@@ -61,7 +61,7 @@ AGGREGATIONS: dict[str, DerivedAggregation] = {
 """Definitions of the derived tables by name."""
 
 
-def is_published(lake: Lake, name: str) -> bool:
+def is_public_table_complete(lake: Lake, name: str) -> bool:
     """Whether the public table of a derived table already has all rows of `samples`."""
     public, state, samples = lake.table(name), lake.state_table(name), lake.table("samples")
     if not public.exists or lake.version == "1":
@@ -76,31 +76,33 @@ def resolve(lake: Lake, name: str) -> pa.Table:
     samples = lake.table("samples")
     aggregation = AGGREGATIONS[name]
     changes = _foreign_changes(name, state, samples)
-    keep_live = _make_row_filter(state, samples, changes) if changes else None
+    remove_deleted_rows = _make_row_filter(state, samples, changes) if changes else None
     pending = _all_rows(samples) if changes else find_pending(state, samples)
     new = _read_pending(aggregation, state, samples, pending, is_complete=bool(changes))
-    stored = [file for file in state.files if part_of(file) != STATE_PART]
+    stored = [file for file in state.files if part_of(file) != REPLACED_PART]
     sorted_table = SortedTable(state.location, state.spec, aggregation.order[0])
     parts = {}
     for is_wildcard_part in (False, True):
         files = [file for file in stored if has_wildcard_keys(file) == is_wildcard_part]
         old = sorted_table.read(files, FULL_RANGE, aggregation.reduce)
         selected = _select_part(new, is_wildcard_part)
-        parts[is_wildcard_part] = _merge(aggregation, keep_live(old) if keep_live else old, selected)
+        parts[is_wildcard_part] = _merge(
+            aggregation, remove_deleted_rows(old) if remove_deleted_rows else old, selected
+        )
     return aggregation.to_public_rows(parts[False], parts[True])
 
 
 def _read_pending(
     aggregation: DerivedAggregation, state: LakeTable, samples: LakeTable, pending: OffsetRanges, *, is_complete: bool
 ) -> pa.Table:
-    """Aggregate pending rows; where a definition needs its STATE part, they are combined with it."""
+    """Aggregate pending rows; where a definition needs its replaced part, they are combined with it."""
     version = None if is_complete else state.app_version(SAMPLES_VERSION_APP_ID)
     files = samples.files if version is None else samples.files_since(version)
     selected = [] if pending.is_empty else [file for file in files if pending.may_have_rows_in(file)]
     partials = list(iterate_partials(aggregation, samples.location, pending, selected))
     if not aggregation.needs_state:
         return _concat(partials, state.spec.schema)
-    state_files = [file for file in state.files if part_of(file) == STATE_PART]
+    state_files = [file for file in state.files if part_of(file) == REPLACED_PART]
     previous = _concat([_read_with_part(state, file) for file in state_files], state.spec.schema)
     return aggregation.combine_rows(pa.concat_tables(partials), previous) if partials else previous
 
@@ -152,7 +154,7 @@ def _make_row_filter(
     removed = _read_removed(samples, [path for change in changes for path in change.removed])
     days = {partition[0] if partition else None for change in changes for partition in change.partitions}
 
-    def keep_live(rows: pa.Table) -> pa.Table:
+    def remove_deleted_rows(rows: pa.Table) -> pa.Table:
         plain = rows.cast(JOURNAL_SCHEMA).to_pylist()
         suspects = {
             _identity(row): row
@@ -163,7 +165,7 @@ def _make_row_filter(
         gone = {identity for identity, row in suspects.items() if _content(row) not in live.get(identity, ())}
         return rows.filter(pa.array([_identity(row) not in gone for row in plain], pa.bool_()))
 
-    return keep_live
+    return remove_deleted_rows
 
 
 def _read_removed(samples: LakeTable, paths: Sequence[str]) -> set[Identity] | None:

@@ -1,12 +1,12 @@
 """Congestion control of one link: while the link has unsent bytes, a message waits or is dropped, by its QoS.
 
-- Block: it waits as long as the peer takes any bytes; after `block_wait` seconds without progress the peer is a slow
-  consumer, which `driver.py` disconnects.
+- Block: it waits as long as the peer takes any bytes; after `wait_before_close` seconds without progress the peer is a
+  slow consumer, and `link_driver.py` closes its session.
 - BlockFirst: one message waits like Block, and the others are dropped meanwhile.
-- Drop: it waits `drop_wait` seconds, once; until the link has drained, the following messages are dropped without
-  waiting.
+- Drop: it waits `wait_before_drop` seconds, once; until the link has drained, the following messages are dropped
+  without waiting.
 
-The policy reads the state of the link through `CongestedLink`, and waits on its `WaitQueue`. A thread that waits offers
+The policy reads the state of the link through `LinkSendState`, and waits on its `WaitQueue`. A thread that waits offers
 the unsent bytes to the link again from time to time, since the loop may be busy.
 
 This is about links. A full receiver of this session blocks publishers in `engine/receive_backpressure.py`.
@@ -21,25 +21,26 @@ from typing import Protocol
 
 import msgspec
 
-from zenspark.net.io.wait_queue import WaitQueue
 from zenspark.net.loop.leader_follower import yield_leadership
+from zenspark.wait_queue import WaitQueue
 from zenspark.wire.values import Congestion
 
 MAX_BACKLOG_BYTES = 1 << 25
 """Default limit of the unsent bytes of a link; beyond it the session is closed."""
-BLOCK_WAIT_SETTING = "transport/link/tx/queue/congestion_control/block/wait_before_close"
-MAX_BACKLOG_SETTING = "transport/link/tx/queue/max_backlog"
-"""Configuration keys of `block_wait` and `max_backlog`, for log lines."""
-RECHECK_SECONDS = 0.05
+WAIT_BEFORE_CLOSE_KEY = "transport/link/tx/queue/congestion_control/block/wait_before_close"
+"""Configuration key of `wait_before_close`, for log lines."""
+MAX_BACKLOG_KEY = "transport/link/tx/queue/max_backlog"
+"""Configuration key of `max_backlog`, for log lines."""
+DRAIN_RECHECK_INTERVAL_SECONDS = 0.05
 """Seconds after which a waiting thread offers the bytes to the link itself: the loop may be busy."""
 
 
 class WriterSettings(msgspec.Struct, frozen=True):
-    """Waits of a link's writer in seconds, and the limit of its backlog; protocol.md section 7.4."""
+    """Waits of a link's writer in seconds, and the limit of its backlog; protocol section 7.4."""
 
-    drop_wait: float = 0.001
+    wait_before_drop: float = 0.001
     """Seconds a message with Drop waits for a link with unsent bytes."""
-    block_wait: float = 5.0
+    wait_before_close: float = 5.0
     """Seconds a peer may take no bytes at all while a message with Block waits, before it is closed."""
     idle_before_direct_write: float = 50e-6
     """Seconds without a write after which the next message is written at once, by the thread that sends it."""
@@ -53,16 +54,16 @@ class WriterSettings(msgspec.Struct, frozen=True):
 
 def describe_stall(seconds: float) -> str:
     """Describe why a session is closed whose peer took no bytes for `seconds`."""
-    return f"slow consumer: took no bytes for {seconds:g} s ({BLOCK_WAIT_SETTING})"
+    return f"slow consumer: took no bytes for {seconds:g} s ({WAIT_BEFORE_CLOSE_KEY})"
 
 
 def describe_backlog(size: int) -> str:
     """Describe why a session is closed whose link has `size` unsent bytes."""
-    return f"slow consumer: backlog of {size} bytes ({MAX_BACKLOG_SETTING})"
+    return f"slow consumer: backlog of {size} bytes ({MAX_BACKLOG_KEY})"
 
 
-class CongestedLink(Protocol):
-    """The state of a link's writer that congestion control depends on."""
+class LinkSendState(Protocol):
+    """The state of a link's writer that congestion control depends on, congested or not."""
 
     @property
     def has_ended(self) -> bool:
@@ -87,11 +88,11 @@ class CongestedLink(Protocol):
 
 
 class CongestionPolicy:
-    """Decides whether a message waits for one link, and waits. Called by any thread but the loop, without locks."""
+    """Decides whether a message waits for one link, and waits: in any thread but the loop, with no lock held."""
 
     def __init__(
         self,
-        link: CongestedLink,
+        link: LinkSendState,
         wait_queue: WaitQueue,
         settings: WriterSettings,
         clock: Callable[[], float] = time.monotonic,
@@ -101,7 +102,7 @@ class CongestionPolicy:
         self._settings = settings
         self._clock = clock
         self._lock = threading.Lock()
-        self.is_congested = False
+        self.drops_at_once = False
         """Whether a message was dropped and the link has not drained since: the next ones do not wait."""
         self.has_block_first = False
         """Whether a message with BlockFirst waits."""
@@ -114,7 +115,7 @@ class CongestionPolicy:
             case Congestion.BLOCK_FIRST:
                 return not self.has_block_first
             case Congestion.DROP:
-                return not self.is_congested
+                return not self.drops_at_once
 
     def wait(self, congestion: Congestion) -> bool:
         """Wait until the link has taken its unsent bytes; False if the message has to be dropped.
@@ -133,8 +134,8 @@ class CongestionPolicy:
                 return self._block()
             finally:
                 self.has_block_first = False
-        self._wait_queue.wait_for(self.is_drained, self._settings.drop_wait)
-        self.is_congested = self._link.has_unsent
+        self._wait_queue.wait_for(self.is_drained, self._settings.wait_before_drop)
+        self.drops_at_once = self._link.has_unsent
         return self._has_space
 
     def is_drained(self) -> bool:
@@ -155,10 +156,10 @@ class CongestionPolicy:
     def _wait_while_progressing(self) -> bool:
         """Wait as long as the peer takes bytes."""
         yield_leadership()
-        link, seconds = self._link, self._settings.block_wait
+        link, seconds = self._link, self._settings.wait_before_close
         bytes_sent, deadline = link.bytes_sent, self._clock() + seconds
         while not self.is_drained():
-            self._wait_queue.wait_for(self.is_drained, min(RECHECK_SECONDS, seconds))
+            self._wait_queue.wait_for(self.is_drained, min(DRAIN_RECHECK_INTERVAL_SECONDS, seconds))
             if self.is_drained() or link.retry_from_thread():
                 break
             now = self._clock()

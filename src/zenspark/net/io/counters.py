@@ -20,8 +20,9 @@ from zenspark.wire.values import ZenohId
 
 logger = logging.getLogger("zenspark.net")
 
-REPORT_SECONDS = 10.0
-"""Seconds between two log lines: short enough to see when losses began, long enough to leave a log readable."""
+LOG_INTERVAL_SECONDS = 10.0
+"""Seconds between two log lines about losses, drops or refusals: short enough to see when they began, long enough for a
+readable log."""
 MAX_NEIGHBOURS = 1000
 """Neighbours whose counters are kept: clients with a new id each time must not fill the memory."""
 
@@ -146,7 +147,7 @@ class NeighbourCounters:
         self._open.remove(link_counters)
         self._past.add(link_counters)
 
-    def drop(self, reason: DropReason, count: int) -> None:
+    def count_dropped(self, reason: DropReason, count: int) -> None:
         """Count messages, or batches, that were not sent to the neighbour; from any thread."""
         with self._lock:
             self._dropped[reason] = self._dropped.get(reason, 0) + count
@@ -163,7 +164,7 @@ class NeighbourCounters:
     def report(self) -> None:
         """Log the losses and drops since the last report, one line per reason."""
         totals = self.totals
-        neighbour = f"{self} in the last {REPORT_SECONDS:g} s"
+        neighbour = f"{self} in the last {LOG_INTERVAL_SECONDS:g} s"
         for loss, count in _increases(totals.lost, self._lost_before):
             unit, reason = LOSS_TEXTS[loss]
             logger.warning("lost %d %s from %s: %s; %d in all", count, unit, neighbour, reason, totals.lost[loss])
@@ -252,7 +253,7 @@ class CounterRegistry:
 
     def _report_later(self) -> None:
         self._is_due = True
-        self._loop.call_at(self._loop.now() + REPORT_SECONDS, self._report)
+        self._loop.call_at(self._loop.now() + LOG_INTERVAL_SECONDS, self._report)
 
     def _report(self) -> None:
         """Log losses and drops, in the loop, and schedule the next report while there are neighbours."""

@@ -1,5 +1,4 @@
-"""Forwarding back-pressure: for a backlogged link, drops forwarded messages or pauses their sources, and has
-`driver.py` close a slow consumer.
+"""Forwarding backpressure of backlogged links: drops messages or pauses their sources, and closes slow consumers.
 
 The loop cannot wait, so forwarded messages would pile up. While the link to a target is backlogged, publications that
 may be dropped are dropped and counted, and so are responses with Drop; a response without a QoS is not dropped. For
@@ -7,9 +6,11 @@ everything else (other publications, requests, responses, declarations, link sta
 until the link has drained, which slows the source down in turn. Of the publications of a source with BlockFirst one is
 forwarded in this way, and the others are dropped until the link has drained.
 
-The session with a target that takes no bytes for `block_wait` seconds is closed, by `LinkDriver.close_slow_consumer`,
-if sources are paused for it or its backlog is large. Before that, at half of the time, the target itself is read again
-if it was paused: two neighbours may each wait for the other to be read. All of this runs in the loop.
+Every link to one neighbour with unsent bytes has a stall timer (`_check_stalled`), also one that only this session
+publishes to. If the neighbour takes no bytes for `wait_before_close` seconds, its session is closed, by
+`LinkDriver.close_slow_consumer`, if sources are paused for it, its backlog is large, or the unsent bytes of all such
+links exceed MAX_TOTAL_BACKLOG_BYTES. Before that, at half of the time, the link itself is read again if it was paused:
+two neighbours may each wait for the other to be read. All of this runs in the loop.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from functools import partial
 
 from zenspark.net.io.congestion_control import WriterSettings, describe_stall
 from zenspark.net.io.counters import DropReason
-from zenspark.net.io.driver import LinkDriver
+from zenspark.net.io.link_driver import LinkDriver
 from zenspark.net.io.writer import BACKLOG_HIGH_WATER_BYTES
 from zenspark.net.loop.event_loop import EventLoop, Timer
 from zenspark.router.forwarding.plans import NeighbourPlan
@@ -50,14 +51,17 @@ class ForwardingBackpressure:
         """The sources of which a publication with BlockFirst was forwarded to a backlogged link, by link."""
         self._stall_timers: dict[LinkDriver, Timer] = {}
         """The timer of each link with unsent bytes that checks whether it has taken some of them."""
-        self._exempt: set[LinkDriver] = set()
-        """Links that are not paused: they take nothing, perhaps because they are waiting to be read."""
+        self._exempt_from_pause: set[LinkDriver] = set()
+        """Links that are read although they are sources of a backlogged link: two neighbours that each wait until the
+        other reads would wait for ever."""
 
     def pause_source_or_drop(self, source: LinkDriver | None, target: LinkDriver, message: NetworkMessage) -> bool:
-        """Pause the source of a message for a backlogged link, or drop the message, which counts it; whether it is to
-        be sent. A message of the local session, which has waited itself, has no source."""
+        """Pause the source of a message for a backlogged link, or drop the message; returns whether to send it.
+
+        A message of the local session, which has waited itself, has no source.
+        """
         if isinstance(message, Response) and message.qos is not None and message.qos.congestion is Congestion.DROP:
-            target.drop(DropReason.CONGESTION)
+            target.count_dropped(DropReason.CONGESTION)
             return False
         if source is None:
             return True
@@ -65,7 +69,7 @@ class ForwardingBackpressure:
         if congestion is Congestion.DROP or (
             congestion is Congestion.BLOCK_FIRST and not self._claim_block_first(source, target)
         ):
-            target.drop(DropReason.CONGESTION)
+            target.count_dropped(DropReason.CONGESTION)
             return False
         self.pause_source(source, target)
         return True
@@ -88,14 +92,16 @@ class ForwardingBackpressure:
         first = self._claim_block_first_row(source, target, plan, pushes)
         dropped = _count_droppable(plan, pushes) - (first is not None)
         if dropped:
-            target.drop(DropReason.CONGESTION, dropped)
-        if first is not None or any(lane != NO_LANE for lane in plan.blocking):
+            target.count_dropped(DropReason.CONGESTION, dropped)
+        if first is not None or any(lane != NO_LANE for lane in plan.undroppable_lanes):
             self.pause_source(source, target)
-        blocking = bytes(plan.blocking)
+        undroppable = bytes(plan.undroppable_lanes)
         if first is None:
-            return ((pushes.start, pushes.stop, blocking),)
-        lanes = bytes(plan.lanes[index] if index in plan.block_first else lane for index, lane in enumerate(blocking))
-        return ((pushes.start, first + 1, lanes), (first + 1, pushes.stop, blocking))
+            return ((pushes.start, pushes.stop, undroppable),)
+        lanes = bytes(
+            plan.lanes[index] if index in plan.block_first else lane for index, lane in enumerate(undroppable)
+        )
+        return ((pushes.start, first + 1, lanes), (first + 1, pushes.stop, undroppable))
 
     def _claim_block_first_row(
         self, source: LinkDriver, target: LinkDriver, plan: NeighbourPlan, pushes: PushRun
@@ -110,7 +116,7 @@ class ForwardingBackpressure:
         """Pause reading from a source until a target has drained or is closed."""
         sources = self._paused_sources.setdefault(target, set())
         self.start_stall_timer(target)
-        if source not in self._exempt or target.backlog > self._settings.max_backlog // 2:
+        if source not in self._exempt_from_pause or target.backlog > self._settings.max_backlog // 2:
             sources.add(source)
             source.pause(target)
 
@@ -119,7 +125,7 @@ class ForwardingBackpressure:
         for source in self._paused_sources.pop(target, ()):
             source.resume(target)
         self._block_first_sources.pop(target, None)
-        self._exempt.discard(target)
+        self._exempt_from_pause.discard(target)
 
     def remove(self, driver: LinkDriver) -> None:
         """Remove a link that has ended, as target and as source."""
@@ -133,37 +139,38 @@ class ForwardingBackpressure:
     def start_stall_timer(self, target: LinkDriver) -> None:
         """Start to check whether a link takes its unsent bytes, to close it if it does not."""
         if target not in self._stall_timers:
-            self._check_stalled_later(target, halves=0)
+            self._check_stalled_later(target, idle_checks=0)
 
-    def _check_stalled_later(self, target: LinkDriver, halves: int) -> None:
-        """Check a link after half of `block_wait`; it has taken nothing for `halves` halves before."""
-        check = partial(self._check_stalled, target, target.bytes_sent, halves + 1)
-        self._stall_timers[target] = self._loop.call_at(self._loop.now() + self._settings.block_wait / 2, check)
+    def _check_stalled_later(self, target: LinkDriver, idle_checks: int) -> None:
+        """Check a link after half of `wait_before_close`; its last `idle_checks` checks found no progress."""
+        check = partial(self._check_stalled, target, target.bytes_sent, idle_checks + 1)
+        self._stall_timers[target] = self._loop.call_at(self._loop.now() + self._settings.wait_before_close / 2, check)
 
-    def _check_stalled(self, target: LinkDriver, bytes_sent: int, halves: int) -> None:
+    def _check_stalled(self, target: LinkDriver, bytes_sent: int, idle_checks: int) -> None:
         del self._stall_timers[target]
         target.retry_from_loop()
         if not target.backlog:
             return
         if target.bytes_sent != bytes_sent:
-            self._exempt.discard(target)
-            halves = 0
-        elif halves == 1:
+            self._exempt_from_pause.discard(target)
+            idle_checks = 0
+        elif idle_checks == 1:
             self._resume_reading(target)
         elif self._must_close(target):
-            target.close_slow_consumer(describe_stall(self._settings.block_wait))
+            target.close_slow_consumer(describe_stall(self._settings.wait_before_close))
             return
-        self._check_stalled_later(target, halves)
+        self._check_stalled_later(target, idle_checks)
 
     def _resume_reading(self, driver: LinkDriver) -> None:
         """Resume reading from a link that takes nothing: it may be waiting for that."""
-        self._exempt.add(driver)
+        self._exempt_from_pause.add(driver)
         for target, sources in self._paused_sources.items():
             if driver in sources:
                 sources.discard(driver)
                 driver.resume(target)
 
     def _must_close(self, target: LinkDriver) -> bool:
+        """Return whether a neighbour that takes nothing is a slow consumer."""
         total = target.backlog + sum(driver.backlog for driver in self._stall_timers)
         return (
             target in self._paused_sources
@@ -174,7 +181,7 @@ class ForwardingBackpressure:
 
 def _count_droppable(plan: NeighbourPlan, pushes: PushRun) -> int:
     """Return the number of rows of a run that may be dropped."""
-    droppable = {index for index, lane in enumerate(plan.lanes) if lane != plan.blocking[index]}
+    droppable = {index for index, lane in enumerate(plan.lanes) if lane != plan.undroppable_lanes[index]}
     if len(droppable) == len(plan.lanes):
         return pushes.stop - pushes.start
     return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from zenspark.net.io.congestion_control import WriterSettings
-from zenspark.net.io.driver import LinkDriver
+from zenspark.net.io.link_driver import LinkDriver
 from zenspark.net.io.link_observer import LinkObserver
 from zenspark.net.links.base import WOULD_BLOCK
 from zenspark.net.links.multicast import MulticastLink

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from zenspark.net.io.driver import LinkDriver
+    from zenspark.net.io.link_driver import LinkDriver
 
 
 class LinkObserver(Protocol):
     """Receives the events of drivers, in the loop. Every method does nothing unless it is overridden."""
 
-    def on_blocked(self, is_blocked: bool) -> None:
+    def on_callback_waiting(self, is_waiting: bool) -> None:
         """Report that a user callback starts (True) or stops (False) waiting for a link to take its unsent bytes."""
         return
 

@@ -30,11 +30,11 @@ from zenspark.errors import LinkError, ZError
 from zenspark.net.io.congestion_control import CongestionPolicy, WriterSettings, describe_backlog, describe_stall
 from zenspark.net.io.counters import DropReason, NeighbourCounters
 from zenspark.net.io.link_observer import LinkObserver
-from zenspark.net.io.wait_queue import WaitQueue
 from zenspark.net.links.base import Link
 from zenspark.net.loop.event_loop import EventLoop
 from zenspark.net.loop.leader_follower import in_callback
 from zenspark.transport.outbox import GIL_ATOMIC, Outbox
+from zenspark.wait_queue import WaitQueue
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import LANE_EXPRESS, OutgoingRows, RowForwarder
 from zenspark.wire.message_schema import replace
@@ -46,7 +46,7 @@ logger = logging.getLogger("zenspark.net")
 BACKLOG_HIGH_WATER_BYTES = 1 << 22
 """High-water mark: with more unsent bytes a link is backlogged. Droppable messages for it are dropped, and the sources
 of others are paused."""
-WRITE_CHUNK_BYTES = 1 << 18
+WRITE_BUFFER_BYTES = 1 << 18
 """Size of the buffer for many batches: the kernel takes them faster in one write than one by one."""
 MAX_FORWARDED_BATCHES_PER_WRITE = 16
 """Batches of forwarded rows that are filled before they are written: declarations of keys can make them many."""
@@ -74,8 +74,8 @@ class HasOutbox(Protocol):
     def outbox(self) -> Outbox | None:
         """The outbox that messages are appended to; None while no session is open."""
 
-    def note_sent(self, now: float) -> None:
-        """Note that bytes were written."""
+    def restart_keep_alive(self, now: float) -> None:
+        """Restart the interval until the next keep-alive, since bytes were written."""
 
 
 class LinkWriter(ABC):
@@ -89,7 +89,7 @@ class LinkWriter(ABC):
         self.connection = connection
         self._settings = settings
         self._observer = observer
-        self._prefix = 0 if link.is_streamed else 2
+        self._stripped_prefix = 0 if link.is_streamed else 2
         """Bytes of the length in front of each batch that are not written: a datagram has its own length."""
         self._lock = threading.Lock()
         self._wait_queue = WaitQueue()
@@ -178,14 +178,14 @@ class LinkWriter(ABC):
         except ZError as error:  # too large for this session; the other receivers must get theirs
             self._drop_too_large(error)
 
-    def drop(self, reason: DropReason, count: int = 1) -> None:
+    def count_dropped(self, reason: DropReason, count: int = 1) -> None:
         """Count messages, or batches, that are not sent on this link."""
         for counters in self.neighbour_counters:
-            counters.drop(reason, count)
+            counters.count_dropped(reason, count)
 
     def _drop_too_large(self, error: ZError) -> None:
         logger.debug("dropped message to %s: %s", self.neighbour, error)
-        self.drop(DropReason.TOO_LARGE)
+        self.count_dropped(DropReason.TOO_LARGE)
 
     def send_encoded(self, head: bytes, payload: bytes | None, qos: QoS, reliable: bool = True) -> None:
         """Send an encoded message and the payload behind it, like `send_message`; raises ZError if it is too large."""
@@ -196,7 +196,7 @@ class LinkWriter(ABC):
             if self._has_ended:
                 return
             if self._backlog > self._settings.max_backlog:
-                self._reject_over_backlog()
+                self._drop_over_backlog()
                 return
             outbox.lockfree_append_allowed = False
             if qos.express:
@@ -212,9 +212,9 @@ class LinkWriter(ABC):
             if self.loop.is_loop_thread:
                 self._flush_soon()
 
-    def _reject_over_backlog(self) -> None:
+    def _drop_over_backlog(self) -> None:
         """Drop a message because the backlog exceeds its limit, and have the session closed."""
-        self.drop(DropReason.BACKLOG)
+        self.count_dropped(DropReason.BACKLOG)
         if not self._is_over_backlog:
             self._is_over_backlog = True
             self.loop.call_soon(partial(self.close_slow_consumer, describe_backlog(self._backlog)))
@@ -240,7 +240,7 @@ class LinkWriter(ABC):
                 if batches % MAX_FORWARDED_BATCHES_PER_WRITE == 0:
                     self._write(outbox.pop_full_batches())
                     if self._backlog > self._settings.max_backlog:
-                        self._reject_over_backlog()
+                        self._drop_over_backlog()
                         break
             self._has_unflushed = True
             self._flush_soon()
@@ -329,7 +329,7 @@ class LinkWriter(ABC):
     def _reusable_buffer(self) -> bytearray:
         """Return a buffer for many batches; the same one again, unless part of it may still be unsent."""
         if self._write_buffer is None or self._unsent:
-            self._write_buffer = bytearray(WRITE_CHUNK_BYTES)
+            self._write_buffer = bytearray(WRITE_BUFFER_BYTES)
         return self._write_buffer
 
     # -- from any thread: congestion
@@ -353,12 +353,12 @@ class LinkWriter(ABC):
             return False
         if self._wait_until_drained(congestion):
             return True
-        self.drop(DropReason.BLOCKED if congestion is Congestion.BLOCK else DropReason.CONGESTION, count)
+        self.count_dropped(DropReason.BLOCKED if congestion is Congestion.BLOCK else DropReason.CONGESTION, count)
         return False
 
     def _wait_until_drained(self, congestion: Congestion) -> bool:
         """Wait for the link without holding the lock, which a KeyboardInterrupt could leave unlocked."""
-        if self.loop.is_loop_internal:
+        if self.loop.is_in_loop_task:
             return True  # the loop never waits: what it sends is bounded by what it receives
         if self.retry_from_thread():
             return True
@@ -394,7 +394,7 @@ class LinkWriter(ABC):
         """Report a user callback that waits: the peer may be waiting for this node to read."""
         if in_callback():
             # in the loop, because the observer takes locks that come before the writer's
-            self.loop.call_soon(partial(self._observer.on_blocked, is_waiting))
+            self.loop.call_soon(partial(self._observer.on_callback_waiting, is_waiting))
 
     def on_slow_consumer(self, seconds: float) -> None:
         """Have the session closed: the peer took no bytes while a message waited."""
@@ -433,7 +433,7 @@ class LinkWriter(ABC):
     def _enqueue(self, batches: Sequence[bytes | bytearray | memoryview]) -> None:
         for batch in batches:
             if batch:
-                view = memoryview(batch)[self._prefix :]
+                view = memoryview(batch)[self._stripped_prefix :]
                 self._unsent.append(view)
                 self._backlog += len(view)
 
@@ -455,7 +455,7 @@ class LinkWriter(ABC):
             return
         has_unsent = bool(self._unsent)
         self._enqueue(batches)
-        self.connection.note_sent(time.monotonic())
+        self.connection.restart_keep_alive(time.monotonic())
         try:
             if not has_unsent and not self._send_unsent():
                 self._disable_lockfree_append()
@@ -482,5 +482,5 @@ class LinkWriter(ABC):
                 return False
             self._unsent.popleft()
             self._first_sent = 0
-        self.congestion.is_congested = False
+        self.congestion.drops_at_once = False
         return True

@@ -1,3 +1,1 @@
-"""Links and listeners: one module for each protocol (TCP, TLS, UDP, WebSocket, Unix sockets, multicast), and what they
-share.
-"""
+"""Links and listeners: what they share, and a module each for TCP, TLS, UDP, WebSocket, Unix sockets, multicast."""

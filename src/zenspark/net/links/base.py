@@ -36,7 +36,7 @@ from zenspark.net.links.endpoint import Endpoint
 from zenspark.wire.values import Locator
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
-SocketAddress: TypeAlias = tuple[str, int] | tuple[str, int, int, int]
+IpSocketAddress: TypeAlias = tuple[str, int] | tuple[str, int, int, int]
 
 WOULD_BLOCK = -1
 """Result of `recv_into` when no data is there."""
@@ -281,7 +281,7 @@ class SocketListener(Listener):
             return None
 
     @abstractmethod
-    def link(self, connection: socket.socket, address: SocketAddress) -> Link:
+    def link(self, connection: socket.socket, address: IpSocketAddress) -> Link:
         """Make the link of an accepted connection."""
 
     def close(self) -> None:
@@ -307,7 +307,7 @@ def error_reason(error: Exception | None) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-def format_address(address: SocketAddress) -> str:
+def format_address(address: IpSocketAddress) -> str:
     """Format host and port for a locator."""
     host, port = address[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

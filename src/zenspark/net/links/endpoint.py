@@ -18,14 +18,14 @@ from zenspark.wire.values import Locator, Priority
 Pairs = tuple[tuple[str, str], ...]
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-CREDENTIALS = (
+TLS_CREDENTIALS = (
     "root_ca_certificate",
     "listen_certificate",
     "listen_private_key",
     "connect_certificate",
     "connect_private_key",
 )
-TLS_OPTIONS = frozenset(f"{name}{form}" for name in CREDENTIALS for form in ("", "_file", "_raw", "_base64")) | {
+TLS_OPTIONS = frozenset(f"{name}{form}" for name in TLS_CREDENTIALS for form in ("", "_file", "_raw", "_base64")) | {
     "enable_mtls",
     "verify_name_on_connect",
     "close_link_on_expiration",
@@ -152,7 +152,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     @property
     def priorities(self) -> tuple[Priority, Priority] | None:
         """The first and last priority of the link (metadata `prio=1-5`), None if it is absent."""
-        text = self._metadatum("prio")
+        text = self._metadata_value("prio")
         if text is None:
             return None
         first, _, last = text.partition("-")
@@ -167,12 +167,12 @@ class Endpoint(msgspec.Struct, frozen=True):
     @property
     def reliable(self) -> bool | None:
         """The reliability of the link (metadata `rel=0` or `rel=1`), None if it is absent."""
-        text = self._metadatum("rel")
+        text = self._metadata_value("rel")
         if text not in (None, "0", "1"):
             raise self.error(f"has rel={text}, which is neither 0 nor 1")
         return None if text is None else text == "1"
 
-    def _metadatum(self, name: str) -> str | None:
+    def _metadata_value(self, name: str) -> str | None:
         return next((value for key, value in self.metadata if key == name), None)
 
     def __str__(self) -> str:

@@ -23,8 +23,8 @@ from zenspark.net.links.base import (
     WOULD_BLOCK,
     WRITE,
     Buffer,
+    IpSocketAddress,
     Link,
-    SocketAddress,
     close_on_error,
     duplicate_descriptor,
     format_address,
@@ -147,7 +147,7 @@ def join(endpoint: Endpoint) -> MulticastLink:
 # -- sockets of a group on an interface --------------------------------------------------------------------------
 
 
-def group_address(endpoint: Endpoint, interface: Interface) -> SocketAddress:
+def group_address(endpoint: Endpoint, interface: Interface) -> IpSocketAddress:
     """Return the socket address of a group on an interface."""
     group, port = _group(endpoint), endpoint.host_port[1]
     return (str(group), port) if group.version == 4 else (str(group), port, 0, interface.index)

@@ -13,24 +13,26 @@ import time
 from collections.abc import Iterator
 
 from zenspark.errors import LinkError, ListenError
-from zenspark.net.links.base import SocketAddress, error_reason, format_address
+from zenspark.net.links.base import IpSocketAddress, error_reason, format_address
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.links.interfaces import find_interface, reachable_addresses
 from zenspark.wire.values import Locator
 
-ResolvedAddress = tuple[socket.AddressFamily, SocketAddress]
+ResolvedAddress = tuple[socket.AddressFamily, IpSocketAddress]
 
 STREAM, DATAGRAM = socket.SOCK_STREAM, socket.SOCK_DGRAM
-LISTEN_BACKLOG = 1024
+LINK_LISTEN_BACKLOG_CONNECTIONS = 1024
 """Connections that may wait to be accepted: the kernel drops further ones, and their peers retry after a second."""
 MAX_DATAGRAM_BYTES = 1 << 16
 """Bytes of a buffer that holds any UDP datagram."""
-WILDCARD = "::"
+MAX_DATAGRAMS_PER_READ = 64
+"""Datagrams read from a socket per call: a busy one must not keep the loop from the others."""
+WILDCARD_HOST = "::"
 
 
 def connect_socket(
     endpoint: Endpoint, deadline: float, kind: socket.SocketKind = STREAM
-) -> tuple[socket.socket, SocketAddress]:
+) -> tuple[socket.socket, IpSocketAddress]:
     """Connect a socket to the first address of the host that can be reached; returns it with that address.
 
     The remaining time is shared evenly among the remaining addresses, so that one that does not respond leaves time for
@@ -50,7 +52,7 @@ def connect_socket(
 
 
 def _configure_and_connect(
-    connection: socket.socket, address: SocketAddress, endpoint: Endpoint, timeout: float
+    connection: socket.socket, address: IpSocketAddress, endpoint: Endpoint, timeout: float
 ) -> socket.socket:
     try:
         set_socket_options(connection, endpoint)
@@ -78,13 +80,13 @@ def bind_socket(endpoint: Endpoint, kind: socket.SocketKind = STREAM) -> socket.
 def _bind_candidates(endpoint: Endpoint, kind: socket.SocketKind) -> Iterator[ResolvedAddress]:
     yield from resolve(endpoint, kind)
     host, port = endpoint.host_port
-    if host == WILDCARD:  # for machines without IPv6
+    if host == WILDCARD_HOST:  # for machines without IPv6
         yield socket.AF_INET, ("0.0.0.0", port)
 
 
-def _configure_and_bind(unbound: socket.socket, address: SocketAddress, endpoint: Endpoint) -> socket.socket:
+def _configure_and_bind(unbound: socket.socket, address: IpSocketAddress, endpoint: Endpoint) -> socket.socket:
     try:
-        if address[0] == WILDCARD:  # includes IPv4, whatever the default of the system is
+        if address[0] == WILDCARD_HOST:  # includes IPv4, whatever the default of the system is
             unbound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         if unbound.type == STREAM and hasattr(socket, "SO_REUSEPORT"):
             # Connections of a former listener do not block the port. On Windows every process could take the port then.
@@ -92,7 +94,7 @@ def _configure_and_bind(unbound: socket.socket, address: SocketAddress, endpoint
         set_socket_options(unbound, endpoint)
         unbound.bind(address)
         if unbound.type == STREAM:
-            unbound.listen(LISTEN_BACKLOG)
+            unbound.listen(LINK_LISTEN_BACKLOG_CONNECTIONS)
     except BaseException:
         unbound.close()
         raise

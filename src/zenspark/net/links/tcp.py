@@ -7,8 +7,8 @@ import time
 
 from zenspark.net.links.base import (
     MAX_MTU,
+    IpSocketAddress,
     Link,
-    SocketAddress,
     SocketLink,
     SocketListener,
     close_on_error,
@@ -22,7 +22,7 @@ from zenspark.wire.values import Locator
 class TcpLink(SocketLink):
     """A TCP connection; also the lower half of TLS and WebSocket links."""
 
-    def __init__(self, connection: socket.socket, endpoint: Endpoint, remote: SocketAddress) -> None:
+    def __init__(self, connection: socket.socket, endpoint: Endpoint, remote: IpSocketAddress) -> None:
         local = connection.getsockname()
         super().__init__(
             connection,
@@ -42,7 +42,7 @@ class TcpListener(SocketListener):
         listening = bind_socket(endpoint)
         super().__init__(listening, endpoint, endpoint.locator_at(format_address(listening.getsockname())))
 
-    def link(self, connection: socket.socket, address: SocketAddress) -> Link:
+    def link(self, connection: socket.socket, address: IpSocketAddress) -> Link:
         return TcpLink(connection, self.endpoint, address)
 
     def locators(self, loopback: bool) -> tuple[Locator, ...]:
@@ -64,7 +64,7 @@ def listen(endpoint: Endpoint) -> TcpListener:
 def mtu_of(connection: socket.socket) -> int:
     """Return the largest batch size that is a multiple of half a TCP segment, as eclipse-zenoh computes it.
 
-    On loopback 65480 bytes on the connecting side and 49152 on the accepting side; see protocol.md, section 3.3.
+    On loopback 65480 bytes on the connecting side and 49152 on the accepting side; see protocol section 3.3.
     """
     half = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) // 2
     return MAX_MTU - MAX_MTU % half if 0 < half <= MAX_MTU else MAX_MTU

@@ -33,8 +33,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from zenspark.errors import UsageError
-from zenspark.net.links.base import READ, WOULD_BLOCK, WRITE, Buffer, Link, SocketAddress, close_on_error
-from zenspark.net.links.endpoint import CREDENTIALS, Endpoint
+from zenspark.net.links.base import READ, WOULD_BLOCK, WRITE, Buffer, IpSocketAddress, Link, close_on_error
+from zenspark.net.links.endpoint import TLS_CREDENTIALS, Endpoint
 from zenspark.net.links.sockets import connect_socket
 from zenspark.net.links.tcp import TcpLink, TcpListener
 
@@ -52,7 +52,7 @@ class TlsLink(TcpLink):
     can_half_close = False
     _socket: ssl.SSLSocket
 
-    def __init__(self, connection: ssl.SSLSocket, endpoint: Endpoint, remote: SocketAddress) -> None:
+    def __init__(self, connection: ssl.SSLSocket, endpoint: Endpoint, remote: IpSocketAddress) -> None:
         super().__init__(connection, endpoint, remote)
         self.is_established = False
         self._ssl_lock = threading.Lock()
@@ -143,7 +143,7 @@ class TlsListener(TcpListener):
             )
         super().__init__(endpoint)
 
-    def link(self, connection: socket.socket, address: SocketAddress) -> Link:
+    def link(self, connection: socket.socket, address: IpSocketAddress) -> Link:
         connection.setblocking(False)
         wrapped = self._context.current().wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         try:
@@ -182,7 +182,7 @@ class ReloadingContext:
     def __init__(self, endpoint: Endpoint, make: Callable[[Endpoint], ssl.SSLContext]) -> None:
         self._endpoint = endpoint
         self._make = make
-        self._files = [path for name in CREDENTIALS if (path := _configured_path(endpoint, name)) is not None]
+        self._files = [path for name in TLS_CREDENTIALS if (path := _configured_path(endpoint, name)) is not None]
         self._lock = threading.Lock()
         self._versions = self._file_versions()
         self._context = make(endpoint)

@@ -19,9 +19,9 @@ from zenspark.net.links.base import (
     WRITE,
     Buffer,
     DatagramLink,
+    IpSocketAddress,
     Link,
     Listener,
-    SocketAddress,
     close_on_error,
     duplicate_descriptor,
     error_reason,
@@ -29,24 +29,29 @@ from zenspark.net.links.base import (
     poll_descriptor,
 )
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.links.sockets import DATAGRAM, MAX_DATAGRAM_BYTES, advertised_locators, bind_socket, connect_socket
+from zenspark.net.links.sockets import (
+    DATAGRAM,
+    MAX_DATAGRAM_BYTES,
+    MAX_DATAGRAMS_PER_READ,
+    advertised_locators,
+    bind_socket,
+    connect_socket,
+)
 from zenspark.wire.values import Locator
 
 UDP_MTU = 65_487
 """Batch size that eclipse-zenoh offers on UDP: the largest datagram, with space for headers."""
 MAX_LINKS_PER_LISTENER = 1_000
 """Links of one listener: a flood of forged addresses must not fill the memory."""
-MAX_QUEUED_BYTES = 1 << 20
+MAX_QUEUED_DATAGRAM_BYTES = 1 << 20
 """Bytes in the queue of one link; further datagrams are dropped, as UDP may."""
-MAX_DATAGRAMS_PER_READ = 64
-"""Datagrams read per call: one busy socket must not keep the loop from the others."""
 BUSY_ERRNOS = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS})
 
 
 class UdpLink(DatagramLink):
     """A link of the connecting side, with a connected socket."""
 
-    def __init__(self, connection: socket.socket, endpoint: Endpoint, remote: SocketAddress) -> None:
+    def __init__(self, connection: socket.socket, endpoint: Endpoint, remote: IpSocketAddress) -> None:
         super().__init__(
             connection,
             endpoint,
@@ -66,7 +71,7 @@ class UdpListener(Listener):
         self._socket.setblocking(False)
         self.host = self._socket.getsockname()[0]
         self.locator = endpoint.locator_at(format_address(self._socket.getsockname()))
-        self._links: dict[SocketAddress, AcceptedUdpLink] = {}
+        self._links: dict[IpSocketAddress, AcceptedUdpLink] = {}
         self._lock = threading.Lock()
         self._recv_lock = threading.Lock()
         self._send_lock = threading.Lock()
@@ -92,7 +97,7 @@ class UdpListener(Listener):
                 return link
         return None
 
-    def _deliver(self, address: SocketAddress, datagram: bytes) -> Link | None:
+    def _deliver(self, address: IpSocketAddress, datagram: bytes) -> Link | None:
         with self._lock:
             link = self._links.get(address)
             if link is None and datagram and len(self._links) < MAX_LINKS_PER_LISTENER:
@@ -109,7 +114,7 @@ class UdpListener(Listener):
     def locators(self, loopback: bool) -> tuple[Locator, ...]:
         return advertised_locators(self.endpoint, self.locator, loopback)
 
-    def send_to(self, data: Buffer, address: SocketAddress) -> int:
+    def send_to(self, data: Buffer, address: IpSocketAddress) -> int:
         """Send a datagram of one of the links; returns 0 if the buffer is full."""
         try:
             with self._send_lock:
@@ -130,7 +135,7 @@ class UdpListener(Listener):
         finally:
             socket.close(descriptor)
 
-    def remove(self, address: SocketAddress) -> None:
+    def remove(self, address: IpSocketAddress) -> None:
         """Remove a link that was closed."""
         with self._lock:
             self._links.pop(address, None)
@@ -156,7 +161,7 @@ class AcceptedUdpLink(Link):
     is_reliable = False
     mtu = UDP_MTU
 
-    def __init__(self, listener: UdpListener, address: SocketAddress) -> None:
+    def __init__(self, listener: UdpListener, address: IpSocketAddress) -> None:
         self.endpoint = listener.endpoint
         self.src = listener.locator.text
         self.dst = listener.endpoint.locator_at(format_address(address)).text
@@ -175,7 +180,7 @@ class AcceptedUdpLink(Link):
     def feed(self, datagram: bytes) -> None:
         """Append a datagram that the listener received."""
         with self._lock:
-            if self._ended or self._size + len(datagram) > MAX_QUEUED_BYTES:
+            if self._ended or self._size + len(datagram) > MAX_QUEUED_DATAGRAM_BYTES:
                 return
             self._queue.append(datagram)
             self._size += len(datagram)

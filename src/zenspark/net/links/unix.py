@@ -16,14 +16,15 @@ import sys
 import uuid
 
 from zenspark.errors import ListenError
-from zenspark.net.links.base import Link, SocketAddress, SocketLink, SocketListener, close_on_error, error_reason
+from zenspark.net.links.base import IpSocketAddress, Link, SocketLink, SocketListener, close_on_error, error_reason
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.links.sockets import LISTEN_BACKLOG
+from zenspark.net.links.sockets import LINK_LISTEN_BACKLOG_CONNECTIONS
 
 if sys.platform != "win32":  # pragma: no branch (where there are no such sockets either)
     import fcntl
 
-OWNER_ONLY = 0o600
+DEFAULT_SOCKET_FILE_MODE = 0o600
+"""Mode of a socket file without `file_access_mask`: only the owner may connect."""
 
 
 class UnixListener(SocketListener):
@@ -35,7 +36,7 @@ class UnixListener(SocketListener):
         self._file = _file_identity(endpoint.address)
         self._pid = os.getpid()
 
-    def link(self, connection: socket.socket, address: SocketAddress) -> Link:
+    def link(self, connection: socket.socket, address: IpSocketAddress) -> Link:
         return SocketLink(connection, self.endpoint, self.locator.text, _random_locator(self.endpoint))
 
     def close(self) -> None:
@@ -78,8 +79,9 @@ def _listen_on(endpoint: Endpoint) -> tuple[socket.socket, int | None]:
         try:
             _remove_stale(endpoint)
             listening.bind(path)
-            os.chmod(path, OWNER_ONLY if mode is None else mode)  # before listen(), so that no other user can connect
-            listening.listen(LISTEN_BACKLOG)
+            # before listen(), so that no other user can connect
+            os.chmod(path, DEFAULT_SOCKET_FILE_MODE if mode is None else mode)
+            listening.listen(LINK_LISTEN_BACKLOG_CONNECTIONS)
         except BaseException:
             os.close(lock)
             raise

@@ -28,8 +28,8 @@ from zenspark.net.links.base import (
     READ,
     WOULD_BLOCK,
     Buffer,
+    IpSocketAddress,
     Link,
-    SocketAddress,
     close_on_error,
     format_address,
 )
@@ -57,7 +57,7 @@ class WebSocketLink(TcpLink):
         self,
         connection: socket.socket,
         endpoint: Endpoint,
-        remote: SocketAddress,
+        remote: IpSocketAddress,
         protocol: ClientProtocol | ServerProtocol,
     ) -> None:
         super().__init__(connection, endpoint, remote)
@@ -206,7 +206,7 @@ class WebSocketLink(TcpLink):
 class WebSocketListener(TcpListener):
     """Accepts WebSocket connections; its links have to `establish`."""
 
-    def link(self, connection: socket.socket, address: SocketAddress) -> Link:
+    def link(self, connection: socket.socket, address: IpSocketAddress) -> Link:
         return WebSocketLink(connection, self.endpoint, address, ServerProtocol(max_size=MAX_MTU, logger=logger))
 
 

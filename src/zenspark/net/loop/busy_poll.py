@@ -20,7 +20,7 @@ MAX_BUSY_POLL_SECONDS = 250e-6
 MAX_BUSY_POLL_SCORE = 8
 """Maximum of the score, which rises by one with a hit and falls by one with a miss; polling is disabled at 0."""
 PROBE_INTERVAL_EXCHANGES = 32
-"""Replies after which a disabled poller polls once, to see whether it succeeds again."""
+"""Exchanges after which a disabled poller polls once, to see whether it succeeds again."""
 
 
 def poll_for(descriptor: cython.int, seconds: cython.double) -> bool:
@@ -45,8 +45,8 @@ class BusyPoller:
         self.should_poll = False
         """Whether to poll before the loop sleeps."""
 
-    def note_reply(self) -> None:
-        """Count a reply of a peer: its next message may follow soon."""
+    def count_exchange(self) -> None:
+        """Count a small read after this node has sent: the peer's next message may follow soon."""
         self._exchanges += 1
         self.should_poll = self._score > 0 or self._exchanges % PROBE_INTERVAL_EXCHANGES == 0
 

@@ -44,7 +44,8 @@ MAX_CANCELLED_TIMERS = 1000
 MAX_POLL_SECONDS = 3600.0
 """Longest poll: pollers count milliseconds in 32 bits, and raise an error beyond."""
 MAX_TIMER_DELAY_SECONDS = 0.25
-"""A timer that is later than this is late because of a stall: data that arrived meanwhile is read before it runs."""
+"""A timer that is later than this is late because the loop was held up: data that arrived meanwhile is read
+before it runs."""
 MAX_FAILED_TURNS = 10
 """Turns that may fail in succession before the loop ends."""
 FAILED_TURN_PAUSE_SECONDS = 0.1
@@ -59,7 +60,7 @@ _leader_threads: dict[int, EventLoop] = {}
 def current_loop() -> EventLoop | None:
     """Return the loop that the calling thread leads; None if it leads none, or runs a callback."""
     loop = _leader_threads.get(threading.get_ident())
-    return loop if loop is not None and loop.is_loop_internal else None
+    return loop if loop is not None and loop.is_in_loop_task else None
 
 
 class HasFileno(Protocol):
@@ -137,7 +138,7 @@ class EventLoop(LeaderFollower):
             self._release()
             return True
         self.call_soon(self._stop)
-        if self.is_loop_internal:
+        if self.is_in_loop_task:
             return True
         yield_leadership()
         return self._ended.wait(timeout)

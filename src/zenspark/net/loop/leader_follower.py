@@ -57,13 +57,13 @@ class LeaderFollower(ABC):
         self._callbacks_run = 0
         self._followers = 0
         self._follower_signal = threading.Lock()
-        """Released to wake the follower."""
+        """Lock that is released to wake the follower."""
         self._follower_signal.acquire()
         self._follower_waits_for_signal = False
         """Whether the follower sleeps until it is woken, instead of checking every CALLBACK_GRACE_SECONDS."""
 
     @property
-    def is_loop_internal(self) -> bool:
+    def is_in_loop_task(self) -> bool:
         """Whether the caller is a task of the loop, not a user callback or another thread."""
         return threading.get_ident() == self._leader_ident and not self._callback_since
 
@@ -139,6 +139,8 @@ class LeaderFollower(ABC):
         self._follower_waits_for_signal = False
 
     def _promote(self) -> bool:
+        """Make this thread the leader if the current one has been in a callback for CALLBACK_GRACE_SECONDS; whether it
+        has."""
         with self._leader_lock:
             if not self._callback_since or time.monotonic() - self._callback_since < CALLBACK_GRACE_SECONDS:
                 return False

@@ -9,8 +9,6 @@ import select
 import selectors
 from typing import Protocol
 
-READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
-
 EPOLLIN, EPOLLOUT = 0x1, 0x4
 """Event bits of `epoll`; every other bit it reports (errors, hang-up) concerns both."""
 
@@ -64,11 +62,11 @@ class SelectorsPoller:
 
 
 def _events(mask: int) -> int:
-    return (READ if mask & EPOLLIN else 0) | (WRITE if mask & EPOLLOUT else 0)
+    return (selectors.EVENT_READ if mask & EPOLLIN else 0) | (selectors.EVENT_WRITE if mask & EPOLLOUT else 0)
 
 
 def _mask(events: int) -> int:
-    return (EPOLLIN if events & READ else 0) | (EPOLLOUT if events & WRITE else 0)
+    return (EPOLLIN if events & selectors.EVENT_READ else 0) | (EPOLLOUT if events & selectors.EVENT_WRITE else 0)
 
 
 def make_poller() -> Poller:

@@ -1,3 +1,1 @@
-"""A node: listeners, connections, sessions and multicast groups; received messages dispatched to the router and the
-session.
-"""
+"""A node: listeners, connections, sessions, multicast groups, and the dispatch of messages to router and session."""

@@ -75,7 +75,7 @@ class Autoconnector:
         self._scouter = Scouter(settings, policy.roles, self._node.identity.zid)
         self._node.loop.call_soon(self._start_scouting)
 
-    def gossip(self, policy: AutoconnectPolicy) -> None:
+    def set_gossip_policy(self, policy: AutoconnectPolicy) -> None:
         """Set the policy for nodes discovered by gossip."""
         self._gossip_policy = policy
 
@@ -165,7 +165,7 @@ class Autoconnector:
                     continue
                 if attempt.run():
                     break
-                logger.debug("connecting to discovered %s failed: %s", neighbour, attempt.error)
+                logger.debug("connecting to discovered %s failed: %s", neighbour, attempt.problem)
         finally:
             with self._lock:
                 self._connecting.discard(discovered.zid)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from zenspark.errors import CloseReason
-from zenspark.net.io.driver import ConnectionDriver
+from zenspark.net.io.link_driver import ConnectionDriver
 from zenspark.net.loop.event_loop import EventLoop, Timer
 
 logger = logging.getLogger("zenspark.net")

@@ -1,6 +1,6 @@
 """Connector: keeps a session to an endpoint open, and reconnects with backoff.
 
-It has a thread, because opening a link blocks. If the other node rejects the session because there is one already
+It has a thread, because opening a link blocks. If the other node refuses the session because there is one already
 (simultaneous open), that one counts: the connector waits for its end.
 """
 
@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from zenspark.errors import CloseReason, LinkError, ZError
 from zenspark.net.backoff import Backoff, RetryPolicy
-from zenspark.net.io.driver import ConnectionDriver
+from zenspark.net.io.link_driver import ConnectionDriver
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.node.node import Node
-from zenspark.transport.connection import Event
+from zenspark.transport.connection import ConnectionEvent
 from zenspark.transport.handshake import Opened
 from zenspark.transport.receiver import Closed
 from zenspark.wire.values import ZenohId
@@ -49,7 +49,7 @@ class ConnectAttempt:
         self._node.wait(lambda: self._has_result or self._node.is_closed, timeout)
         return self.zid is not None
 
-    def _watch(self, driver: ConnectionDriver, event: Event) -> None:
+    def _watch(self, driver: ConnectionDriver, event: ConnectionEvent) -> None:
         match event:
             case Opened(parameters):
                 self.zid = parameters.peer.zid
@@ -59,6 +59,11 @@ class ConnectAttempt:
                 self.reason = reason
                 self.error = LinkError(self._endpoint.locator.text, text)
         self._has_result = True
+
+    @property
+    def problem(self) -> str:
+        """Reason why there is no session, without the endpoint."""
+        return self.error.problem if isinstance(self.error, LinkError) else str(self.error or "no session was opened")
 
     @property
     def is_in_handshake(self) -> bool:
@@ -115,7 +120,7 @@ class Connector:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it makes no further attempts: the time limit is over, or it was stopped."""
+        """Whether the connector makes no further attempts: the time limit is over, or it was stopped."""
         return self._has_ended or self._node.is_closed
 
     def start(self) -> None:
@@ -159,16 +164,16 @@ class Connector:
                 return False
             attempt = self._current = ConnectAttempt(self._node, endpoint)
             if attempt.run() and attempt.is_open:
-                logger.debug("connected to %s", endpoint.locator.text)
                 self._attempt = attempt
                 self._node.wake()
                 return True
             self.error = attempt.error or self.error
-            logger.debug("connecting to %s failed: %s", endpoint.locator.text, attempt.error)
             if attempt.reason is CloseReason.CONNECTION_TO_SELF:
                 logger.warning(
                     "connecting to %s failed: it is this node itself; remove it from connect/endpoints",
                     endpoint.locator.text,
                 )
                 self._has_ended = len(self._endpoints) == 1
+            else:
+                logger.debug("connecting to %s failed: %s", endpoint.locator.text, attempt.problem)
         return False

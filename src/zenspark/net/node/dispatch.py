@@ -13,8 +13,8 @@ import threading
 import msgspec
 
 from zenspark.net.io.counters import LOSS_TEXTS
-from zenspark.net.io.driver import LinkDriver
 from zenspark.net.io.forwarding_backpressure import ForwardingBackpressure
+from zenspark.net.io.link_driver import LinkDriver
 from zenspark.net.loop.event_loop import EventLoop, Timer
 from zenspark.net.node import event_log
 from zenspark.net.node.faces import FaceTable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from zenspark.net.io.driver import ConnectionDriver, LinkDriver
+from zenspark.net.io.link_driver import ConnectionDriver, LinkDriver
 from zenspark.net.node.observer import GroupMemberInfo, Neighbour
 from zenspark.router.face import Face
 from zenspark.wire.values import ZenohId

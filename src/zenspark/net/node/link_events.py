@@ -7,7 +7,7 @@ from collections.abc import Callable
 from weakref import WeakSet
 
 from zenspark.net.io.counters import LinkTraffic
-from zenspark.net.io.driver import LinkDriver
+from zenspark.net.io.link_driver import LinkDriver
 from zenspark.net.io.link_observer import LinkObserver
 from zenspark.net.node.dispatch import Dispatcher
 
@@ -46,8 +46,8 @@ class LinkEvents(LinkObserver):
         self.closing.add(driver)
         self._dispatcher.backpressure.remove(driver)
 
-    def on_blocked(self, is_blocked: bool) -> None:
-        self._dispatcher.observer.on_blocked(is_blocked)
+    def on_callback_waiting(self, is_waiting: bool) -> None:
+        self._dispatcher.observer.on_callback_waiting(is_waiting)
 
     def on_unsent(self, driver: LinkDriver) -> None:
         self._dispatcher.backpressure.start_stall_timer(driver)

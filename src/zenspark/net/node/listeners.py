@@ -17,7 +17,7 @@ from zenspark.wire.values import Locator
 
 logger = logging.getLogger("zenspark.net")
 
-ACCEPT_RETRY_SECONDS = 0.2
+ACCEPT_RETRY_DELAY_SECONDS = 0.2
 """Seconds until accepting is tried again on a machine that is out of descriptors."""
 MAX_ACCEPTS_PER_TURN = 32
 """Links accepted before open sessions get their turn: a flood of connections must not keep them from being read."""
@@ -83,9 +83,9 @@ class ListenerSet:
                     return
                 self._accept(link)
         except LinkError as error:
-            logger.warning("accepting a connection failed, retrying in %g s: %s", ACCEPT_RETRY_SECONDS, error)
+            logger.warning("accepting a connection failed, retrying in %g s: %s", ACCEPT_RETRY_DELAY_SECONDS, error)
             self._loop.watch(listener, None)
-            self._loop.call_at(self._loop.now() + ACCEPT_RETRY_SECONDS, lambda: self._watch(listener))
+            self._loop.call_at(self._loop.now() + ACCEPT_RETRY_DELAY_SECONDS, lambda: self._watch(listener))
 
     def _accept(self, link: Link) -> None:
         if not self._sessions.admit(link):

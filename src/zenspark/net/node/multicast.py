@@ -10,8 +10,8 @@ import logging
 
 from zenspark.errors import LinkError, SessionClosed
 from zenspark.net.io.counters import CounterRegistry
-from zenspark.net.io.driver import LinkDriver
 from zenspark.net.io.group_driver import GroupDriver
+from zenspark.net.io.link_driver import LinkDriver
 from zenspark.net.links import registry
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.links.multicast import MulticastLink
@@ -21,7 +21,7 @@ from zenspark.net.node.observer import GroupMemberInfo
 from zenspark.net.node.transport_factory import TransportFactory
 from zenspark.router.face import Face, describe_neighbour
 from zenspark.transport.connection import MIN_BATCH_BYTES
-from zenspark.transport.handshake import PATCH, Identity
+from zenspark.transport.handshake import PROTOCOL_PATCH, Identity
 from zenspark.transport.multicast import GroupEvent, Member, MemberEvent, MemberJoined, MemberLeft, SenderRefused
 from zenspark.transport.receiver import Closed, MessageReceived, MessageRejected
 from zenspark.wire.columns import PushRun
@@ -29,7 +29,7 @@ from zenspark.wire.values import Locator, WhatAmI
 
 logger = logging.getLogger("zenspark.net")
 
-REJOIN_SECONDS = 1.0
+REJOIN_DELAY_SECONDS = 1.0
 """Seconds until a group whose link was lost is joined again."""
 
 
@@ -168,11 +168,12 @@ class JoinedGroup:
             self._groups.add_face(face, self.driver, info)
 
     def _log_refusal(self, sender: str, text: str, identity: Identity | None) -> None:
+        group = self.endpoint.locator.text
         if identity is None:
-            refused = f"datagram of {sender}"
+            logger.warning("rejected datagram from %s in group %s: %s", sender, group, text)
         else:
-            refused = f"JOIN of {describe_neighbour(identity.whatami, identity.zid, sender)}"
-        logger.warning("refused %s to group %s: %s", refused, self.endpoint.locator.text, text)
+            neighbour = describe_neighbour(identity.whatami, identity.zid, sender)
+            logger.warning("refused JOIN from %s in group %s: %s", neighbour, group, text)
 
     def _on_member_left(self, member: Member, closed: Closed) -> None:
         logger.info("%s left group %s: %s", _describe(member), self.driver.link.dst, closed.text)
@@ -184,7 +185,7 @@ class JoinedGroup:
     def _set_patch(self) -> None:
         """Send only what every member can decode: BlockFirst needs patch 1. With the lock."""
         assert self._face is not None
-        self._face.patch = self.driver.patch = min((member.patch for member in self._faces), default=PATCH)
+        self._face.patch = self.driver.patch = min((member.patch for member in self._faces), default=PROTOCOL_PATCH)
 
     # -- the end
 
@@ -197,11 +198,11 @@ class JoinedGroup:
             self._faces.clear()
         if not self.has_left:
             group = self.endpoint.locator.text
-            logger.warning("lost group %s, rejoining in %g s: %s", group, REJOIN_SECONDS, closed.text)
+            logger.warning("link to group %s closed: %s; rejoining in %g s", group, closed.text, REJOIN_DELAY_SECONDS)
             self._rejoin_later()
 
     def _rejoin_later(self) -> None:
-        self._loop.call_at(self._loop.now() + REJOIN_SECONDS, self._rejoin)
+        self._loop.call_at(self._loop.now() + REJOIN_DELAY_SECONDS, self._rejoin)
 
     def _rejoin(self) -> None:
         if self.has_left:

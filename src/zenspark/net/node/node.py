@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterable
 from zenspark.clock import HybridClock
 from zenspark.errors import SessionClosed
 from zenspark.net.io.counters import CounterRegistry, LinkTraffic
-from zenspark.net.io.driver import ConnectionDriver, LinkDriver
 from zenspark.net.io.forwarding_backpressure import ForwardingBackpressure
+from zenspark.net.io.link_driver import ConnectionDriver, LinkDriver
 from zenspark.net.links import registry
 from zenspark.net.links.base import Listener
 from zenspark.net.links.endpoint import Endpoint
@@ -42,7 +42,7 @@ from zenspark.net.node.transport_factory import TransportFactory
 from zenspark.router.face import Face
 from zenspark.router.interceptors.chain import InterceptorConfig
 from zenspark.router.interceptors.pipeline import InterceptorPipeline
-from zenspark.router.interceptors.rules import Action, Flow, NeighbourAttributes
+from zenspark.router.interceptors.rules import Flow, InterceptedAction, NeighbourAttributes
 from zenspark.router.linkstate.gossip import GossipProtocol
 from zenspark.router.router import Router, RouterPolicy
 from zenspark.transport.handshake import Capabilities, Identity
@@ -195,10 +195,10 @@ class Node:
         """Whether access control rules are configured."""
         return self._interceptors is not None and self._interceptors.has_access_control
 
-    def allows(self, peer: NeighbourAttributes, flow: Flow, action: Action, key: str) -> bool:
+    def allows(self, client: NeighbourAttributes, flow: Flow, action: InterceptedAction, key: str) -> bool:
         """Return whether access control allows a client without a session (REST) an action on a key."""
         with self.lock:
-            return self._interceptors is None or self._interceptors.allows(peer, flow, action, key)
+            return self._interceptors is None or self._interceptors.allows(client, flow, action, key)
 
     # -- messages of the session
 
@@ -222,7 +222,7 @@ class Node:
         if not blocking or key is None:
             return blocking
         with self.lock:
-            targets = {self.driver(face) for face in self.router.routes.push_targets(self.local_face, key)}
+            targets = {self.driver(face) for face in self.router.routes.push_next_hops(self.local_face, key)}
         return [driver for driver in blocking if driver in targets]
 
     # -- closing
@@ -234,7 +234,7 @@ class Node:
         self._set_closed()
         self.wake()
         self.loop.call_soon(self._close)
-        if not self.loop.is_loop_internal:
+        if not self.loop.is_in_loop_task:
             yield_leadership()
             self._is_done.wait(2 * self.limits.close_timeout)
             self.loop.stop(self.limits.close_timeout)

@@ -7,16 +7,16 @@ from typing import Protocol
 
 import msgspec
 
-from zenspark.net.io.driver import ConnectionDriver
+from zenspark.net.io.link_driver import ConnectionDriver
 from zenspark.router.face import Face
 from zenspark.router.linkstate.gossip import DiscoveredNode
-from zenspark.transport.connection import Event
+from zenspark.transport.connection import ConnectionEvent
 from zenspark.transport.counters import ReceiveCounters
 from zenspark.wire.columns import PushRun
 from zenspark.wire.messages import NetworkMessage
 from zenspark.wire.values import TimestampStack, ZenohId
 
-SessionWatcher = Callable[[ConnectionDriver, Event], None]
+SessionWatcher = Callable[[ConnectionDriver, ConnectionEvent], None]
 """Receives the events of one session that this node opens: `Opened` and `Closed`."""
 
 
@@ -60,7 +60,7 @@ class LocalSession(Protocol):
 class NodeObserver(Protocol):
     """Receives the events of a node, in the loop. Every method does nothing unless it is overridden."""
 
-    def on_blocked(self, is_blocked: bool) -> None:
+    def on_callback_waiting(self, is_waiting: bool) -> None:
         """Report that a user callback starts (True) or stops (False) waiting for a link to take its unsent bytes."""
         return
 

@@ -7,13 +7,11 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 
-from zenspark.net.io.counters import Timers
+from zenspark.net.io.counters import LOG_INTERVAL_SECONDS, Timers
 from zenspark.router.limits import RefusalReason, Refusals
 
 logger = logging.getLogger("zenspark.net")
 
-REPORT_SECONDS = 10.0
-"""Seconds between two log lines: short enough to see when refusals began, long enough to leave a log readable."""
 REFUSAL_TEXTS = {
     RefusalReason.KEY_BYTES: ("keys", "longer than limits/key/bytes"),
     RefusalReason.KEY_CHUNKS: ("keys", "more chunks than limits/key/chunks"),
@@ -85,7 +83,7 @@ class RefusalLog:
         """Make the lines about the refusals since the last report, and schedule the next report."""
         self._is_quiet = False
         last, self._logged = self._logged, dict(refusals.counts)
-        self._loop.call_at(self._loop.now() + REPORT_SECONDS, partial(self._on_timer, refusals))
+        self._loop.call_at(self._loop.now() + LOG_INTERVAL_SECONDS, partial(self._on_timer, refusals))
         return [
             _describe(limit, count - last.get(limit, 0), count, refusals.latest[limit])
             for limit, count in self._logged.items()

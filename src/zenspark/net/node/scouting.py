@@ -22,16 +22,13 @@ from zenspark.net.links import interfaces
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.links.interfaces import AUTO, Interface
 from zenspark.net.links.multicast import group_address, open_receiver, open_sender
-from zenspark.net.links.sockets import MAX_DATAGRAM_BYTES
+from zenspark.net.links.sockets import MAX_DATAGRAM_BYTES, MAX_DATAGRAMS_PER_READ
 from zenspark.transport.handshake import Identity
 from zenspark.transport.scouting import ScoutClient, ScoutResponder
 from zenspark.wire.messages import Hello
 from zenspark.wire.values import Locator, Roles, ZenohId
 
 logger = logging.getLogger("zenspark.net")
-
-MAX_DATAGRAMS_PER_READ = 64
-"""Datagrams handled per call: a flood of them must not keep the loop from its links."""
 
 
 class ScoutingSettings(msgspec.Struct, frozen=True):

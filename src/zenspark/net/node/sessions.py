@@ -1,7 +1,7 @@
 """SessionTable: the sessions of a node, from the first byte of a link to its end.
 
 A link without a session yet is *pending*. When both nodes of a pair connect to each other at the same time
-(simultaneous open), one session must win. The node with the greater id rejects the inbound one. The other keeps it
+(simultaneous open), one session must win. The node with the greater id refuses the inbound one. The other keeps it
 waiting until its own attempt has ended. Accepting both at once is not enough: a node of eclipse-zenoh that gets two
 sessions at the same moment may be left with one on which it never sends.
 
@@ -15,18 +15,18 @@ from collections.abc import Callable
 
 from zenspark.errors import CloseReason, UsageError
 from zenspark.net.io.counters import CounterRegistry
-from zenspark.net.io.driver import ConnectionDriver
+from zenspark.net.io.link_driver import ConnectionDriver
 from zenspark.net.links.base import Link
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.node.certificate_expiration import ExpirationTimers
 from zenspark.net.node.dispatch import Dispatcher
-from zenspark.net.node.inbound_links import InboundLinks
 from zenspark.net.node.link_events import LinkEvents
+from zenspark.net.node.link_quotas import LinkQuotas
 from zenspark.net.node.observer import SessionWatcher
 from zenspark.net.node.transport_factory import TransportFactory
 from zenspark.router.face import describe_neighbour
 from zenspark.router.interceptors.rules import NeighbourAttributes
-from zenspark.transport.connection import Event, PeerIdentified, SessionRequested
+from zenspark.transport.connection import ConnectionEvent, PeerIdentified, SessionRequested
 from zenspark.transport.handshake import Acceptor, Initiator, Opened, SessionParameters
 from zenspark.transport.receiver import Closed, MessageReceived, MessageRejected
 from zenspark.wire.columns import PushRun
@@ -54,7 +54,7 @@ class SessionTable:
         self._links = links
         self._counters = counters
         self._locators = locators
-        self._inbound = InboundLinks(factory.limits.inbound, dispatcher.router.refusals, self._has_received)
+        self._quotas = LinkQuotas(factory.limits.inbound, dispatcher.router.refusals, self._has_received)
         self._pending: dict[ConnectionDriver, SessionWatcher | None] = {}
         self._inbound_drivers: dict[Link, ConnectionDriver] = {}
         """The pending links that peers opened."""
@@ -68,49 +68,39 @@ class SessionTable:
         """The drivers of links without a session yet."""
         return list(self._pending)
 
-    @property
-    def inbound_drivers(self) -> list[ConnectionDriver]:
-        """The drivers of links that peers opened and that have no session yet."""
-        return list(self._inbound_drivers.values())
-
-    @property
-    def simultaneous_opens(self) -> list[ConnectionDriver]:
-        """The drivers of inbound links that wait for this node's own attempt."""
-        return list(self._simultaneous_opens)
-
     # -- new links
 
     def admit(self, link: Link) -> bool:
         """Count a link that a peer opened. Over the limit closes the oldest pending one: False if that is this one."""
         with self._dispatcher.lock:
-            evicted = self._inbound.add(link)
+            evicted = self._quotas.add(link)
         if evicted is not None:
             self._evict(evicted)
         return evicted is not link
 
     def remove(self, link: Link) -> None:
         """Stop counting a link that failed before it was accepted."""
-        self._inbound.remove(link)
+        self._quotas.remove(link)
 
     def accept(self, link: Link) -> None:
         """Start the handshake on a link that a peer opened."""
         self._start(link, self._factory.make_acceptor(link), self._factory.limits.accept_timeout)
 
-    def open(self, link: Link, role: Initiator, watcher: SessionWatcher) -> None:
+    def open(self, link: Link, handshake: Initiator, watcher: SessionWatcher) -> None:
         """Start the handshake on a link that this node opened."""
-        self._start(link, role, self._factory.limits.open_timeout, watcher)
+        self._start(link, handshake, self._factory.limits.open_timeout, watcher)
 
     def _start(
-        self, link: Link, role: Initiator | Acceptor, timeout: float, watcher: SessionWatcher | None = None
+        self, link: Link, handshake: Initiator | Acceptor, timeout: float, watcher: SessionWatcher | None = None
     ) -> None:
         if self.is_closed:
             link.close()
             return
         loop = self._dispatcher.loop
-        connection = self._factory.make_connection(role, link, loop.now())
+        connection = self._factory.make_connection(handshake, link, loop.now())
         driver = ConnectionDriver(loop, link, connection, self._on_event, self._factory.limits.writer, self._links)
         self._pending[driver] = watcher
-        if isinstance(role, Acceptor):
+        if isinstance(handshake, Acceptor):
             self._inbound_drivers[link] = driver
         driver.start(timeout)
 
@@ -121,7 +111,7 @@ class SessionTable:
 
     def _evict(self, link: Link) -> None:
         """Close a pending inbound link without a CLOSE, because another one needs its place."""
-        self._inbound.remove(link)
+        self._quotas.remove(link)
         driver = self._inbound_drivers.pop(link, None)
         if driver is None:
             link.close()
@@ -132,7 +122,7 @@ class SessionTable:
 
     # -- events of drivers
 
-    def _on_event(self, driver: ConnectionDriver, event: Event) -> None:
+    def _on_event(self, driver: ConnectionDriver, event: ConnectionEvent) -> None:
         match event:
             case PushRun():
                 with self._dispatcher.lock:
@@ -148,7 +138,7 @@ class SessionTable:
                     self._on_session_requested(driver, parameters.peer.zid)
             case PeerIdentified(zid):
                 if self._faces.has_session(zid):
-                    self._reject_duplicate(driver, zid)
+                    self._refuse_duplicate(driver, zid)
             case Opened():
                 self._on_opened(driver, event)
             case Closed():
@@ -157,33 +147,35 @@ class SessionTable:
     # -- opening
 
     def _is_role_accepted(self, driver: ConnectionDriver, parameters: SessionParameters) -> bool:
-        """Return whether a peer may have the role it has; if not, its session is rejected."""
+        """Return whether a peer may have the role it has; if not, its session is refused."""
         with self._dispatcher.lock:
-            peer = _peer_attributes(driver.link, parameters)
-            is_accepted = self._dispatcher.router.accepts(parameters.peer.whatami, peer)
+            peer = parameters.peer
+            name = describe_neighbour(peer.whatami, peer.zid, driver.link.dst)
+            attributes = _peer_attributes(driver.link, parameters)
+            is_accepted = self._dispatcher.router.accepts(peer.whatami, attributes, name)
         if not is_accepted:
             driver.end_session(CloseReason.INVALID, "not accepted as a router here")
         return is_accepted
 
     def _on_session_requested(self, driver: ConnectionDriver, zid: ZenohId) -> None:
         with self._dispatcher.lock:
-            refusal = self._inbound.session_refusal(driver.link)
+            refusal = self._quotas.session_refusal(driver.link)
         if refusal is not None:
             driver.end_session(CloseReason.INVALID, refusal)
         elif self._faces.has_session(zid):
-            self._reject_duplicate(driver, zid)
+            self._refuse_duplicate(driver, zid)
         elif all(pending.connection.dialed_zid != zid for pending in self._pending):
             driver.accept()
         elif self._factory.identity.zid.value > zid.value:
-            self._reject_duplicate(driver, zid)
+            self._refuse_duplicate(driver, zid)
         else:
             self._simultaneous_opens[driver] = zid
 
-    def _reject_duplicate(self, driver: ConnectionDriver, zid: ZenohId) -> None:
+    def _refuse_duplicate(self, driver: ConnectionDriver, zid: ZenohId) -> None:
         driver.end_session(CloseReason.MAX_LINKS, f"there is a link to {zid} already")
 
     def _resolve_simultaneous_opens(self, zid: ZenohId | None) -> None:
-        """Accept or reject the inbound sessions of a node, after this node's own attempt has ended."""
+        """Accept or refuse the inbound sessions of a node, after this node's own attempt has ended."""
         for driver, peer_zid in list(self._simultaneous_opens.items()):
             if peer_zid == zid:
                 del self._simultaneous_opens[driver]
@@ -195,10 +187,10 @@ class SessionTable:
         watcher = self._pending.pop(driver, None)
         if self._faces.has_session(zid):
             self._pending[driver] = watcher
-            self._reject_duplicate(driver, zid)
+            self._refuse_duplicate(driver, zid)
             return
         self._inbound_drivers.pop(driver.link, None)
-        self._inbound.open(driver.link)
+        self._quotas.count_session(driver.link)
         logger.info("session with %s opened", describe_neighbour(peer.whatami, zid, driver.link.dst))
         with self._dispatcher.lock:
             self._add_face(driver, opened.parameters)
@@ -235,7 +227,7 @@ class SessionTable:
         self._expirations.cancel(driver)
         driver.connection.release_memory()
         self._inbound_drivers.pop(driver.link, None)
-        self._inbound.remove(driver.link)
+        self._quotas.remove(driver.link)
         with self._dispatcher.lock:
             lost_zid = self._remove_face(driver, closed, is_initiated=watcher is not None)
             if watcher is not None:

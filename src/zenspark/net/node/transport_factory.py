@@ -46,10 +46,10 @@ class TransportFactory:
         relays = self.capabilities.relays and self._router.may_relay
         return msgspec.structs.replace(self.capabilities, batch_size=batch_size, relays=relays)
 
-    def make_connection(self, role: Initiator | Acceptor, link: Link, now: float) -> Connection:
+    def make_connection(self, handshake: Initiator | Acceptor, link: Link, now: float) -> Connection:
         """Make the session of a link, which starts with the handshake."""
         size, keep_alives = self.limits.message_size, self.limits.keep_alives
-        return Connection(role, now, size, link.is_streamed, self._columns, keep_alives, self._pool)
+        return Connection(handshake, now, size, link.is_streamed, self._columns, keep_alives, self._pool)
 
     def make_group_session(self, now: float) -> GroupSession:
         """Make the session of a multicast group, with a random first sequence number."""

@@ -1,6 +1,6 @@
 """Declarations announced to each face; avoids duplicates and sends updates and the matching undeclarations.
 
-Which face gets which declaration is decided in `propagation.py` (changes, and peers that join) and in
+Which face gets which declaration is decided in `declarations.py` (changes, and peers that join) and in
 `interests/current_declarations.py` (late joiners with an interest). For neighbours that identify declarations by id;
 routers identify them by source and key (`linkstate/sourced_declarations.py`).
 """
@@ -75,7 +75,7 @@ class Announcements:
         self._out = out
         self._faces_by_key: dict[DeclarationKind, dict[str, dict[Face, None]]] = {kind: {} for kind in DeclarationKind}
 
-    def announced_faces(self, kind: DeclarationKind, key: str) -> list[Face]:
+    def faces_announced(self, kind: DeclarationKind, key: str) -> list[Face]:
         """Faces to which a key was announced."""
         return list(self._faces_by_key[kind].get(key, ()))
 
@@ -101,7 +101,9 @@ class Announcements:
         emit_key_binding(self._out, face, key)
         emit_declare(self._out, face, make_declare_body(kind, announced.id, face.to_wire_expr(key), info), interest_id)
 
-    def announce_once(self, face: Face, kind: DeclarationKind, key: str, info: QueryableInfo, interest_id: int) -> None:
+    def announce_untracked(
+        self, face: Face, kind: DeclarationKind, key: str, info: QueryableInfo, interest_id: int
+    ) -> None:
         """Announce a key to a face in reply to an interest in current declarations only; nothing is remembered."""
         emit_key_binding(self._out, face, key)
         emit_declare(self._out, face, make_declare_body(kind, 0, face.to_wire_expr(key), info), interest_id)

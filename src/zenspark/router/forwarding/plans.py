@@ -1,8 +1,8 @@
-"""Forwarding plans: next hops and the re-encoded PUSH header for each, computed once per row template
-from the decision of `routing/routes.py`.
+"""Forwarding plans: next hops and the re-encoded head of the PUSH for each, computed once per row template.
 
-The result equals `Router.receive` with each publication. Where templates do not determine it, `plans` returns None,
-and the rows must be received one by one:
+The next hops are those that `routing/routes.py` decides: what is sent is what `Router.receive` sends for each
+publication. Where templates do not determine it, `plans` returns None, and the rows must be routed one by one, by
+`Router.receive`:
 
 - the source has an interceptor, or is a group member whose messages are also received on another face;
 - a template has the plan `PER_MESSAGE`: its tree is unknown, its key exceeds the limits, or a target has an
@@ -21,7 +21,7 @@ from zenspark.router.forwarding.template_cache import FaceTemplateCache, FaceTem
 from zenspark.router.linkstate.states import SELF
 from zenspark.router.router import Router
 from zenspark.wire.columns import NO_LANE, PushColumns, lane_of
-from zenspark.wire.templates import push_header
+from zenspark.wire.templates import push_head
 from zenspark.wire.values import Congestion, QoS
 
 
@@ -30,9 +30,9 @@ class NextHop(msgspec.Struct, frozen=True, eq=False):
 
     target: Face
     head: bytes
-    """Encoded PUSH header: everything before the body."""
+    """Encoded PUSH up to its body."""
     key_mapping_version: int
-    """Key mapping version of the target for which the header was encoded."""
+    """Key mapping version of the target for which the head was encoded."""
 
 
 class ForwardingPlan(msgspec.Struct, frozen=True, eq=False):
@@ -40,7 +40,7 @@ class ForwardingPlan(msgspec.Struct, frozen=True, eq=False):
 
     next_hops: tuple[NextHop, ...] = ()
     local_key: str | None = None
-    """Their key, if the local session has a matching subscriber."""
+    """Key of the publications, if the local session has a matching subscriber; else None."""
     lane: int = NO_LANE
     congestion: Congestion = Congestion.DROP
     applies_to_template: bool = True
@@ -60,19 +60,20 @@ class ForwardingPlan(msgspec.Struct, frozen=True, eq=False):
 
 
 PER_MESSAGE = ForwardingPlan(applies_to_template=False)
-"""Plan of a template whose publications must be received one by one."""
+"""Plan of a template whose publications must be routed one by one, by `Router.receive`."""
 
 
 class NeighbourPlan(msgspec.Struct, eq=False):
-    """Rows of one run that go to one neighbour: a lane and a header for each template."""
+    """Rows of one run that go to one neighbour: a lane and a head for each template."""
 
     lanes: bytearray
     """Lane by template; NO_LANE if its rows do not go there."""
-    blocking: bytearray
-    """Lane by template, without templates whose rows may be dropped."""
+    undroppable_lanes: bytearray
+    """Lane by template; NO_LANE if its rows do not go there, or may be dropped."""
     block_first: set[int]
     """Templates with BlockFirst: of their rows from one source, one is forwarded to a backlogged link."""
     heads: list[bytes]
+    """Encoded PUSH up to its body, by template; empty if its rows do not go there."""
 
     @classmethod
     def empty(cls, count: int) -> NeighbourPlan:
@@ -91,7 +92,7 @@ class ForwardingPlanner:
         """Version of the routes that the cached plans were made from."""
 
     def plans(self, face: Face, columns: PushColumns, start: int, stop: int) -> list[ForwardingPlan] | None:
-        """Plans for rows of a face, by template; adds timestamps if configured. None: receive the rows one by one."""
+        """Plans for rows of a face, by template; adds timestamps if configured. None: route the rows one by one."""
         plans = None if face.ingress is not None or face.is_duplicate_member else self._lookup(face, columns)
         timestamping = self._router.timestamping
         if plans is None or timestamping is None:
@@ -133,7 +134,7 @@ class ForwardingPlanner:
         if root_psid is None or (key is not None and not self._router.is_within_limits(key)):
             return PER_MESSAGE
         cached.count_key_bytes(key)
-        targets = () if key is None else self._router.routes.push_targets(face, key, root_psid)
+        targets = () if key is None else self._router.routes.push_next_hops(face, key, root_psid)
         if any(target.egress is not None for target in targets):
             return PER_MESSAGE
         return ForwardingPlan(
@@ -153,7 +154,7 @@ class ForwardingPlanner:
 def _make_next_hop(target: Face, key: str, qos: QoS, root_psid: int) -> NextHop:
     node_id = root_psid if target.region is Region.ROUTER else SELF
     target_qos = qos.for_patch(target.patch)
-    return NextHop(target, push_header(target.to_wire_expr(key), target_qos, node_id), target.key_mapping_version)
+    return NextHop(target, push_head(target.to_wire_expr(key), target_qos, node_id), target.key_mapping_version)
 
 
 def plans_by_neighbour(plans: Sequence[ForwardingPlan]) -> Iterable[tuple[Face, NeighbourPlan]]:
@@ -167,7 +168,7 @@ def plans_by_neighbour(plans: Sequence[ForwardingPlan]) -> Iterable[tuple[Face, 
             neighbour_plan.heads[index] = next_hop.head
             neighbour_plan.lanes[index] = plan.lane
             if plan.congestion is Congestion.BLOCK:
-                neighbour_plan.blocking[index] = plan.lane
+                neighbour_plan.undroppable_lanes[index] = plan.lane
             elif plan.congestion is Congestion.BLOCK_FIRST:
                 neighbour_plan.block_first.add(index)
     return by_neighbour.items()

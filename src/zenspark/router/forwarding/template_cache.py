@@ -25,7 +25,7 @@ class PrefixTemplate(NamedTuple):
     """Common part of row templates that differ only in the suffix of their keys."""
 
     example: PushTemplate
-    """One of these templates, decoded."""
+    """One of the templates, decoded."""
     prefix: str | None
     """Key before the suffix; None if its key id is unknown."""
 
@@ -70,7 +70,7 @@ class FaceTemplateCache(Generic[T]):
         self._faces: WeakKeyDictionary[Face, FaceTemplates[T]] = WeakKeyDictionary()
 
     def clear(self) -> None:
-        """Drop the values of all faces."""
+        """Discard the values of all faces."""
         self._faces.clear()
 
     def for_face(self, face: Face, version: object) -> FaceTemplates[T]:

@@ -1,8 +1,8 @@
-"""Access control: rules that allow or deny peers to send or receive messages on keys.
+"""Access control: rules that allow or deny neighbours to send or receive messages on keys.
 
 A subject of the configuration expands to matchers, each of which names one interface, one user and so on, or leaves
-that open. Rules belong to matchers. A peer may match several: an action is allowed if one of them allows it. Within one
-matcher deny takes precedence over allow, and what neither names follows the default.
+that open. Rules belong to matchers. A neighbour may match several: an action is allowed if one of them allows it.
+Within one matcher deny takes precedence over allow, and what neither names follows the default.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from zenspark.router.interceptors.rules import (
     AccessPolicy,
     AccessRule,
     AccessSubject,
-    Action,
     Flow,
+    InterceptedAction,
     NeighbourAttributes,
     Permission,
 )
 
 FLOWS: tuple[Flow, ...] = ("ingress", "egress")
 
-GrantedKeys: TypeAlias = dict[tuple[Flow, Action, Permission], KeyTree[None]]
+GrantedKeys: TypeAlias = dict[tuple[Flow, InterceptedAction, Permission], KeyTree[None]]
 """Keys that are allowed or denied to one matcher."""
 
 
 class SubjectMatcher(NamedTuple):
-    """Matches a peer by every attribute that is set."""
+    """Matches a neighbour by every attribute that is set."""
 
     interface: str | None
     common_name: str | None
@@ -37,14 +37,14 @@ class SubjectMatcher(NamedTuple):
     protocol: str | None
     zid: str | None
 
-    def matches(self, peer: NeighbourAttributes) -> bool:
-        """Whether a peer matches."""
+    def matches(self, neighbour: NeighbourAttributes) -> bool:
+        """Whether a neighbour matches."""
         return (
-            (self.interface is None or self.interface in peer.interfaces)
-            and self.common_name in (None, peer.common_name)
-            and self.username in (None, peer.username)
-            and self.protocol in (None, peer.protocol)
-            and self.zid in (None, str(peer.zid))
+            (self.interface is None or self.interface in neighbour.interfaces)
+            and self.common_name in (None, neighbour.common_name)
+            and self.username in (None, neighbour.username)
+            and self.protocol in (None, neighbour.protocol)
+            and self.zid in (None, str(neighbour.zid))
         )
 
 
@@ -86,24 +86,24 @@ class AccessRules:
             self._flows.add(flow)
             keys.setdefault((flow, action, rule.permission), KeyTree()).insert(key, None)
 
-    def permissions_for(self, peer: NeighbourAttributes, flow: Flow) -> FacePermissions | None:
-        """Permissions of a peer in one direction; None if it may do anything."""
+    def permissions_for(self, neighbour: NeighbourAttributes, flow: Flow) -> FacePermissions | None:
+        """Permissions of a neighbour in one direction; None if it may do anything."""
         if flow not in self._flows:
             return None
         return FacePermissions(
-            self._default, flow, [keys for matcher, keys in self._keys_by_matcher.items() if matcher.matches(peer)]
+            self._default, flow, [keys for matcher, keys in self._keys_by_matcher.items() if matcher.matches(neighbour)]
         )
 
 
 class FacePermissions:
-    """Permissions of one peer in one direction."""
+    """Permissions of one neighbour in one direction."""
 
     def __init__(self, default: Permission, flow: Flow, keys: list[GrantedKeys]) -> None:
         self._default = default
         self._flow = flow
         self._keys_by_matcher = keys
 
-    def allows(self, action: Action, key: str | None) -> bool:
+    def allows(self, action: InterceptedAction, key: str | None) -> bool:
         """Whether an action on a key is allowed; None stands for an invalid key."""
         if key is None:
             return False
@@ -111,11 +111,11 @@ class FacePermissions:
             return self._default == "allow"
         return any(self._is_allowed(keys, action, key) for keys in self._keys_by_matcher)
 
-    def _is_allowed(self, keys: GrantedKeys, action: Action, key: str) -> bool:
+    def _is_allowed(self, keys: GrantedKeys, action: InterceptedAction, key: str) -> bool:
         if self._includes(keys, action, "deny", key):
             return False
         return self._default == "allow" or self._includes(keys, action, "allow", key)
 
-    def _includes(self, keys: GrantedKeys, action: Action, permission: Permission, key: str) -> bool:
+    def _includes(self, keys: GrantedKeys, action: InterceptedAction, permission: Permission, key: str) -> bool:
         tree = keys.get((self._flow, action, permission))
         return tree is not None and bool(tree.including(key))

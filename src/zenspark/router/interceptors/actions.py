@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from zenspark.router.face import KIND_BY_DECLARATION, KIND_BY_UNDECLARATION, DeclarationKind
-from zenspark.router.interceptors.rules import Action
+from zenspark.router.interceptors.rules import InterceptedAction
 from zenspark.wire.messages import (
     Declare,
     DeclareFinal,
@@ -29,15 +29,15 @@ from zenspark.wire.messages import (
 )
 from zenspark.wire.values import InterestMode, QoS, WireExpr
 
-DATA_ACTIONS: frozenset[Action] = frozenset(("put", "delete", "query", "reply"))
+DATA_ACTIONS: frozenset[InterceptedAction] = frozenset(("put", "delete", "query", "reply"))
 """Actions that carry a payload."""
 
-_DECLARE_ACTIONS: dict[DeclarationKind, Action] = {
+_DECLARE_ACTIONS: dict[DeclarationKind, InterceptedAction] = {
     DeclarationKind.SUBSCRIBER: "declare_subscriber",
     DeclarationKind.QUERYABLE: "declare_queryable",
     DeclarationKind.TOKEN: "liveliness_token",
 }
-_INTEREST_ACTIONS: dict[InterestMode, Action] = {
+_INTEREST_ACTIONS: dict[InterestMode, InterceptedAction] = {
     InterestMode.CURRENT: "liveliness_query",
     InterestMode.FUTURE: "declare_liveliness_subscriber",
     InterestMode.CURRENT_FUTURE: "declare_liveliness_subscriber",
@@ -47,7 +47,7 @@ DeclarationRef: TypeAlias = tuple[DeclarationKind | None, int]
 """Kind and id by which a declaration, or an interest (None), is undeclared."""
 
 
-def action_of(message: NetworkMessage) -> tuple[Action, WireExpr | None] | None:
+def action_of(message: NetworkMessage) -> tuple[InterceptedAction, WireExpr | None] | None:
     """Action of a message, and its wire expression; None if no rule applies to it."""
     match message:
         case Push(wire_expr=expr, body=body):

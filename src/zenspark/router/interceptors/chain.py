@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from zenspark.key.limits import MAX_CACHED_KEY_CHARACTERS
 from zenspark.router.interceptors.access_control import AccessRules
 from zenspark.router.interceptors.actions import (
     DeclarationRef,
@@ -23,9 +24,9 @@ from zenspark.router.interceptors.downsampling import Downsampler, RateLimiter
 from zenspark.router.interceptors.low_pass import LowPassFilter
 from zenspark.router.interceptors.qos_overwrite import QosOverwrite
 from zenspark.router.interceptors.rules import (
-    Action,
     DownsamplingItem,
     Flow,
+    InterceptedAction,
     LowPassItem,
     NeighbourAttributes,
     OverwriteItem,
@@ -37,9 +38,7 @@ from zenspark.wire.values import WireExpr
 M = TypeVar("M", bound=NetworkMessage)
 
 MAX_CACHED_DECISIONS = 10_000
-"""Decisions cached per chain: more would let a peer that uses ever new keys fill the memory."""
-MAX_CACHED_KEY_CHARACTERS = 1024
-"""Longest key, in characters, whose decisions are cached: long keys must not fill the memory either."""
+"""Decisions cached per chain: more would let a neighbour that uses ever new keys fill the memory."""
 
 
 class InterceptorConfig(msgspec.Struct, frozen=True, eq=False):
@@ -52,17 +51,17 @@ class InterceptorConfig(msgspec.Struct, frozen=True, eq=False):
 
     def make_chain(
         self,
-        peer: NeighbourAttributes,
+        neighbour: NeighbourAttributes,
         flow: Flow,
         resolve: Callable[[WireExpr], str | None],
         on_denied: Callable[[], object] = lambda: None,
     ) -> InterceptorChain | None:
-        """Chain for messages from or to a peer; None if all messages pass unchanged.
+        """Chain for messages from or to a neighbour; None if all messages pass unchanged.
 
         `resolve` returns the key of a wire expression in that direction; `on_denied` is called for every message that
         access control denies.
         """
-        chain = InterceptorChain(self, peer, flow, resolve, on_denied)
+        chain = InterceptorChain(self, neighbour, flow, resolve, on_denied)
         return None if chain.is_open else chain
 
 
@@ -81,7 +80,7 @@ class InterceptorChain:
     def __init__(
         self,
         config: InterceptorConfig,
-        peer: NeighbourAttributes,
+        neighbour: NeighbourAttributes,
         flow: Flow,
         resolve: Callable[[WireExpr], str | None],
         on_denied: Callable[[], object],
@@ -90,11 +89,11 @@ class InterceptorChain:
         self._flow = flow
         self._resolve = resolve
         self._on_denied = on_denied
-        self._downsamplers = [Downsampler(item) for item in config.downsampling if item.matches(peer, flow)]
-        self._permissions = None if access is None else access.permissions_for(peer, flow)
-        self._qos_overwrites = [QosOverwrite(item) for item in config.overwriting if item.matches(peer, flow)]
-        self._low_pass = LowPassFilter(config.low_pass, peer, flow)
-        self._decisions: dict[tuple[Action, str | None], CachedDecision] = {}
+        self._downsamplers = [Downsampler(item) for item in config.downsampling if item.matches(neighbour, flow)]
+        self._permissions = None if access is None else access.permissions_for(neighbour, flow)
+        self._qos_overwrites = [QosOverwrite(item) for item in config.overwriting if item.matches(neighbour, flow)]
+        self._low_pass = LowPassFilter(config.low_pass, neighbour, flow)
+        self._decisions: dict[tuple[InterceptedAction, str | None], CachedDecision] = {}
         self._suppressed_declarations: set[DeclarationRef] = set()
         """Declarations that were never sent, so that their end must not be sent either."""
 
@@ -114,7 +113,7 @@ class InterceptorChain:
         return self._drop(message) if passed is None else passed
 
     def _drop(self, message: M) -> M | None:
-        """Drop a message, except for the end of a declaration from a peer: the router knows what was declared."""
+        """Drop a message, except for the end of a declaration from a neighbour: the router knows what was declared."""
         if self._flow == "ingress":
             return None if get_undeclared_ref(message) is None else message
         ref = get_declared_ref(message)
@@ -133,7 +132,7 @@ class InterceptorChain:
             message = qos_overwrite.apply(message, reliable)
         return message if decision.limit is None or payload_and_attachment_size(message) <= decision.limit else None
 
-    def _decision_for(self, action: Action, key: str | None) -> CachedDecision:
+    def _decision_for(self, action: InterceptedAction, key: str | None) -> CachedDecision:
         decision = self._decisions.get((action, key))
         if decision is None:
             if len(self._decisions) >= MAX_CACHED_DECISIONS:
@@ -143,7 +142,7 @@ class InterceptorChain:
                 self._decisions[action, key] = decision
         return decision
 
-    def _evaluate(self, action: Action, key: str | None) -> CachedDecision:
+    def _evaluate(self, action: InterceptedAction, key: str | None) -> CachedDecision:
         if key is not None and not is_key_expression(key):
             key = None
         rate_limiters = (downsampler.limiter_for(action, key) for downsampler in self._downsamplers)

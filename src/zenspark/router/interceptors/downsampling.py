@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from zenspark.key.tree import KeyTree
-from zenspark.router.interceptors.rules import Action, DownsamplingItem
+from zenspark.router.interceptors.rules import DownsamplingItem, InterceptedAction
 
 
 class RateLimiter:
@@ -36,7 +36,7 @@ class Downsampler:
         for number, rule in enumerate(item.rules):
             self._rules.insert(rule.key_expr, number)
 
-    def limiter_for(self, action: Action, key: str | None) -> RateLimiter | None:
+    def limiter_for(self, action: InterceptedAction, key: str | None) -> RateLimiter | None:
         """Rate limiter of a message; None if it may always pass."""
         if action not in self._messages or key is None:
             return None

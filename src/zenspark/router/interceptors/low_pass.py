@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from zenspark.key.tree import KeyTree
 from zenspark.router.interceptors.actions import DATA_ACTIONS
-from zenspark.router.interceptors.rules import Action, Flow, LowPassItem, NeighbourAttributes
+from zenspark.router.interceptors.rules import Flow, InterceptedAction, LowPassItem, NeighbourAttributes
 
 LinkScope: TypeAlias = tuple[str | None, str | None]
 """Interface and link protocol, None for any."""
@@ -21,19 +21,19 @@ class LowPassFilter:
     limit, the later one replaces the earlier.
     """
 
-    def __init__(self, items: Iterable[LowPassItem], peer: NeighbourAttributes, flow: Flow) -> None:
-        self._limits: dict[tuple[LinkScope, Action], KeyTree[int]] = {}
+    def __init__(self, items: Iterable[LowPassItem], neighbour: NeighbourAttributes, flow: Flow) -> None:
+        self._limits: dict[tuple[LinkScope, InterceptedAction], KeyTree[int]] = {}
         for item in items:
-            if item.matches(peer, flow):
-                self._add(item, peer)
+            if item.matches(neighbour, flow):
+                self._add(item, neighbour)
 
-    def _add(self, item: LowPassItem, peer: NeighbourAttributes) -> None:
+    def _add(self, item: LowPassItem, neighbour: NeighbourAttributes) -> None:
         interfaces = (
             [None]
             if item.interfaces is None
-            else [interface for interface in item.interfaces if interface in peer.interfaces]
+            else [interface for interface in item.interfaces if interface in neighbour.interfaces]
         )
-        protocol = None if item.link_protocols is None else peer.protocol
+        protocol = None if item.link_protocols is None else neighbour.protocol
         for interface, action, key in product(interfaces, item.messages, item.key_exprs):
             limits = self._limits.setdefault(((interface, protocol), action), KeyTree())
             limits.insert(key, item.size_limit)
@@ -41,7 +41,7 @@ class LowPassFilter:
     def __bool__(self) -> bool:
         return bool(self._limits)
 
-    def limit(self, action: Action, key: str | None) -> int | None:
+    def limit(self, action: InterceptedAction, key: str | None) -> int | None:
         """Maximum bytes of payload and attachment of a message; None for no limit."""
         if not self._limits or action not in DATA_ACTIONS:
             return None

@@ -11,7 +11,7 @@ from functools import partial
 from zenspark.router.face import Face, Outgoing
 from zenspark.router.interceptors.actions import make_final
 from zenspark.router.interceptors.chain import InterceptorConfig
-from zenspark.router.interceptors.rules import Action, Flow, NeighbourAttributes
+from zenspark.router.interceptors.rules import Flow, InterceptedAction, NeighbourAttributes
 from zenspark.router.limits import RefusalReason
 from zenspark.router.router import Router
 from zenspark.wire.messages import NetworkMessage
@@ -35,23 +35,23 @@ class InterceptorPipeline:
         """Whether access control is configured."""
         return self._config.access is not None
 
-    def allows(self, peer: NeighbourAttributes, flow: Flow, action: Action, key: str) -> bool:
+    def allows(self, client: NeighbourAttributes, flow: Flow, action: InterceptedAction, key: str) -> bool:
         """Whether access control allows an action on a key to a client without a face (REST)."""
         access = self._config.access
-        permissions = None if access is None else access.permissions_for(peer, flow)
+        permissions = None if access is None else access.permissions_for(client, flow)
         is_allowed = permissions is None or permissions.allows(action, key)
         if not is_allowed:
-            self._router.refusals.count(DENIAL_COUNTERS[flow], peer)
+            self._router.refusals.count(DENIAL_COUNTERS[flow], client)
         return is_allowed
 
-    def attach(self, face: Face, peer: NeighbourAttributes) -> None:
+    def attach(self, face: Face, neighbour: NeighbourAttributes) -> None:
         """Attach interceptor chains to a new face."""
-        count, neighbour = self._router.refusals.count, str(face)
+        count, name = self._router.refusals.count, str(face)
         face.ingress = self._config.make_chain(
-            peer, "ingress", face.resolve, partial(count, DENIAL_COUNTERS["ingress"], neighbour)
+            neighbour, "ingress", face.resolve, partial(count, DENIAL_COUNTERS["ingress"], name)
         )
         face.egress = self._config.make_chain(
-            peer, "egress", face.resolve_outgoing, partial(count, DENIAL_COUNTERS["egress"], neighbour)
+            neighbour, "egress", face.resolve_outgoing, partial(count, DENIAL_COUNTERS["egress"], name)
         )
 
     def on_ingress(

@@ -8,7 +8,7 @@ import msgspec
 
 from zenspark.key.tree import KeyTree
 from zenspark.router.interceptors.actions import payload_size
-from zenspark.router.interceptors.rules import Action, OverwriteItem, QosChange, QosMatch
+from zenspark.router.interceptors.rules import InterceptedAction, OverwriteItem, QosChange, QosMatch
 from zenspark.wire.message_schema import replace
 from zenspark.wire.messages import NetworkMessage, Push, Request
 from zenspark.wire.values import Congestion, Priority, QoS
@@ -32,8 +32,8 @@ class QosOverwrite:
             for key in item.key_exprs:
                 self._keys.insert(key, None)
 
-    def applies_to(self, action: Action, key: str | None) -> bool:
-        """Whether it applies to an action on a key."""
+    def applies_to(self, action: InterceptedAction, key: str | None) -> bool:
+        """Whether the item applies to an action on a key."""
         if action not in self._messages:
             return False
         return self._keys is None or (key is not None and bool(self._keys.including(key)))
@@ -68,5 +68,5 @@ def _overwrite_qos(qos: QoS, change: QosChange) -> QoS:
 def _overwrite_priority(priority: Priority, change: str | int) -> Priority:
     if isinstance(change, str):
         return Priority[change.upper()]
-    # eclipse-zenoh 1.10.2 ignores a negative number; so do we, because existing configurations rely on it.
+    # eclipse-zenoh 1.10.2 ignores a negative number; so does this node, because existing configurations rely on it.
     return Priority(min(priority + max(change, 0), Priority.BACKGROUND))

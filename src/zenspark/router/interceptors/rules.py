@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 Flow: TypeAlias = Literal["ingress", "egress"]
 DataAction: TypeAlias = Literal["put", "delete", "query", "reply"]
-Action: TypeAlias = Literal[
+InterceptedAction: TypeAlias = Literal[
     "put",
     "delete",
     "declare_subscriber",
@@ -31,8 +31,8 @@ Action: TypeAlias = Literal[
     "liveliness_query",
 ]
 Permission: TypeAlias = Literal["allow", "deny"]
-LinkProtocol: TypeAlias = Literal["tcp", "udp", "tls", "quic", "serial", "unixpipe", "unixsock-stream", "vsock", "ws"]
-SubjectProtocol: TypeAlias = LinkProtocol | Literal["http"]
+ProtocolName: TypeAlias = Literal["tcp", "udp", "tls", "quic", "serial", "unixpipe", "unixsock-stream", "vsock", "ws"]
+SubjectProtocol: TypeAlias = ProtocolName | Literal["http"]
 """Link protocols of a subject; `http`, specific to zenspark, stands for clients of the REST interface."""
 PriorityName: TypeAlias = Literal[
     "real_time", "interactive_high", "interactive_low", "data_high", "data", "data_low", "background"
@@ -56,7 +56,7 @@ NonEmpty = Annotated[tuple[T, ...], Meta(min_length=1)]
 
 
 class NeighbourAttributes(msgspec.Struct, frozen=True):
-    """Attributes of a peer: claimed zid, authenticated user and certificate name, link and address."""
+    """Attributes of a neighbour or HTTP client: claimed zid, authenticated user, certificate name, link, address."""
 
     zid: ZenohId | None
     interfaces: tuple[str, ...] = ()
@@ -66,9 +66,9 @@ class NeighbourAttributes(msgspec.Struct, frozen=True):
     address: str | None = None
 
     def __str__(self) -> str:
-        """Return zid and address, as log lines name a peer."""
+        """Return user or zid, and address, as log lines name an HTTP client; nodes have `describe_neighbour`."""
         name = f"user {self.username}" if self.zid is None and self.username else self.zid or "a client without zid"
-        return f"{name} ({self.address or self.protocol})"
+        return f"{name} ({'/'.join(filter(None, (self.protocol, self.address)))})"
 
 
 class ConfigItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -76,19 +76,19 @@ class ConfigItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class InterceptorItem(ConfigItem, frozen=True, kw_only=True):
-    """An item that applies to some peers and directions."""
+    """An item that applies to some neighbours and directions."""
 
     id: str | None = None
     interfaces: NonEmpty[str] | None = None
-    link_protocols: NonEmpty[LinkProtocol] | None = None
+    link_protocols: NonEmpty[ProtocolName] | None = None
     flows: NonEmpty[Flow] | None = None
 
-    def matches(self, peer: NeighbourAttributes, flow: Flow) -> bool:
-        """Whether it applies to messages from, or to, a peer."""
+    def matches(self, neighbour: NeighbourAttributes, flow: Flow) -> bool:
+        """Whether the item applies to messages from, or to, a neighbour."""
         return (
             (self.flows is None or flow in self.flows)
-            and (self.interfaces is None or not set(self.interfaces).isdisjoint(peer.interfaces))
-            and (self.link_protocols is None or peer.protocol in self.link_protocols)
+            and (self.interfaces is None or not set(self.interfaces).isdisjoint(neighbour.interfaces))
+            and (self.link_protocols is None or neighbour.protocol in self.link_protocols)
         )
 
 
@@ -100,13 +100,13 @@ class AccessRule(ConfigItem, frozen=True, kw_only=True):
 
     id: str
     key_exprs: NonEmpty[KeyExpr]
-    messages: NonEmpty[Action]
+    messages: NonEmpty[InterceptedAction]
     flows: NonEmpty[Flow] | None = None
     permission: Permission
 
 
 class AccessSubject(ConfigItem, frozen=True, kw_only=True):
-    """Peers a policy applies to: every combination of the listed values."""
+    """Neighbours a policy applies to: every combination of the listed values."""
 
     id: str
     interfaces: NonEmpty[str] | None = None
@@ -117,7 +117,7 @@ class AccessSubject(ConfigItem, frozen=True, kw_only=True):
 
 
 class RouterSubject(ConfigItem, frozen=True, kw_only=True):
-    """Peers that may connect as a router: every list must contain the peer's value."""
+    """Neighbours that may connect as a router: every list must contain the neighbour's value."""
 
     interfaces: NonEmpty[str] | None = None
     addresses: NonEmpty[AddressRange] | None = None
@@ -125,14 +125,14 @@ class RouterSubject(ConfigItem, frozen=True, kw_only=True):
     usernames: NonEmpty[str] | None = None
     zids: NonEmpty[NodeId] | None = None
 
-    def matches(self, peer: NeighbourAttributes) -> bool:
-        """Whether a peer is included."""
+    def matches(self, neighbour: NeighbourAttributes) -> bool:
+        """Whether a neighbour is included."""
         return (
-            (self.interfaces is None or not set(self.interfaces).isdisjoint(peer.interfaces))
-            and (self.addresses is None or _is_within(peer.address, self.addresses))
-            and (self.cert_common_names is None or peer.common_name in self.cert_common_names)
-            and (self.usernames is None or peer.username in self.usernames)
-            and (self.zids is None or str(peer.zid) in self.zids)
+            (self.interfaces is None or not set(self.interfaces).isdisjoint(neighbour.interfaces))
+            and (self.addresses is None or _is_within(neighbour.address, self.addresses))
+            and (self.cert_common_names is None or neighbour.common_name in self.cert_common_names)
+            and (self.usernames is None or neighbour.username in self.usernames)
+            and (self.zids is None or str(neighbour.zid) in self.zids)
         )
 
 
@@ -210,5 +210,5 @@ class OverwriteItem(InterceptorItem, frozen=True, kw_only=True):
     qos: QosMatch | None = None
     payload_size: SizeRange | None = None
 
-    def matches(self, peer: NeighbourAttributes, flow: Flow) -> bool:
-        return super().matches(peer, flow) and (self.zids is None or str(peer.zid) in self.zids)
+    def matches(self, neighbour: NeighbourAttributes, flow: Flow) -> bool:
+        return super().matches(neighbour, flow) and (self.zids is None or str(neighbour.zid) in self.zids)

@@ -1,8 +1,9 @@
 """Current declarations: what a late joiner gets, the declarations that exist when its INTEREST arrives, then D_FINAL.
 
-Many declarations are sent in portions, one interest of a face after the other: the owner requests the next portion when
-the face has taken the last. Peers and upstream nodes, which send no interest, get theirs when their face is added
-(`declarations/propagation.py`), routers from `linkstate/sourced_declarations.py`.
+Many declarations are sent in portions, one interest of a face after the other: `Dispatcher` (net/node/dispatch.py)
+requests a portion in each turn of the loop, none while the link is backlogged. Peers and upstream nodes, which send no
+interest, get theirs when their face is added (`declarations/declarations.py`), routers from
+`linkstate/sourced_declarations.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from zenspark.router.declarations.announcements import emit_declare
-from zenspark.router.declarations.propagation import Declarations
+from zenspark.router.declarations.declarations import Declarations
 from zenspark.router.face import DeclarationKind, Face, Outgoing, Region
 from zenspark.router.interests.table import InterestTable, LiveInterest
 from zenspark.wire.messages import DeclareFinal
@@ -95,7 +96,7 @@ class CurrentDeclarations:
         if interest.is_future or interest.face.region is Region.MEMBER:
             announcements.announce(interest.target, kind, key, info, interest.id)
         else:
-            announcements.announce_once(interest.face, kind, key, info, interest.id)
+            announcements.announce_untracked(interest.face, kind, key, info, interest.id)
 
     def send_final(self, interest: LiveInterest) -> None:
         """Send D_FINAL, if all declarations of this node are sent and no upstream node is awaited."""

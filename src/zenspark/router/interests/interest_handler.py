@@ -1,8 +1,8 @@
 """Handling of INTEREST: reply, forward upstream, and end interests.
 
-The reply to an interest in current declarations is these (`current_declarations.py`) and then D_FINAL, at the latest
-when the upstream nodes should have replied. Later declarations follow as they are made
-(`declarations/propagation.py`).
+The reply to an interest in current declarations is those declarations (`current_declarations.py`), and then D_FINAL,
+which waits for the replies of upstream nodes until the interest times out. Later declarations follow as they are made
+(`declarations/declarations.py`).
 
 The reply to an interest of a group member is sent to the group, where all members receive it. Queryables are left out:
 a query of eclipse-zenoh waits for its timeout where a member has declared one. Every declaration is undeclared in the
@@ -12,7 +12,7 @@ group when it ends, since members may have stored it.
 from __future__ import annotations
 
 from zenspark.router.declarations.announcements import emit_declare, emit_key_binding
-from zenspark.router.declarations.propagation import Declarations
+from zenspark.router.declarations.declarations import Declarations
 from zenspark.router.face import DeclarationKind, Face, Outgoing, Region
 from zenspark.router.interests.current_declarations import CurrentDeclarations
 from zenspark.router.interests.table import InterestTable, LiveInterest, requested_kinds
@@ -48,7 +48,7 @@ class InterestHandler:
 
     # -- faces
 
-    def add(self, face: Face, now: float) -> None:
+    def add_face(self, face: Face, now: float) -> None:
         """Add a neighbour; an upstream node gets the interests of all other faces."""
         if face.region is Region.UPSTREAM:
             self._upstream_faces[face] = None
@@ -82,7 +82,7 @@ class InterestHandler:
         if not self._admit(face, interest, key):
             emit_declare(self._out, face, DeclareFinal(), interest.id)
             return
-        aggregate = interest.aggregate and face.region not in (Region.SOUTH_PEER, Region.MEMBER)
+        aggregate = interest.aggregate and face.region not in (Region.DOWNSTREAM_PEER, Region.MEMBER)
         live = LiveInterest(face, interest.id, interest.mode, _announced_kinds(face, interest), key, aggregate)
         self._interests.add(live)
         for upstream in self._upstream_faces:

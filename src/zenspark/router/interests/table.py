@@ -1,4 +1,4 @@
-"""Live interests of neighbours: in current declarations, future ones, or both.
+"""Live interests of neighbours and of the local session: in current declarations, future ones, or both.
 
 An interest of a downstream node is forwarded to every upstream node, because only those know the declarations beyond
 them; its sender gets D_FINAL when all of them have replied, or are gone, or the timeout has passed.
@@ -48,12 +48,12 @@ class LiveInterest(msgspec.Struct, eq=False):
 
     @property
     def is_current(self) -> bool:
-        """Whether it requests current declarations."""
+        """Whether the interest requests current declarations."""
         return self.mode in (InterestMode.CURRENT, InterestMode.CURRENT_FUTURE)
 
     @property
     def is_future(self) -> bool:
-        """Whether it requests future declarations."""
+        """Whether the interest requests future declarations."""
         return self.mode in (InterestMode.FUTURE, InterestMode.CURRENT_FUTURE)
 
     def announced_key(self, kind: DeclarationKind, key: str) -> str:

@@ -1,6 +1,6 @@
 """Gossip: neighbours announce the locators of their neighbours, so that peers discover each other.
 
-The messages are those by which routers share their link states, but no trees are computed from them: protocol.md
+The messages are those by which routers share their link states, but no trees are computed from them: protocol
 section 16.7. A new neighbour gets entries of this node, of itself and of every other neighbour whose locators are
 known; when a neighbour announces its own locators, they are forwarded to the other neighbours. Entries of nodes that
 are not neighbours of their sender are forwarded only with `multihop`. Locators of routers are never announced, not
@@ -40,7 +40,7 @@ class DiscoveredNode(msgspec.Struct, frozen=True):
 
 
 class _GossipNode(msgspec.Struct):
-    """A known node: our psid of it, and the newest version of its locators."""
+    """A known node: the psid by which this node names it, and the newest version of its locators."""
 
     psid: int
     whatami: WhatAmI

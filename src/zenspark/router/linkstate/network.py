@@ -3,7 +3,7 @@
 Peers that relay are nodes of the network like routers (docs/routing.md); to eclipse-zenoh's routers they are routers.
 
 Every router numbers the nodes it knows (psid), itself 0, and uses its own psids in messages. A link state has a version
-(sn); newer ones replace older ones and are flooded. Protocol.md section 16.6.
+(sn); newer ones replace older ones and are flooded. Protocol section 16.6.
 
 Trees are recomputed with a short delay, as in eclipse-zenoh, so that all routers change together: while two routers use
 different trees, messages get lost or loop. A message that does not arrive from the parent in its tree is not forwarded.
@@ -28,9 +28,9 @@ from zenspark.wire.codec import encode_link_states
 from zenspark.wire.messages import LinkState, NetworkOam
 from zenspark.wire.values import Locator, QoS, WhatAmI, ZenohId
 
-TREES_DELAY_SECONDS = 0.1
+TREE_RECOMPUTATION_DELAY_SECONDS = 0.1
 """Seconds from a change of links until the trees are recomputed."""
-FORGET_AFTER_SECONDS = 10.0
+UNREACHABLE_NODE_TTL_SECONDS = 10.0
 """Seconds after which an unreachable node is removed, when the trees change next."""
 SECONDS_PER_EDGE = 2e-6
 """Estimated seconds to process one edge once: the core has no clock to measure how long a recomputation takes."""
@@ -62,7 +62,7 @@ class _NetworkNode(msgspec.Struct, eq=False):
 
 
 class _Neighbour(msgspec.Struct, eq=False):
-    """A neighbouring router: its psids, and the nodes whose psids of ours it knows."""
+    """A neighbouring router: the psids it uses, and the nodes whose psids this node has told it."""
 
     oam_id: int
     psids: dict[int, ZenohId] = msgspec.field(default_factory=dict)
@@ -102,7 +102,7 @@ class RouterNetwork:
         self._reachable: frozenset[ZenohId] = frozenset({zid})
         self._trees: dict[ZenohId, Tree] = {}
         self._hops: dict[ZenohId, dict[ZenohId, ZenohId]] = {}
-        """For this node and its neighbours, the first hop on the path to each other node."""
+        """First hop on the path from this node, and from each neighbour, to each other node."""
         self._changed: set[ZenohId] = {zid}
         """Nodes whose links changed since the last computation."""
         self.reached_via_network: frozenset[ZenohId] = frozenset()
@@ -175,7 +175,7 @@ class RouterNetwork:
         return hops.get(to)
 
     def next_hops(self, root: ZenohId) -> dict[ZenohId, Face]:
-        """For each router reached through this node from a root, the neighbour on the path to it."""
+        """Neighbour on the path to each router that is reached through this node from a root."""
         tree = self.tree(root)
         if tree is None:
             return {}
@@ -244,8 +244,8 @@ class RouterNetwork:
         return self._flood([self._own_node])
 
     def set_served_peer(self, zid: ZenohId, served: bool, face: Face, now: float) -> Outgoing:
-        """Note that a peer which does not relay is connected to this router, or no longer: relays with a link to it
-        leave it to this router."""
+        """Set whether this router serves a peer that does not relay: relays with a link to the peer leave it to this
+        router."""
         if served and self._find_or_add_node(zid, face) is None:
             return []
         if served:
@@ -345,7 +345,7 @@ class RouterNetwork:
         is_new_relay = self._has_relays and not node.was_included_at_once and node.zid not in self._reachable
         node.was_included_at_once |= is_new_relay
         due = max(
-            now + TREES_DELAY_SECONDS * (not is_new_relay),
+            now + TREE_RECOMPUTATION_DELAY_SECONDS * (not is_new_relay),
             self._computed_at + self._tree_seconds() / MAX_TREE_CPU_SHARE,
         )
         self.trees_due_at = due if self.trees_due_at is None else min(self.trees_due_at, due)
@@ -380,7 +380,7 @@ class RouterNetwork:
             node.unreachable_since, node.may_restart = None, False
         elif node.unreachable_since is None:
             node.unreachable_since, node.may_restart = now, True
-        elif now - node.unreachable_since >= FORGET_AFTER_SECONDS and not is_claimed:
+        elif now - node.unreachable_since >= UNREACHABLE_NODE_TTL_SECONDS and not is_claimed:
             del self._nodes[node.zid]
             del self._psids[node.psid]
             self._link_count -= len(node.links)

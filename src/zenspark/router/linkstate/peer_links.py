@@ -1,4 +1,4 @@
-"""Links between the peers of a router, as announced in their gossip (protocol.md section 16.7)."""
+"""Links between the peers of a router, as advertised in their gossip (protocol section 16.7)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ MAX_PSIDS_PER_PEER = 10_000
 
 
 class PeerLinks:
-    """Links announced by the peers of one router."""
+    """Links advertised by the peers of one router."""
 
     def __init__(self) -> None:
         self._psids: dict[Face, dict[int, ZenohId]] = {}
 
     def receive(self, face: Face, message: NetworkOam) -> frozenset[ZenohId] | None:
-        """Zids a peer announces links to; None if the message has no link state of the peer."""
+        """Zids a peer advertises links to; None if the message has no link state of the peer."""
         entries = decode_states(message)
         psids = self._psids.setdefault(face, {})
         for entry in entries:
@@ -29,6 +29,6 @@ class PeerLinks:
             return None
         return frozenset(psids[psid] for psid in peer_states[-1].links if psid in psids)
 
-    def remove(self, face: Face) -> None:
+    def remove_face(self, face: Face) -> None:
         """Remove a peer."""
         self._psids.pop(face, None)

@@ -57,7 +57,7 @@ class SourceRouter(DeclarationOwner):
         """Time since which it is unreachable; None if reachable."""
 
     def items(self) -> list[tuple[DeclarationKind, str, QueryableInfo]]:
-        """All its declarations."""
+        """All declarations of the source, with kind and key."""
         return [(kind, key, info) for kind, keys in self.keys.items() for key, info in keys.items()]
 
 
@@ -67,7 +67,7 @@ class _NeighbourState(msgspec.Struct, eq=False):
     received: dict[ZenohId, DeclarationsByKind] = msgspec.field(default_factory=dict)
     sent: dict[ZenohId, DeclarationsByKind] = msgspec.field(default_factory=dict)
     fully_sent: set[ZenohId] = msgspec.field(default_factory=set)
-    """Sources of which it was sent everything, as a child."""
+    """Sources whose declarations were all sent to this neighbour, because it is a child in their trees."""
 
 
 class _PendingCheck(msgspec.Struct, eq=False):

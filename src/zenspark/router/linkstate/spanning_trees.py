@@ -2,7 +2,7 @@
 
 All routers of a network must compute the same trees from the same link states, or messages would loop. So the length of
 an edge is that of eclipse-zenoh: its weight and up to one per cent more, by a hash of its two ends, which makes every
-shortest path unique. Protocol.md section 16.6.
+shortest path unique. Protocol section 16.6.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Tree(msgspec.Struct, frozen=True):
     children: frozenset[ZenohId]
     """Neighbours that get messages from the root through this node."""
     next_hops: dict[ZenohId, ZenohId]
-    """For each node below this one, the child on the path to it."""
+    """Child on the path to each node below the node that sees the tree."""
     distances: dict[ZenohId, float]
     """Distance of each node from the root."""
 
@@ -76,14 +76,6 @@ def _length_factor(zid: ZenohId, other: ZenohId) -> float:
     return 1.0 + 0.01 * ((hashed & 0xFFFF_FFFF) / 0xFFFF_FFFF)
 
 
-def confirmed_edges(claims: Mapping[ZenohId, Links]) -> Edges:
-    """Edges that both ends claim."""
-    edges: Edges = {zid: {} for zid in claims}
-    for zid in claims:
-        update_edges(edges, claims, zid)
-    return edges
-
-
 def update_edges(edges: Edges, claims: Mapping[ZenohId, Links], zid: ZenohId) -> None:
     """Update the edges of one node from the claims of it and its neighbours. Other edges keep their lengths."""
     own_links = claims.get(zid, {})
@@ -111,7 +103,7 @@ def reachable_from(edges: Edges, root: ZenohId) -> set[ZenohId]:
 
 
 def first_hops(edges: Edges, root: ZenohId) -> dict[ZenohId, ZenohId]:
-    """For each node reachable from a root, the first hop of the shortest path to it."""
+    """First hop of the shortest path from a root to each node reachable from it."""
     hops: dict[ZenohId, ZenohId] = {}
     queue: list[tuple[float, ZenohId, ZenohId]] = [(length, zid, zid) for zid, length in edges[root].items()]
     heapify(queue)

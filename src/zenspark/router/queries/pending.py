@@ -62,17 +62,17 @@ class PendingQueries:
         pending.branches.discard((face, request_id))
         if pending.branches:
             return None
-        self._remove(pending)
+        self._remove_origin(pending)
         return pending
 
-    def drop(self, pending: PendingQuery) -> None:
+    def remove(self, pending: PendingQuery) -> None:
         """Remove a query with all its branches."""
         for face, request_id in pending.branches:
             del self._branches[face][request_id]
         pending.branches.clear()
-        self._remove(pending)
+        self._remove_origin(pending)
 
-    def _remove(self, pending: PendingQuery) -> None:
+    def _remove_origin(self, pending: PendingQuery) -> None:
         del self._by_origin[pending.origin][pending]
 
     def remove_face(self, face: Face) -> None:

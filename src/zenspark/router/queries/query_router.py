@@ -1,5 +1,4 @@
-"""Routing of queries: REQUEST is forwarded to each target, responses go back, and one RESPONSE_FINAL ends the query in
-any case.
+"""Routing of queries: REQUEST goes to each target, responses go back, and one RESPONSE_FINAL ends the query.
 
 A branch (the request forwarded to one target) ends with its RESPONSE_FINAL, when its face is removed, or when it times
 out; a query ends with its last branch, or when its response budget is used up.
@@ -56,7 +55,7 @@ class QueryRouter:
         key = face.resolve(request.wire_expr)
         targets: tuple[Face, ...] = ()
         if key is not None and root_psid is not None:
-            targets = self._routes.request_targets(face, key, request.target, root_psid)
+            targets = self._routes.request_next_hops(face, key, request.target, root_psid)
         timeout = self._timeout_for(face, request)
         pending = PendingQuery(
             face, request.request_id, request.qos, request.qos, now + timeout, request.budget, key or ""
@@ -118,7 +117,7 @@ class QueryRouter:
         if pending.budget:
             pending.budget -= 1
             if not pending.budget:
-                self._pending_queries.drop(pending)
+                self._pending_queries.remove(pending)
                 self._send_final(pending)
 
     def _is_valid(self, key: str) -> bool:
@@ -140,9 +139,9 @@ class QueryRouter:
         self._out.append((pending.origin, ResponseFinal(request_id=pending.origin_id, qos=pending.final_qos)))
 
     def remove_face(self, face: Face) -> None:
-        """Remove a face: drop its queries, and end the branches it has not ended."""
+        """Remove a face: remove its queries, and end the branches it has not ended."""
         for pending in self._pending_queries.by_origin(face):
-            self._pending_queries.drop(pending)
+            self._pending_queries.remove(pending)
         for request_id in self._pending_queries.by_target(face):
             self.on_response_final(face, request_id)
         self._pending_queries.remove_face(face)
@@ -157,7 +156,7 @@ class QueryRouter:
             for target, _ in sorted(pending.branches, key=lambda branch: branch[0].number):
                 timeout = make_timeout_response(pending.origin_id, pending.qos, target.zid, pending.key)
                 self._out.append((pending.origin, timeout))
-            self._pending_queries.drop(pending)
+            self._pending_queries.remove(pending)
             self._send_final(pending)
 
 

@@ -21,37 +21,40 @@ from zenspark.router.routing.tables import DeclarationTable, is_complete_for
 from zenspark.wire.values import QueryTarget, ZenohId
 
 _ALL = frozenset(Region) - {Region.MEMBER}
-_DOWNSTREAM = frozenset({Region.LOCAL, Region.CLIENT})
+_LOCAL_AND_CLIENTS = frozenset({Region.LOCAL, Region.CLIENT})
 
 REACHABLE_REGIONS: dict[Region, frozenset[Region]] = {
     Region.LOCAL: _ALL - {Region.LOCAL},
     Region.CLIENT: _ALL,
-    Region.SOUTH_PEER: _DOWNSTREAM | {Region.ROUTER, Region.SOUTH_PEER, Region.GROUP},
-    Region.PEER: _DOWNSTREAM,
-    Region.UPSTREAM: _DOWNSTREAM,
-    Region.ROUTER: _DOWNSTREAM | {Region.SOUTH_PEER, Region.GROUP},
+    Region.DOWNSTREAM_PEER: _LOCAL_AND_CLIENTS | {Region.ROUTER, Region.DOWNSTREAM_PEER, Region.GROUP},
+    Region.PEER: _LOCAL_AND_CLIENTS,
+    Region.UPSTREAM: _LOCAL_AND_CLIENTS,
+    Region.ROUTER: _LOCAL_AND_CLIENTS | {Region.DOWNSTREAM_PEER, Region.GROUP},
     Region.GROUP: frozenset(),
-    Region.MEMBER: _DOWNSTREAM | {Region.ROUTER, Region.SOUTH_PEER},
+    Region.MEMBER: _LOCAL_AND_CLIENTS | {Region.ROUTER, Region.DOWNSTREAM_PEER},
 }
-"""From the region of a message's source to the regions it may go to; never back to the source itself. Between two peers
-of a router only if both have announced their links and have none to each other; between two nodes of our network only
-along a tree.
+"""Regions a message may go to, by the region of its source. It never goes back to the source itself; between two peers
+of a router it goes only if both have advertised their links and have none to each other, between two nodes of one
+network only along a tree.
 
 A peer forwards nothing from its peers into a group, as it forwards nothing from one peer to another: in a full mesh
 every peer would do so, and the group would receive many copies. eclipse-zenoh's peers forward into groups.
 """
 
-RELAY_PEER_REACHABLE_REGIONS = REACHABLE_REGIONS | {Region.ROUTER: _DOWNSTREAM, Region.MEMBER: _DOWNSTREAM}
+RELAY_PEER_REACHABLE_REGIONS = REACHABLE_REGIONS | {
+    Region.ROUTER: _LOCAL_AND_CLIENTS,
+    Region.MEMBER: _LOCAL_AND_CLIENTS,
+}
 """Reachable regions for a peer that relays: other nodes of its network may have received a group message in the group,
 too."""
 
 ANNOUNCED_WITHOUT_INTEREST = frozenset({Region.UPSTREAM, Region.PEER})
-"""Regions that get all declarations without an interest; routers do, too, but by source."""
+"""Regions that get all declarations without an interest; routers get them, by source, from `SourcedDeclarations`."""
 
-MAY_WANT_UNDECLARED = frozenset({Region.UPSTREAM, Region.PEER, Region.GROUP})
-"""Regions whose nodes may want messages that match none of their declarations."""
+REGIONS_WITH_UNKNOWN_RECEIVERS = frozenset({Region.UPSTREAM, Region.PEER, Region.GROUP})
+"""Regions with nodes that may receive messages although none of their declarations matches."""
 
-KNOWS_OUR_DECLARATIONS = frozenset({Region.UPSTREAM, Region.PEER})
+REGIONS_THAT_KNOW_LOCAL_DECLARATIONS = frozenset({Region.UPSTREAM, Region.PEER})
 """Regions whose nodes know this node's declarations, and so have selected the targets of their queries. Routers are not
 among them: a query forwarded by another router may be meant for nodes behind this one."""
 
@@ -78,7 +81,7 @@ class ReachabilityPolicy:
         self._peer_links: dict[ZenohId, frozenset[ZenohId]] = {}
 
     def set_peer_links(self, peer: ZenohId, others: Iterable[ZenohId]) -> frozenset[ZenohId]:
-        """Set the links a peer announced; returns the peers it can now reach through this router, or no longer."""
+        """Set the links a peer advertised; returns the peers it can now reach through this router, or no longer."""
         before = self._brokered_peers(peer)
         self._peer_links[peer] = frozenset(others)
         return before ^ self._brokered_peers(peer)
@@ -96,7 +99,7 @@ class ReachabilityPolicy:
             return False
         if self.reached_via_network and (self._is_reached_via_network(source) or self._is_reached_via_network(target)):
             return False
-        if source.region is not Region.SOUTH_PEER or target.region is not Region.SOUTH_PEER:
+        if source.region is not Region.DOWNSTREAM_PEER or target.region is not Region.DOWNSTREAM_PEER:
             return True
         return self._is_broker and self._needs_broker(source.zid, target.zid)
 
@@ -112,9 +115,9 @@ class ReachabilityPolicy:
         return owner.region is Region.ROUTER or self.enters_network(owner)
 
     def _needs_broker(self, peer: ZenohId, other: ZenohId) -> bool:
-        """Whether two peers have announced their links and have none to each other. A link counts only if both announce
-        it, for a peer that has not noticed it yet does not use it. Peers that announce none (without gossip) may have
-        one: messages forwarded between them could arrive twice."""
+        """Whether two peers have advertised their links and have none to each other. A link counts only if both
+        advertise it, for a peer that has not noticed it yet does not use it. Peers that advertise none (without gossip)
+        may have one: messages forwarded between them could arrive twice."""
         links, other_links = self._peer_links.get(peer), self._peer_links.get(other)
         return links is not None and other_links is not None and not (other in links and peer in other_links)
 
@@ -138,15 +141,15 @@ class Routes:
         tables: dict[DeclarationKind, DeclarationTable],
         reachability: ReachabilityPolicy,
         network: RouterNetwork | None,
-        may_match_undeclared: Callable[[Face, DeclarationKind, str], bool],
+        may_have_unknown_match: Callable[[Face, DeclarationKind, str], bool],
         admission: Admission,
     ) -> None:
         self._tables = tables
         self._reachability = reachability
         self._network = network
-        self._may_match_undeclared = may_match_undeclared
+        self._may_have_unknown_match = may_have_unknown_match
         self._admission = admission
-        self._may_want_undeclared: dict[Face, None] = {}
+        self._faces_with_unknown_receivers: dict[Face, None] = {}
         self._pushes: dict[tuple[int, int, str], tuple[Face, ...]] = {}
         self._routes_by_key: KeyTree[list[tuple[int, int, str]]] = KeyTree()
         """Keys of `_pushes`, by key expression."""
@@ -167,15 +170,15 @@ class Routes:
 
     # -- changes
 
-    def add(self, face: Face) -> None:
+    def add_face(self, face: Face) -> None:
         """Add a neighbour."""
-        if face.region in MAY_WANT_UNDECLARED:
-            self._may_want_undeclared[face] = None
+        if face.region in REGIONS_WITH_UNKNOWN_RECEIVERS:
+            self._faces_with_unknown_receivers[face] = None
             self.clear()
 
-    def remove(self, face: Face) -> None:
+    def remove_face(self, face: Face) -> None:
         """Remove a neighbour."""
-        self._may_want_undeclared.pop(face, None)
+        self._faces_with_unknown_receivers.pop(face, None)
         self.clear()
 
     def clear(self) -> None:
@@ -210,8 +213,8 @@ class Routes:
 
     # -- lookup
 
-    def push_targets(self, source: Face, key: str, root_psid: int = SELF) -> tuple[Face, ...]:
-        """Look up the target faces of a publication, each once.
+    def push_next_hops(self, source: Face, key: str, root_psid: int = SELF) -> tuple[Face, ...]:
+        """Look up the faces that a publication is sent to next, each once.
 
         `root_psid` is that of the router where it entered the network; to faces of routers it is sent with that as
         NodeId, to others without one.
@@ -220,19 +223,19 @@ class Routes:
         return self._find_and_cache_push(source, key, root_psid) if route is None else route
 
     def _find_and_cache_push(self, source: Face, key: str, root_psid: int) -> tuple[Face, ...]:
-        """Find the target faces of a publication that are not cached, and cache them with the second lookup."""
+        """Find the next hops of a publication that are not cached, and cache them with the second lookup."""
         if not self._admission.admit_key(source, key):
             return ()
-        route = self._find_push_targets(source, key, root_psid)
+        route = self._find_push_next_hops(source, key, root_psid)
         cache_key = (source.number, root_psid, key)
         if hash(cache_key) in self._looked_up_once:
             self._cache_push(cache_key, route)
         else:
-            self._note_lookup(cache_key)
+            self._record_lookup(cache_key)
         return route
 
-    def _note_lookup(self, cache_key: tuple[int, int, str]) -> None:
-        """Note that a route was looked up: on ever new keys most are needed once, and caching one is slow."""
+    def _record_lookup(self, cache_key: tuple[int, int, str]) -> None:
+        """Record that a route was looked up: on ever new keys most are needed once, and caching one is slow."""
         if len(self._looked_up_once) >= MAX_ROUTES:
             self._looked_up_once.clear()
         self._looked_up_once.add(hash(cache_key))
@@ -255,36 +258,36 @@ class Routes:
         else:
             routes.append(cache_key)
 
-    def _find_push_targets(self, source: Face, key: str, root_psid: int) -> tuple[Face, ...]:
+    def _find_push_next_hops(self, source: Face, key: str, root_psid: int) -> tuple[Face, ...]:
         targets: dict[Face, None] = {}
-        next_hops = self._next_hops_from(source, root_psid)
+        hop_by_node = self._next_hops_from(source, root_psid)
         for entry in self._tables[DeclarationKind.SUBSCRIBER].matching(key):
             for owner in entry.owners:
-                face = self._next_hop(source, owner, next_hops)
+                face = self._next_hop(source, owner, hop_by_node)
                 if face is not None:
                     targets[face] = None
-        for face in self._may_want_undeclared:
-            if self._reachability(source, face) and self._may_match_undeclared(face, DeclarationKind.SUBSCRIBER, key):
+        for face in self._faces_with_unknown_receivers:
+            if self._reachability(source, face) and self._may_have_unknown_match(face, DeclarationKind.SUBSCRIBER, key):
                 targets[face] = None
         return tuple(targets)
 
     def _next_hops_from(self, source: Face, root_psid: int) -> dict[ZenohId, Face]:
-        """Next hops to the nodes of our network, if messages from a source go there."""
+        """Next hops to the nodes of this network, if messages from a source go there."""
         if self._network is None or not self._reachability.may_cross_network(source):
             return {}
-        next_hops = self._next_hops_by_root.get(root_psid)
-        if next_hops is None:
-            next_hops = self._next_hops_by_root[root_psid] = self._network.next_hops(self._network.root(root_psid))
-        return next_hops
+        hop_by_node = self._next_hops_by_root.get(root_psid)
+        if hop_by_node is None:
+            hop_by_node = self._next_hops_by_root[root_psid] = self._network.next_hops(self._network.root(root_psid))
+        return hop_by_node
 
-    def _next_hop(self, source: Face, owner: DeclarationOwner, next_hops: dict[ZenohId, Face]) -> Face | None:
+    def _next_hop(self, source: Face, owner: DeclarationOwner, hop_by_node: dict[ZenohId, Face]) -> Face | None:
         """Face that leads to an owner, if it can be reached."""
         if not isinstance(owner, Face):
-            return next_hops.get(owner.zid)
+            return hop_by_node.get(owner.zid)
         return owner if self._reachability(source, owner) else None
 
-    def request_targets(self, source: Face, key: str, target: QueryTarget, root_psid: int = SELF) -> tuple[Face, ...]:
-        """Look up the target faces of a query, each once."""
+    def request_next_hops(self, source: Face, key: str, target: QueryTarget, root_psid: int = SELF) -> tuple[Face, ...]:
+        """Look up the faces that a query is sent to next, each once."""
         cache_key = (source.number, root_psid, target, key)
         route = self._requests.get(cache_key)
         if route is None:
@@ -293,22 +296,22 @@ class Routes:
                 self._request_bytes = 0
             if not self._admission.admit_key(source, key):
                 return ()
-            route = self._requests[cache_key] = self._find_request_targets(source, key, target, root_psid)
+            route = self._requests[cache_key] = self._find_request_next_hops(source, key, target, root_psid)
             self._request_bytes += len(key)
         return route
 
-    def _find_request_targets(self, source: Face, key: str, target: QueryTarget, root_psid: int) -> tuple[Face, ...]:
+    def _find_request_next_hops(self, source: Face, key: str, target: QueryTarget, root_psid: int) -> tuple[Face, ...]:
         candidates = self._candidates(source, key, root_psid)
         if target is QueryTarget.ALL_COMPLETE:
             complete = [candidate for candidate in candidates if candidate.is_complete]
-            is_resolved_by_sender = source.region in KNOWS_OUR_DECLARATIONS and not complete
+            is_resolved_by_sender = source.region in REGIONS_THAT_KNOW_LOCAL_DECLARATIONS and not complete
             candidates = complete + [
                 candidate for candidate in candidates if self._is_selected_by_flag(candidate, is_resolved_by_sender)
             ]
         elif target is QueryTarget.BEST_MATCHING:
             candidates = _nearest_complete(candidates)
-        reached = [face for face in self._may_want_undeclared if self._reachability(source, face)]
-        unknown = [face for face in reached if self._may_match_undeclared(face, DeclarationKind.QUERYABLE, key)]
+        reached = [face for face in self._faces_with_unknown_receivers if self._reachability(source, face)]
+        unknown = [face for face in reached if self._may_have_unknown_match(face, DeclarationKind.QUERYABLE, key)]
         return tuple(dict.fromkeys([*(candidate.face for candidate in candidates), *unknown]))
 
     def _is_selected_by_flag(self, candidate: _QueryableCandidate, is_resolved_by_sender: bool) -> bool:
@@ -319,10 +322,10 @@ class Routes:
 
     def _candidates(self, source: Face, key: str, root_psid: int) -> list[_QueryableCandidate]:
         candidates = []
-        next_hops = self._next_hops_from(source, root_psid)
+        hop_by_node = self._next_hops_from(source, root_psid)
         for entry in self._tables[DeclarationKind.QUERYABLE].matching(key):
             for owner in entry.owners:
-                face = self._next_hop(source, owner, next_hops)
+                face = self._next_hop(source, owner, hop_by_node)
                 if face is not None:
                     info = entry.info(owner)
                     distance = info.distance + self._distance_to(owner)
@@ -337,7 +340,7 @@ class Routes:
 
 
 def _nearest_complete(candidates: list[_QueryableCandidate]) -> list[_QueryableCandidate]:
-    """In each region the nearest complete candidate, or all candidates where none is complete."""
+    """Nearest complete candidate of each region, or all candidates of a region where none is complete."""
     chosen = []
     for region in dict.fromkeys(candidate.region for candidate in candidates):
         in_region = [candidate for candidate in candidates if candidate.region is region]

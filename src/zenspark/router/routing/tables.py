@@ -26,7 +26,7 @@ class DeclaredKey(msgspec.Struct, eq=False):
 def merge_queryable_infos(infos: Iterable[QueryableInfo]) -> QueryableInfo:
     """Merge queryable infos: complete if any is, with the smallest distance among those."""
     all_infos = list(infos)
-    if len(all_infos) == 1:  # as good as always
+    if len(all_infos) == 1:  # nearly always
         return all_infos[0]
     complete = any(info.complete for info in all_infos)
     return QueryableInfo(complete, min(info.distance for info in all_infos if info.complete == complete))

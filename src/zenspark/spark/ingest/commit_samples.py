@@ -2,12 +2,12 @@
 
 One batch consists of slices of journals. Spark tasks read one slice each and write its rows with Arrow into new Parquet
 files. The driver then commits one transaction, which adds these files and sets the end offset of every recorder. Its
-atomic step is `put_if_absent` of the next file of the Delta log (lake/delta_log.py). No reader sees the files before
-it, and a crash before it leaves only files that vacuum removes. After it, the next query starts at these offsets,
-regardless of the state that Spark has of the batch.
+atomic step is `StoragePath.put_if_absent` of the next file of the Delta log (lake/delta_log.py). No reader sees the
+files before it, and a crash before it leaves only files that vacuum removes. After it, the next query starts at these
+offsets, regardless of the state that Spark has of the batch.
 
 Two application versions per recorder guard this. `offset:<recorder>`: a batch that starts before the committed offset
-is rejected. `epoch:<recorder>`: a process that starts to ingest a recorder increments it, and every transaction carries
+is refused. `epoch:<recorder>`: a process that starts to ingest a recorder increments it, and every transaction carries
 it, so that a process that was considered dead cannot commit any more. Processes that ingest different recorders do not
 conflict.
 
@@ -41,7 +41,7 @@ from zenspark.lake.quarantine import (
     SliceResult,
     discard,
     is_data_error,
-    salvage,
+    write_by_block,
     write_rows,
 )
 from zenspark.lake.specs import SAMPLES
@@ -58,16 +58,16 @@ EPOCH_APP_ID_PREFIX = "epoch:"
 MAX_WRITE_ATTEMPTS = 3
 """Attempts to write a slice with a data error before its failing blocks are quarantined."""
 MIN_SYSTEMATIC_BLOCKS = 16
-"""If this many intact blocks fail and none succeeds, the fault is in the writer, and nothing is quarantined."""
+"""Intact blocks that fail while none succeeds, from which the fault is in the writer and nothing is quarantined."""
 
 DEDUPLICATION_APP_ID = "deduplication"
 """Application id of a count of transactions that searched for duplicates: of two concurrent ones, one is retried."""
 MAX_BATCH_ATTEMPTS = 20
-"""Attempts to write a batch while other recorders commit concurrently (deduplication only)."""
+"""Attempts to write a batch while other processes commit samples (deduplication only)."""
 
 
-class ConcurrentCommit(LakeError):
-    """Another recorder committed samples while this batch searched for duplicates."""
+class DeduplicationConflict(LakeError):
+    """Another process committed samples of other recorders while this batch searched for duplicates."""
 
 
 class WriterFenced(LakeError):
@@ -139,7 +139,7 @@ class SamplesWriter:
     """Commits batches of recorders to `samples`; from the first batch on, earlier writers of them are fenced off."""
 
     def __init__(self, lake: StoragePath, table: LakeTable, *, deduplicate: bool = False) -> None:
-        """With `deduplicate`, samples that another recorder has ingested are skipped."""
+        """Take the table; with `deduplicate`, samples that were ingested from another recorder are skipped."""
         self.table = table
         self._lake = lake
         self._deduplicate = deduplicate
@@ -169,12 +169,13 @@ class SamplesWriter:
             written = self._write_slices(slice_rows.sparkSession, slices, batch)
             try:
                 return self._commit_and_count(written, spans, batch)
-            except ConcurrentCommit:
+            except DeduplicationConflict:
                 address = self.table.location.address
-                logger.info("%s: batch %d is retried: other recorders committed samples concurrently", address, batch)
+                reason = "another process committed samples of other recorders"
+                logger.info("%s: batch %d is retried: %s", address, batch, reason)
         raise LakeError(
             self.table.location.address,
-            f"batch {batch} conflicted with commits of other recorders {MAX_BATCH_ATTEMPTS} times",
+            f"batch {batch} conflicted {MAX_BATCH_ATTEMPTS} times with commits of other processes",
         )
 
     def _commit_and_count(self, written: WrittenFiles, spans: Mapping[str, OffsetSpan], batch: int) -> BatchResult:
@@ -216,7 +217,7 @@ class SamplesWriter:
             self.table.update()
             self._check_owner(spans)
             if self._deduplicate:
-                raise ConcurrentCommit(self.table.location.address, error.problem) from error
+                raise DeduplicationConflict(self.table.location.address, error.problem) from error
             raise WriterFenced(self.table.location.address, f"another process ingests here: {error.problem}") from error
         except WriterFenced:
             self._discard(written.files)
@@ -235,7 +236,9 @@ class SamplesWriter:
             failed = self._run_tasks(spark, write, failed, written)
             if not failed:
                 return written
-        failed = self._run_tasks(spark, partial(salvage, self._lake, self.table.location, label), failed, written)
+        failed = self._run_tasks(
+            spark, partial(write_by_block, self._lake, self.table.location, label), failed, written
+        )
         if failed:
             problem = f"{failed[0].path}: reading the slice block by block failed too; see the ingest log"
             raise LakeError(self.table.location.address, problem)
@@ -263,7 +266,7 @@ class SamplesWriter:
             )
 
     def _duplicates(self, slices: Sequence[Slice]) -> DuplicateOffsets:
-        """Find rows that other recorders have ingested, if deduplication is on."""
+        """Find rows that were ingested from another recorder, if deduplication is on."""
         return find_duplicates(slices, self.table.update()) if self._deduplicate else {}
 
     @property
@@ -279,18 +282,27 @@ class SamplesWriter:
     ) -> list[Slice]:
         """Run a task per slice. Returns the slices with data errors; raises LakeError for any other error."""
         outcomes = run_on_executors(spark, partial(run_task, write), slices)
-        failures = [outcome for outcome in outcomes if isinstance(outcome, TaskFailure)]
-        for outcome in outcomes:
-            if isinstance(outcome, SliceResult):
+        failures: list[tuple[Slice, TaskFailure]] = []
+        for journal_slice, outcome in zip(slices, outcomes, strict=True):
+            if isinstance(outcome, TaskFailure):
+                failures.append((journal_slice, outcome))
+            else:
                 written.files += outcome.files
                 written.quarantined += outcome.quarantined
-        for failure in failures:
-            logger.info("%s: Spark task failed: %s", self.table.location.address, failure.stack)
-        other = next((failure for failure in failures if not failure.is_data), None)
+        for journal_slice, failure in failures:
+            logger.info(
+                "%s: Spark task failed with rows %d to %d of recorder %s: %s",
+                self.table.location.address,
+                journal_slice.start,
+                journal_slice.end - 1,
+                journal_slice.recorder,
+                failure.stack,
+            )
+        other = next((failure for _, failure in failures if not failure.is_data), None)
         if other is not None:
             self._discard(written.files)
             raise LakeError(self.table.location.address, other.cause)
-        return [each for each, outcome in zip(slices, outcomes, strict=True) if isinstance(outcome, TaskFailure)]
+        return [journal_slice for journal_slice, _ in failures]
 
     def _discard(self, files: Sequence[DataFile]) -> None:
         """Remove files that will not be committed, best effort; vacuum removes the rest."""

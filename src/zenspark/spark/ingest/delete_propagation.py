@@ -20,7 +20,7 @@ from zenspark.lake.delta_table import ForeignCommit, LakeTable
 from zenspark.lake.derived.partial_aggregates import IDENTITY_COLUMNS
 from zenspark.lake.levels import NEW_PART, WILDCARD_PART
 from zenspark.lake.parquet_files import DataFile, read_batches
-from zenspark.lake.partitioning import EPOCH, MICROSECONDS_PER_DAY, partition_prefix
+from zenspark.lake.partitioning import EPOCH_DAY, MICROSECONDS_PER_DAY, partition_prefix
 from zenspark.lake.specs import JOURNAL_SCHEMA, SAMPLES
 from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.functions import zenoh_key_match
@@ -103,7 +103,7 @@ def _has_wildcard_prefix(prefixes: Iterable[str | None]) -> bool:
 
 def _is_received_on(days: Collection[str | None]) -> Column:
     """Whether a row was received on one of these days."""
-    numbers = [(date.fromisoformat(day) - EPOCH).days for day in days if day]
+    numbers = [(date.fromisoformat(day) - EPOCH_DAY).days for day in days if day]
     return F.floor(F.unix_micros("received_at") / F.lit(MICROSECONDS_PER_DAY)).isin(numbers)
 
 

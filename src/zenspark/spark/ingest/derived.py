@@ -34,7 +34,7 @@ from zenspark.lake.key_ranges import FULL_RANGE, KeyRange, SortedTable, write_so
 from zenspark.lake.levels import (
     MERGED_WILDCARD_PART,
     NEW_PART,
-    STATE_PART,
+    REPLACED_PART,
     WILDCARD_PART,
     has_wildcard_keys,
     part_of,
@@ -61,7 +61,7 @@ from zenspark.spark.ingest.write_files import run_on_executors, split_partition_
 logger = logging.getLogger("zenspark.spark")
 
 REBUILDING_APP_ID = "rebuilding"
-"""Application id of a state table: 1 while it is being rebuilt; it is not published then."""
+"""Application id of a state table: 1 while it is being rebuilt; its public table is not written then."""
 
 REFRESH_LABEL = "refresh"
 """Prefix of the names of files that a refresh writes."""
@@ -74,7 +74,7 @@ MAX_ROWS_PER_REFRESH = 1 << 22
 """Rows of one recorder per refresh transaction: bounds the work lost in a crash and the memory of a backlog. All of
 these rows may belong to one source, and the task that checks its sequence numbers needs some 130 bytes per row."""
 MAX_DRIVER_ROWS = 1 << 20
-"""Up to this many rows the driver combines partial aggregates itself: a Spark query would cost more."""
+"""Most rows of partial aggregates that the driver combines itself: for so few a Spark query would cost more."""
 MIN_ROW_BYTES = 16
 """Minimum size of a row in a file, to estimate the rows of files without a row count."""
 
@@ -86,12 +86,12 @@ class DerivedTableSpec(PartialAggregation, Protocol):
     partial_schema: pa.Schema
     """Columns of a partial aggregate; those of the state, unless `needs_state`."""
     needs_state: bool
-    """Whether a partial aggregate must be combined with the previous state (STATE part) to be meaningful."""
+    """Whether a partial aggregate must be combined with the previous state (`REPLACED_PART`) to be meaningful."""
     propagates_deletes: bool
     """Whether rows that another tool deletes from `samples` are removed from the state, and merges drop old rows."""
 
     def combine(self, partials: DataFrame, state: DataFrame) -> DataFrame:
-        """Combine partial aggregates with the state on executors; the result replaces the STATE part."""
+        """Combine partial aggregates with the replaced part on executors; the result replaces it."""
 
     def combine_rows(self, partials: pa.Table, state: pa.Table) -> pa.Table:
         """Combine partial aggregates with the state in the driver, for few rows."""
@@ -154,17 +154,18 @@ class DerivedTable:
             return Transaction(add=[file for files in run_on_executors(spark, write, tasks) for file in files])
         if not _fits_driver(tasks):
             return Transaction(
-                add=self._write(self._combine(spark, extent, tasks), REFRESH_LABEL), remove=self._files_in(STATE_PART)
+                add=self._write(self._combine(spark, extent, tasks), REFRESH_LABEL),
+                remove=self._files_in(REPLACED_PART),
             )
         rows = self._combine_rows(spark, extent, tasks)
         return (
             Transaction()
             if rows is None
-            else Transaction(add=self._write_rows(rows), remove=self._files_in(STATE_PART))
+            else Transaction(add=self._write_rows(rows), remove=self._files_in(REPLACED_PART))
         )
 
     def _combine(self, spark: SparkSession, extent: OffsetRanges, tasks: Sequence[TaskFiles]) -> DataFrame:
-        """Aggregate pending rows and combine them with the STATE part, on executors."""
+        """Aggregate pending rows and combine them with the replaced part, on executors."""
         definition, folder = self.definition, self.samples.location
 
         def make_partials(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -175,7 +176,7 @@ class DerivedTable:
 
         task_ids = spark.range(0, len(tasks), 1, len(tasks))
         partials = task_ids.mapInArrow(make_partials, spark_schema(definition.partial_schema))
-        return definition.combine(partials, dataframe(spark, self.state, self._files_in(STATE_PART)))
+        return definition.combine(partials, dataframe(spark, self.state, self._files_in(REPLACED_PART)))
 
     def _combine_rows(self, spark: SparkSession, extent: OffsetRanges, tasks: Sequence[TaskFiles]) -> pa.Table | None:
         """Aggregate pending rows on executors and combine them in the driver; None if they contribute nothing."""
@@ -184,7 +185,9 @@ class DerivedTable:
         if not partials:
             return None
         spec = self.state.spec
-        batches = [batch for file in self._files_in(STATE_PART) for batch in read_rows(self.state.location, file, spec)]
+        batches = [
+            batch for file in self._files_in(REPLACED_PART) for batch in read_rows(self.state.location, file, spec)
+        ]
         return self.definition.combine_rows(pa.concat_tables(partials), pa.Table.from_batches(batches, spec.schema))
 
     # --- reading
@@ -196,12 +199,12 @@ class DerivedTable:
         tasks = [] if pending.is_empty else self._split_pending(pending)
         if not tasks:
             return self.definition.to_public_dataframe(
-                stored.unionByName(dataframe(spark, self.state, self._files_in(STATE_PART))), parts
+                stored.unionByName(dataframe(spark, self.state, self._files_in(REPLACED_PART))), parts
             )
         if self.definition.needs_state and _fits_driver(tasks):
             rows = self._combine_rows(spark, pending, tasks)
             state = (
-                dataframe(spark, self.state, self._files_in(STATE_PART))
+                dataframe(spark, self.state, self._files_in(REPLACED_PART))
                 if rows is None
                 else dataframe_of_rows(spark, rows)
             )
@@ -210,18 +213,18 @@ class DerivedTable:
         return self.definition.to_public_dataframe(stored.unionByName(state), parts | {NEW_PART, WILDCARD_PART})
 
     def _read_stored(self, spark: SparkSession) -> DataFrame:
-        """Read the state without the STATE part, and without rows that other tools deleted from `samples`."""
+        """Read the state without the replaced part, and without rows that other tools deleted from `samples`."""
         changes = self._foreign_changes()
-        stored = dataframe(spark, self.state, self._files_outside_state)
+        stored = dataframe(spark, self.state, self._files_outside_replaced_part)
         remaining = remove_deleted(spark, stored, self.samples, changes) if changes else None
         return stored if remaining is None else remaining
 
     # --- merge, rebuild, propagation of deletes
 
-    def merge(self, spark: SparkSession, published: int | None) -> bool:
-        """Merge small files of the state if it is worthwhile; `published` is the state version of the public table."""
-        unpublished = self.state.files if published is None else self.state.files_since(published)
-        plan = plan_merge(self.state.files, unpublished)
+    def merge(self, spark: SparkSession, written: int | None) -> bool:
+        """Merge small files of the state if it is worthwhile; `written` is the state version of the public table."""
+        unwritten = self.state.files if written is None else self.state.files_since(written)
+        plan = plan_merge(self.state.files, unwritten)
         if plan is None:
             return False
         limits = self._find_limits(spark, plan.files) if plan.is_full else None
@@ -319,8 +322,8 @@ class DerivedTable:
         return [file for file in self.state.files if part_of(file) == part]
 
     @property
-    def _files_outside_state(self) -> list[DataFile]:
-        return [file for file in self.state.files if part_of(file) != STATE_PART]
+    def _files_outside_replaced_part(self) -> list[DataFile]:
+        return [file for file in self.state.files if part_of(file) != REPLACED_PART]
 
     def _pending(self) -> OffsetRanges:
         return find_pending(self.state, self.samples)

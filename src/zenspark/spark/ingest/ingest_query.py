@@ -58,37 +58,47 @@ Notify = Callable[[str], None]
 
 @dataclass(frozen=True)
 class IngestProgress:
-    """Progress of an ingest query since it was started."""
+    """Progress of an ingest query since it was started.
+
+    Attributes:
+        rows: Rows ingested in this run.
+        bytes: Size of the files written in this run.
+        batches: Batches committed in this run.
+        batch_seconds: Duration of the last batch; None before the first one.
+        running_seconds: Seconds since the current batch started; None between two batches.
+        newest: Reception time of the newest ingested row; None before the first one.
+        committed_offsets: End offset (exclusive) by recorder of the ingested rows.
+        waiting: Rows in the journals that are not ingested yet.
+        quarantined: Rows that could not be ingested and were moved to quarantine.
+        duplicates: Rows skipped because another recorder's copy was ingested before.
+        lost: Rows that the journals trimmed before they were ingested.
+        problem: Error of the last table maintenance; None without. Ingestion continues.
+        maintenance_runs: The last run of each maintenance task.
+
+    Example:
+        >>> progress = query.progress()
+        >>> print(progress.rows, progress.waiting, progress.problem)
+    """
 
     rows: int
-    """Rows ingested in this run."""
     bytes: int
-    """Size of the files written in this run."""
     batches: int
     batch_seconds: float | None
-    """Duration of the last batch."""
     running_seconds: float | None
-    """Seconds since the current batch started."""
     newest: datetime | None
-    """Reception time of the newest ingested row."""
     committed_offsets: Mapping[str, int]
-    """End offset per recorder (exclusive) of ingested rows."""
     waiting: int
-    """Rows in the journals that are not ingested yet."""
     quarantined: int
-    """Rows that could not be ingested and were moved to quarantine."""
     duplicates: int
-    """Rows skipped because another recorder's copy was ingested before."""
     lost: int
-    """Rows that the journals trimmed before they were ingested."""
     problem: str | None
-    """Error of the last table maintenance, if any; ingestion continues."""
     maintenance_runs: tuple[MaintenanceRun, ...] = ()
-    """The last run of each maintenance task."""
 
 
 @dataclass
 class _Counts:
+    """Counts of an ingest query since it started, and its current batch."""
+
     rows: int = 0
     bytes: int = 0
     batches: int = 0
@@ -162,6 +172,8 @@ class IngestQuery:
         self._counts = _Counts()
         self._lock = threading.Lock()
         """Held while a batch is ingested."""
+        self._refuses_batches = False
+        """Whether a batch that begins is left to the next query, because this one is being stopped."""
         self._stopping = threading.Event()
         self._failure: Exception | None = None
         self._on_batch: Callable[[], None] | None = None
@@ -236,7 +248,7 @@ class IngestQuery:
             ZError: The query failed, was not started, or another process has taken over a recorder.
 
         Example:
-            >>> has_ended = query.wait(timeout=60)
+            >>> has_ended = query.wait(timeout=1)
         """
         query = self._active_query
         try:
@@ -288,7 +300,11 @@ class IngestQuery:
             self._close(release=True)
 
     def abandon(self) -> None:
-        """End at once after a failure; the leases are kept for the next attempt."""
+        """End at once after a failure; the leases are kept for the next attempt.
+
+        Example:
+            >>> query.abandon()
+        """
         self._stopping.set()
         with contextlib.suppress(Exception):  # Java may have ended
             self._close(release=False)
@@ -317,9 +333,11 @@ class IngestQuery:
         return self._has_ingested(target)
 
     def _stop_query(self) -> None:
-        with self._lock:  # lets the current batch finish; a batch that starts now has written nothing yet
-            if self._query is not None:
-                self._query.stop()
+        self._refuses_batches = True  # before the lock: Spark's `stop` waits for a batch that begins now
+        with self._lock:  # lets the current batch finish
+            pass
+        if self._query is not None:
+            self._query.stop()
 
     def _check_failure(self) -> None:
         error = self._active_query.exception()
@@ -385,6 +403,7 @@ class IngestQuery:
         }
         parts = self._spark.readStream.format("zenoh").options(**(source | self._options)).load()
         self._checkpoint = self._checkpoint or mkdtemp(prefix="zenspark-checkpoint-")
+        self._refuses_batches = False
         writer = parts.writeStream.foreachBatch(self._ingest_batch).option(
             "checkpointLocation", Path(self._checkpoint, uuid4().hex).as_uri()
         )
@@ -401,13 +420,15 @@ class IngestQuery:
         if start > latest:
             raise LakeError(
                 self.lake.location.address,
-                f"it has rows of recorder {journal.recorder!r} up to before offset {start}, but its journal "
+                f"the lake has rows of recorder {journal.recorder!r} below offset {start}, but its journal "
                 f"{journal.path} ends at {latest}: is it an older copy? Give new rows a journal of another name",
             )
         return max(start, journal.earliest())
 
     def _ingest_batch(self, slice_rows: DataFrame, batch: int) -> None:
         with self._lock:
+            if self._refuses_batches:  # an error, or else Spark would commit its offsets, and the journals be trimmed
+                raise LakeError(self.lake.location.address, "the ingest query is being stopped")
             self._counts.started_at = started_at = time.monotonic()
             try:
                 result = self._samples.commit_batch(slice_rows, batch)
@@ -443,7 +464,7 @@ class IngestQuery:
         counts.newest = result.newest or counts.newest
         for recorder, lost in result.lost.items():
             logger.error(
-                "%s: %d rows of recorder %s lost: its journal trimmed them before ingestion; let it retain more",
+                "%s: lost %d rows of recorder %s: its journal trimmed them before ingestion; let it retain more",
                 self.lake.location.address,
                 lost,
                 recorder,

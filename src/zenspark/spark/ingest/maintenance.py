@@ -105,7 +105,7 @@ class Compaction:
 
     def __init__(self) -> None:
         self._seen: dict[PartitionKey, tuple[int, bool]] = {}
-        """Per partition: id of its file set when there was nothing to compact, and whether its day was over."""
+        """Id of the file set of each partition when there was nothing to compact, and whether its day was over."""
         self._kept: Mapping[PartitionKey, Mapping[str, DataFile]] = {}
         """References to these file sets, so that no other object can get the same id."""
 
@@ -206,7 +206,15 @@ def key_order(keys: pa.DictionaryArray) -> Numbers | None:
 
 @dataclass(frozen=True)
 class RetentionRule:
-    """Retention of the keys of an expression; None keeps them forever."""
+    """Retention of the keys of an expression.
+
+    Attributes:
+        key_expr: Key expression of the keys.
+        age: Age after which their rows are removed; None keeps them for ever.
+
+    Example:
+        >>> rule = RetentionRule("fleet/*/log", timedelta(days=1))
+    """
 
     key_expr: str
     age: timedelta | None
@@ -214,7 +222,17 @@ class RetentionRule:
 
 @dataclass(frozen=True)
 class Retention:
-    """Retention of samples: the first rule that matches a key decides, else `age`; `max_bytes` limits the total."""
+    """Retention of samples: the first rule that matches a key decides, else `age`; `max_bytes` limits the total.
+
+    Attributes:
+        age: Age after which rows are removed that no rule is about; None keeps them for ever.
+        max_bytes: Size of the files over which the oldest days are removed; None without.
+        rules: Rules for the keys of key expressions.
+
+    Example:
+        >>> rule = RetentionRule("fleet/*/log", timedelta(days=1))
+        >>> retention = Retention(age=timedelta(days=30), rules=(rule,))
+    """
 
     age: timedelta | None = None
     max_bytes: int | None = None
@@ -222,17 +240,43 @@ class Retention:
 
     @cached_property
     def is_empty(self) -> bool:
+        """Whether all rows are kept."""
         return self.age is None and self.max_bytes is None and all(rule.age is None for rule in self.rules)
 
     def age_of(self, key: str) -> timedelta | None:
-        """Return the age up to which rows of a key are kept; None is unlimited."""
+        """Return the age up to which rows of a key are kept.
+
+        Args:
+            key: The key, or a key expression of a DELETE.
+
+        Returns:
+            The age; None is unlimited.
+
+        Example:
+            >>> rule = RetentionRule("fleet/*/log", timedelta(days=1))
+            >>> Retention(rules=(rule,)).age_of("fleet/r1/log").days
+            1
+        """
         for rule in self.rules:
             if intersects(rule.key_expr, key):
                 return rule.age
         return self.age
 
     def for_day(self, day: date, now: datetime) -> Retention:
-        """Return the retention that applies to a day: expired ages become zero, others None."""
+        """Return the retention that applies to a day: expired ages become zero, others None.
+
+        Args:
+            day: UTC day of reception.
+            now: The time now, with a time zone.
+
+        Returns:
+            The retention of the rows that were received on that day.
+
+        Example:
+            >>> now = datetime(2026, 3, 31, tzinfo=UTC)
+            >>> Retention(age=timedelta(days=30)).for_day(date(2026, 1, 1), now).age
+            datetime.timedelta(0)
+        """
         return replace(
             self,
             age=_age_at(self.age, day, now),

@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, NoReturn
 
 import msgspec
 
-from zenspark.api.log_filter import FORMAT
+from zenspark.api.log_filter import LOG_FORMAT
 from zenspark.errors import ZError
 from zenspark.lake.error_cause import error_cause
 from zenspark.spark.ingest.commit_samples import WriterFenced
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("zenspark.spark")
 
-REPORT_INTERVAL_SECONDS = 1.0
+INGEST_REPORT_INTERVAL_SECONDS = 1.0
 """Seconds between two reports."""
 DRAIN_POLL_INTERVAL_SECONDS = 0.2
 """Seconds between two checks whether the query has ended or must drain."""
@@ -182,7 +182,7 @@ class IngestProcess:
 
     def _report_periodically(self) -> None:
         while True:
-            self._report_now.wait(REPORT_INTERVAL_SECONDS)
+            self._report_now.wait(INGEST_REPORT_INTERVAL_SECONDS)
             self._report_now.clear()
             if self._ended.is_set():
                 return
@@ -226,7 +226,7 @@ def make_progress_report(query: IngestQuery) -> ProgressReport:
         quarantined=progress.quarantined,
         duplicates=progress.duplicates,
         lost=progress.lost,
-        maintenance=progress.problem,
+        maintenance_error=progress.problem,
         maintenance_runs=progress.maintenance_runs,
     )
 
@@ -248,7 +248,7 @@ def main() -> None:
     """Run the ingest process for the `IngestProcessConfig` in the first line of standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     reports = _redirect_stdout()
-    logging.basicConfig(format=FORMAT, level=logging.WARNING)
+    logging.basicConfig(format=LOG_FORMAT, level=logging.WARNING)
     logging.getLogger("zenspark").setLevel(logging.INFO)
     commands = sys.stdin.buffer
     config = msgspec.json.decode(commands.readline(), type=IngestProcessConfig)

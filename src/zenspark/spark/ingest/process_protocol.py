@@ -45,26 +45,34 @@ class Waiting(msgspec.Struct, frozen=True, tag="waiting"):
 
 
 class MaintenanceRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The last run of a maintenance task, and the time of the next; times are in seconds since 1970."""
+    """The last run of a maintenance task, and the time of the next; times are in seconds since 1970.
+
+    Attributes:
+        task: Name of the task: `refresh` or `compaction`.
+        time: End of the last run; None before the first one.
+        seconds: Duration of the last run; None before the first one.
+        result: Summary of the last run, or its error; None before the first one.
+        is_failed: Whether the last run has failed.
+        next: Start of the next run; None during a run.
+
+    Example:
+        >>> for run in query.progress().maintenance_runs:
+        ...     print(run.task, run.result)
+    """
 
     task: str
-    """`refresh` or `compaction`."""
     time: float | None = None
-    """End of the last run; None before the first one."""
     seconds: float | None = None
-    """Duration of the last run."""
     result: str | None = None
-    """Summary of the last run, or its error."""
     is_failed: bool = False
     next: float | None = None
-    """Start of the next run; None during a run."""
 
 
 class ProgressReport(msgspec.Struct, frozen=True, tag="progress", kw_only=True):
     """Progress of ingestion, sent every second while the process ingests. Counts are of this process."""
 
     committed_offsets: dict[str, int] = msgspec.field(default_factory=dict)
-    """End offset per recorder (exclusive): rows before it are in `samples`, quarantined or lost."""
+    """End offset per recorder (exclusive): rows before it are in `samples`, duplicates, quarantined or lost."""
     rows: int = 0
     bytes: int = 0
     """Size of the files written."""
@@ -79,7 +87,7 @@ class ProgressReport(msgspec.Struct, frozen=True, tag="progress", kw_only=True):
     """Rows skipped because another recorder's copy was ingested before."""
     lost: int = 0
     """Rows that the journals trimmed before they were ingested."""
-    maintenance: str | None = None
+    maintenance_error: str | None = None
     """Error of the last table maintenance, if any; ingestion continues."""
     maintenance_runs: tuple[MaintenanceRun, ...] = ()
 
@@ -93,7 +101,7 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
 class Drained(msgspec.Struct, frozen=True, tag="drained"):
     """Everything in the journals is ingested; the process ends."""
 
-    maintenance: str | None = None
+    maintenance_error: str | None = None
     """Error of the last refresh of the derived tables, if any."""
 
 

@@ -32,7 +32,7 @@ from zenspark.lake.pending_rows import REBUILD_COUNT_APP_ID, STATE_VERSION_APP_I
 from zenspark.spark.ingest.derived import REBUILDING_APP_ID, DerivedTableSpec, read_wildcard_rows
 from zenspark.spark.ingest.write_files import run_on_executors
 
-PUBLISH_LABEL = "publish"
+PUBLIC_WRITE_LABEL = "publish"
 """Prefix of the names of its files."""
 SMALL_FILE_RANGE_BYTES = 256 << 10
 """A smaller file range is rewritten together with an adjacent one that changed."""
@@ -41,7 +41,16 @@ MAX_CHARACTER = chr(0x10FFFF)
 
 
 class PublishResult(NamedTuple):
-    """Duration and number of rows of a write."""
+    """Duration and number of rows of a write of public tables.
+
+    Attributes:
+        seconds: Duration of the write.
+        rows: Number of rows that were written.
+
+    Example:
+        >>> result = lake.publish(spark)
+        >>> print(result.rows, result.seconds)
+    """
 
     seconds: float
     rows: int
@@ -97,14 +106,14 @@ class PublicTableWriter:
             self.state.app_version(REBUILD_COUNT_APP_ID) or 0
         ):
             return [FileRangeRun(KeyRange(), self.public.files)]
-        touched = [file for file in self.state.files_since(version) if is_new(file)]
-        if not touched:
+        changed = [file for file in self.state.files_since(version) if is_new(file)]
+        if not changed:
             return []
         file_ranges = find_file_ranges(self.public.files, self._column)
         if len(file_ranges) == 1:
             return [FileRangeRun(KeyRange(), file_ranges[0].files)]
-        find = partial(find_touched, self._sorted_state, [file_range.start for file_range in file_ranges])
-        indices = {index for touched_ranges in run_on_executors(spark, find, touched) for index in touched_ranges}
+        find = partial(find_changed_ranges, self._sorted_state, [file_range.start for file_range in file_ranges])
+        indices = {index for changed_ranges in run_on_executors(spark, find, changed) for index in changed_ranges}
         return merge_adjacent(file_ranges, indices)
 
     def _write(self, spark: SparkSession, runs: Sequence[FileRangeRun]) -> list[DataFile]:
@@ -145,7 +154,7 @@ def find_file_ranges(files: Iterable[DataFile], column: str) -> list[FileRange]:
     return file_ranges or [FileRange(None, [])]
 
 
-def find_touched(state: SortedTable, starts: Sequence[SortKey | None], file: DataFile) -> set[int]:
+def find_changed_ranges(state: SortedTable, starts: Sequence[SortKey | None], file: DataFile) -> set[int]:
     """Return the indices of file ranges, given by their `starts`, that contain values of a new file of the state."""
     batches = read_batches(state.location, file, state.spec, [state.column])
     values = pc.unique(pa.chunked_array([_decode_dictionary(batch.column(0)) for batch in batches]))
@@ -179,10 +188,10 @@ def _file_range_index(starts: Sequence[SortKey | None], value: SortKey) -> int:
     return bisect_right(range(1, len(starts)), value, key=lambda index: starts[index])
 
 
-def merge_adjacent(file_ranges: Sequence[FileRange], touched: Iterable[int]) -> list[FileRangeRun]:
+def merge_adjacent(file_ranges: Sequence[FileRange], changed: Iterable[int]) -> list[FileRangeRun]:
     """Merge changed file ranges, and small ones next to them, into runs of adjacent ones."""
     merged: list[tuple[int, int]] = []
-    for index in sorted(_add_small_neighbours(file_ranges, set(touched))):
+    for index in sorted(_add_small_neighbours(file_ranges, set(changed))):
         if merged and index == merged[-1][1] + 1:
             merged[-1] = (merged[-1][0], index)
         else:
@@ -190,15 +199,15 @@ def merge_adjacent(file_ranges: Sequence[FileRange], touched: Iterable[int]) -> 
     return [_make_run(file_ranges, first, last) for first, last in merged]
 
 
-def _add_small_neighbours(file_ranges: Sequence[FileRange], touched: set[int]) -> set[int]:
+def _add_small_neighbours(file_ranges: Sequence[FileRange], changed: set[int]) -> set[int]:
     """Add the small file ranges that are adjacent to changed ones."""
     small = {
         at
         for at, file_range in enumerate(file_ranges)
         if sum(file.size for file in file_range.files) < SMALL_FILE_RANGE_BYTES
     }
-    adjacent = {index + step for index in touched for step in (-1, 1)}
-    return touched | (adjacent & small)
+    adjacent = {index + step for index in changed for step in (-1, 1)}
+    return changed | (adjacent & small)
 
 
 def _make_run(file_ranges: Sequence[FileRange], first: int, last: int) -> FileRangeRun:
@@ -220,4 +229,4 @@ def write_public_range(
 ) -> list[DataFile]:
     """Write the public rows of a range of the state; runs as a Spark task."""
     rows = definition.to_public_rows(state.read(files, key_range, definition.reduce), wildcard_rows)
-    return write_sorted(public, PUBLISH_LABEL, rows, definition.order, {})
+    return write_sorted(public, PUBLIC_WRITE_LABEL, rows, definition.order, {})

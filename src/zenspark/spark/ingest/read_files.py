@@ -30,7 +30,7 @@ from pyspark.sql.types import StructType
 
 from zenspark.lake.delta_table import LakeTable
 from zenspark.lake.parquet_files import DataFile, read_batches
-from zenspark.lake.specs import FORMAT_VERSION, TableSpec
+from zenspark.lake.specs import LAKE_FORMAT_VERSION, TableSpec
 from zenspark.lake.storage_path import StoragePath
 
 MAX_PARTITION_BRANCHES = 32
@@ -70,7 +70,7 @@ def dataframe(spark: SparkSession, table: LakeTable, files: Sequence[DataFile]) 
 def _has_irregular_paths(table: LakeTable, files: Sequence[DataFile]) -> bool:
     """Whether paths do not encode the partition of a file; in lakes of version 1 they have other components, too."""
     return bool(table.spec.partitions.names) and (
-        table.format != FORMAT_VERSION
+        table.format != LAKE_FORMAT_VERSION
         or any(file.path.count("/") != len(table.spec.partitions.names) for file in files)
     )
 

@@ -23,7 +23,6 @@ from datetime import UTC, datetime
 import msgspec
 
 from zenspark.lake.error_cause import start_cause
-from zenspark.net.io.wait_queue import WaitQueue
 from zenspark.spark.ingest.process_protocol import (
     Command,
     Drain,
@@ -38,6 +37,7 @@ from zenspark.spark.ingest.process_protocol import (
 from zenspark.spark.ingest.rotating_log import RotatingLog
 from zenspark.spark.ingest.settings import IngestProcessConfig
 from zenspark.spark.ingest.supervisor_state import IngestState, ProcessAction, SupervisorState
+from zenspark.wait_queue import WaitQueue
 
 logger = logging.getLogger("zenspark.spark")
 
@@ -155,7 +155,7 @@ class IngestSupervisor:
                 quarantined=totals.quarantined,
                 duplicates=totals.duplicates,
                 lost=totals.lost,
-                maintenance=state.maintenance,
+                maintenance=state.maintenance_error,
                 maintenance_runs=totals.last.maintenance_runs,
                 pid=None if self._process is None else self._process.pid,
                 ui=None if self._started is None else self._started.ui,

@@ -120,7 +120,7 @@ class SupervisorState:
         self.ingest_state = IngestState.STARTING
         self.cause: str | None = None
         """Reason of the failure, or of the wait; cleared when a batch is committed."""
-        self.maintenance: str | None = None
+        self.maintenance_error: str | None = None
         """Error of the last table maintenance."""
         self.totals = IngestTotals()
         self._backoff = Backoff(RETRY_POLICY, now)
@@ -191,8 +191,8 @@ class SupervisorState:
             case Failed(cause):
                 self._failures += 1
                 self._fail(cause, now)
-            case Drained(maintenance):
-                self.ingest_state, self.cause, self.maintenance = IngestState.ENDED, None, maintenance
+            case Drained(maintenance_error):
+                self.ingest_state, self.cause, self.maintenance_error = IngestState.ENDED, None, maintenance_error
 
     def _on_progress(self, report: ProgressReport, now: float) -> None:
         if report.batches > self.totals.last.batches:
@@ -202,7 +202,7 @@ class SupervisorState:
         if self.ingest_state is IngestState.WAITING:
             self.cause = None
         self.totals.add(report)
-        self.ingest_state, self.maintenance = IngestState.INGESTING, report.maintenance
+        self.ingest_state, self.maintenance_error = IngestState.INGESTING, report.maintenance_error
 
     def on_exited(self, code: int, now: float) -> None:
         """Note that the process has exited; a negative code is the signal that killed it."""

@@ -38,7 +38,7 @@ JOIN_TIMEOUT_SECONDS = 3.0
 """Seconds for the current task to finish before its Spark jobs are cancelled."""
 CANCEL_RETRY_INTERVAL_SECONDS = 0.1
 """Seconds between two cancellations of the Spark jobs of a task: it may have been between two jobs."""
-PUBLISH_PAUSE_FACTOR = 10
+PUBLIC_WRITE_PAUSE_FACTOR = 10
 """Minimum pause before the public tables are written again, as a multiple of the last duration."""
 HANDOVER_TIMEOUT_SECONDS = 20.0
 """Seconds to wait at the end until the process that maintains the tables has refreshed the last rows, or ended."""
@@ -151,7 +151,7 @@ class TableMaintenance:
         self._config = config
         self._leases = leases
         self._compactions = 0
-        self._publish_at = 0.0
+        self._public_write_at = 0.0
         address, run = lake.location.address, self._with_path_check
         self._tasks = [
             PeriodicMaintenance(spark, address, "refresh", config.refresh_interval, partial(run, self._refresh)),
@@ -178,7 +178,7 @@ class TableMaintenance:
             task.stop()
 
     def finish(self) -> None:
-        """Import the last network events, refresh the tables and publish them, for the last time.
+        """Import the last network events, refresh the derived tables and write the public ones, for the last time.
 
         While another process maintains the tables, that process does it. If it is ending as well, it may have refreshed
         before the last rows were ingested. So this waits until its work is complete, or takes over.
@@ -187,7 +187,7 @@ class TableMaintenance:
         with contextlib.suppress(OSError, ZError):  # the refresh reports the error
             while not (self._leases.maintain_now() or self._lake.is_refreshed()) and time.monotonic() < deadline:
                 time.sleep(HANDOVER_POLL_INTERVAL_SECONDS)
-        self._publish_at = 0.0
+        self._public_write_at = 0.0
         self._tasks[0].run_once()
 
     def _with_path_check(self, task: Callable[[], str]) -> str:
@@ -203,11 +203,11 @@ class TableMaintenance:
         if not self._leases.maintains:
             return NOT_MAINTAINER
         self._lake.refresh(self._spark)
-        if time.monotonic() < self._publish_at:
+        if time.monotonic() < self._public_write_at:
             return "derived tables refreshed"
-        published = self._lake.publish(self._spark)
-        self._publish_at = time.monotonic() + published.seconds * PUBLISH_PAUSE_FACTOR
-        return f"derived tables refreshed, {published.rows} rows published"
+        written = self._lake.publish(self._spark)
+        self._public_write_at = time.monotonic() + written.seconds * PUBLIC_WRITE_PAUSE_FACTOR
+        return f"derived tables refreshed, {written.rows} rows written to public tables"
 
     def _compact(self) -> str:
         if not self._leases.maintains:

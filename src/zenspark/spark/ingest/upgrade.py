@@ -22,7 +22,7 @@ from zenspark.errors import LakeError
 from zenspark.lake.delta_table import VERSION_PROPERTY, LakeTable, Transaction, to_one_line
 from zenspark.lake.lake import STATE_DIRECTORY, STATE_TABLE_SPECS, TABLE_SPECS, Lake
 from zenspark.lake.parquet_files import DataFile, escape_path_value
-from zenspark.lake.specs import FORMAT_VERSION
+from zenspark.lake.specs import LAKE_FORMAT_VERSION
 
 V1_LEFTOVERS = ("_recorders", "_attempt.json", "_unused.json")
 """Files of version 1 in the directory of a table that version 2 does not use."""
@@ -41,7 +41,7 @@ class UpgradeResult:
 def upgrade(lake: Lake) -> UpgradeResult:
     """Upgrade a lake; does nothing if it has the current format."""
     lake.check()
-    if lake.version == FORMAT_VERSION:
+    if lake.version == LAKE_FORMAT_VERSION:
         return UpgradeResult(0, [])
     moved = 0
     for name in STATE_TABLE_SPECS:
@@ -49,7 +49,7 @@ def upgrade(lake: Lake) -> UpgradeResult:
     others = [name for name in TABLE_SPECS if name not in STATE_TABLE_SPECS and name != "samples"]
     for name in [*others, "samples"]:
         table = lake.table(name)
-        if table.exists and table.format != FORMAT_VERSION:
+        if table.exists and table.format != LAKE_FORMAT_VERSION:
             moved += _move_files(table)
             _set_version(table)
     lake.reopen()
@@ -68,7 +68,7 @@ def _move_state(lake: Lake, name: str) -> None:
                 old.copy(file.path, new, file.path)
             old.remove("")
     table = lake.internal_table(name)
-    if table.exists and table.format != FORMAT_VERSION:
+    if table.exists and table.format != LAKE_FORMAT_VERSION:
         _set_version(table)
 
 
@@ -102,6 +102,8 @@ def _with_path(file: DataFile, path: str) -> DataFile:
 def _set_version(table: LakeTable) -> None:
     """Set the format version property of a table."""
     try:
-        table.to_deltalake().alter.set_table_properties({VERSION_PROPERTY: FORMAT_VERSION}, raise_if_not_exists=False)
+        table.to_deltalake().alter.set_table_properties(
+            {VERSION_PROPERTY: LAKE_FORMAT_VERSION}, raise_if_not_exists=False
+        )
     except (OSError, DeltaError) as error:
         raise LakeError(table.location.address, to_one_line(error)) from error

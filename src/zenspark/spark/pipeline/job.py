@@ -19,6 +19,7 @@ from zenspark.api.open import SessionOpener
 from zenspark.config.config import Config
 from zenspark.errors import JournalError, ZError
 from zenspark.journal import Journal, Policy
+from zenspark.journal.recorder import RATE_SAMPLE_INTERVAL_SECONDS
 from zenspark.journal.usage import JournalMeter
 from zenspark.lake.reader_name import reader_name
 from zenspark.lake.storage_path import StoragePath
@@ -32,10 +33,6 @@ from zenspark.spark.pipeline.status_documents import StatusQueryable
 from zenspark.storage.manager import StorageManager
 from zenspark.storage.settings import StorageSettings
 
-RATE_SAMPLE_INTERVAL_SECONDS = 1.0
-"""Seconds between two samples of the counters, for rates."""
-INGEST_POLL_INTERVAL_SECONDS = 0.1
-"""Seconds between two checks whether rows are ingested."""
 REATTACH_INTERVAL_SECONDS = 600.0
 """Seconds after which readers are re-attached to journals, so that they do not expire while ingestion fails."""
 LOG_PATH = "_logs/ingest.log"
@@ -154,23 +151,6 @@ class Job:
             if not recorder.is_running:
                 raise JobEnded("recording", recorder.status().error or "the session was closed")
 
-    def wait_until_ingested(self, timeout: float) -> bool:
-        """Wait until everything recorded so far is ingested. Returns False after `timeout` seconds."""
-        target = {path: recorder.status().offset for path, recorder in self.storages.recorders.items()}
-        deadline = time.monotonic() + timeout
-        while not self._has_ingested(target):
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(INGEST_POLL_INTERVAL_SECONDS)
-        return True
-
-    def _has_ingested(self, target: Mapping[Path, int]) -> bool:
-        return all(
-            self._end_offset(Journal(path), lake) >= target.get(path, 0)
-            for lake, journals in self._journals().items()
-            for path in journals
-        )
-
     def drain(self, timeout: float) -> bool:
         """Stop recording and ingest everything recorded.
 
@@ -179,6 +159,9 @@ class Job:
 
         Returns:
             True if everything is ingested.
+
+        Raises:
+            JournalError: The last rows cannot be written to a journal; they are lost.
 
         Example:
             >>> is_complete = job.drain(timeout=60)
@@ -255,6 +238,9 @@ class Job:
 
         Returns:
             Counts and rates of recording and ingestion, rows that wait, losses and problems.
+
+        Raises:
+            UsageError: The path of a lake is not valid.
 
         Example:
             >>> print(job.status().recorded, job.status().ingested)

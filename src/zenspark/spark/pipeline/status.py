@@ -9,12 +9,10 @@ import msgspec
 
 from zenspark.api.adminspace.openmetrics import format_families
 from zenspark.api.adminspace.pipeline_metrics import PIPELINE_FAMILIES, pipeline_samples
+from zenspark.journal.recorder import RATE_WINDOW_SECONDS
 from zenspark.journal.usage import JournalUsage
 from zenspark.spark.ingest.supervisor import IngestStatus
 from zenspark.spark.pipeline.backlog import Backlog
-
-RATE_WINDOW_SECONDS = 5.0
-"""Seconds over which rates are averaged."""
 
 
 class RateMeter:
@@ -39,45 +37,61 @@ class RateMeter:
 
 
 class Losses(msgspec.Struct, frozen=True):
-    """Rows that were sent to this node and are in no table."""
+    """Rows that were sent to this node and are in no table.
+
+    Attributes:
+        links: Messages lost or damaged on links, by reason.
+        recorder: Rows received but not written to the journal.
+        trimmed: Rows trimmed from the journal before they were ingested.
+
+    Example:
+        >>> print(job.status().lost.total)
+    """
 
     links: dict[str, int] = msgspec.field(default_factory=dict)
-    """By reason: messages lost or damaged on links."""
     recorder: int = 0
-    """Rows received but not written to the journal."""
     trimmed: int = 0
-    """Rows trimmed from the journal before they were ingested."""
 
     @property
     def total(self) -> int:
+        """Number of all of them."""
         return sum(self.links.values()) + self.recorder + self.trimmed
 
 
 class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of a job since its start, and its current state. Field names are the keys of the status document."""
+    """Counts of a job since its start, and its current state. Field names are the keys of the status document.
+
+    Attributes:
+        recorded: Rows written to the journals.
+        recorded_rate: Rows recorded per second.
+        ingested: Rows ingested into the tables.
+        ingested_rate: Rows ingested per second.
+        waiting: Rows in the journals that are not ingested yet.
+        bytes: Bytes of the files written to the tables.
+        keys: Number of keys whose newest value can be queried.
+        lost: Rows that were sent to this node and are in no table.
+        quarantined: Rows that could not be ingested and were moved to quarantine.
+        recording: Error, or else warning, of the first recorder that has one; None if all record.
+        journals: Content of each journal.
+        ingestions: Status of the ingestion into each lake.
+
+    Example:
+        >>> status = job.status()
+        >>> print(status.recorded, status.ingested, status.problem)
+    """
 
     recorded: int = 0
-    """Rows written to the journals."""
     recorded_rate: float = 0.0
-    """Rows recorded per second."""
     ingested: int = 0
-    """Rows ingested into the tables."""
     ingested_rate: float = 0.0
-    """Rows ingested per second."""
     waiting: Backlog = Backlog()
     bytes: int = 0
-    """Bytes of the files written to the tables."""
     keys: int = 0
-    """Number of keys whose newest value can be queried."""
     lost: Losses = Losses()
     quarantined: int = 0
-    """Rows that could not be ingested and were moved to quarantine."""
     recording: str | None = None
-    """Error, or else warning, of the first recorder that has one; None if all record."""
     journals: tuple[JournalUsage, ...] = ()
-    """Content of each journal."""
     ingestions: tuple[IngestStatus, ...] = ()
-    """Status of the ingestion into each lake."""
 
     @property
     def problem(self) -> str | None:

@@ -18,11 +18,13 @@ from zenspark.arrow.decode import concat_chunks
 from zenspark.handlers.arrow import chunk_from_samples
 from zenspark.journal import Journal
 from zenspark.types.enums import ConsolidationMode, Locality, QueryTarget
+from zenspark.types.network_info import ReplyError
 from zenspark.types.sample import Reply, Sample
 
 logger = logging.getLogger("zenspark.spark")
 
-MAX_BATCH_ROWS = 4096
+MAX_BACKFILL_BATCH_ROWS = 4096
+"""Maximum samples that are put at once."""
 LOOK_BACK_ROWS = 100_000
 """Number of last rows that are searched for the newest timestamp."""
 
@@ -61,11 +63,13 @@ def newest_timestamp(journal: Journal) -> int | None:
 def _samples(selector: str, replies: Iterable[Reply]) -> Iterator[list[Sample]]:
     samples: list[Sample] = []
     for reply in replies:
-        if reply.ok is None:
-            logger.warning("backfill of %s failed: error reply of %s: %s", selector, reply.replier_id, reply.err)
+        if isinstance(reply.result, ReplyError):
+            replier = "an unnamed replier" if reply.replier_id is None else reply.replier_id.zid
+            problem = reply.result.payload.to_bytes().decode(errors="replace")
+            logger.warning("backfill of %s failed: error reply from %s: %s", selector, replier, problem)
             continue
-        samples.append(reply.ok)
-        if len(samples) == MAX_BATCH_ROWS:
+        samples.append(reply.result)
+        if len(samples) == MAX_BACKFILL_BATCH_ROWS:
             yield samples
             samples = []
     if samples:

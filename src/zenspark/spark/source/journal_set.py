@@ -92,14 +92,18 @@ class JournalSet:
     def _is_read(self, name: str, fail: bool) -> bool:
         if name not in self.by_recorder:
             problem = f"the query has read from recorder {name!r}, whose journal is not among those it reads now"
-            _report_loss(UsageError(f"{problem} ({', '.join(self._paths)})"), fail)
+            error = UsageError(f"{problem} ({', '.join(self._paths)})")
+            _report_loss(error, f"recorder {name}: lost the rows after those that were read", fail)
         return name in self.by_recorder
 
     def _available_offset(self, name: str, offset: int, fail: bool) -> int:
         journal = self.by_recorder[name]
         earliest, latest = journal.earliest(), journal.latest()
         if not earliest <= offset <= latest:
-            _report_loss(OffsetOutOfRange(str(journal.path), offset, earliest, latest), fail)
+            error = OffsetOutOfRange(str(journal.path), offset, earliest, latest)
+            is_trimmed = offset < earliest
+            loss = f"lost {earliest - offset} rows" if is_trimmed else "the journal ends before rows that were read"
+            _report_loss(error, f"recorder {name}: {loss}", fail)
         return min(max(offset, earliest), latest)
 
     def slices(
@@ -172,10 +176,11 @@ def _resolve_offset(journal: Journal, offset: int) -> int:
     return journal.latest() if offset == LATEST else offset
 
 
-def _report_loss(error: Exception, fail: bool) -> None:
+def _report_loss(error: Exception, loss: str, fail: bool) -> None:
+    """Raise an error about lost rows, or log it as the reason of the loss, which names recorder and rows."""
     if fail:
         raise UsageError(f"{error}; with failOnDataLoss=false the query continues without these rows") from error
-    logger.warning("rows lost, continuing because of failOnDataLoss=false: %s", error)
+    logger.warning("%s: %s; the query continues because of failOnDataLoss=false", loss, error)
 
 
 def available_cores() -> int:

@@ -30,12 +30,12 @@ from zenspark.types.network_info import ReplyError
 from zenspark.types.sample import Reply, Sample
 from zenspark.types.selector import Selector
 
-MAX_BATCH_ROWS = 4096
+MAX_REPLY_BATCH_ROWS = 4096
 """Maximum replies per Arrow batch."""
 MAX_QUERIES_IN_FLIGHT = 8
 """Concurrent queries of a task: their replies share the link, and each has its own timeout."""
 MAX_BACKLOG_REPLIES = 8192
-"""High-water mark of replies waiting for Spark; above it the callbacks block (back-pressure)."""
+"""High-water mark of replies waiting for Spark; above it the callbacks block (backpressure)."""
 ERROR_SCHEMA = SCHEMA.append(pa.field("error", pa.string()))
 ROUTER_TIMEOUT = "Timeout"
 """Error payload of a router in first of a node that sent no final reply in time."""
@@ -150,7 +150,7 @@ def _batches(replies: Iterable[tuple[str, Reply]], options: BatchOptions) -> Ite
             yield _error_row(selector, reply, options.timeout)
         else:
             raise ZError(f"{selector}: {_problem(reply, options.timeout)}")
-        if len(samples) == MAX_BATCH_ROWS:
+        if len(samples) == MAX_REPLY_BATCH_ROWS:
             yield _rows(samples, keeps_errors)
             samples = []
     if samples:

@@ -26,7 +26,7 @@ from zenspark.arrow import UTC
 
 TEXT_COLUMNS = frozenset({"key", "kind", "encoding", "recorder", "source_zid", "timestamp_id", "event", "zid"})
 NUMBER_COLUMNS = frozenset({"offset", "source_sn", "source_eid", "timestamp_ntp64"})
-TIME_COLUMNS = frozenset({"received_at", "timestamp", "time"})
+PUSHED_TIME_COLUMNS = frozenset({"received_at", "timestamp", "time"})
 
 FilterBuilder = Callable[[pc.Expression, Any], pc.Expression]
 TEXT_FILTERS: dict[type[Filter], FilterBuilder] = {
@@ -69,7 +69,7 @@ def translate_filter(filter_: Filter, columns: Sequence[str]) -> PushedFilter | 
         return PushedFilter(type(filter_), column, list(value) if isinstance(filter_, In) else value)
     if column in NUMBER_COLUMNS and type(filter_) in VALUE_FILTERS:
         return PushedFilter(type(filter_), column, value)
-    if column in TIME_COLUMNS and type(filter_) in VALUE_FILTERS:
+    if column in PUSHED_TIME_COLUMNS and type(filter_) in VALUE_FILTERS:
         return PushedFilter(type(filter_), column, value if value is None else _to_scalar(value))
     return None
 

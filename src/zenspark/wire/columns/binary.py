@@ -9,7 +9,7 @@ import cython
 import msgspec
 
 from zenspark.errors import UsageError
-from zenspark.wire.columns.memory import Buffer, Numbers, uninitialized_bytes, view_as, zeros
+from zenspark.wire.columns.memory import Buffer, IntegerBuffer, uninitialized_bytes, view_as, zeros
 
 if not cython.compiled:
     from zenspark.wire._bytes import copy_bytes
@@ -40,8 +40,8 @@ class BinaryColumn:
     def __init__(
         self,
         data: Buffer,
-        starts: Numbers,
-        stops: Numbers,
+        starts: IntegerBuffer,
+        stops: IntegerBuffer,
         validity: Buffer | None = None,
         first_bit: cython.Py_ssize_t = 0,
     ) -> None:
@@ -77,7 +77,7 @@ class BinaryColumn:
 
     @staticmethod
     def from_offsets(
-        data: Buffer, offsets: Numbers, validity: Buffer | None = None, first_bit: int = 0
+        data: Buffer, offsets: IntegerBuffer, validity: Buffer | None = None, first_bit: int = 0
     ) -> BinaryColumn:
         """Make a column from the buffers of an Arrow binary array, where each value stops at the start of the next."""
         bounds = view_as("I", offsets)
@@ -116,7 +116,7 @@ class BinaryColumn:
             _copy_values(self, places, out)
         return PackedBinary(offsets, data, validity if nulls else None, nulls)
 
-    def append_to(self, offsets: Numbers, data: memoryview) -> int:
+    def append_to(self, offsets: IntegerBuffer, data: memoryview) -> int:
         """Copy the values to `data`, from the position in the first offset on, and fill in the offsets behind it.
 
         Returns the number of bytes copied. Returns -1, and copies nothing, if a value is null or the memory is too

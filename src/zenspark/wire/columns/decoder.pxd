@@ -1,6 +1,7 @@
 # The fields of a BatchDecoder, and the two functions that fragments.py calls.
 from zenspark.wire._bytes cimport (
-    bytes_equal, has_nonzero_byte, is_utf8, load_u64, read_vle32, read_vle64, vle_size_at
+    bytes_equal, has_nonzero_byte, is_utf8, load_u64, read_vle32, read_vle64, size_of_vle32, value_of_vle32,
+    vle_size_at
 )
 from zenspark.wire.columns.layout cimport *
 from zenspark.wire.columns.memory cimport check_idle, const_pointer8

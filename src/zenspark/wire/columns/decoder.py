@@ -26,18 +26,21 @@ if not cython.compiled:
         load_u64,
         read_vle32,
         read_vle64,
+        size_of_vle32,
+        value_of_vle32,
         vle_size_at,
     )
     from zenspark.wire.columns.layout import (
         ABSENT,
         ATTACHMENT_DISTANCE,
         ATTACHMENT_SIZE,
-        DATA_PRIORITY,
         DEL_ID,
         EID,
         ENCODING,
+        EXTENSION_BITS,
         FRAGMENT_ID,
         FRAME_ID,
+        FRAME_QOS_EXTENSION,
         HEAD_POS,
         LANE_BITS,
         LANE_CONTINUED,
@@ -69,7 +72,10 @@ if not cython.compiled:
         SUFFIX_POS,
         SUFFIX_SIZE,
         WIRE_DEFAULT_QOS,
+        Z_FLAG,
         ZID_POS,
+        lane_of_header,
+        lane_with_priority,
         record_at,
     )
     from zenspark.wire.columns.memory import check_idle, const_pointer8
@@ -118,7 +124,7 @@ class BatchDecoder:
         if not 0 <= pos <= end <= size:
             raise IndexError(f"positions {pos} to {end} are outside {size} bytes")
         if end >= ABSENT:
-            raise UsageError(f"{end} bytes are more than positions of 32 bits reach")
+            raise UsageError(f"a buffer of {end} bytes exceeds positions of 32 bits")
         self.data = data
         self.framing = framing
         self.limit = limit
@@ -290,7 +296,7 @@ def _enter_frame(decoder: BatchDecoder, columns: PushColumns) -> cython.int:
         return STOP_MESSAGE
     decoder.pos = pos
     decoder.in_frame = True
-    _note_frame(decoder, columns, 0)
+    _record_frame(decoder, columns, 0)
     return STOP_CONTINUE
 
 
@@ -298,7 +304,7 @@ def _enter_frame(decoder: BatchDecoder, columns: PushColumns) -> cython.int:
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _note_frame(decoder: BatchDecoder, columns: PushColumns, flags: cython.uint) -> cython.void:
+def _record_frame(decoder: BatchDecoder, columns: PushColumns, flags: cython.uint) -> cython.void:
     columns._frame_sns[columns.frame_count] = decoder.sn
     columns._frame_lanes[columns.frame_count] = decoder._lane | flags
     columns._frame_rows[columns.frame_count] = columns.row_count
@@ -314,25 +320,24 @@ def _parse_frame(decoder: BatchDecoder) -> cython.Py_ssize_t:
     data: cython.p_const_uchar = decoder._data
     end: cython.Py_ssize_t = decoder.batch_end
     pos: cython.Py_ssize_t = decoder.pos
-    reliable: cython.uint = (data[pos] & 0x20) >> 2
-    priority: cython.uint = DATA_PRIORITY
-    more: cython.int = data[pos] & 0x80
+    lane: cython.uint = lane_of_header(data[pos])
+    more: cython.int = data[pos] & Z_FLAG
     size: cython.Py_ssize_t
     z: cython.ulonglong = read_vle32(data, pos + 1, end)
     if z == 0:
         return 0
-    pos += 1 + (z & 15)
+    pos += 1 + size_of_vle32(z)
     while more:
-        if pos >= end or data[pos] & 0x7F != 0x31:
+        if pos >= end or data[pos] & EXTENSION_BITS != FRAME_QOS_EXTENSION:
             return 0
-        more = data[pos] & 0x80
+        more = data[pos] & Z_FLAG
         size = vle_size_at(data, pos + 1, end)
         if size == 0:
             return 0
-        priority = data[pos + 1] & LANE_PRIORITY
+        lane = lane_with_priority(lane, data[pos + 1])
         pos += 1 + size
-    decoder.sn = z >> 4
-    decoder._lane = reliable | priority
+    decoder.sn = value_of_vle32(z)
+    decoder._lane = lane
     return pos
 
 
@@ -354,7 +359,7 @@ def decode_rows(decoder: BatchDecoder, columns: PushColumns) -> cython.int:
     z: cython.ulonglong
     columns._needs_template = False
     if columns.frame_count == 0 and decoder.in_frame:
-        _note_frame(decoder, columns, LANE_CONTINUED)
+        _record_frame(decoder, columns, LANE_CONTINUED)
     while pos < end and row < columns.row_limit:
         head = _match(columns, pos, end, record, row) if known else 0
         if head == 0:
@@ -368,11 +373,11 @@ def decode_rows(decoder: BatchDecoder, columns: PushColumns) -> cython.int:
         stop = head
         if record[META] & META_DEL == 0:
             z = read_vle32(data, head, end)
-            start = head + (z & 15)
-            stop = start + (z >> 4)
-            if z == 0 or z >> 4 > cython.cast(cython.ulonglong, end - start):
+            start = head + size_of_vle32(z)
+            stop = start + value_of_vle32(z)
+            if z == 0 or value_of_vle32(z) > cython.cast(cython.ulonglong, end - start):
                 break
-            if z & 15 > 1 and data[start - 1] == 0:  # not the shortest form: see head_end
+            if size_of_vle32(z) > 1 and data[start - 1] == 0:  # not the shortest form: see head_end
                 break
         columns._starts[row] = start
         columns._stops[row] = stop
@@ -539,7 +544,7 @@ def _matches_around(columns: PushColumns, pos: cython.Py_ssize_t, record: cython
         size = record[SIZES] >> 8
         if (
             not bytes_equal(columns._data, pos, post, stop)
-            or read_vle32(columns._data, pos + stop, pos + tail) & 15 != size
+            or size_of_vle32(read_vle32(columns._data, pos + stop, pos + tail)) != size
         ):
             return False
         done = stop + size
@@ -562,16 +567,16 @@ def _parse_key(
     named: cython.int = columns._data[pos] & 0x20
     size: cython.ulonglong = 0
     z: cython.ulonglong = read_vle32(columns._data, pos + 1, end)
-    if z == 0 or z >> 20:  # more than 16 bits
+    if z == 0 or value_of_vle32(z) > 0xFFFF:
         return 0
-    record[SCOPE] = z >> 4
-    pos += 1 + (z & 15)
+    record[SCOPE] = value_of_vle32(z)
+    pos += 1 + size_of_vle32(z)
     if named:
         z = read_vle32(columns._data, pos, end)
-        if z == 0 or z >> 20:
+        if z == 0 or value_of_vle32(z) > 0xFFFF:
             return 0
-        pos += z & 15
-        size = z >> 4
+        pos += size_of_vle32(z)
+        size = value_of_vle32(z)
         if size > cython.cast(cython.ulonglong, end - pos):
             return 0
     record[SUFFIX_POS] = pos
@@ -641,10 +646,10 @@ def _parse_push_extensions(
             record[META] = (record[META] & ~QOS_BITS) | (columns._data[pos] & 0x3F) << QOS_SHIFT
         elif ext == 0x33:
             z = read_vle32(columns._data, pos, end)
-            if z == 0 or z >> 20:
+            if z == 0 or value_of_vle32(z) > 0xFFFF:
                 return 0
-            size = z & 15
-            record[SCOPE] = (record[SCOPE] & 0xFFFF) | (z >> 4) << 16
+            size = size_of_vle32(z)
+            record[SCOPE] = (record[SCOPE] & 0xFFFF) | value_of_vle32(z) << 16
         else:
             return 0
         pos += size
@@ -709,13 +714,13 @@ def _parse_encoding(
     size: cython.ulonglong
     if z == 0:
         return 0
-    pos += z & 15
-    record[ENCODING] = z >> 4
-    if z & 16 == 0:
+    pos += size_of_vle32(z)
+    record[ENCODING] = value_of_vle32(z)
+    if value_of_vle32(z) & 1 == 0:  # no schema
         return pos
     z = read_vle32(columns._data, pos, end)
-    size = z >> 4
-    pos += z & 15
+    size = value_of_vle32(z)
+    pos += size_of_vle32(z)
     if z == 0 or size > 0xFF or size > cython.cast(cython.ulonglong, end - pos):
         return 0
     record[SCHEMA_POS] = pos
@@ -741,10 +746,10 @@ def _parse_body_extensions(
         more = columns._data[pos] & 0x80
         ext = columns._data[pos] & 0x7F
         z = read_vle32(columns._data, pos + 1, end)
-        pos += 1 + (z & 15)
-        if z == 0 or z >> 4 > cython.cast(cython.ulonglong, end - pos):
+        pos += 1 + size_of_vle32(z)
+        if z == 0 or value_of_vle32(z) > cython.cast(cython.ulonglong, end - pos):
             return 0
-        size = z >> 4
+        size = value_of_vle32(z)
         if ext == 0x41 and record[META] & META_VARIES == 0:
             if not _parse_source(columns, pos, pos + size, record):
                 return 0
@@ -778,10 +783,10 @@ def _parse_source(
     z = read_vle32(columns._data, pos, end)
     if z == 0:
         return False
-    record[EID] = z >> 4
-    pos += z & 15
+    record[EID] = value_of_vle32(z)
+    pos += size_of_vle32(z)
     z = read_vle32(columns._data, pos, end)
     record[SN_DISTANCE] = pos
-    record[SIZES] |= (z & 15) << 8
+    record[SIZES] |= size_of_vle32(z) << 8
     record[META] |= META_SOURCED
-    return z != 0 and pos + cython.cast(cython.Py_ssize_t, z & 15) == end
+    return z != 0 and pos + cython.cast(cython.Py_ssize_t, size_of_vle32(z)) == end

@@ -11,7 +11,7 @@ from zenspark.errors import UsageError
 from zenspark.wire.buffer import Reader
 from zenspark.wire.codec import encode
 from zenspark.wire.columns.layout import STOP_REASONS, Framing, RowKind, StopReason
-from zenspark.wire.columns.memory import Buffer, Numbers, uninitialized_bytes, view_as
+from zenspark.wire.columns.memory import Buffer, IntegerBuffer, uninitialized_bytes, view_as
 from zenspark.wire.messages import Del, Push, Put
 from zenspark.wire.values import Encoding, Mapping, Priority, QoS, SourceInfo, Timestamp, WireExpr, ZenohId
 
@@ -19,9 +19,9 @@ if not cython.compiled:
     from zenspark.wire._bytes import copy_bytes, vle_size, write_vle
     from zenspark.wire.columns.binary import BinaryColumn, value_size, value_start
     from zenspark.wire.columns.layout import (
-        DATA_PRIORITY,
+        DEFAULT_PRIORITY,
         DEL_ID,
-        FRAME_ID,
+        FRAME_QOS_EXTENSION,
         LANE_PRIORITY,
         LANE_RELIABLE,
         PUSH_ID,
@@ -30,6 +30,7 @@ if not cython.compiled:
         STOP_FULL,
         STOP_MESSAGE,
         WIRE_DEFAULT_QOS,
+        frame_header,
     )
     from zenspark.wire.columns.memory import check_idle, const_pointer8, const_pointer32, const_pointer64, pointer8
 
@@ -38,7 +39,7 @@ _TOO_LARGE = cython.declare(
 )  # the size of a row that cannot be encoded: it fits no batch
 
 
-def _number(value: int | Numbers) -> Numbers:
+def _number(value: int | IntegerBuffer) -> IntegerBuffer:
     return value.to_bytes(4, byteorder) if isinstance(value, int) else value
 
 
@@ -92,13 +93,13 @@ class OutgoingRows:
         *,
         kind: RowKind | Buffer = RowKind.PUT,
         qos: QoS | Buffer = QoS.DEFAULT,
-        timestamp: Numbers | None = None,
+        timestamp: IntegerBuffer | None = None,
         timestamp_id: BinaryColumn | None = None,
         encoding: BinaryColumn | None = None,
         attachment: BinaryColumn | None = None,
         source_zid: BinaryColumn | None = None,
-        source_eid: int | Numbers = 0,
-        source_sn: int | Numbers = 0,
+        source_eid: int | IntegerBuffer = 0,
+        source_sn: int | IntegerBuffer = 0,
     ) -> None:
         if count < 0 or (timestamp is None) != (timestamp_id is None):
             raise UsageError("rows need a count, and timestamp and timestamp_id go together")
@@ -136,7 +137,7 @@ class OutgoingRows:
         self._sns = const_pointer32(self._memory[4])
 
     def _set_key(self, key: WireExpr | BinaryColumn) -> None:
-        """Set the key; with one key and one QoS for all rows, encode the header up to the body here, once."""
+        """Set the key; with one key and one QoS for all rows, encode the head up to the body here, once."""
         self._is_fixed = not (isinstance(key, BinaryColumn) or self._qos_step)
         if isinstance(key, BinaryColumn):
             self._key = key
@@ -325,10 +326,10 @@ class BatchEncoder:
         at += self._prefix
         if self._bare:
             return at
-        out[at] = FRAME_ID | (self._lane & LANE_RELIABLE) << 2 | (0x80 if priority != DATA_PRIORITY else 0)
+        out[at] = frame_header(self._lane)
         at = write_vle(out, at + 1, self.sn)
-        if priority != DATA_PRIORITY:
-            out[at] = 0x31
+        if priority != DEFAULT_PRIORITY:
+            out[at] = FRAME_QOS_EXTENSION
             out[at + 1] = priority
             at += 2
         return at

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, freethreading_compatible=True
-"""Row forwarder: rows of `PushColumns` written behind other headers, for a peer that they are forwarded to."""
+"""Row forwarder: rows of `PushColumns` written behind other heads, for a peer that they are forwarded to."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if not cython.compiled:
 @cython.final
 @cython.cclass
 class RowForwarder:
-    """Writes rows of `PushColumns` for one peer, each behind a new header, and keeps the position of the next row.
+    """Writes rows of `PushColumns` for one peer, each behind a new head, and keeps the position of the next row.
 
-    For each template there are a lane (priority, reliability and LANE_EXPRESS, or NO_LANE) and a header: all bytes
+    For each template there are a lane (priority, reliability and LANE_EXPRESS, or NO_LANE) and a head: all bytes
     before the body. The body is copied; a timestamp that `PushColumns.assign_timestamps` gave the row is added to it,
     with `zid` as its clock. The columns must not be cleared before the last row is written.
     """

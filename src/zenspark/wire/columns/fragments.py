@@ -11,18 +11,22 @@ import cython
 import msgspec
 
 if not cython.compiled:
-    from zenspark.wire._bytes import move_bytes, read_vle32, vle_size_at
+    from zenspark.wire._bytes import move_bytes, read_vle32, size_of_vle32, value_of_vle32, vle_size_at
     from zenspark.wire.columns.decoder import BatchDecoder, begin_decoding, decode_rows
     from zenspark.wire.columns.layout import (
-        DATA_PRIORITY,
+        EXTENSION_BITS,
+        FIRST_EXTENSION,
         FRAGMENT_ID,
-        LANE_PRIORITY,
-        LANE_RELIABLE,
+        FRAME_QOS_EXTENSION,
+        MORE_FLAG,
         PUSH_ID,
         STOP_CONTINUE,
         STOP_END,
         STOP_FULL,
         STOP_MESSAGE,
+        Z_FLAG,
+        lane_of_header,
+        lane_with_priority,
     )
     from zenspark.wire.columns.memory import pointer8
     from zenspark.wire.columns.table import PushColumns
@@ -226,26 +230,26 @@ def _parse_fragment(decoder: BatchDecoder, pos: cython.Py_ssize_t, end: cython.P
     size: cython.Py_ssize_t
     if pos >= end or data[pos] & 0x1F != FRAGMENT_ID:
         return 0
-    more: cython.int = data[pos] & 0x80
+    more: cython.int = data[pos] & Z_FLAG
     z: cython.ulonglong = read_vle32(data, pos + 1, end)
     if z == 0:
         return 0
-    decoder._fragment_sn = z >> 4
-    decoder._fragment_lane = (data[pos] & 0x20) >> 2 | DATA_PRIORITY
+    decoder._fragment_sn = value_of_vle32(z)
+    decoder._fragment_lane = lane_of_header(data[pos])
     decoder._fragment_first = False
-    decoder._fragment_more = data[pos] & 0x40 != 0
-    pos += 1 + (z & 15)
+    decoder._fragment_more = data[pos] & MORE_FLAG != 0
+    pos += 1 + size_of_vle32(z)
     while more:
         if pos >= end:
             return 0
-        more = data[pos] & 0x80
-        if data[pos] & 0x7F == 0x02:
+        more = data[pos] & Z_FLAG
+        if data[pos] & EXTENSION_BITS == FIRST_EXTENSION:
             decoder._fragment_first = True
             pos += 1
             continue
-        size = vle_size_at(data, pos + 1, end) if data[pos] & 0x7F == 0x31 else 0
+        size = vle_size_at(data, pos + 1, end) if data[pos] & EXTENSION_BITS == FRAME_QOS_EXTENSION else 0
         if size == 0:
             return 0
-        decoder._fragment_lane = decoder._fragment_lane & LANE_RELIABLE | data[pos + 1] & LANE_PRIORITY
+        decoder._fragment_lane = lane_with_priority(decoder._fragment_lane, data[pos + 1])
         pos += 1 + size
     return pos

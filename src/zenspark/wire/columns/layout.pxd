@@ -45,7 +45,15 @@ cdef enum:  # of messages
     PUT_ID = 0x01
     DEL_ID = 0x02
     WIRE_DEFAULT_QOS = 0x05
-    DATA_PRIORITY = 0x05
+
+cdef enum:  # of the headers of FRAME and FRAGMENT, and of their extensions
+    RELIABLE_FLAG = 0x20
+    MORE_FLAG = 0x40
+    Z_FLAG = 0x80
+    EXTENSION_BITS = 0x7F
+    FRAME_QOS_EXTENSION = 0x31
+    FIRST_EXTENSION = 0x02
+    DEFAULT_PRIORITY = 0x05
 
 cdef enum:  # reasons why a loop stopped; the first is for loops inside others
     STOP_CONTINUE = -1
@@ -59,6 +67,19 @@ cdef extern from *:
     #define ZENSPARK_ABSENT 0xFFFFFFFFu
     """
     const unsigned int ABSENT "ZENSPARK_ABSENT"
+
+
+cdef inline unsigned int frame_header(unsigned int lane) noexcept nogil:
+    cdef unsigned int z = Z_FLAG if lane & LANE_PRIORITY != DEFAULT_PRIORITY else 0
+    return FRAME_ID | (lane & LANE_RELIABLE) << 2 | z
+
+
+cdef inline unsigned int lane_of_header(unsigned int header) noexcept nogil:
+    return (header & RELIABLE_FLAG) >> 2 | DEFAULT_PRIORITY
+
+
+cdef inline unsigned int lane_with_priority(unsigned int lane, unsigned int priority) noexcept nogil:
+    return lane & LANE_RELIABLE | priority & LANE_PRIORITY
 
 
 cdef inline unsigned int* record_at(unsigned int* table, Py_ssize_t index) noexcept nogil:

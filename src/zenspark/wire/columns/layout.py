@@ -19,9 +19,9 @@ class Framing(IntEnum):
     """Arrangement of batches in a buffer."""
 
     STREAM = 0
-    """Each batch behind its length in 16 bits; a batch contains frames."""
+    """Batches each behind a length in 16 bits; a batch contains frames."""
     BARE = 1
-    """Each batch behind its length in 32 bits; a batch is one message without a frame: a low-latency session."""
+    """Batches each behind a length in 32 bits; a batch is one message without a frame: a low-latency session."""
     BATCH = 2
     """One batch without a length, which contains frames: a datagram, or a batch that was decompressed."""
     MESSAGE = 3
@@ -75,15 +75,15 @@ ABSENT = 0xFFFF_FFFF
 LANE_PRIORITY = 0x07
 """The bits of a lane that are its priority."""
 LANE_RELIABLE = 0x08
-"""Set in reliable lanes."""
+"""The bit of a lane that is set if the lane is reliable."""
 LANE_BITS = 0x0F
-"""Priority and reliability: what identifies a lane of a session."""
+"""The bits of a lane that are its priority and reliability, which identify it within a session."""
 LANE_CONTINUED = 0x10
-"""In `PushColumns.frame_lane`: set if the frame began before `PushColumns.clear`."""
+"""The bit of a lane in `PushColumns.frame_lane` that is set if the frame began before `PushColumns.clear`."""
 LANE_EXPRESS = 0x10
-"""In the lanes of a `RowForwarder`: set if each row is sent in a batch of its own."""
+"""The bit of a lane of a `RowForwarder` that is set if each row is sent in a batch of its own."""
 NO_LANE = 0xFF
-"""In the lanes of a `RowForwarder`: rows of this template are not sent to the peer."""
+"""The lane of a template in a `RowForwarder` that does not send rows of the template to the peer."""
 
 
 def lane_of(priority: int, reliable: bool, express: bool = False) -> int:
@@ -125,12 +125,38 @@ QOS_BITS = 0x3F0000
 
 FRAME_ID = 0x05
 FRAGMENT_ID = 0x06
-MAX_TRANSPORT_ID = 0x07  # in a frame, ids up to this one end it
+MAX_TRANSPORT_ID = 0x07  # that of messages.py, as loops in C need a constant: in a frame, ids up to this one end it
 PUSH_ID = 0x1D
 PUT_ID = 0x01
 DEL_ID = 0x02
 WIRE_DEFAULT_QOS = 0x05
-DATA_PRIORITY = 0x05
+
+# -- headers (the first bytes) of FRAME and FRAGMENT, and of their extensions
+
+RELIABLE_FLAG = 0x20  # R
+MORE_FLAG = 0x40  # M: more fragments follow
+Z_FLAG = 0x80  # extensions follow; in the header of an extension: more of them follow
+EXTENSION_BITS = 0x7F  # of the header of an extension: all but Z
+FRAME_QOS_EXTENSION = 0x31  # the priority, also of a FRAGMENT
+FIRST_EXTENSION = 0x02  # marks the first fragment of a message
+DEFAULT_PRIORITY = 0x05  # DATA: frames of this priority carry no QoS extension
+
+
+def frame_header(lane: int) -> int:
+    """Header of a FRAME in a lane; with the Z flag, its QoS extension must follow."""
+    z = Z_FLAG if lane & LANE_PRIORITY != DEFAULT_PRIORITY else 0
+    return FRAME_ID | (lane & LANE_RELIABLE) << 2 | z
+
+
+def lane_of_header(header: int) -> int:
+    """Lane of a FRAME or FRAGMENT with this header and without a QoS extension."""
+    return (header & RELIABLE_FLAG) >> 2 | DEFAULT_PRIORITY
+
+
+def lane_with_priority(lane: int, priority: int) -> int:
+    """Lane of the same reliability as `lane`, with the priority in the value of a QoS extension."""
+    return lane & LANE_RELIABLE | priority & LANE_PRIORITY
+
 
 # -- the values of StopReason, and one for a loop inside another
 

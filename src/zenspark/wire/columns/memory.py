@@ -15,7 +15,7 @@ if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
     from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
 
 Buffer = bytes | bytearray | memoryview
-Numbers: TypeAlias = "Buffer | array[int]"
+IntegerBuffer: TypeAlias = "Buffer | array[int]"
 """A contiguous buffer of integers of one size."""
 
 
@@ -61,7 +61,7 @@ def const_pointer64(memory: object) -> cython.p_const_ulonglong:
     return cython.address(view[0]) if cython.compiled else view
 
 
-def view_as(form: str, column: Numbers) -> memoryview:
+def view_as(form: str, column: IntegerBuffer) -> memoryview:
     """View any contiguous buffer as numbers of a one-letter format, as Arrow's buffers and signed offsets must be."""
     return memoryview(column).cast("B").cast(form)  # type: ignore[call-overload]
 

@@ -1,5 +1,5 @@
 # The fields of PushColumns, which the decoder fills and the forwarder reads row by row.
-from zenspark.wire._bytes cimport read_vle32, vle_size
+from zenspark.wire._bytes cimport read_vle32, value_of_vle32, vle_size
 from zenspark.wire.columns.layout cimport *
 from zenspark.wire.columns.memory cimport check_idle, const_pointer8, pointer32, pointer64
 

@@ -29,7 +29,7 @@ from zenspark.wire.values import (
 )
 
 if not cython.compiled:
-    from zenspark.wire._bytes import read_vle32, vle_size
+    from zenspark.wire._bytes import read_vle32, value_of_vle32, vle_size
     from zenspark.wire.columns.layout import (
         ABSENT,
         ATTACHMENT_DISTANCE,
@@ -298,7 +298,7 @@ def check_rows(columns: PushColumns, start: cython.Py_ssize_t, stop: cython.Py_s
     if not 0 <= start <= stop <= columns.row_count:
         raise IndexError(f"rows {start} to {stop} of {columns.row_count}")
     if len(marks) != columns.template_count:
-        raise UsageError(f"{len(marks)} marks for {columns.template_count} templates")
+        raise UsageError(f"{len(marks)} marks, expected one for each of {columns.template_count} templates")
     return 0
 
 
@@ -371,7 +371,7 @@ def _lacks_timestamp(columns: PushColumns, row: cython.Py_ssize_t, marks: cython
 @cython.exceptval(check=False)
 def _source_sn(columns: PushColumns, row: cython.Py_ssize_t, record: cython.p_uint) -> cython.uint:
     end: cython.Py_ssize_t = head_end(columns, row, record)
-    return read_vle32(columns._data, end - record[SN_DISTANCE], end) >> 4
+    return value_of_vle32(read_vle32(columns._data, end - record[SN_DISTANCE], end))
 
 
 @cython.cfunc

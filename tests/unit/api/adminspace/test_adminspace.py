@@ -51,10 +51,10 @@ def test_admin_space_without_read_permission_is_silent(caplog: pytest.LogCapture
 @pytest.mark.parametrize(
     ("write", "why"), [(False, "adminspace/permissions/write is false"), (True, "a running node keeps")]
 )
-def test_admin_space_write_is_rejected_and_logged(write: bool, why: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_admin_space_write_is_refused_and_logged(write: bool, why: str, caplog: pytest.LogCaptureFixture) -> None:
     permissions = {"read": True, "write": write}
     with (
-        caplog.at_level(logging.ERROR, "zenspark"),
+        caplog.at_level(logging.WARNING, "zenspark"),
         listening("router", adminspace={"enabled": True, "permissions": permissions}) as router,
         connected("client", router) as client,
     ):
@@ -63,8 +63,18 @@ def test_admin_space_write_is_rejected_and_logged(write: bool, why: str, caplog:
         client.delete(f"@/{router.zid()}/router/config/metadata")
         until(lambda: caplog.text.count(why) == 2)
     key = f"@/{router.zid()}/router/config/metadata"
-    assert f"rejected put of admin space {key} from {client.zid()}: {why}" in caplog.text
-    assert f"rejected delete of admin space {key}: {why}" in caplog.text
+    assert f"refused put on admin space key {key} from {client.zid()}: {why}" in caplog.text
+    assert f"refused delete on admin space key {key} from an unnamed sender: {why}" in caplog.text
+
+
+def test_refusals_of_one_kind_are_logged_once_per_interval(caplog: pytest.LogCaptureFixture) -> None:
+    with listening("router", adminspace={"enabled": True}) as router, connected("client", router) as client:
+        key = f"@/{router.zid()}/router/config/mode"
+        client.put(key, "1")
+        client.put(key, "2")
+        client.delete(key)
+        until(lambda: "refused delete" in caplog.text)
+        assert caplog.text.count("refused put") == 1
 
 
 def test_admin_space_is_outside_of_the_namespace() -> None:

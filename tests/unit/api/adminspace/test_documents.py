@@ -148,7 +148,7 @@ def test_metrics_are_openmetrics_text_with_eof(router: Session, client: Session)
 def test_counters_document_lists_every_neighbour(router: Session, client: Session) -> None:
     (driver,) = router._runtime.node.drivers.values()
     driver.connection.receive_counters.count_lost(LossReason.INTERRUPTED, 689)
-    driver.drop(DropReason.CONGESTION, 12)
+    driver.count_dropped(DropReason.CONGESTION, 12)
     (document,) = documents_matching(router, "/counters").values()
     (counters,) = router.info.link_counters()
     assert value(document) == [

@@ -126,7 +126,7 @@ def test_heartbeat_returns_the_missing_range() -> None:
     assert kept.range_up_to(SOURCE, 4) == "2..4"
     kept.query_started(SOURCE)
     assert kept.range_up_to(SOURCE, 4) is None
-    assert kept.numbered == [SOURCE]
+    assert kept.numbered_publishers == [SOURCE]
     assert kept.range_after_last(SOURCE) == "2.."
 
 
@@ -141,11 +141,11 @@ def test_samples_without_number_or_timestamp_are_delivered() -> None:
 
 
 def test_least_recently_seen_publisher_is_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reorder_buffer, "MAX_SOURCES", 2)
+    monkeypatch.setattr(reorder_buffer, "MAX_PUBLISHERS", 2)
     kept = ReorderBuffer()
     for eid in (1, 2, 1, 3):
         kept.query_started(EntityGlobalId(ZenohId.from_wire(ZID), eid))
-    assert sorted(who.eid for who in kept.numbered) == [1, 3]
+    assert sorted(who.eid for who in kept.numbered_publishers) == [1, 3]
 
 
 @pytest.mark.slow

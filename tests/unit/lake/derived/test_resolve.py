@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from tests.lake_samples import RandomSamples, numbered
 from tests.lake_tables import assert_equal, latest_of, put_in
 from zenspark.lake.delta_table import Transaction
-from zenspark.lake.derived.resolve import AGGREGATIONS, is_published, resolve
+from zenspark.lake.derived.resolve import AGGREGATIONS, is_public_table_complete, resolve
 from zenspark.lake.pending_rows import PROPAGATED_DELETES_APP_ID, OffsetRanges
 from zenspark.lake.specs import LATEST
 from zenspark.spark.ingest.partial_aggregates import write_partials
@@ -50,7 +50,7 @@ def test_rows_of_the_state_and_pending_rows_are_merged(tmp_path: Path) -> None:
     put_in(lake, numbered([{"key": "b", "kind": "PUT"}, {"key": "c", "kind": "PUT"}], 2, "r"))
     found = latest_of(resolve(lake, "latest"))
     assert {key: row["offset"] for key, row in found.items()} == {"a": 0, "b": 2, "c": 3}
-    assert not is_published(lake, "latest")
+    assert not is_public_table_complete(lake, "latest")
 
 
 @pytest.mark.slow
@@ -65,15 +65,15 @@ def test_row_deleted_by_another_tool_falls_back_to_older_row_of_its_key(tmp_path
 
 
 @pytest.mark.slow
-def test_a_public_table_that_has_every_row_is_published(tmp_path: Path) -> None:
+def test_a_public_table_that_has_every_row_is_complete(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     put_in(lake, numbered([{"key": "a", "kind": "PUT"}], 0, "r"))
     refresh_latest(lake, 1)
     table = lake.table("latest")
     rows = resolve(lake, "latest")
     table.commit(Transaction(add=table.write(rows, "publish"), app_versions={"offset:r": 1}))
-    assert is_published(lake, "latest")
+    assert is_public_table_complete(lake, "latest")
     assert pc.equal(lake.dataset("latest").to_table()["key"], rows["key"]).to_pylist() == [True]
     assert rows.schema.names == LATEST.schema.names
     put_in(lake, numbered([{"key": "b", "kind": "PUT"}], 1, "r"))
-    assert not is_published(lake, "latest")
+    assert not is_public_table_complete(lake, "latest")

@@ -8,11 +8,11 @@ import pytest
 
 from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.net.io.congestion_control import CongestionPolicy, WriterSettings
-from zenspark.net.io.wait_queue import WaitQueue
+from zenspark.wait_queue import WaitQueue
 from zenspark.wire.values import Congestion
 
 BLOCK, BLOCK_FIRST, DROP = Congestion.BLOCK, Congestion.BLOCK_FIRST, Congestion.DROP
-SETTINGS = WriterSettings(drop_wait=0.001, block_wait=0.02)
+SETTINGS = WriterSettings(wait_before_drop=0.001, wait_before_close=0.02)
 
 
 class FakeLink:
@@ -55,17 +55,17 @@ def test_block_waits_while_the_peer_makes_progress() -> None:
     assert (link.unsent, link.waits, link.unresponsive) == (0, [True, False], [])
 
 
-def test_block_reports_an_unresponsive_peer_after_block_wait() -> None:
+def test_block_reports_an_unresponsive_peer_after_wait_before_close() -> None:
     link = FakeLink()
     policy, _ = make_policy(link)
     assert not policy.wait(BLOCK)
-    assert link.unresponsive == [SETTINGS.block_wait]
+    assert link.unresponsive == [SETTINGS.wait_before_close]
     assert link.waits == [True, False]
 
 
 def test_block_is_not_sent_when_the_session_closes() -> None:
     link = FakeLink()
-    policy, wait_queue = make_policy(link, WriterSettings(block_wait=TIMEOUT_SECONDS))
+    policy, wait_queue = make_policy(link, WriterSettings(wait_before_close=TIMEOUT_SECONDS))
     results: list[bool] = []
     thread = threading.Thread(target=lambda: results.append(policy.wait(BLOCK)))
     thread.start()
@@ -82,7 +82,7 @@ def test_drop_waits_once_until_the_link_has_drained() -> None:
     policy, _ = make_policy(link)
     assert policy.may_wait(DROP)
     assert not policy.wait(DROP)
-    assert policy.is_congested
+    assert policy.drops_at_once
     assert not policy.may_wait(DROP)
     assert not policy.wait(DROP)
     link.unsent = 0
@@ -92,7 +92,7 @@ def test_drop_waits_once_until_the_link_has_drained() -> None:
 
 def test_second_block_first_is_dropped_while_the_first_waits() -> None:
     link = FakeLink()
-    policy, wait_queue = make_policy(link, WriterSettings(block_wait=TIMEOUT_SECONDS))
+    policy, wait_queue = make_policy(link, WriterSettings(wait_before_close=TIMEOUT_SECONDS))
     results: list[bool] = []
     first = threading.Thread(target=lambda: results.append(policy.wait(BLOCK_FIRST)))
     first.start()

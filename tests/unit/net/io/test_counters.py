@@ -11,8 +11,8 @@ import pytest
 from zenspark.net.io import counters as module
 from zenspark.net.io.counters import (
     DROP_TEXTS,
+    LOG_INTERVAL_SECONDS,
     LOSS_TEXTS,
-    REPORT_SECONDS,
     CounterRegistry,
     DropReason,
     LinkTraffic,
@@ -75,8 +75,8 @@ def test_a_neighbour_is_counted_over_all_its_links() -> None:
     first, second = receive_counters(3, interrupted=1), receive_counters(4)
     counters.open(NAME, first)
     counters.open(NAME, second)
-    counters.drop(DropReason.CONGESTION, 2)
-    counters.drop(DropReason.CONGESTION, 5)
+    counters.count_dropped(DropReason.CONGESTION, 2)
+    counters.count_dropped(DropReason.CONGESTION, 5)
     first.received += 10
     expected = NeighbourTotals(ZID, 17, {LossReason.INTERRUPTED: 1}, {DropReason.CONGESTION: 7}, {MessageKind.PUSH: 17})
     assert counters.totals == expected
@@ -114,7 +114,9 @@ def test_counters_of_oldest_past_neighbours_are_removed(
 
 def test_totals_of_all_neighbours_add_up(registry: CounterRegistry) -> None:
     for number in (1, 2):
-        registry.open(ZenohId(number), NAME, receive_counters(number, interrupted=1)).drop(DropReason.BLOCKED, 3)
+        registry.open(ZenohId(number), NAME, receive_counters(number, interrupted=1)).count_dropped(
+            DropReason.BLOCKED, 3
+        )
     expected = MessageTotals({MessageKind.PUSH: 3}, {LossReason.INTERRUPTED: 2}, {DropReason.BLOCKED: 6})
     assert registry.message_totals == expected
 
@@ -135,7 +137,7 @@ def test_losses_are_logged_once_per_interval_with_a_count(
     registry.open(OTHER, NAME, receive_counters(1000))
     assert caplog.messages == [], "not yet"
     timers.run_next()
-    assert timers.now() == REPORT_SECONDS
+    assert timers.now() == LOG_INTERVAL_SECONDS
     assert caplog.messages == [
         f"lost 12 fragmented messages from {NAME} in the last 10 s: "
         "a new message began before the last fragment; 12 in all"
@@ -158,9 +160,9 @@ def test_drops_are_logged_once_per_interval_with_a_count(
 ) -> None:
     caplog.set_level(logging.WARNING)
     counters = registry.open(ZID, NAME, receive_counters())
-    counters.drop(DropReason.CONGESTION, 4)
+    counters.count_dropped(DropReason.CONGESTION, 4)
     timers.run_next()
-    counters.drop(DropReason.CONGESTION, 1)
+    counters.count_dropped(DropReason.CONGESTION, 1)
     timers.run_next()
     words = f"messages to {NAME} in the last 10 s: the link had unsent bytes or was backlogged;"
     assert caplog.messages == [f"dropped 4 {words} 4 in all", f"dropped 1 {words} 5 in all"]
@@ -170,7 +172,7 @@ def test_unsent_batches_are_logged_as_batches(
     registry: CounterRegistry, timers: Timers, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    registry.open(ZID, NAME, receive_counters()).drop(DropReason.UNRESPONSIVE, 3)
+    registry.open(ZID, NAME, receive_counters()).count_dropped(DropReason.UNRESPONSIVE, 3)
     timers.run_next()
     assert caplog.messages == [
         f"dropped 3 unsent batches to {NAME} in the last 10 s: the neighbour was closed as a slow consumer; 3 in all"

@@ -42,7 +42,7 @@ class Relay:
     """A router between a client that publishes and one that does not read for the moment."""
 
     def __init__(self, block: float) -> None:
-        settings = WriterSettings(block_wait=block, close_linger=0.1)
+        settings = WriterSettings(wait_before_close=block, close_linger=0.1)
         self.router = TestNode(A, WhatAmI.ROUTER, NodeLimits(writer=settings))
         self.source, self.target = TestNode(B, WhatAmI.CLIENT), TestNode(C, WhatAmI.CLIENT)
         there = self.router.listen_on_loopback()
@@ -128,13 +128,13 @@ def test_count_droppable_counts_forwarded_rows_that_may_be_dropped(keys: str, wa
     assert (
         BatchDecoder(encode(Frame(reliable=True, sn=0, msgs=messages)), Framing.BATCH).decode(columns) is StopReason.END
     )
-    share = NeighbourPlan.empty(columns.template_count)
+    plan = NeighbourPlan.empty(columns.template_count)
     for index in range(columns.template_count):
         template = columns.template_at(index)
         if template.wire_expr.suffix in wanted:
-            share.lanes[index] = 13
-            share.blocking[index] = 13 if template.qos.congestion is Congestion.BLOCK else NO_LANE
-    assert module._count_droppable(share, PushRun(columns, 0, len(keys))) == dropped
+            plan.lanes[index] = 13
+            plan.undroppable_lanes[index] = 13 if template.qos.congestion is Congestion.BLOCK else NO_LANE
+    assert module._count_droppable(plan, PushRun(columns, 0, len(keys))) == dropped
 
 
 ROWS = {"d": Congestion.DROP, "b": Congestion.BLOCK, "f": Congestion.BLOCK_FIRST, "g": Congestion.BLOCK_FIRST}
@@ -152,18 +152,18 @@ ROWS = {"d": Congestion.DROP, "b": Congestion.BLOCK, "f": Congestion.BLOCK_FIRST
     ],
 )
 def test_first_row_with_block_first_is_forwarded(keys: str, passed: list[str], dropped: int, is_held: bool) -> None:
-    source, target, pushes, share = FakeLink(), FakeLink(BACKLOGGED_BYTES), *rows_of(keys)
+    source, target, pushes, plan = FakeLink(), FakeLink(BACKLOGGED_BYTES), *rows_of(keys)
     _, backpressure = held()
     for _ in range(2):
-        assert [keys[row] for row in forwarded_rows(backpressure, source, target, share, pushes)] == passed
+        assert [keys[row] for row in forwarded_rows(backpressure, source, target, plan, pushes)] == passed
         assert target.dropped.pop(DropReason.CONGESTION, 0) == dropped
         assert source.paused == ({target} if is_held else set())
         backpressure.resume_sources(target)
     while_it_waits = [key for key in keys if ROWS[key] is Congestion.BLOCK]
-    forwarded_rows(backpressure, source, target, share, pushes)
-    assert [keys[row] for row in forwarded_rows(backpressure, source, target, share, pushes)] == while_it_waits
+    forwarded_rows(backpressure, source, target, plan, pushes)
+    assert [keys[row] for row in forwarded_rows(backpressure, source, target, plan, pushes)] == while_it_waits
     target.backlog = 0
-    assert len(forwarded_rows(backpressure, source, target, share, pushes)) == len(keys)
+    assert len(forwarded_rows(backpressure, source, target, plan, pushes)) == len(keys)
 
 
 def rows_of(keys: str) -> tuple[PushRun, NeighbourPlan]:
@@ -173,26 +173,26 @@ def rows_of(keys: str) -> tuple[PushRun, NeighbourPlan]:
     assert (
         BatchDecoder(encode(Frame(reliable=True, sn=0, msgs=messages)), Framing.BATCH).decode(columns) is StopReason.END
     )
-    share = NeighbourPlan.empty(columns.template_count)
+    plan = NeighbourPlan.empty(columns.template_count)
     for index in range(columns.template_count):
         congestion = columns.template_at(index).qos.congestion
-        share.lanes[index] = 13
+        plan.lanes[index] = 13
         if congestion is Congestion.BLOCK:
-            share.blocking[index] = 13
+            plan.undroppable_lanes[index] = 13
         elif congestion is Congestion.BLOCK_FIRST:
-            share.block_first.add(index)
-    return PushRun(columns, 0, len(keys)), share
+            plan.block_first.add(index)
+    return PushRun(columns, 0, len(keys)), plan
 
 
 def forwarded_rows(
     backpressure: module.ForwardingBackpressure,
     source: FakeLink,
     target: FakeLink,
-    share: NeighbourPlan,
+    plan: NeighbourPlan,
     pushes: PushRun,
 ) -> list[int]:
     """Return the rows that are forwarded."""
-    slices = backpressure.select_rows(source, target, share, pushes)  # type: ignore[arg-type] # links without sockets
+    slices = backpressure.select_rows(source, target, plan, pushes)  # type: ignore[arg-type] # links without sockets
     template_index = pushes.columns.template_index
     return [row for start, stop, lanes in slices for row in range(start, stop) if lanes[template_index[row]] != NO_LANE]
 
@@ -259,7 +259,7 @@ def test_forwarded_publications_keep_their_reliability() -> None:
 
 
 class FakeLink:
-    """A link that is behind by so many bytes, as far as holding back needs it."""
+    """A link with unsent bytes, with the attributes that forwarding backpressure uses."""
 
     def __init__(self, backlog: int = 0) -> None:
         self.backlog = backlog
@@ -272,7 +272,7 @@ class FakeLink:
     def is_backlogged(self) -> bool:
         return self.backlog > writer.BACKLOG_HIGH_WATER_BYTES
 
-    def drop(self, reason: DropReason, count: int = 1) -> None:
+    def count_dropped(self, reason: DropReason, count: int = 1) -> None:
         self.dropped[reason] = self.dropped.get(reason, 0) + count
 
     def pause(self, by: object) -> None:
@@ -320,7 +320,7 @@ class Clock:
         return not any(timer.task is not None for timer in self._timers)
 
 
-WRITER_SETTINGS = WriterSettings(block_wait=4.0, max_backlog=1 << 25)
+WRITER_SETTINGS = WriterSettings(wait_before_close=4.0, max_backlog=1 << 25)
 BACKLOGGED_BYTES = writer.BACKLOG_HIGH_WATER_BYTES + 1
 REQUEST = Request(request_id=1, wire_expr=WireExpr(0, KEY), body=Query())
 
@@ -473,5 +473,9 @@ def test_removed_link_leaves_no_state() -> None:
     backpressure.remove(gone)
     assert backpressure._paused_sources == {target: set()}
     backpressure.remove(target)
-    assert (backpressure._paused_sources, backpressure._stall_timers, backpressure._exempt) == ({}, {}, set())
+    assert (backpressure._paused_sources, backpressure._stall_timers, backpressure._exempt_from_pause) == (
+        {},
+        {},
+        set(),
+    )
     assert clock.is_idle

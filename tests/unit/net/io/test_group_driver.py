@@ -9,8 +9,8 @@ import pytest
 from tests.unit.net.ends import free_group
 from tests.unit.net.nodes import QUICK, EventRecorder, qos
 from tests.wait import TIMEOUT_SECONDS, until
-from zenspark.net.io.driver import LinkDriver
 from zenspark.net.io.group_driver import GroupDriver
+from zenspark.net.io.link_driver import LinkDriver
 from zenspark.net.io.link_observer import LinkObserver
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.links.interfaces import find_interface

@@ -50,7 +50,7 @@ from zenspark.wire.values import Congestion, Priority, QoS, WireExpr, ZenohId
 
 NEVER_IDLE = WriterSettings(idle_before_direct_write=3600.0, close_linger=0.2)
 """Never so quiet that a message is written by itself."""
-SHORT_WAITS = WriterSettings(drop_wait=0.001, block_wait=0.1, close_linger=0.1)
+SHORT_WAITS = WriterSettings(wait_before_drop=0.001, wait_before_close=0.1, close_linger=0.1)
 
 
 @contextlib.contextmanager
@@ -384,7 +384,7 @@ def test_block_waits_and_continues_in_order_without_loss() -> None:
 
 
 def test_drop_waits_once_until_the_link_drains() -> None:
-    with ends_with_paused_reader(WriterSettings(drop_wait=0.05, close_linger=0.1)) as (alice, bob):
+    with ends_with_paused_reader(WriterSettings(wait_before_drop=0.05, close_linger=0.1)) as (alice, bob):
         count = fill(alice)
         start = time.monotonic()
         assert not alice.put(b"dropped", qos(Congestion.DROP))
@@ -429,7 +429,7 @@ def test_unresponsive_peer_is_disconnected() -> None:
 
 @pytest.mark.slow
 def test_blocked_publisher_is_woken_when_the_session_ends() -> None:
-    with ends_with_paused_reader(WriterSettings(block_wait=60.0, close_linger=0.1)) as (alice, _):
+    with ends_with_paused_reader(WriterSettings(wait_before_close=60.0, close_linger=0.1)) as (alice, _):
         fill(alice)
         with meanwhile(lambda: alice.put(b"never")) as result:
             alice.in_loop(alice.driver.end_session)
@@ -620,7 +620,7 @@ def test_no_rows_are_forwarded_before_or_after_a_session() -> None:
 
 # -- the limit of what waits ------------------------------------------------------------------------------------------
 
-BOUNDED = WriterSettings(block_wait=60.0, close_linger=0.2, max_backlog=200_000)
+BOUNDED = WriterSettings(wait_before_close=60.0, close_linger=0.2, max_backlog=200_000)
 
 
 def test_backlog_of_send_message_is_bounded() -> None:
@@ -649,10 +649,10 @@ def test_backlog_of_forwarded_rows_is_bounded() -> None:
     head = encode(Push(wire_expr=WireExpr(0, "k" * 10_000), qos=qos(), body=Del()))[:-1]
     with ends_with_paused_reader(BOUNDED) as (alice, _):
         lanes = bytes([Priority.DATA | 8]) * columns.template_count
-        relay = RowForwarder(columns, 0, len(pushes), lanes, [head] * columns.template_count, bytes(1))
-        alice.in_loop(lambda: alice.driver.forward_rows(relay))
+        forwarder = RowForwarder(columns, 0, len(pushes), lanes, [head] * columns.template_count, bytes(1))
+        alice.in_loop(lambda: alice.driver.forward_rows(forwarder))
         assert alice.wait_closed().reason is CloseReason.UNRESPONSIVE
-        assert relay.lane >= 0, "the rest was not even written"
+        assert forwarder.lane >= 0, "the rest was not even written"
 
 
 @pytest.mark.slow
@@ -662,11 +662,11 @@ def test_blocked_put_can_be_interrupted_and_releases_the_lock(monkeypatch: pytes
             with alice.driver._lock:
                 time.sleep(0)
 
-    monkeypatch.setattr("zenspark.net.io.congestion_control.RECHECK_SECONDS", 0.0001)
+    monkeypatch.setattr("zenspark.net.io.congestion_control.DRAIN_RECHECK_INTERVAL_SECONDS", 0.0001)
     done = threading.Event()
     previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
     interrupts = 0
-    with ends_with_paused_reader(WriterSettings(block_wait=60.0, close_linger=0.1)) as (alice, _):
+    with ends_with_paused_reader(WriterSettings(wait_before_close=60.0, close_linger=0.1)) as (alice, _):
         fill(alice)
         with meanwhile(contend):
             for number in range(300):

@@ -12,8 +12,8 @@ from tests.wait import TIMEOUT_SECONDS
 from zenspark.errors import LinkError, ZError
 from zenspark.net.links.base import (
     WOULD_BLOCK,
+    IpSocketAddress,
     Link,
-    SocketAddress,
     SocketLink,
     SocketListener,
     error_reason,
@@ -178,7 +178,7 @@ def test_datagram_boundaries_are_kept() -> None:
 class FailingListener(SocketListener):
     """A listener whose links cannot be made."""
 
-    def link(self, connection: socket.socket, address: SocketAddress) -> Link:
+    def link(self, connection: socket.socket, address: IpSocketAddress) -> Link:
         raise OSError(errno.ENOTCONN, "gone again")
 
 

@@ -11,7 +11,8 @@ from zenspark.errors import LinkError
 from zenspark.net.links import udp
 from zenspark.net.links.base import WOULD_BLOCK, Link, Listener
 from zenspark.net.links.interfaces import interface_names_with
-from zenspark.net.links.udp import MAX_DATAGRAMS_PER_READ, UDP_MTU, UdpListener
+from zenspark.net.links.sockets import MAX_DATAGRAMS_PER_READ
+from zenspark.net.links.udp import UDP_MTU, UdpListener
 
 
 @pytest.fixture
@@ -29,8 +30,8 @@ def raw(listener: Listener) -> Iterator[socket.socket]:
         yield raw
 
 
-def pump(listener: Listener) -> Link | None:
-    """Let the listener sort what came."""
+def accept_next(listener: Listener) -> Link | None:
+    """Let the listener assign waiting datagrams to links; return a new link, if there is one."""
     assert readable(listener)
     return listener.accept()
 
@@ -64,7 +65,7 @@ def test_each_sender_is_a_link(listener: Listener) -> None:
             link = by_sender[sender.src]
             assert receive(link) == b"hello %d" % number
             while link.recv_into(memoryview(bytearray(UDP_MTU))) == WOULD_BLOCK:
-                assert pump(listener) is None
+                assert accept_next(listener) is None
         assert listener.accept() is None
 
 
@@ -73,7 +74,7 @@ def test_descriptor_is_readable_while_datagrams_are_queued(listener: Listener, r
     raw.send(b"one")
     raw.send(b"two")
     with contextlib.closing(accept(listener)) as link:
-        assert pump(listener) is None
+        assert accept_next(listener) is None
         assert readable(link, 0)
         assert link.recv_into(buffer) == 3
         assert readable(link, 0)
@@ -81,7 +82,7 @@ def test_descriptor_is_readable_while_datagrams_are_queued(listener: Listener, r
         assert not readable(link, 0)
         assert link.recv_into(buffer) == WOULD_BLOCK
         raw.send(b"three")
-        assert pump(listener) is None
+        assert accept_next(listener) is None
         assert readable(link, 0)
 
 
@@ -102,11 +103,11 @@ def test_a_datagram_that_is_too_large_is_refused() -> None:
 
 def test_empty_datagrams_are_ignored(listener: Listener, raw: socket.socket) -> None:
     raw.send(b"")
-    assert pump(listener) is None
+    assert accept_next(listener) is None
     raw.send(b"hello")
     with contextlib.closing(accept(listener)) as link:
         raw.send(b"")
-        assert pump(listener) is None
+        assert accept_next(listener) is None
         assert receive(link) == b"hello"
         assert link.recv_into(memoryview(bytearray(UDP_MTU))) == WOULD_BLOCK
 
@@ -158,9 +159,9 @@ def test_the_number_of_senders_is_limited(
     raw.send(b"one")
     with contextlib.closing(accept(listener)) as link, contextlib.closing(connect(listener)) as other:
         other.send(b"me too")
-        assert pump(listener) is None
+        assert accept_next(listener) is None
         raw.send(b"two")
-        assert pump(listener) is None
+        assert accept_next(listener) is None
         assert [receive(link), receive(link)] == [b"one", b"two"]
 
 
@@ -174,20 +175,20 @@ def test_accept_without_free_descriptors_raises_link_error(
     with monkeypatch.context() as context:
         context.setattr(socket, "socketpair", none_left)
         with pytest.raises(LinkError, match="Too many open files"):
-            pump(listener)
+            accept_next(listener)
     raw.send(b"two")
     with contextlib.closing(accept(listener)) as link:
         assert receive(link) == b"two"
 
 
 def test_receive_queue_is_limited(listener: Listener, raw: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(udp, "MAX_QUEUED_BYTES", 10)
+    monkeypatch.setattr(udp, "MAX_QUEUED_DATAGRAM_BYTES", 10)
     raw.send(b"12345678")
     with contextlib.closing(accept(listener)) as link:
         raw.send(b"lost")
-        assert pump(listener) is None
+        assert accept_next(listener) is None
         raw.send(b"9")
-        assert pump(listener) is None
+        assert accept_next(listener) is None
         assert [receive(link), receive(link)] == [b"12345678", b"9"]
 
 
@@ -196,7 +197,7 @@ def test_accept_reads_at_most_max_datagrams_per_read(listener: Listener, raw: so
     with contextlib.closing(accept(listener)):
         for _ in range(MAX_DATAGRAMS_PER_READ + 1):
             raw.send(b"more")
-        assert pump(listener) is None
+        assert accept_next(listener) is None
         assert readable(listener, 0)
 
 

@@ -45,38 +45,38 @@ def fake_poll() -> FakePoll:
     return FakePoll()
 
 
-def exchange(looks: BusyPoller, times: int = 1, timeout: float = -1.0) -> int:
-    """How often it polls in so many exchanges."""
-    looked = 0
+def exchange(poller: BusyPoller, times: int = 1, timeout: float = -1.0) -> int:
+    """Return how often it polls in a number of exchanges."""
+    polls = 0
     for _ in range(times):
-        looks.note_reply()
-        if looks.should_poll:
-            looked += 1
-            looks.poll(0, timeout)
-    return looked
+        poller.count_exchange()
+        if poller.should_poll:
+            polls += 1
+            poller.poll(0, timeout)
+    return polls
 
 
 def test_busy_poll_probes_and_continues_while_it_succeeds(fake_poll: FakePoll) -> None:
-    looks = BusyPoller(fake_poll)
-    assert exchange(looks, PROBE_INTERVAL_EXCHANGES - 1) == 0
-    assert exchange(looks, 20) == 20
+    poller = BusyPoller(fake_poll)
+    assert exchange(poller, PROBE_INTERVAL_EXCHANGES - 1) == 0
+    assert exchange(poller, 20) == 20
     fake_poll.poll = False
-    assert exchange(looks, PROBE_INTERVAL_EXCHANGES) == MAX_BUSY_POLL_SCORE + 1
+    assert exchange(poller, PROBE_INTERVAL_EXCHANGES) == MAX_BUSY_POLL_SCORE + 1
 
 
 def test_busy_poll_is_disabled_by_misses(fake_poll: FakePoll) -> None:
-    looks = BusyPoller(fake_poll)
-    exchange(looks, PROBE_INTERVAL_EXCHANGES + MAX_BUSY_POLL_SCORE)
+    poller = BusyPoller(fake_poll)
+    exchange(poller, PROBE_INTERVAL_EXCHANGES + MAX_BUSY_POLL_SCORE)
     for turn in range(MAX_BUSY_POLL_SCORE * 3):
         fake_poll.poll = turn % 3 == 0
-        exchange(looks)
-    assert not looks._score
+        exchange(poller)
+    assert not poller._score
 
 
 def test_busy_poll_is_limited_by_the_timeout(fake_poll: FakePoll) -> None:
-    looks = BusyPoller(fake_poll)
-    exchange(looks, PROBE_INTERVAL_EXCHANGES)
-    exchange(looks, timeout=MAX_BUSY_POLL_SECONDS / 2)
-    exchange(looks, timeout=1.0)
+    poller = BusyPoller(fake_poll)
+    exchange(poller, PROBE_INTERVAL_EXCHANGES)
+    exchange(poller, timeout=MAX_BUSY_POLL_SECONDS / 2)
+    exchange(poller, timeout=1.0)
     assert fake_poll.timeouts == [MAX_BUSY_POLL_SECONDS, MAX_BUSY_POLL_SECONDS / 2, MAX_BUSY_POLL_SECONDS]
-    assert not looks.should_poll
+    assert not poller.should_poll

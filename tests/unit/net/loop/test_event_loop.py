@@ -30,13 +30,13 @@ def test_work_of_other_threads_runs_in_the_loop_in_order() -> None:
     done: queue.Queue[tuple[int, bool]] = queue.Queue()
 
     def note(number: int) -> None:
-        done.put((number, loop.is_loop_internal))
+        done.put((number, loop.is_in_loop_task))
 
     with running_loop() as loop:
         for number in range(100):
             loop.call_soon(partial(note, number))
         assert [done.get(timeout=TIMEOUT_SECONDS) for _ in range(100)] == [(number, True) for number in range(100)]
-        assert not loop.is_loop_internal
+        assert not loop.is_in_loop_task
 
 
 def test_a_sleeping_loop_is_woken_each_time() -> None:

@@ -27,12 +27,12 @@ def test_short_callback_runs_on_the_loop_thread() -> None:
     with running_loop() as loop:
         found = []
         for _ in range(20):
-            loop.run_callback_soon(lambda: seen.put((loop.is_loop_thread, loop.is_loop_internal)))
+            loop.run_callback_soon(lambda: seen.put((loop.is_loop_thread, loop.is_in_loop_task)))
             found.append(seen.get(timeout=TIMEOUT_SECONDS))
         # on a busy machine a callback may be interrupted for so long that a follower takes over
         assert (True, False) in found
         assert not any(is_internal for _, is_internal in found)
-        loop.call_soon(lambda: seen.put((loop.is_loop_thread, loop.is_loop_internal)))
+        loop.call_soon(lambda: seen.put((loop.is_loop_thread, loop.is_in_loop_task)))
         assert seen.get(timeout=TIMEOUT_SECONDS) == (True, True)
 
 

@@ -84,7 +84,7 @@ def test_node_discovered_by_gossip_is_connected_to() -> None:
         bob.listen_on_loopback()
         carol.listen_on_loopback()
         for autoconnector in found:
-            autoconnector.gossip(ALL)
+            autoconnector.set_gossip_policy(ALL)
         call(bob, there)
         alice.wait_for(B)
         call(carol, there)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 import time
@@ -12,7 +13,7 @@ import pytest
 from tests.unit.net.ends import meanwhile
 from tests.unit.net.nodes import QUICK, TestNode, call, nodes
 from tests.wait import TIMEOUT_SECONDS, until
-from zenspark.errors import LinkError
+from zenspark.errors import LinkError, UsageError
 from zenspark.net.backoff import RetryPolicy
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.node.connector import ConnectAttempt, Connector
@@ -155,13 +156,37 @@ def test_existing_session_counts_until_it_ends() -> None:
         assert connector.wait_open(TIMEOUT_SECONDS)
 
 
-def test_connection_to_self_is_not_retried() -> None:
+def test_connection_to_self_is_not_retried_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "zenspark.net")
     alice = TestNode(A)
     with nodes(alice):
-        connector = Connector(alice, [alice.listen_on_loopback()], OFTEN)
+        there = alice.listen_on_loopback()
+        connector = Connector(alice, [there], OFTEN)
         connector.start()
         assert not connector.wait_open(None)
         assert connector.has_ended
+    assert [line for line in caplog.messages if line.startswith("connecting to ")] == [
+        f"connecting to {there.locator.text} failed: it is this node itself; remove it from connect/endpoints"
+    ]
+
+
+def test_failed_attempt_is_logged_with_its_endpoint_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "zenspark.net")
+    alice, there = TestNode(A), unused()
+    with nodes(alice):
+        connector = Connector(alice, [there], ONCE)
+        connector.start()
+        assert not connector.wait_open(None)
+    assert f"connecting to {there.locator.text} failed: cannot connect: Connection refused" in caplog.messages
+
+
+def test_problem_of_an_attempt_names_no_endpoint() -> None:
+    alice = TestNode(A)
+    with nodes(alice):
+        attempt = ConnectAttempt(alice, unused())
+        assert attempt.problem == "no session was opened"
+        attempt.error = UsageError("unusable")
+        assert attempt.problem == "unusable"
 
 
 def test_stop_wakes_wait_open_at_once() -> None:

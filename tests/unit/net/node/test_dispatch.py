@@ -10,8 +10,8 @@ import pytest
 from tests.unit.net.nodes import KEY, Recorder, TestNode, call, nodes, push
 from tests.wait import until
 from zenspark.net.io.congestion_control import WriterSettings
-from zenspark.net.io.driver import ConnectionDriver
 from zenspark.net.io.forwarding_backpressure import ForwardingBackpressure
+from zenspark.net.io.link_driver import ConnectionDriver
 from zenspark.net.loop.event_loop import EventLoop
 from zenspark.net.node.dispatch import Dispatcher
 from zenspark.router.face import Face
@@ -41,7 +41,7 @@ def test_router_forwards_publications_between_its_clients() -> None:
         call(one, there)
         router.wait_for(B, C)
         one.wait_for(A)
-        until(lambda: router.router.routes.push_targets(router.local_face, KEY))
+        until(lambda: router.router.routes.push_next_hops(router.local_face, KEY))
         one.send_local(Interest(id=1, mode=InterestMode.CURRENT_FUTURE, subscribers=True, wire_expr=WireExpr(0, KEY)))
         assert one.received.wait(
             lambda: any(isinstance(e, Declare) and isinstance(e.body, DeclareFinal) for e in one.received.events)

@@ -32,10 +32,10 @@ def test_events_are_passed_on() -> None:
     dispatcher: Any = FakeDispatcher()
     driver: Any = object()
     events = LinkEvents(dispatcher, lambda: None)
-    events.on_blocked(True)
+    events.on_callback_waiting(True)
     events.on_unsent(driver)
     events.on_drained(driver)
-    expected = [("on_blocked", True), ("start_stall_timer", driver), ("on_drained", driver)]
+    expected = [("on_callback_waiting", True), ("start_stall_timer", driver), ("on_drained", driver)]
     assert dispatcher.calls == expected
 
 

@@ -14,8 +14,8 @@ from zenspark.net.links import registry
 from zenspark.net.links.base import Link, Listener
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.node import listeners as listeners_module
-from zenspark.net.node.inbound_links import InboundLimits
 from zenspark.net.node.limits import NodeLimits
+from zenspark.net.node.link_quotas import LinkLimits
 from zenspark.router.limits import RefusalReason
 
 A, B, C = 0xA1, 0xB1, 0xC1
@@ -23,7 +23,7 @@ A, B, C = 0xA1, 0xB1, 0xC1
 
 def test_pending_limit_includes_links_in_tls_handshake(tmp_path: Path) -> None:
     certificate, key = Certificates(tmp_path).files("localhost")
-    bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(pending=1), writer=QUICK))
+    bob = TestNode(B, limits=NodeLimits(inbound=LinkLimits(pending=1), writer=QUICK))
     with nodes(bob):
         options = f"#listen_certificate={certificate};listen_private_key={key}"
         there = Endpoint.parse(bob.listen(Endpoint.parse(f"tls/127.0.0.1:0{options}")).locator.text)
@@ -78,7 +78,7 @@ class Exhausted(Listener):
 
 def test_accept_is_retried_when_out_of_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
     listen = registry.listen
-    monkeypatch.setattr(listeners_module, "ACCEPT_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(listeners_module, "ACCEPT_RETRY_DELAY_SECONDS", 0.01)
     monkeypatch.setattr(registry, "listen", lambda endpoint: Exhausted(listen(endpoint)))
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):

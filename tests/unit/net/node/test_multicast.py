@@ -68,9 +68,9 @@ def wait_members(node: TestNode, *numbers: int) -> None:
 
 
 def driver_of(node: TestNode) -> GroupDriver:
-    (pump,) = node.link_drivers
-    assert isinstance(pump, GroupDriver)
-    return pump
+    (driver,) = node.link_drivers
+    assert isinstance(driver, GroupDriver)
+    return driver
 
 
 def in_loop(node: TestNode, work: Callable[[], object]) -> None:
@@ -167,11 +167,11 @@ def test_block_first_is_sent_to_a_group_if_all_members_have_patch_1(group: Endpo
 
 def test_drop_in_a_group_is_counted_for_each_member(pair: tuple[TestNode, TestNode]) -> None:
     alice, bob = pair
-    driver_of(alice).drop(DropReason.CONGESTION, 2)
+    driver_of(alice).count_dropped(DropReason.CONGESTION, 2)
     assert [(totals.zid.value, totals.dropped) for totals in alice.counters.totals] == [(B, {DropReason.CONGESTION: 2})]
     bob.close()
     wait_members(alice)
-    driver_of(alice).drop(DropReason.CONGESTION)
+    driver_of(alice).count_dropped(DropReason.CONGESTION)
     assert [totals.dropped for totals in alice.counters.totals] == [{DropReason.CONGESTION: 2}]
 
 
@@ -182,7 +182,7 @@ def test_refused_group_sender_is_logged(group: Endpoint, stranger: Stranger, cap
         stranger.send_datagrams(b"\x1f\xff")
         bob.join(group)
         wait_members(alice, B)
-        assert f"refused datagram of {stranger.link.src} to group {group.locator.text}: " in caplog.text
+        assert f"rejected datagram from {stranger.link.src} in group {group.locator.text}: " in caplog.text
         assert f"peer b1 ({driver_of(bob).link.src}) joined group {group.locator.text}" in caplog.messages
 
 
@@ -254,7 +254,7 @@ def test_a_group_that_is_lost_is_joined_again(
     pair: tuple[TestNode, TestNode], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     alice, bob = pair
-    monkeypatch.setattr(module, "REJOIN_SECONDS", 0.02)
+    monkeypatch.setattr(module, "REJOIN_DELAY_SECONDS", 0.02)
     tried: list[int] = []
 
     def later(endpoint: Endpoint) -> GroupLink:
@@ -271,7 +271,7 @@ def test_a_group_that_is_lost_is_joined_again(
     assert alice.wait(lambda: len(tried) == 3 and members(alice) == {B}, TIMEOUT_SECONDS)
     assert driver_of(alice) is not driver
     assert bob.wait(lambda: members(bob) == {A}, TIMEOUT_SECONDS)
-    assert "lost group " in caplog.text
+    assert "link to group " in caplog.text
     alice.publish(b"again")
     assert bob.received.wait_payloads(1) == [b"again"]
 
@@ -336,7 +336,7 @@ def test_router_forwards_publications_into_and_out_of_a_group(group: Endpoint) -
         wait_members(member, A)
         assert middle.wait(
             lambda: any(
-                middle.router.routes.push_targets(face, KEY) for face in middle.neighbourhood if face.zid.value == C
+                middle.router.routes.push_next_hops(face, KEY) for face in middle.neighbourhood if face.zid.value == C
             ),
             TIMEOUT_SECONDS,
         )

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.net.io.test_counters import Timers
-from zenspark.net.node.refusals import REFUSAL_TEXTS, REPORT_SECONDS, RefusalLog
+from zenspark.net.io.counters import LOG_INTERVAL_SECONDS
+from zenspark.net.node.refusals import REFUSAL_TEXTS, RefusalLog
 from zenspark.router.limits import RefusalReason, Refusals
 
 LONG_KEYS = "keys (key_bytes): longer than limits/key/bytes"
@@ -36,7 +37,7 @@ def test_refusals_are_logged_once_per_limit_and_interval(caplog: pytest.LogCaptu
     refusals.count(RefusalReason.QUERIES, "client b")
     assert caplog.messages == [f"refused 1 {LONG_KEYS}; 1 in all, the latest from client 0"]
     timers.run_next()
-    assert timers.time == REPORT_SECONDS
+    assert timers.time == LOG_INTERVAL_SECONDS
     assert caplog.messages[1:] == [
         f"refused 999 {LONG_KEYS}; 1000 in all, the latest from client 999",
         f"refused 1 {QUERIES}; 1 in all, the latest from client b",

@@ -13,7 +13,8 @@ from zenspark.net.links import interfaces
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.links.interfaces import Interface, find_interface
 from zenspark.net.links.multicast import open_sender
-from zenspark.net.node.scouting import MAX_DATAGRAMS_PER_READ, Responder, Scouter, ScoutingSettings, open_responders
+from zenspark.net.links.sockets import MAX_DATAGRAMS_PER_READ
+from zenspark.net.node.scouting import Responder, Scouter, ScoutingSettings, open_responders
 from zenspark.transport.handshake import Identity
 from zenspark.wire.codec import decode_scouting, encode
 from zenspark.wire.messages import Hello

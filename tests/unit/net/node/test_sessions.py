@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import select
 import socket
 import time
 from functools import partial
 
+import msgspec
 import pytest
 
 from tests.unit.net.ends import is_at_end, raw
@@ -16,8 +18,8 @@ from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.errors import CloseReason
 from zenspark.net.io.congestion_control import describe_stall
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.node.inbound_links import InboundLimits
 from zenspark.net.node.limits import NodeLimits
+from zenspark.net.node.link_quotas import LinkLimits
 from zenspark.router.limits import RefusalReason
 from zenspark.transport.framing import LengthPrefix
 from zenspark.transport.handshake import Acceptor, Capabilities, Identity, Initiator, Opened
@@ -87,6 +89,15 @@ def test_failed_handshake_is_logged_with_role_zid_and_address(caplog: pytest.Log
         assert f"handshake with peer b1 ({there.locator.text}) failed: {closed.text}" in caplog.messages
 
 
+def test_refused_router_is_named_with_role_zid_and_the_address_of_its_link() -> None:
+    alice, bob = TestNode(A, WhatAmI.ROUTER), TestNode(B, WhatAmI.ROUTER)
+    bob.router.policy = msgspec.structs.replace(bob.router.policy, routers=())
+    with nodes(alice, bob):
+        assert call(alice, bob.listen_on_loopback()).wait_closed().reason is CloseReason.INVALID
+        name = bob.router.refusals.latest[RefusalReason.ROUTERS]
+    assert re.fullmatch(r"router a1 \(tcp/127\.0\.0\.1:\d+\)", name), name
+
+
 def test_connection_to_self_is_closed_with_reason_7() -> None:
     alice = TestNode(A)
     with nodes(alice):
@@ -95,7 +106,7 @@ def test_connection_to_self_is_closed_with_reason_7() -> None:
 
 
 def test_session_beyond_the_limit_is_closed_with_reason_2() -> None:
-    bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(sessions=1), writer=QUICK))
+    bob = TestNode(B, limits=NodeLimits(inbound=LinkLimits(sessions=1), writer=QUICK))
     alice, carol = TestNode(A), TestNode(C)
     with nodes(alice, carol, bob):
         there = bob.listen_on_loopback()
@@ -195,7 +206,7 @@ def test_simultaneous_open_peer_disconnects_is_cleaned_up() -> None:
         bob.call()
         assert is_silent(bob.connected_socket)
         bob.connected_socket.close()
-        alice.wait(lambda: not alice.sessions.simultaneous_opens, TIMEOUT_SECONDS)
+        alice.wait(lambda: len(alice.sessions.pending) == 1, TIMEOUT_SECONDS)
         bob.send_open_ack()
         alice.wait_for(B)
 
@@ -245,7 +256,7 @@ def test_slow_inbound_handshake_does_not_extend_accept_timeout() -> None:
 
 
 def test_flood_of_links_without_data_evicts_the_oldest() -> None:
-    bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(pending=2), writer=QUICK))
+    bob = TestNode(B, limits=NodeLimits(inbound=LinkLimits(pending=2), writer=QUICK))
     alice = TestNode(A)
     with nodes(alice, bob):
         there = bob.listen_on_loopback()
@@ -260,7 +271,7 @@ def test_flood_of_links_without_data_evicts_the_oldest() -> None:
 
 
 def test_links_with_data_are_evicted_after_those_without() -> None:
-    bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(pending=2), writer=QUICK))
+    bob = TestNode(B, limits=NodeLimits(inbound=LinkLimits(pending=2), writer=QUICK))
     with nodes(bob):
         there = bob.listen_on_loopback()
         with raw(there) as first, raw(there) as second:
@@ -268,14 +279,14 @@ def test_links_with_data_are_evicted_after_those_without() -> None:
             with raw(there) as third:
                 assert is_at_end(second)
                 third.send(b"\x05")
-                until(lambda: all(driver.bytes_received for driver in bob.sessions.inbound_drivers))
+                until(lambda: all(driver.bytes_received for driver in bob.sessions.pending))
                 with raw(there) as fourth:
                     assert is_at_end(first)
                     assert not select.select([third, fourth], [], [], 0)[0]
 
 
 def test_pending_limit_of_zero_closes_every_inbound_link() -> None:
-    bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(pending=0), writer=QUICK))
+    bob = TestNode(B, limits=NodeLimits(inbound=LinkLimits(pending=0), writer=QUICK))
     with nodes(bob), raw(bob.listen_on_loopback()) as first:
         assert is_at_end(first)
 

@@ -35,8 +35,8 @@ def test_both_roles_open_a_session() -> None:
     factory = make_factory(Capabilities())
     left, right = link_pair()
     with contextlib.closing(left), contextlib.closing(right):
-        for role in (factory.make_initiator(left, ZenohId(0xB1)), factory.make_acceptor(right)):
-            assert factory.make_connection(role, left, 0.0).state is not ConnectionState.OPEN
+        for handshake in (factory.make_initiator(left, ZenohId(0xB1)), factory.make_acceptor(right)):
+            assert factory.make_connection(handshake, left, 0.0).state is not ConnectionState.OPEN
 
 
 def test_group_session_has_the_settings_of_the_node() -> None:

@@ -47,7 +47,7 @@ def test_key_is_announced_once_updated_and_withdrawn() -> None:
     announcements.update(face, DeclarationKind.QUERYABLE, "a/*", NONE)
     announcements.update(face, DeclarationKind.QUERYABLE, "a/*", NONE)
     assert bodies(out) == ["D_KEYEXPR", "D_QUERYABLE"]
-    assert announcements.announced_faces(DeclarationKind.QUERYABLE, "a/*") == [face]
+    assert announcements.faces_announced(DeclarationKind.QUERYABLE, "a/*") == [face]
     announcements.update(face, DeclarationKind.QUERYABLE, "a/*", COMPLETE)
     ((_, changed),) = out
     assert isinstance(changed, Declare)
@@ -56,15 +56,15 @@ def test_key_is_announced_once_updated_and_withdrawn() -> None:
     out.clear()
     announcements.update(face, DeclarationKind.QUERYABLE, "a/*", None)
     assert bodies(out) == ["U_QUERYABLE"]
-    assert announcements.announced_faces(DeclarationKind.QUERYABLE, "a/*") == []
+    assert announcements.faces_announced(DeclarationKind.QUERYABLE, "a/*") == []
 
 
-def test_announce_once_is_not_remembered() -> None:
+def test_announce_untracked_is_not_remembered() -> None:
     out: Outgoing = []
     announcements, face = Announcements(out), Face(1, ZenohId(1), WhatAmI.CLIENT, Region.LOCAL)
-    announcements.announce_once(face, DeclarationKind.TOKEN, "a", NONE, 5)
+    announcements.announce_untracked(face, DeclarationKind.TOKEN, "a", NONE, 5)
     assert bodies(out) == ["D_TOKEN"]
-    assert announcements.announced_faces(DeclarationKind.TOKEN, "a") == []
+    assert announcements.faces_announced(DeclarationKind.TOKEN, "a") == []
 
 
 def test_removed_face_has_no_announcements() -> None:
@@ -73,4 +73,4 @@ def test_removed_face_has_no_announcements() -> None:
     for face in (one, other):
         announcements.announce(face, DeclarationKind.TOKEN, "a", NONE)
     announcements.remove_face(one)
-    assert announcements.announced_faces(DeclarationKind.TOKEN, "a") == [other]
+    assert announcements.faces_announced(DeclarationKind.TOKEN, "a") == [other]

@@ -11,7 +11,7 @@ import pytest
 from zenspark.clock import HybridClock, ntp64_from_ns
 from zenspark.router.face import Face, Region
 from zenspark.router.forwarding.plans import ForwardingPlan, ForwardingPlanner, plans_by_neighbour
-from zenspark.router.linkstate.network import TREES_DELAY_SECONDS
+from zenspark.router.linkstate.network import TREE_RECOMPUTATION_DELAY_SECONDS
 from zenspark.router.router import Router, RouterPolicy
 from zenspark.router.timestamping import TimestampPolicy
 from zenspark.wire.codec import decode_network, encode, encode_link_states
@@ -50,8 +50,8 @@ class RouterWithClients:
     """A router with two clients, of which one subscribes."""
 
     def __init__(self, stamps: bool = False) -> None:
-        stamping = TimestampPolicy(OWN, HybridClock(), lambda: NOW) if stamps else None
-        self.router = Router(OWN, WhatAmI.ROUTER, RouterPolicy(timestamping=stamping))
+        timestamping = TimestampPolicy(OWN, HybridClock(), lambda: NOW) if stamps else None
+        self.router = Router(OWN, WhatAmI.ROUTER, RouterPolicy(timestamping=timestamping))
         self.local = self.router.add_local()
         self.source = self.client(1)
         self.target = self.client(2)
@@ -198,7 +198,7 @@ class RouterBetweenRouters(RouterWithClients):
         self.right = self.router.add_face(ZenohId(0x30), WhatAmI.ROUTER, 0.0)[0]
         self.links(self.left, 0x20, 2, 0x21)
         self.links(self.right, 0x30, 2)
-        self.router.handle_timeout(TREES_DELAY_SECONDS)
+        self.router.handle_timeout(TREE_RECOMPUTATION_DELAY_SECONDS)
         self.subscribe(self.right, "a/**")
 
     def links(self, face: Face, number: int, sn: int, *behind: int) -> None:
@@ -248,21 +248,21 @@ def test_plans_are_split_by_peer_and_template() -> None:
     assert plans is not None
     found = dict(plans_by_neighbour(plans))
     assert {face.zid.value for face in found} == {2, 4}
-    for face, share in found.items():
+    for face, neighbour_plan in found.items():
         first, second = (13, NO_LANE) if face.zid.value == 2 else (NO_LANE, 13)
-        assert list(share.lanes) == [first, second, NO_LANE, first]
-        assert list(share.blocking) == [NO_LANE, NO_LANE, NO_LANE, first]
+        assert list(neighbour_plan.lanes) == [first, second, NO_LANE, first]
+        assert list(neighbour_plan.undroppable_lanes) == [NO_LANE, NO_LANE, NO_LANE, first]
         columns = columns_of(*messages)
-        relay = RowForwarder(columns, 0, 4, bytes(share.lanes), share.heads, OWN.to_bytes())
-        assert decode_network(relay.message()) == messages[0 if first == 13 else 1]
+        forwarder = RowForwarder(columns, 0, 4, bytes(neighbour_plan.lanes), neighbour_plan.heads, OWN.to_bytes())
+        assert decode_network(forwarder.message()) == messages[0 if first == 13 else 1]
 
 
 def test_neighbour_plan_lists_the_templates_with_block_first() -> None:
     congestions = (Congestion.DROP, Congestion.BLOCK_FIRST, Congestion.BLOCK)
     plans = RouterWithClients().plans(*(push(qos=QoS(Priority.DATA, congestion)) for congestion in congestions))
     assert plans is not None
-    ((_, share),) = plans_by_neighbour(plans)
-    assert share.block_first == {1}
+    ((_, neighbour_plan),) = plans_by_neighbour(plans)
+    assert neighbour_plan.block_first == {1}
 
 
 def test_plans_of_faces_that_left_keep_no_face_alive() -> None:

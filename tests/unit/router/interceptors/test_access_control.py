@@ -11,8 +11,8 @@ from zenspark.router.interceptors.rules import (
     AccessPolicy,
     AccessRule,
     AccessSubject,
-    Action,
     Flow,
+    InterceptedAction,
     NeighbourAttributes,
     Permission,
 )
@@ -21,7 +21,7 @@ ANY_SUBJECT = AccessSubject(id="s")
 
 
 def rule(permission: Permission, *keys: str, name: str = "r", flows: tuple[Flow, ...] | None = None) -> AccessRule:
-    messages: tuple[Action, ...] = ("put", "query")
+    messages: tuple[InterceptedAction, ...] = ("put", "query")
     return AccessRule(
         id=name, permission=permission, key_exprs=tuple(map(KeyExpr, keys)), messages=messages, flows=flows
     )

@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.router.interceptors.sample_messages import PEER_ATTRIBUTES, UNKNOWN_PEER, declare, interest, put, query
 from zenspark.key import KeyExpr
+from zenspark.key.limits import MAX_CACHED_KEY_CHARACTERS
 from zenspark.router.interceptors import chain as module
 from zenspark.router.interceptors.access_control import AccessRules
 from zenspark.router.interceptors.chain import InterceptorChain, InterceptorConfig
@@ -13,9 +14,9 @@ from zenspark.router.interceptors.rules import (
     AccessPolicy,
     AccessRule,
     AccessSubject,
-    Action,
     DownsamplingItem,
     Flow,
+    InterceptedAction,
     LowPassItem,
     OverwriteItem,
     QosChange,
@@ -33,7 +34,7 @@ def resolve(expr: WireExpr) -> str | None:
     return NUMBERS[expr.scope] + expr.suffix if expr.scope in NUMBERS else None
 
 
-def denying(*messages: Action, keys: tuple[str, ...] = ("shut/**",)) -> AccessRules:
+def denying(*messages: InterceptedAction, keys: tuple[str, ...] = ("shut/**",)) -> AccessRules:
     rule = AccessRule(id="r", permission="deny", key_exprs=tuple(map(KeyExpr, keys)), messages=messages)
     return AccessRules("allow", [rule], [AccessSubject(id="s")], [AccessPolicy(rules=("r",), subjects=("s",))])
 
@@ -137,7 +138,7 @@ def test_undeclare_passes_ingress() -> None:
 
 def test_decision_on_a_long_key_is_not_cached() -> None:
     chain = make_chain(InterceptorConfig(access=denying("put")))
-    longest = "k" * module.MAX_CACHED_KEY_CHARACTERS
+    longest = "k" * MAX_CACHED_KEY_CHARACTERS
     for key in (longest, longest + "k"):
         assert passes(chain, put(key))
     assert [key for _, key in chain._decisions] == [longest]

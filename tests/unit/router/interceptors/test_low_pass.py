@@ -5,14 +5,14 @@ from __future__ import annotations
 from tests.unit.router.interceptors.sample_messages import PEER_ATTRIBUTES, UNKNOWN_PEER
 from zenspark.key import KeyExpr
 from zenspark.router.interceptors.low_pass import LowPassFilter
-from zenspark.router.interceptors.rules import Flow, LinkProtocol, LowPassItem
+from zenspark.router.interceptors.rules import Flow, LowPassItem, ProtocolName
 
 
 def item(
     limit: int,
     *keys: str,
     interfaces: tuple[str, ...] | None = None,
-    protocols: tuple[LinkProtocol, ...] | None = None,
+    protocols: tuple[ProtocolName, ...] | None = None,
     flows: tuple[Flow, ...] | None = None,
 ) -> LowPassItem:
     return LowPassItem(

@@ -87,13 +87,16 @@ def test_router_subject_matches_ipv4_mapped_addresses(address: str | None, cover
 
 
 @pytest.mark.parametrize(
-    ("peer", "text"),
+    ("neighbour", "text"),
     [
-        (HOME, "a1 (192.0.2.7)"),
+        (HOME, "a1 (tls/192.0.2.7)"),
         (NeighbourAttributes(ZenohId(0xA1), protocol="unixsock-stream"), "a1 (unixsock-stream)"),
         (NeighbourAttributes(None, protocol="http"), "a client without zid (http)"),
+        (NeighbourAttributes(None, protocol="http", address="192.0.2.7"), "a client without zid (http/192.0.2.7)"),
         (NeighbourAttributes(None, protocol="http", username="ann"), "user ann (http)"),
     ],
 )
-def test_peer_is_logged_with_zid_or_user_and_address_or_protocol(peer: NeighbourAttributes, text: str) -> None:
-    assert str(peer) == text
+def test_neighbour_is_logged_with_zid_or_user_and_protocol_and_address(
+    neighbour: NeighbourAttributes, text: str
+) -> None:
+    assert str(neighbour) == text

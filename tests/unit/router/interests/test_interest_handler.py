@@ -30,7 +30,7 @@ def test_declaration_with_unknown_interest_id_is_stored() -> None:
     stray = DeclareSubscriber(id=1, wire_expr=WireExpr(0, "a"))
     client.router.receive(above, Declare(interest_id=99, body=stray), 0.0)
     net.send_interest(client, "a", BOTH, subscribers=True)
-    assert client.router.routes.push_targets(client.local, "a") == (above,)
+    assert client.router.routes.push_next_hops(client.local, "a") == (above,)
 
 
 def test_aggregated_interest_gets_one_declaration() -> None:

@@ -1,4 +1,4 @@
-"""Gossip: which link states a node sends to which neighbour; protocol.md section 16.7."""
+"""Gossip: which link states a node sends to which neighbour; protocol section 16.7."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ from zenspark.router.face import Face, Outgoing, Region
 from zenspark.router.limits import Admission, RefusalReason, Refusals, RouterLimits
 from zenspark.router.linkstate import network
 from zenspark.router.linkstate.network import (
-    FORGET_AFTER_SECONDS,
     SECONDS_PER_EDGE,
-    TREES_DELAY_SECONDS,
+    TREE_RECOMPUTATION_DELAY_SECONDS,
+    UNREACHABLE_NODE_TTL_SECONDS,
     ReachabilityChange,
     RouterNetwork,
 )
@@ -72,7 +72,7 @@ def test_trees_are_recomputed_after_a_delay_when_links_change() -> None:
     node, there = RouterNetwork(A), face(B)
     node.add_neighbour(there, (), 1.0)
     node.receive(there, oam(own(B, 2, 1), named(1, A)), 1.05)
-    assert node.trees_due_at == 1.0 + TREES_DELAY_SECONDS
+    assert node.trees_due_at == 1.0 + TREE_RECOMPUTATION_DELAY_SECONDS
     assert not node.is_reachable(B)
     moved, _ = node.recompute_trees(1.1)
     assert moved == ReachabilityChange(frozenset({B}), frozenset())
@@ -168,7 +168,7 @@ def test_unreachable_node_is_removed_and_its_psid_freed() -> None:
     node.recompute_trees(1.1)
     node.recompute_trees(1.2)
     assert node.psid(D) == 2
-    node.recompute_trees(1.1 + FORGET_AFTER_SECONDS)
+    node.recompute_trees(1.1 + UNREACHABLE_NODE_TTL_SECONDS)
     assert node.psid(D) is None
     (_, introduced) = sent(node.receive(left, oam(LinkState(psid=2, sn=6, links=(0,))), 20.0))[-1]
     assert introduced == [named(3, D)]
@@ -297,14 +297,15 @@ def test_tree_computations_are_delayed_in_proportion_to_their_cost() -> None:
     node = RouterNetwork(A)
     left = beside(node, B)
     node.receive(left, oam(*forged_states(700, 12)), 0.0)
-    assert node.trees_due_at == TREES_DELAY_SECONDS  # the first drawing was due before there was so much to draw
+    # the first computation was due before there was so much to compute
+    assert node.trees_due_at == TREE_RECOMPUTATION_DELAY_SECONDS
     node.recompute_trees(5.0)
     node.receive(left, oam(LinkState(psid=2, sn=2, links=(0,))), 5.0)
     assert node.trees_due_at == pytest.approx(5.0 + 10 * SECONDS_PER_EDGE * node._link_count * 2)
-    assert node.trees_due_at > 5.0 + TREES_DELAY_SECONDS
+    assert node.trees_due_at > 5.0 + TREE_RECOMPUTATION_DELAY_SECONDS
     node.recompute_trees(6.0)
     node.receive(left, oam(LinkState(psid=2, sn=3, links=(0, 3))), 60.0)
-    assert node.trees_due_at == 60.0 + TREES_DELAY_SECONDS
+    assert node.trees_due_at == 60.0 + TREE_RECOMPUTATION_DELAY_SECONDS
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -412,7 +413,7 @@ def test_trees_are_recomputed_after_a_delay_when_a_served_peer_changes(served: b
         router.recompute_trees(0.1)
     assert router.trees_due_at is None
     router.set_served_peer(C, served, face(C), 1.0)
-    assert router.trees_due_at == 1.0 + TREES_DELAY_SECONDS
+    assert router.trees_due_at == 1.0 + TREE_RECOMPUTATION_DELAY_SECONDS
 
 
 def test_served_peer_over_the_node_limit_is_not_announced() -> None:
@@ -424,13 +425,13 @@ def test_trees_are_recomputed_at_once_for_the_first_state_of_a_relay() -> None:
     """It may publish at once; links that come and go between known nodes can wait."""
     node, there = RouterNetwork(A), relay(B)
     node.add_neighbour(there, (), 1.0)
-    assert node.trees_due_at == 1.0 + TREES_DELAY_SECONDS
+    assert node.trees_due_at == 1.0 + TREE_RECOMPUTATION_DELAY_SECONDS
     node.receive(there, relay_state(own(B, 2, 1), named(1, A)), 1.05)
     assert node.trees_due_at == 1.05
     node.recompute_trees(1.05)
     assert node.is_reachable(B)
     node.receive(there, relay_state(own(B, 3, 1, 2), named(2, C)), 2.0)
-    assert node.trees_due_at == 2.0 + TREES_DELAY_SECONDS
+    assert node.trees_due_at == 2.0 + TREE_RECOMPUTATION_DELAY_SECONDS
     node.receive(there, relay_state(own(C, 1, 0, psid=2)), 2.01)
     assert node.trees_due_at == 2.01
 
@@ -445,7 +446,7 @@ def test_trees_are_recomputed_at_once_for_a_relay_only_once() -> None:
     assert not node.is_reachable(B)
     for sn in range(3, 10):
         node.receive(there, relay_state(own(B, sn, *([2] * (sn % 2)))), 2.0)
-    assert node.trees_due_at == 2.0 + TREES_DELAY_SECONDS
+    assert node.trees_due_at == 2.0 + TREE_RECOMPUTATION_DELAY_SECONDS
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from zenspark.wire.messages import LinkState, NetworkOam
 from zenspark.wire.values import WhatAmI, ZenohId
 
 ROUTER, ONE, OTHER = ZenohId(0xA), ZenohId(0xB1), ZenohId(0xB2)
-FACE = Face(1, ONE, WhatAmI.PEER, Region.SOUTH_PEER)
+FACE = Face(1, ONE, WhatAmI.PEER, Region.DOWNSTREAM_PEER)
 
 
 def make_oam(*entries: LinkState) -> NetworkOam:
@@ -28,7 +28,7 @@ def test_peer_links_are_resolved_by_announced_psids() -> None:
     news = [LinkState(psid=2, sn=0, zid=OTHER, whatami=2), LinkState(psid=0, sn=3, whatami=2, links=(1, 2, 9))]
     assert peers.receive(FACE, make_oam(*news)) == frozenset({ROUTER, OTHER})
     assert peers.receive(FACE, make_oam(LinkState(psid=2, sn=3, zid=OTHER, whatami=2))) is None
-    peers.remove(FACE)
+    peers.remove_face(FACE)
     assert peers.receive(FACE, make_oam(news[1])) is None
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise, permutations
 
 import pytest
 
 from zenspark.router.linkstate.spanning_trees import (
+    Edges,
     Links,
-    confirmed_edges,
     edge_length,
     reachable_from,
     shortest_path_tree,
     siphash13,
+    update_edges,
 )
 from zenspark.wire.values import ZenohId
 
@@ -36,6 +38,14 @@ def claims(pairs: list[tuple[ZenohId, ZenohId]]) -> dict[ZenohId, dict[ZenohId, 
         found.setdefault(one, {})[other] = 0
         found.setdefault(other, {})[one] = 0
     return found
+
+
+def confirmed_edges(claims: Mapping[ZenohId, Links]) -> Edges:
+    """The edges that both ends claim."""
+    edges: Edges = {zid: {} for zid in claims}
+    for zid in claims:
+        update_edges(edges, claims, zid)
+    return edges
 
 
 @pytest.mark.parametrize(("one", "other", "expected"), LENGTHS)

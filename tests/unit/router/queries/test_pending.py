@@ -29,7 +29,7 @@ def test_queries_are_found_by_origin_and_target() -> None:
     assert queries.by_origin(ORIGIN) == [request]
     assert queries.by_origin(ONE) == []
     assert queries.by_target(ONE) == [1]
-    queries.drop(request)
+    queries.remove(request)
     assert queries.by_origin(ORIGIN) == []
     assert queries.by_target(ONE) == []
     queries.remove_face(ORIGIN)
@@ -46,5 +46,5 @@ def test_queries_expire_at_their_deadline() -> None:
     assert queries.next_deadline() == 1.0
     assert queries.pop_expired(0.9) == []
     assert queries.pop_expired(1.0) == [early]
-    queries.drop(late)
+    queries.remove(late)
     assert queries.pop_expired(9.0) == []

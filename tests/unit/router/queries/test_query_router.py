@@ -147,7 +147,7 @@ def test_best_matching_targets_the_nearest_router(line: tuple[Network, Node, Nod
         net.join(client, node)
         net.queryable(client, "q", complete=True)
     face = next(iter(left.links))
-    assert left.router.routes.request_targets(left.local, "q", QueryTarget.BEST_MATCHING) == (face,)
+    assert left.router.routes.request_next_hops(left.local, "q", QueryTarget.BEST_MATCHING) == (face,)
 
 
 @pytest.mark.parametrize(("requested_ms", "seconds"), [(None, 10.0), (2_000, 2.0), (2**63, MAX_QUERY_SECONDS)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import logging
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -98,10 +99,16 @@ def written(lake: Lake, path: str) -> WrittenFiles:
 
 
 @pytest.mark.slow
-def test_poisoned_block_is_quarantined_and_the_rest_is_written(lake: Lake, tmp_path: Path) -> None:
+def test_poisoned_block_is_quarantined_and_the_rest_is_written(
+    lake: Lake, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = journal(tmp_path / "j", 2000)
     poison(Path(path), 3)
-    found = written(lake, path)
+    with caplog.at_level(logging.INFO):
+        found = written(lake, path)
+    address = lake.table("samples").location.address
+    failed = f"{address}: Spark task failed with rows 0 to 1099 of recorder robot: Traceback"
+    assert [text.splitlines()[0].startswith(failed) for text in caplog.messages if "Spark" in text] == [True] * 3
     assert sum(file.rows for file in found.files) == 1900
     assert [(item.start, item.end, item.is_damaged) for item in found.quarantined] == [(300, 400, True)]
 

@@ -193,7 +193,7 @@ def test_a_merge_leaves_the_content_as_it_is(lake: Lake, spark: SparkSession) ->
     assert_published(again, samples.rows)
 
 
-def test_unpublished_files_are_not_merged(lake: Lake, spark: SparkSession) -> None:
+def test_files_not_in_the_public_table_are_not_merged(lake: Lake, spark: SparkSession) -> None:
     put_in(lake, numbered([{}], 0, "r"))
     refresh(lake, spark)
     with patch.object(levels, "MIN_FILES_TO_MERGE", 1):

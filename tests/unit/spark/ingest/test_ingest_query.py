@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.spark.journaled import journal
+from tests.wait import TIMEOUT_SECONDS
 from zenspark.errors import LakeError, UsageError
 from zenspark.journal import Journal
 from zenspark.lake.lease import LeaseKeeper
@@ -71,7 +72,7 @@ def test_start_offsets_are_the_committed_offsets_of_the_lake(tmp_path: Path) -> 
     query._counts.offsets = {"robot": 40}
     assert query._start_offsets() == {"robot": 40}
     query._counts.offsets = {"robot": 101}
-    with pytest.raises(LakeError, match=r"up to before offset 101, but its journal .* ends at 100"):
+    with pytest.raises(LakeError, match=r"below offset 101, but its journal .* ends at 100"):
         query._start_offsets()
 
 
@@ -82,7 +83,7 @@ def test_committed_batch_is_committed_to_the_journal(tmp_path: Path, caplog: pyt
     assert Journal(path).committed(query._reader) == 60
     counts = query._counts
     assert (counts.rows, counts.quarantined, counts.lost, counts.offsets) == (50, 7, 3, {"robot": 60})
-    lost = "3 rows of recorder robot lost: its journal trimmed them before ingestion; let it retain more"
+    lost = "lost 3 rows of recorder robot: its journal trimmed them before ingestion; let it retain more"
     assert caplog.messages == [f"{tmp_path / 'lake'}: {lost}"]
 
 
@@ -91,3 +92,35 @@ def test_trigger_is_given_in_seconds_or_as_spark_interval(tmp_path: Path) -> Non
     assert IngestQuery(NO_SPARK, ["j"], lake, trigger=0.25)._trigger == "250 milliseconds"
     assert IngestQuery(NO_SPARK, ["j"], lake, trigger="1 minute")._trigger == "1 minute"
     assert IngestQuery(NO_SPARK, ["j"], lake, trigger=None)._trigger is None
+
+
+class StoppedDuringABatch:
+    """A streaming query that begins a batch while it is stopped; like that of Spark, `stop` waits for the batch."""
+
+    def __init__(self, ingestion: IngestQuery) -> None:
+        self._ingestion = ingestion
+        self._batch = threading.Thread(target=self._run, daemon=True)
+        self.error: Exception | None = None
+        self.has_stopped = False
+
+    def _run(self) -> None:
+        no_rows: Any = None
+        try:
+            self._ingestion._ingest_batch(no_rows, 0)
+        except LakeError as error:
+            self.error = error
+
+    def stop(self) -> None:
+        self._batch.start()
+        self._batch.join(TIMEOUT_SECONDS)
+        self.has_stopped = not self._batch.is_alive()
+
+
+def test_a_batch_that_begins_while_the_query_is_stopped_fails_so_that_spark_does_not_commit_it(tmp_path: Path) -> None:
+    ingestion = IngestQuery(NO_SPARK, [journal(tmp_path / "j", 1)], Lake(tmp_path / "lake"))
+    query: Any = StoppedDuringABatch(ingestion)
+    ingestion._query = query
+    ingestion.abandon()
+    assert query.has_stopped
+    assert "is being stopped" in str(query.error)
+    assert (ingestion._failure, ingestion.progress().batches) == (None, 0)

@@ -172,7 +172,7 @@ class Running:
 @pytest.fixture
 def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     monkeypatch.setattr(threading, "excepthook", lambda _: None)  # the thread of commands ends as the process would
-    monkeypatch.setattr(process, "REPORT_INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(process, "INGEST_REPORT_INTERVAL_SECONDS", 0.01)
     found = Running(monkeypatch)
     found.start()
     assert found.report() == Started("http://127.0.0.1:4040")

@@ -32,7 +32,9 @@ def test_command_round_trips_as_one_line(command: Command) -> None:
         IngestHeartbeat(),
         Started("http://127.0.0.1:4040"),
         Waiting("recorder robot is being ingested"),
-        ProgressReport(committed_offsets={"robot": 5}, rows=5, batches=1, batch_seconds=0.5, maintenance="two\nlines"),
+        ProgressReport(
+            committed_offsets={"robot": 5}, rows=5, batches=1, batch_seconds=0.5, maintenance_error="two\nlines"
+        ),
         Failed("no space"),
         Drained(),
     ],

@@ -71,21 +71,21 @@ def test_a_table_without_files_is_one_file_range() -> None:
     assert file_ranges() == [(None, [])]
 
 
-def runs(touched: set[int], sizes: list[int]) -> list[tuple[KeyRange, list[str]]]:
+def runs(changed: set[int], sizes: list[int]) -> list[tuple[KeyRange, list[str]]]:
     found = [
         FileRange(None if at == 0 else f"k{at}", [make_file(str(at), size=size * public_table.SMALL_FILE_RANGE_BYTES)])
         for at, size in enumerate(sizes)
     ]
-    return [(run.range, [file.path for file in run.files]) for run in merge_adjacent(found, touched)]
+    return [(run.range, [file.path for file in run.files]) for run in merge_adjacent(found, changed)]
 
 
-def test_touched_file_ranges_that_are_neighbours_are_one_run() -> None:
+def test_changed_file_ranges_that_are_neighbours_are_one_run() -> None:
     assert runs({0, 1, 3}, [1, 1, 1, 1, 1]) == [(KeyRange(None, "k2"), ["0", "1"]), (KeyRange("k3", "k4"), ["3"])]
     assert runs({4}, [1, 1, 1, 1, 1]) == [(KeyRange("k4", None), ["4"])]
     assert runs(set(), [1, 1]) == []
 
 
-def test_small_file_ranges_beside_a_touched_one_are_written_with_it() -> None:
+def test_small_file_ranges_beside_a_changed_one_are_written_with_it() -> None:
     assert runs({1}, [0, 1, 0, 0]) == [(KeyRange(None, "k3"), ["0", "1", "2"])]
 
 

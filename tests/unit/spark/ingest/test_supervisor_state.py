@@ -132,7 +132,7 @@ def test_drained_process_is_not_respawned() -> None:
     state.receive(Drained("no time to refresh"), 1.0)
     state.on_exited(0, 2.0)
     assert (state.ingest_state, state.due(1e9)) == (IngestState.ENDED, None)
-    assert state.maintenance == "no time to refresh"
+    assert state.maintenance_error == "no time to refresh"
 
 
 def test_retry_now_skips_the_backoff() -> None:

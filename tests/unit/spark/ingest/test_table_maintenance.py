@@ -169,7 +169,10 @@ def test_error_is_reported_in_one_line() -> None:
     assert (compaction.task, compaction.time, compaction.result) == ("compaction", None, None)
     found.finish()
     assert found.problem is None
-    assert (found.runs[0].result, found.runs[0].is_failed) == ("derived tables refreshed, 1 rows published", False)
+    assert (found.runs[0].result, found.runs[0].is_failed) == (
+        "derived tables refreshed, 1 rows written to public tables",
+        False,
+    )
 
 
 def test_next_run_is_reported_between_runs_and_not_while_running() -> None:

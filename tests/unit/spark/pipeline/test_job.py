@@ -130,7 +130,6 @@ def test_status_backlog_follows_committed_offsets_and_lag_grows(job: Job, tmp_pa
     assert job.status().waiting.rows == 40
     job.supervisors = {lake: FakeSupervisor(ingest_status(lake=lake, committed_offsets={name: 100}))}  # type: ignore[dict-item]
     assert (job.status().waiting.rows, job.status().waiting.seconds) == (0, 0.0)
-    assert job.wait_until_ingested(0.0)
 
 
 @pytest.mark.slow
@@ -145,7 +144,6 @@ def test_failed_ingestion_does_not_end_the_job(job: Job, tmp_path: Path) -> None
     job.check()
     status = job.status()
     assert (status.problem, status.lost.trimmed) == ("ingestion failed: no space; retry in 5 s", 3)
-    assert not job.wait_until_ingested(0.0)
     assert not job.drain(0.0)
     assert found.drained == 1
 

@@ -27,7 +27,7 @@ def test_missing_time_range_starts_after_the_newest_timestamp(tmp_path: Path) ->
 def test_replies_reach_the_subscribers_of_this_session(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "MAX_BATCH_ROWS", 2)
+    monkeypatch.setattr(module, "MAX_BACKFILL_BATCH_ROWS", 2)
     endpoint, received, selectors = unused(), list[Sample](), list[str]()
 
     with open_session(ours(mode="router", listen__endpoints=[endpoint])) as network:
@@ -45,9 +45,12 @@ def test_replies_reach_the_subscribers_of_this_session(
             session.declare_subscriber("a/*", received.append)
             with caplog.at_level(logging.WARNING):
                 assert backfill(session, ["a/*", "b/*"], "[now(-1h)..]") == 5
+        replier = network.zid()
     assert selectors == ["a/*?_time=[now(-1h)..]"]
     assert [(each.payload.to_string(), each.timestamp) for each in received] == [
         (f"value {number}", stamp) for number, stamp in enumerate(stamps)
     ]
     assert all(each.attachment is not None for each in received)
-    assert len([record for record in caplog.records if record.name == "zenspark.spark"]) == 1
+    assert [record.getMessage() for record in caplog.records if record.name == "zenspark.spark"] == [
+        f"backfill of a/*?_time=[now(-1h)..] failed: error reply from {replier}: no more"
+    ]

@@ -51,7 +51,23 @@ def test_lost_rows_are_an_error_or_a_warning(two_journals: JournalSet, caplog: p
             two_journals.available_offsets(start, fail=True)
     with caplog.at_level(logging.WARNING):
         assert two_journals.available_offsets({"robot": 301, "gone": 1}, fail=False) == {"robot": 300}
-    assert len(caplog.records) == 2
+    lines = [": ".join(message.split(": ")[:2]) for message in caplog.messages]
+    assert lines == [
+        "recorder robot: the journal ends before rows that were read",
+        "recorder gone: lost the rows after those that were read",
+    ]
+
+
+def test_trimmed_rows_are_counted_in_the_warning(
+    two_journals: JournalSet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(two_journals.by_recorder["robot"], "earliest", lambda: 50)
+    assert two_journals.available_offsets({"robot": 20}, fail=False) == {"robot": 50}
+    path = two_journals.by_recorder["robot"].path
+    assert caplog.messages == [
+        f"recorder robot: lost 30 rows: {path}: offset 20 was trimmed away: the journal has the rows from 50 up to"
+        " before 300; the query continues because of failOnDataLoss=false"
+    ]
 
 
 def test_few_rows_are_one_task_for_each_journal(two_journals: JournalSet) -> None:

@@ -80,7 +80,7 @@ def rows(endpoint: str, *selector: str, **more: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("on_error", ["fail", "row"])
 def test_replies_become_rows(on_error: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_query, "MAX_BATCH_ROWS", 2)
+    monkeypatch.setattr(live_query, "MAX_REPLY_BATCH_ROWS", 2)
     endpoint = unused()
 
     def on_query(query: Query) -> None:

@@ -124,7 +124,7 @@ def test_incomplete_batch_is_not_decoded() -> None:
 
 
 @pytest.mark.parametrize(("framing", "width"), [(Framing.STREAM, 2), (Framing.BARE, 4)])
-def test_an_oversized_batch_is_refused_before_it_is_there(framing: Framing, width: int) -> None:
+def test_an_oversized_batch_is_rejected_before_it_is_there(framing: Framing, width: int) -> None:
     first = (10).to_bytes(width, "little") + bytes(10)
     data = (0).to_bytes(width, "little") + (11).to_bytes(width, "little")
     columns = PushColumns(4)
@@ -424,7 +424,7 @@ def test_a_cut_off_qos_is_no_row_whatever_bytes_the_buffer_starts_with() -> None
 
 
 @pytest.mark.parametrize("push", [put(), stamped((1 << 64) - 1, CLOCK), FULL_PUT, DEL])
-def test_a_message_cut_off_anywhere_after_one_like_it_is_refused(push: Push) -> None:
+def test_a_message_cut_off_anywhere_after_one_like_it_is_rejected(push: Push) -> None:
     whole = encode(push)
     for cut in range(1, len(whole)):
         content = encode(frame(push)) + whole[:cut]

@@ -107,7 +107,7 @@ def test_invalid_arguments_of_a_forwarder_are_rejected() -> None:
     for start, stop in ((-1, 1), (2, 1), (0, 3)):
         with pytest.raises(IndexError):
             RowForwarder(columns, start, stop, b"\5", [HEAD], b"\1")
-    with pytest.raises(UsageError, match="2 marks for 1 templates"):
+    with pytest.raises(UsageError, match="2 marks, expected one for each of 1 templates"):
         RowForwarder(columns, 0, 2, b"\5\5", [HEAD, HEAD], b"\1")
     with pytest.raises(UsageError, match="2 heads for 1 templates"):
         RowForwarder(columns, 0, 2, b"\5", [HEAD, HEAD], b"\1")

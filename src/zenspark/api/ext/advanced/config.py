@@ -28,7 +28,7 @@ class RepliesConfig(ValidatedConfig):
     """QoS of the replies of a cache. Replies have the QoS of their query, so nothing here has an effect.
 
     Args:
-        congestion_control: What happens when a link is full; BLOCK by default.
+        congestion_control: Treatment while a link has unsent bytes; BLOCK by default.
         priority: Priority of the replies; DATA by default.
         express: Whether replies are sent at once, without waiting for others to fill a batch; False by default.
 

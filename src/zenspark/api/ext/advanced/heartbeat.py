@@ -57,8 +57,8 @@ class Heartbeat:
         self._only_changes = only_changes
         self._announced: int | None = None
 
-    def beat(self) -> None:
-        """Publish the last number, if there is one."""
+    def publish_last_sn(self) -> None:
+        """Publish the sequence number of the last sample, if there is one and, with `only_changes`, it is new."""
         upcoming = self._counter.next
         if self._counter.has_begun and not (self._only_changes and upcoming == self._announced):
             self._publisher.put(SEQUENCE_NUMBER.pack((upcoming - 1) % SOURCE_SN_MODULUS))

@@ -86,11 +86,11 @@ class AdvancedPublisher(Entity):
         only_changes = misses.sporadic_heartbeat is not None
         congestion = CongestionControl.BLOCK if only_changes else CongestionControl.DROP
         publisher = session.declare_publisher(key, congestion_control=congestion)
-        return [PeriodicTask(period, Heartbeat(publisher, self._counter, only_changes).beat), publisher]
+        return [PeriodicTask(period, Heartbeat(publisher, self._counter, only_changes).publish_last_sn), publisher]
 
     @property
     def id(self) -> EntityGlobalId:
-        """Its id, unique in the network."""
+        """The id of the publisher, unique in the network. Raises `UsageError` after it was undeclared."""
         self._check()
         return self._publisher.id
 
@@ -108,7 +108,7 @@ class AdvancedPublisher(Entity):
 
     @property
     def congestion_control(self) -> CongestionControl:
-        """Whether its samples are dropped or wait for space when a link is full."""
+        """The treatment of the publisher's samples while a link has unsent bytes: DROP, BLOCK or BLOCK_FIRST."""
         self._check()
         return self._publisher.congestion_control
 
@@ -149,19 +149,19 @@ class AdvancedPublisher(Entity):
         chosen = self._publisher.encoding if encoding is None else Encoding.of(encoding)
         extra = None if attachment is None else ZBytes.of(attachment)
         with self._publish_lock:
-            stamp, source = self._stamp(timestamp), self._source()
+            sent_timestamp, source = self._sample_timestamp(timestamp), self._source()
             self._publisher.put(
                 raw,
                 encoding=chosen,
                 attachment=extra,
-                timestamp=stamp,
+                timestamp=sent_timestamp,
                 timestamp_instrumentation=timestamp_instrumentation,
                 source_info=source,
             )
             if self._cache is not None:
                 self._cache.add(
                     Put(
-                        timestamp=None if stamp is None else stamp.to_wire(),
+                        timestamp=None if sent_timestamp is None else sent_timestamp.to_wire(),
                         encoding=chosen.to_wire(),
                         source_info=None if source is None else source.to_wire(),
                         attachment=None if extra is None else extra.to_bytes(),
@@ -194,23 +194,23 @@ class AdvancedPublisher(Entity):
         self._check_open()
         extra = None if attachment is None else ZBytes.of(attachment)
         with self._publish_lock:
-            stamp, source = self._stamp(timestamp), self._source()
+            sent_timestamp, source = self._sample_timestamp(timestamp), self._source()
             self._publisher.delete(
                 attachment=extra,
-                timestamp=stamp,
+                timestamp=sent_timestamp,
                 timestamp_instrumentation=timestamp_instrumentation,
                 source_info=source,
             )
             if self._cache is not None:
                 self._cache.add(
                     Del(
-                        timestamp=None if stamp is None else stamp.to_wire(),
+                        timestamp=None if sent_timestamp is None else sent_timestamp.to_wire(),
                         source_info=None if source is None else source.to_wire(),
                         attachment=None if extra is None else extra.to_bytes(),
                     )
                 )
 
-    def _stamp(self, timestamp: Timestamp | None) -> Timestamp | None:
+    def _sample_timestamp(self, timestamp: Timestamp | None) -> Timestamp | None:
         """Return the timestamp of a sample, which the cache must have too."""
         if timestamp is not None:
             return require_type(Timestamp, timestamp)
@@ -246,11 +246,13 @@ def declare_advanced_publisher(
         key_expr: Key to publish on.
         encoding: Encoding of the payload, such as `Encoding.TEXT_PLAIN` or "application/json"; `zenoh/bytes` by
             default.
-        congestion_control: What happens when a link is full: DROP (the default) waits 1 ms and then drops the message,
-            BLOCK waits for space. Both waits are set by `transport/link/tx/queue/congestion_control`.
+        congestion_control: Treatment while a link has unsent bytes: DROP (the default) waits up to 1 ms, then drops the
+            message; BLOCK waits until they are taken, and the session with a neighbour that takes none for 5 s is
+            closed; BLOCK_FIRST is BLOCK for one message, and drops the others meanwhile.
+            `transport/link/tx/queue/congestion_control` sets both times.
         priority: Priority of the message on links with QoS; DATA by default.
         express: Whether the message is sent at once, without waiting for others to fill a batch; False by default.
-        reliability: Whether samples are sent on a reliable or a best-effort channel; RELIABLE by default.
+        reliability: Lane on which samples are sent: RELIABLE (the default) or BEST_EFFORT; neither retransmits.
         allowed_destination: Whether subscribers of this session, of other sessions, or both receive it; ANY by default.
         cache: How many samples are cached for subscribers that query them; no cache by default.
         sample_miss_detection: Sequence numbers and heartbeats, by which subscribers detect missing samples; none by
@@ -262,9 +264,9 @@ def declare_advanced_publisher(
 
     Raises:
         SessionClosed: The session was closed.
-        UsageError: The cache is empty, or samples would have neither timestamps nor sequence numbers.
+        UsageError: The key expression is not valid, the cache is empty, or samples would have neither timestamps nor
+            sequence numbers.
         TypeError: An argument has a wrong type.
-        ZError: The key expression is not valid.
 
     Example:
         >>> publisher = declare_advanced_publisher(

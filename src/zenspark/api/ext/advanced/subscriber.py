@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 H = TypeVar("H")
 H_co = TypeVar("H_co", covariant=True)
-QUERY_TIMEOUT_SECONDS = 10.0
+RECOVERY_QUERY_TIMEOUT_SECONDS = 10.0
+"""Seconds that a query for past or missed samples waits for replies."""
 
 
 class AdvancedSubscriberOptions(TypedDict, total=False):
@@ -155,7 +156,8 @@ class SampleRecovery:
         """Query each publisher for samples after the last one received."""
         with self._lock:
             ranges = [
-                (publisher_id, self._buffer.range_after_last(publisher_id)) for publisher_id in self._buffer.numbered
+                (publisher_id, self._buffer.range_after_last(publisher_id))
+                for publisher_id in self._buffer.numbered_publishers
             ]
         for publisher_id, numbers in ranges:
             self._query_publisher(publisher_id, numbers)
@@ -185,7 +187,7 @@ class SampleRecovery:
             target=QueryTarget.ALL,
             consolidation=ConsolidationMode.NONE,
             accept_replies=ReplyKeyExpr.ANY,
-            timeout=QUERY_TIMEOUT_SECONDS,
+            timeout=RECOVERY_QUERY_TIMEOUT_SECONDS,
         )
 
     def _on_reply(self, reply: Reply) -> None:
@@ -247,7 +249,7 @@ class AdvancedSubscriber(Receiver[H_co]):
         recovery: RecoveryConfig | None,
         is_detectable: bool,
     ) -> None:
-        """Declare its parts.
+        """Declare the parts of the subscriber.
 
         Args:
             session: The session.
@@ -287,7 +289,7 @@ class AdvancedSubscriber(Receiver[H_co]):
 
     @property
     def id(self) -> EntityGlobalId:
-        """Its id, unique in the network."""
+        """The id of the subscriber, unique in the network. Raises `UsageError` after it was undeclared."""
         self._check()
         return self._subscriber.id
 
@@ -449,8 +451,7 @@ def declare_advanced_subscriber(
 
     Raises:
         SessionClosed: The session was closed.
-        ZError: The key expression is not valid.
-        UsageError: The history is empty.
+        UsageError: The key expression is not valid, or the history is empty.
         TypeError: An argument has a wrong type.
         ValueError: The handler is none of these.
 

@@ -16,11 +16,11 @@ def test_heartbeat_is_not_sent_before_the_first_sample_nor_repeated_if_sporadic(
     for only_changes, expected in ((True, 2), (False, 3)):
         publisher, counter = RecordingPublisher(), SequenceCounter()
         heart = Heartbeat(publisher, counter, only_changes)  # type: ignore[arg-type]
-        heart.beat()
+        heart.publish_last_sn()
         counter.take()
-        heart.beat()
-        heart.beat()
+        heart.publish_last_sn()
+        heart.publish_last_sn()
         counter.take()
-        heart.beat()
+        heart.publish_last_sn()
         assert len(publisher.sent) == expected
         assert publisher.sent[-1] == b"\1\0\0\0"

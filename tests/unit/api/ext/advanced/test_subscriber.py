@@ -185,14 +185,14 @@ def test_malformed_heartbeats_are_ignored(sessions: tuple[Session, Session]) -> 
 
 
 def test_closed_blocking_sink_releases_a_blocked_push() -> None:
-    outlet = BlockingSink(FifoChannel(1), ThreadPerCallback())
+    sink = BlockingSink(FifoChannel(1), ThreadPerCallback())
 
     def push() -> None:
         for number in range(3):
-            outlet.push(number)
+            sink.push(number)
 
     pusher = threading.Thread(target=push)
     pusher.start()
-    outlet.close()
+    sink.close()
     pusher.join(TIMEOUT_SECONDS)
     assert not pusher.is_alive()

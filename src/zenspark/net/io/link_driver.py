@@ -30,20 +30,20 @@ from zenspark.errors import CloseReason, LinkError
 from zenspark.net.io.congestion_control import CongestionPolicy, WriterSettings
 from zenspark.net.io.counters import DropReason, LinkTraffic
 from zenspark.net.io.link_observer import IgnoredLinkEvents, LinkObserver
-from zenspark.net.io.wait_queue import WaitQueue
 from zenspark.net.io.writer import HasOutbox, LinkWriter
 from zenspark.net.links.base import WOULD_BLOCK, Link
 from zenspark.net.loop.event_loop import EventLoop, Timer, detach_after_fork
 from zenspark.net.loop.read_coalescing import ReadCoalescer
-from zenspark.transport.connection import Connection, ConnectionState, Event, Send
+from zenspark.transport.connection import Connection, ConnectionEvent, ConnectionState, Send
 from zenspark.transport.handshake import Opened
 from zenspark.transport.receiver import Closed, MessageReceived
+from zenspark.wait_queue import WaitQueue
 from zenspark.wire.columns import PushRun
 
 logger = logging.getLogger("zenspark.net")
 
-MAX_REPLY_BYTES = 1024
-"""Bytes of a read up to which it may be a reply, whose receiver sends its next request at once."""
+MAX_PING_PONG_READ_BYTES = 1024
+"""Bytes up to which a read after a send counts as a reply: the peer may send the next one soon, worth a busy poll."""
 MAX_LINGER_EXTENSIONS = 10
 """Maximum extensions of the linger time because the peer took bytes: one that reads byte by byte must not keep the
 unsent bytes in memory for ever."""
@@ -86,7 +86,7 @@ class LinkDriver(LinkWriter):
         """Bytes read so far."""
         self._paused: set[object] = set()
         """Sinks and backlogged links for which reading is paused."""
-        self._unhandled: Iterator[Event] | None = None
+        self._unhandled: Iterator[ConnectionEvent] | None = None
         """The other events of the last read, which are handled before the next one."""
         self._timer: Timer | None = None
 
@@ -147,7 +147,7 @@ class LinkDriver(LinkWriter):
         self._arm()
 
     def _read_before_timeout(self) -> None:
-        """Read before a lease is checked: after a stall of this node, unread data may be there.
+        """Read before a lease is checked: if the loop was held up, unread data may be there.
 
         A link that is paused, or has events to be handled first, is not read, so its peers' leases are renewed instead.
         """
@@ -173,7 +173,7 @@ class LinkDriver(LinkWriter):
             closes_at_once = closed.by_peer or closed.reason is CloseReason.UNRESPONSIVE
             if closes_at_once:
                 if not closed.by_peer:
-                    self.drop(DropReason.UNRESPONSIVE, self._count_unsent_batches())
+                    self.count_dropped(DropReason.UNRESPONSIVE, self._count_unsent_batches())
                 self._discard_unsent()
             else:
                 outbox = self.connection.outbox
@@ -272,7 +272,7 @@ class LinkDriver(LinkWriter):
             if self._unsent:
                 self._observer.on_unsent(self)
 
-    # -- called by the writer, in the loop
+    # -- in the loop: slow consumers, failures, links that can be written again
 
     def close_slow_consumer(self, text: str) -> None:
         """End the session with a slow consumer; for HTTP: `web/connection.py`, `web/events.py`."""
@@ -317,14 +317,14 @@ class ConnectionDriver(LinkDriver):
         loop: EventLoop,
         link: Link,
         connection: Connection,
-        owner: Callable[[ConnectionDriver, Event], None],
+        owner: Callable[[ConnectionDriver, ConnectionEvent], None],
         settings: WriterSettings = WriterSettings(),  # noqa: B008 - frozen
         observer: LinkObserver | None = None,
     ) -> None:
         super().__init__(loop, link, connection, settings, observer)
         self._owner = owner
-        self._sent_at_last_reply = 0
-        """Bytes sent when a small read came last: if there are more since then, the next one is a reply."""
+        self._sent_at_last_exchange = 0
+        """Bytes sent when a small read came last: if there are more by the next one, both ends send."""
         self._coalescer = ReadCoalescer()
 
     @property
@@ -354,26 +354,26 @@ class ConnectionDriver(LinkDriver):
         if self._unhandled is not None:
             return self._handle_events(self._unhandled)
         buffer = self.connection.buffer()
-        count = self.link.recv_into(buffer[self._prefix :])
+        count = self.link.recv_into(buffer[self._stripped_prefix :])
         if count == WOULD_BLOCK:
             return False
         if not count:
             self._end(self.connection.receive_eof())
             return False
         self.bytes_received += count
-        if self._prefix:
-            buffer[: self._prefix] = count.to_bytes(self._prefix, "little")  # a datagram is a batch
+        if self._stripped_prefix:
+            buffer[: self._stripped_prefix] = count.to_bytes(self._stripped_prefix, "little")  # a datagram is a batch
         now = self.loop.now()
-        if not self._handle_events(self.connection.receive(count + self._prefix, now)):
+        if not self._handle_events(self.connection.receive(count + self._stripped_prefix, now)):
             return False
         if self._coalescer.should_delay_next_read(count, len(buffer), self._bytes_sent, now):
             self.loop.coalesce_next_read()
-        elif count < MAX_REPLY_BYTES and self._bytes_sent != self._sent_at_last_reply:
-            self._sent_at_last_reply = self._bytes_sent
-            self.loop.busy_poller.note_reply()
+        elif count < MAX_PING_PONG_READ_BYTES and self._bytes_sent != self._sent_at_last_exchange:
+            self._sent_at_last_exchange = self._bytes_sent
+            self.loop.busy_poller.count_exchange()
         return True
 
-    def _handle_events(self, events: Iterator[Event]) -> bool:
+    def _handle_events(self, events: Iterator[ConnectionEvent]) -> bool:
         """Handle events of one read; False if others are left for the next turn. They are interrupted behind a message
         only: rows of publications are in columns that all links share."""
         for event in islice(events, MAX_EVENTS_PER_TURN):
@@ -387,11 +387,11 @@ class ConnectionDriver(LinkDriver):
         self._unhandled = None
         return True
 
-    def _handle_all(self, events: Sequence[Event]) -> None:
+    def _handle_all(self, events: Sequence[ConnectionEvent]) -> None:
         for event in events:
             self._handle(event)
 
-    def _handle(self, event: Event) -> None:
+    def _handle(self, event: ConnectionEvent) -> None:
         match event:
             case PushRun():
                 self._owner(self, event)

@@ -4,9 +4,9 @@ import pytest
 
 from tests.unit.api.sessions import connected, listening
 from tests.wait import TIMEOUT_SECONDS, until
-from zenspark.api.flush_barrier import FLUSH_BARRIER_KEY, FlushBarrier
 from zenspark.errors import LinkError
 from zenspark.handlers.handler import FifoChannel
+from zenspark.journal.flush_barrier import FLUSH_BARRIER_KEY, FlushBarrier
 from zenspark.types.enums import CongestionControl
 from zenspark.types.query import Query
 

@@ -1,4 +1,5 @@
-"""Declarations of all faces, and the faces they are announced to: peers and upstream nodes that join, then by changes.
+"""Declarations of all faces, and what of them is announced to each other face: everything when a peer or upstream node
+joins, then each change.
 
 Upstream nodes and peers get every declaration they can reach; downstream nodes those their interests match;
 neighbouring routers the declarations on this side of the network, as declarations of this router. A key is announced
@@ -34,29 +35,29 @@ class Declarations:
     ) -> None:
         self.tables = {kind: DeclarationTable() for kind in DeclarationKind}
         self.announcements = Announcements(out)
-        self.routes = Routes(self.tables, reachability, network, self._may_match_undeclared, admission)
+        self.routes = Routes(self.tables, reachability, network, self._may_have_unknown_match, admission)
         self.sources = None if network is None else SourcedDeclarations(network, out, self._change_source, admission)
         self._admission = admission
         self._interests = interests
         self._reachability = reachability
-        self._announced_faces: dict[Face, None] = {}
+        self._faces_announced_without_interest: dict[Face, None] = {}
 
     # -- faces
 
-    def add(self, face: Face) -> None:
+    def add_face(self, face: Face) -> None:
         """Add a neighbour, and announce the declarations that it gets without an interest."""
-        self.routes.add(face)
+        self.routes.add_face(face)
         if face.region in ANNOUNCED_WITHOUT_INTEREST:
-            self._announced_faces[face] = None
+            self._faces_announced_without_interest[face] = None
             for kind, table in self.tables.items():
                 for entry in table.matching(None):
                     self.update_announcement(face, kind, entry.key)
 
-    def remove(self, face: Face) -> None:
+    def remove_face(self, face: Face) -> None:
         """Remove a neighbour and its declarations."""
-        self._announced_faces.pop(face, None)
+        self._faces_announced_without_interest.pop(face, None)
         self.announcements.remove_face(face)
-        self.routes.remove(face)
+        self.routes.remove_face(face)
         for kind in DeclarationKind:
             for declaration_id in list(face.declared[kind]):
                 self.undeclare(face, kind, declaration_id)
@@ -132,9 +133,9 @@ class Declarations:
             self.routes.on_subscribers_changed(key)
         elif kind is DeclarationKind.QUERYABLE:
             self.routes.on_queryables_changed()
-        for face in self._announced_faces:
+        for face in self._faces_announced_without_interest:
             self.update_announcement(face, kind, key)
-        for face in self.announcements.announced_faces(
+        for face in self.announcements.faces_announced(
             kind, key
         ):  # also for interests that have ended: eclipse-zenoh keeps those declarations
             self.update_announcement(face, kind, key)
@@ -195,7 +196,7 @@ class Declarations:
                 infos.append(QueryableInfo(is_complete_for(entry, info, key), info.distance))
         return infos
 
-    def _may_match_undeclared(self, face: Face, kind: DeclarationKind, key: str) -> bool:
+    def _may_have_unknown_match(self, face: Face, kind: DeclarationKind, key: str) -> bool:
         """Whether a face may have a matching subscriber or queryable that it has not declared to this node."""
         if face.region is Region.UPSTREAM:
             return not self._interests.is_resolved(face, kind, key)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from zenspark.api.session import Session, runtime_of
 from zenspark.net.links.interfaces import interface_names_with
-from zenspark.router.interceptors.rules import Action, Flow, NeighbourAttributes
+from zenspark.router.interceptors.rules import Flow, InterceptedAction, NeighbourAttributes
 
 PROTOCOL = "http"
 MAX_CACHED_KEYS = 100_000
@@ -19,13 +19,19 @@ MAX_CACHED_KEYS = 100_000
 class HttpClient:
     """An HTTP client, and the permissions it has."""
 
-    def __init__(self, session: Session, local_address: str, user: str | None = None) -> None:
+    def __init__(
+        self, session: Session, local_address: str, user: str | None = None, remote_address: str | None = None
+    ) -> None:
         runtime = runtime_of(session)
         self._node = runtime.node
         self._namespace = runtime.namespace
-        self._permissions: dict[tuple[Action, str], bool] = {}
+        self._permissions: dict[tuple[InterceptedAction, str], bool] = {}
         self._attributes = NeighbourAttributes(
-            None, interface_names_with(local_address) if self._node.has_access_control else (), PROTOCOL, user
+            None,
+            interface_names_with(local_address) if self._node.has_access_control else (),
+            PROTOCOL,
+            user,
+            address=remote_address,
         )
 
     @property
@@ -33,7 +39,7 @@ class HttpClient:
         """Whether the node has no access control rules."""
         return not self._node.has_access_control
 
-    def is_allowed(self, flow: Flow, action: Action, key: str) -> bool:
+    def is_allowed(self, flow: Flow, action: InterceptedAction, key: str) -> bool:
         """Return whether access control allows an action on a key, by the client or towards it."""
         return self._node.allows(self._attributes, flow, action, self._namespace.add_prefix(key))
 
@@ -41,7 +47,7 @@ class HttpClient:
         """Return whether access control lets the client have publications on a key; cached."""
         return self.may_receive("put", key)
 
-    def may_receive(self, action: Action, key: str) -> bool:
+    def may_receive(self, action: InterceptedAction, key: str) -> bool:
         """Return whether access control lets messages of an action on a key go to the client; cached."""
         if self.is_unrestricted:
             return True

@@ -1,8 +1,8 @@
-"""Threads that wait for any condition without holding a lock; `congestion_control.py` decides when a publisher waits.
+"""WaitQueue: threads that wait for any condition without holding a lock.
 
 `threading.Condition.wait` takes its lock back before it returns; a KeyboardInterrupt at that moment leaves it
-unlocked, and the `with` around it raises RuntimeError instead. Here nothing has to be taken back. Nothing here is about
-links: `spark/ingest/supervisor.py` waits with it, too.
+unlocked, and the `with` around it raises RuntimeError instead. Here nothing has to be taken back. When a
+publisher waits with it is decided in `net/io/congestion_control.py`.
 """
 
 import contextlib

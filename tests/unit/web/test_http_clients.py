@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.api.sessions import config
-from zenspark.api import http_clients
-from zenspark.api.http_clients import HttpClient
 from zenspark.api.open import open
+from zenspark.router.limits import RefusalReason
+from zenspark.web import http_clients
+from zenspark.web.http_clients import HttpClient
 
 RULE = {"id": "r", "permission": "deny", "key_exprs": ["shut/**"], "messages": ["put"], "flows": ["ingress"]}
 
@@ -74,6 +75,13 @@ def test_access_control_subject_matches_http_clients_by_username() -> None:
         assert not HttpClient(session, "127.0.0.1", "ann").is_allowed("ingress", "put", "shut/a")
         assert HttpClient(session, "127.0.0.1", "bob").is_allowed("ingress", "put", "shut/a")
         assert HttpClient(session, "127.0.0.1").is_allowed("ingress", "put", "shut/a")
+
+
+def test_refusals_name_the_address_of_an_http_client() -> None:
+    with open(config("router", access_control=control({}))) as session:
+        assert not HttpClient(session, "127.0.0.1", "ann", "192.0.2.7").is_allowed("ingress", "put", "shut/a")
+        refusals = session._runtime.node.dispatcher.router.refusals
+        assert refusals.latest[RefusalReason.ACCESS_INGRESS] == "user ann (http/192.0.2.7)"
 
 
 def test_http_client_may_read_as_egress_rules_allow(monkeypatch: pytest.MonkeyPatch) -> None:

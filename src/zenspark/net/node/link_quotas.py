@@ -1,4 +1,4 @@
-"""InboundLinks: limits of the links that peers open, before and after they have a session.
+"""LinkQuotas: limits of the links that peers open without a session yet, and of all sessions.
 
 A flood of connections that send nothing must not keep honest nodes out: when there are too many pending links, the
 oldest one without received bytes is closed, not the new one. An honest node sends its first message at once, so it is
@@ -20,12 +20,12 @@ from zenspark.net.links.base import READ, Link, poll_descriptor
 from zenspark.net.links.interfaces import parse_address
 from zenspark.router.limits import RefusalReason, Refusals
 
-IPV6_PREFIX = 64
+IPV6_PREFIX_BITS = 64
 """Bits of an IPv6 address that identify a network: a host with one address of it can have all."""
 
 
-class InboundLimits(msgspec.Struct, frozen=True):
-    """Limits of the links that peers open."""
+class LinkLimits(msgspec.Struct, frozen=True):
+    """Limits of links without a session, and of sessions."""
 
     pending: int = 100
     """Links without a session. Each takes a descriptor, a buffer and, for TLS and WebSocket, a thread."""
@@ -46,13 +46,14 @@ def origin_of(link: Link) -> str | None:
         return None
     if address.version == 4:
         return str(address)
-    return str(ipaddress.ip_network((address, IPV6_PREFIX), strict=False))
+    return str(ipaddress.ip_network((address, IPV6_PREFIX_BITS), strict=False))
 
 
-class InboundLinks:
-    """The inbound links of one node. Only used in the loop; `has_received` returns whether a link was read from."""
+class LinkQuotas:
+    """The pending inbound links and the sessions of one node. Only used in the loop; `has_received` returns whether a
+    link was read from."""
 
-    def __init__(self, limits: InboundLimits, refusals: Refusals, has_received: Callable[[Link], bool]) -> None:
+    def __init__(self, limits: LinkLimits, refusals: Refusals, has_received: Callable[[Link], bool]) -> None:
         self._limits = limits
         self._refusals = refusals
         self._has_received = has_received
@@ -103,7 +104,7 @@ class InboundLinks:
             return f"{limits.sessions_per_address} sessions from {origin} are the limit"
         return None
 
-    def open(self, link: Link) -> None:
+    def count_session(self, link: Link) -> None:
         """Count a session that was opened by a peer or by this node; only the former count for their address."""
         origin = self._drop_pending(link)
         self._sessions[link] = origin

@@ -5,7 +5,7 @@ import time
 
 from tests.unit.net.ends import meanwhile
 from tests.wait import TIMEOUT_SECONDS, until
-from zenspark.net.io.wait_queue import WaitQueue
+from zenspark.wait_queue import WaitQueue
 
 
 def test_a_condition_that_holds_is_not_waited_for() -> None:

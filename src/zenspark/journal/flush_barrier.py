@@ -1,4 +1,4 @@
-"""FlushBarrier: wait until the neighbours of a session have received everything it published.
+"""FlushBarrier: wait until the node that a client is connected to has received everything the client published.
 
 A query for a key that no queryable has is finished by the neighbour itself, after everything that was sent to it
 before. Only a client sends such a query: its one neighbour routes it. A router or a peer finds that no queryable
@@ -17,7 +17,7 @@ FLUSH_BARRIER_KEY = "@zenspark/fence"
 
 
 class FlushBarrier:
-    """A barrier that is made before publishing and waited for afterwards."""
+    """A barrier that a client makes before publishing, and waits for afterwards."""
 
     def __init__(self, session: Session, endpoints: str) -> None:
         """Start to watch for lost neighbours.
@@ -30,20 +30,22 @@ class FlushBarrier:
         self._endpoints = endpoints
         self.losses: list[TransportEvent] = []
         """Neighbours that disconnected since, each with its event."""
-        self._events = session.info.declare_transport_events_listener(self._note)
+        self._events = session.info.declare_transport_events_listener(self._record_loss)
 
-    def _note(self, event: TransportEvent) -> None:
+    def _record_loss(self, event: TransportEvent) -> None:
         if event.kind is SampleKind.DELETE:
             self.losses.append(event)
 
     def wait(self, timeout: float) -> None:
-        """Wait until the neighbours have received everything.
+        """Wait until the node that a client is connected to confirms that it has received everything before.
+
+        A router or a peer has no such confirmation: for it the wait only reports lost neighbours.
 
         Args:
             timeout: Seconds to wait.
 
         Raises:
-            LinkError: A neighbour was lost, or did not reply in time.
+            LinkError: A neighbour was lost, or did not confirm in time.
         """
         replies = self._session.get(FLUSH_BARRIER_KEY, timeout=timeout, priority=Priority.BACKGROUND)
         is_silent = any(reply.err is not None for reply in replies)

@@ -26,16 +26,16 @@ from tests.unit.net.nodes import (
 from tests.wait import TIMEOUT_SECONDS
 from zenspark.errors import CloseReason, LinkError
 from zenspark.net.io.congestion_control import WriterSettings
-from zenspark.net.io.driver import MAX_EVENTS_PER_TURN, ConnectionDriver
+from zenspark.net.io.link_driver import MAX_EVENTS_PER_TURN, ConnectionDriver
 from zenspark.net.links.base import Link
-from zenspark.transport.connection import INITIAL_STREAM_BUFFER_BYTES, Event
+from zenspark.transport.connection import INITIAL_STREAM_BUFFER_BYTES, ConnectionEvent
 from zenspark.transport.handshake import Capabilities, Opened
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import Push, Put, ResponseFinal
 
 NEVER_IDLE = WriterSettings(idle_before_direct_write=3600.0, close_linger=0.2)
 """Never so quiet that a message is written by itself."""
-SHORT_WAITS = WriterSettings(drop_wait=0.001, block_wait=0.1, close_linger=0.1)
+SHORT_WAITS = WriterSettings(wait_before_drop=0.001, wait_before_close=0.1, close_linger=0.1)
 
 
 # -- pausing ------------------------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def test_internal_error_closes_the_link_of_its_peer(caplog: pytest.LogCaptureFix
     alice = End(left, opening(), QUICK)
 
     class Clumsy(End):
-        def _on_event(self, driver: ConnectionDriver, event: Event) -> None:
+        def _on_event(self, driver: ConnectionDriver, event: ConnectionEvent) -> None:
             super()._on_event(driver, event)
             if not isinstance(event, Opened) and self.payloads:
                 self.events.clear()
