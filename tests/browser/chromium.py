@@ -148,6 +148,12 @@ class Page:
         self.call("Page.navigate", url=url)
         self.wait("document.readyState === 'complete' && document.querySelector('main') !== null")
 
+    def reload(self) -> None:
+        """Load the present URL again: until the new document is there, the old one still answers."""
+        self.evaluate("window.beforeReload = true")
+        self.call("Page.reload")
+        self.wait("window.beforeReload === undefined && document.querySelector('main') !== null")
+
     def evaluate(self, expression: str) -> Any:  # noqa: ANN401 - any JSON value
         """Return the value of an expression, awaited if it is a promise."""
         result = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
@@ -199,11 +205,16 @@ class Page:
         self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **common)
         self.call("Input.dispatchKeyEvent", type="keyUp", **common)
 
-    def type(self, selector: str, text: str) -> None:
-        """Replace what an input field contains."""
+    def focus(self, selector: str) -> None:
+        """Give the keyboard to the first element of a selector, once it is there."""
         quoted = json.dumps(selector)
         self.wait(f"document.querySelector({quoted}) !== null")
-        self.evaluate(f"document.querySelector({quoted}).focus(); document.querySelector({quoted}).select?.()")
+        self.evaluate(f"document.querySelector({quoted}).focus()")
+
+    def type(self, selector: str, text: str) -> None:
+        """Replace what an input field contains."""
+        self.focus(selector)
+        self.evaluate(f"document.querySelector({json.dumps(selector)}).select?.()")
         self.call("Input.insertText", text=text)
 
     def choose(self, selector: str, value: str) -> None:

@@ -70,7 +70,7 @@ def test_login_form_opens_the_page(browser: Chromium) -> None:
         log_in(page, TOKEN)
         page.wait_text("Messages per second")
         page.wait("document.querySelector('.lamp.connected') !== null")
-        page.call("Page.reload")
+        page.reload()
         page.wait_text("Messages per second")
         assert TOKEN not in page.evaluate("JSON.stringify(localStorage) + document.cookie")
 

@@ -46,7 +46,7 @@ def page(browser: Chromium, pipeline: NodeProcess) -> Iterator[Page]:
 def run_sql(page: Page, query: str) -> None:
     """Write a query into the editor and run it."""
     page.wait_text("samples", "[aria-label=Tables]")
-    page.evaluate("document.querySelector('.cm-content').focus()")
+    page.focus(".cm-content")
     page.press("a", 65, modifiers=2)
     page.call("Input.insertText", text=query)
     page.press("Enter", 13, modifiers=2)
@@ -64,7 +64,7 @@ def test_sql_result_is_shown_as_table_and_chart(page: Page, pipeline: NodeProces
 def test_sql_error_is_one_line(page: Page, pipeline: NodeProcess) -> None:
     page.go(f"{pipeline.url}/#/sql")
     page.wait_text("samples", "[aria-label=Tables]")
-    page.evaluate("document.querySelector('.cm-content').focus()")
+    page.focus(".cm-content")
     page.press("a", 65, modifiers=2)
     page.call("Input.insertText", text="select * from sampels")
     page.click_text("Run")
@@ -78,11 +78,11 @@ def test_queries_are_saved_and_completed(page: Page, pipeline: NodeProcess) -> N
     page.type("input[aria-label='Name of the query']", "mine")
     page.click_text("Save")
     page.wait_text("mine", ".queries")
-    page.call("Page.reload")
+    page.reload()
     page.wait_text("mine", ".queries")
     page.click("button[aria-label='Delete mine']")
     page.wait("!document.querySelector('.queries').innerText.includes('mine')")
-    page.evaluate("document.querySelector('.cm-content').focus()")
+    page.focus(".cm-content")
     page.press("a", 65, modifiers=2)
     page.call("Input.insertText", text="select * from sam")
     page.press(" ", 32, modifiers=2)

@@ -118,7 +118,7 @@ def test_pause_stops_the_view(page: Page, recorder: NodeProcess) -> None:
 def test_arrow_keys_move_in_the_tree(page: Page, recorder: NodeProcess) -> None:
     page.go(f"{recorder.url}/#/keys?search=fleet/**")  # not keys of other tests
     page.wait_text("camera", ".key-rows")
-    page.evaluate("document.querySelector('.key-rows').focus()")
+    page.focus(".key-rows")
     current = "document.querySelector('.key-row.active .c-name')?.textContent"
     for key, expected in (
         ("ArrowDown", "fleet"),
@@ -241,7 +241,10 @@ def test_query_shows_replies_with_latency_and_replier(page: Page, recorder: Node
     page.wait_text("all fine", ".replies")
     assert page.evaluate("/^[\\d.]+ (µs|ms|s)$/.test(document.querySelector('.reply-latency').textContent)")
     assert len(page.text(".reply-replier")) == 8
-    page.type("input.mono", f"{ANT}/pose?_time=[now(-1m)..]")
+    selector = f"{ANT}/pose?_time=[now(-1m)..]"
+    with eclipse_session(recorder.settings.listen) as session:
+        until(lambda: len(list(session.get(selector))) > 5)  # the page sends the query once: so many must be recorded
+    page.type("input.mono", selector)
     page.click_text("Send")
     page.wait("document.querySelectorAll('.replies li').length > 5")
     page.click(".replies summary")
@@ -268,7 +271,7 @@ def test_scheme_can_be_changed_and_stays(page: Page, recorder: NodeProcess) -> N
     light = page.evaluate(background)
     page.click("button[aria-label*='dark colour scheme']")
     page.wait(f"{background} !== {json.dumps(light)}")
-    page.call("Page.reload")
+    page.reload()
     page.wait_text("Messages per second")
     assert page.evaluate(background) != light
     page.click("button[aria-label*='light colour scheme']")
