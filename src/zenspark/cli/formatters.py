@@ -51,7 +51,7 @@ UNNAMED_FIELDS = {"payload", "encoding", "info"}
 
 
 def printable(text: str) -> str:
-    """Escape unprintable characters of a text."""
+    """Escape unprintable characters of a text: line breaks and tabs by their letter, others by their code point."""
     return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from zenspark.cli.formatters import printable
 from zenspark.sql.payloads import decode_result_column, find_encodings
 from zenspark.types.payload_text import decode_text
 
@@ -161,15 +162,3 @@ COLUMN_FORMATTERS: dict[str, Formatter] = {
     "latency_max_us": format_microseconds,
 }
 """Formatters of the numeric columns that have a unit, by name."""
-
-_ESCAPES = {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
-
-
-def printable(text: str) -> str:
-    """Escape characters that are not printable."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() else _ESCAPES.get(ord(character), f"\\x{ord(character):02x}")
-        for character in text
-    )

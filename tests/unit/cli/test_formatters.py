@@ -58,7 +58,8 @@ EXPR = WireExpr(0, "a/b")
 
 
 def test_control_characters_from_the_network_are_escaped() -> None:
-    assert printable("a\x1b[31m\nü\u202e") == r"a\x1b[31m\nü\u202e"
+    assert printable("a\x1b[31m\r\n\tü\x7f") == r"a\x1b[31m\r\n\tü\x7f"
+    assert printable("\x85\u200b\u202e\U000e0001") == r"\x85\u200b\u202e\U000e0001"
     assert printable("plain") == "plain"
     assert format_value("\x07") == r'"\x07"'
     assert format_preview(b"line\n\x1b[2J") == "6c 69 6e 65 0a 1b 5b 32 4a"

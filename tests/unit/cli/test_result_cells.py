@@ -15,7 +15,6 @@ from zenspark.cli.result_cells import (
     format_size,
     format_value,
     is_right_aligned,
-    printable,
     shorten_id,
 )
 
@@ -121,9 +120,13 @@ def test_ids_are_shortened_in_tables_only() -> None:
 
 
 def test_control_characters_are_escaped() -> None:
-    assert printable("a\x1b[2Jb\n\tc\x7f") == "a\\x1b[2Jb\\n\\tc\\x7f"
-    rows = pa.table({"payload": [b"\x1b[2J"], "encoding": ["text/plain"]})
-    assert format_columns(rows, is_short=True)[0] == ["\\x1b[2J"]
+    rows = pa.table({"payload": [b"a\x1b[2Jb\n\tc\x7f"], "encoding": ["text/plain"]})
+    assert format_columns(rows, is_short=True)[0] == [r"a\x1b[2Jb\n\tc\x7f"]
+
+
+def test_unprintable_characters_are_escaped_with_as_many_digits_as_their_code_point_needs() -> None:
+    rows = pa.table({"payload": ["a\x85\u200bb\U000e0001".encode()], "encoding": ["text/plain"]})
+    assert format_columns(rows, is_short=True)[0] == [r"a\x85\u200bb\U000e0001"]
 
 
 def test_numbers_are_aligned_to_the_right() -> None:
