@@ -39,7 +39,7 @@ class LoopWakeup:
         self._waiting: set[asyncio.Future[None]] = set()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Clear it, without waiting: a task that now finds the channel empty may wait for the next release."""
+        """Clear the wakeup, without waiting: a task that now finds the channel empty may wait for the next release."""
         was_set, self._is_set = self._is_set, False
         return was_set
 

@@ -304,7 +304,7 @@ class AdminSpaceSettings(Section, frozen=True):
 
 
 class GatewaySettings(Section, frozen=True):
-    """Regions of a network."""
+    """The gateway between regions of a network: accepted, not used."""
 
     south: Annotated[Any, Key(unset=True, used=False, as_if="auto")] = None
 
@@ -320,13 +320,13 @@ class AccessControlSettings(Section, frozen=True):
 
 
 class StatsSettings(Section, frozen=True):
-    """Counting messages by key."""
+    """Filters by which zenohd counts messages by key: accepted, not used."""
 
     filters: Annotated[tuple[Any, ...], UNUSED] = ()
 
 
 class PluginsLoadingSettings(Section, frozen=True):
-    """The directories of plugins."""
+    """Whether and from which directories zenohd loads plugins: accepted, not used."""
 
     enabled: Annotated[bool, UNUSED] = False
     search_dirs: Annotated[tuple[str | dict[str, Any], ...], UNUSED] = (

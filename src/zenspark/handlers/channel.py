@@ -124,9 +124,9 @@ class Channel:
     @cython.cfunc
     @cython.inline
     def _take(self, timeout: float | None) -> Any:  # noqa: ANN401 - the type of the items
-        """Receive the next item, for `recv`, and for iteration, which is spared the call of a method.
+        """Return the next item; inlined into `recv` and `__next__` to avoid a method call.
 
-        A subclass with another `recv` has its own `__next__`.
+        A subclass that overrides `recv` overrides `__next__` as well.
         """
         if not self._items:
             return self._wait(timeout)

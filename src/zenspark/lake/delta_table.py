@@ -44,7 +44,8 @@ DEFAULT_HISTORY = timedelta(hours=1)
 COMMITS_PER_CHECKPOINT = 20
 """Commits between two checkpoints: a process that opens the table reads those since the last one one by one."""
 FILES_PER_CHECKPOINT_COMMIT = 500
-"""Files per commit between two checkpoints: of many files they are rarer, because each lists all of them."""
+"""Files of a table per commit between two checkpoints. A table with many files is checkpointed less often: each
+checkpoint lists all of them."""
 MAX_LOOKUP_DAYS = 366
 """Most days that are looked up partition by partition; for more, all partitions are filtered."""
 

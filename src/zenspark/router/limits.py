@@ -73,11 +73,11 @@ class RouterLimits(msgspec.Struct, frozen=True):
     key_mapping_bytes: int = 16 << 20
     """Bytes in the keys a neighbour maps to ids."""
     network_nodes: int = 1000
-    """Routers in the network, real or forged."""
+    """Nodes of the link-state network: routers and relaying peers, this node included, real or forged."""
     node_links: int = 256
-    """Links that one router of the network may claim."""
+    """Links that one node of the network may claim."""
     network_links: int = 10_000
-    """Links that all routers of the network may claim, each end counted: as many as 100 routers in a full mesh."""
+    """Links that all nodes of the network may claim, each end counted: as many as 100 routers in a full mesh."""
     queries: int = 50_000
     """Pending queries of a neighbour: about 0.5 kB each, and work when all expire together."""
 

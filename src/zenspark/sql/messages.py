@@ -58,7 +58,8 @@ def describe_error(
 
 
 def _is_in_double_quotes(name: str, translation: Translation) -> bool:
-    """Whether the query has a name in double quotes, and not by the translation: it is often meant as a text."""
+    """Whether the user wrote a name in double quotes, which the translation adds to names as well: in SQL they enclose
+    the name of a column, but a text was often meant."""
     return any(
         match.start() not in translation.added for match in re.finditer(re.escape(f'"{name}"'), translation.text)
     )

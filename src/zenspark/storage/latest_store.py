@@ -242,10 +242,11 @@ class LatestValueStore:
     def _rows_to_reapply(
         self, names: list[str], codes: Numbers, late: dict[str, WildcardUpdate], wins: Numbers
     ) -> list[int]:
-        """Rows to be applied one by one: those of keys with several rows of which a wildcard PUT supersedes one.
+        """Return the rows to apply one by one, and exclude their keys from `wins` and `late`.
 
-        The first PUT among them gets the value of the wildcard PUT; a DEL that follows it, but was made before the
-        wildcard PUT, has no effect.
+        They are all rows of each key that has several rows and whose newest row is older than a stored wildcard PUT.
+        Applied in order, the first PUT of the key gets the value of the wildcard PUT, and a later row with a DEL that
+        is older than the wildcard PUT has no effect.
         """
         counts = np.bincount(codes)
         rows = [at for at, name in enumerate(names) if name in late and counts[at] > 1]

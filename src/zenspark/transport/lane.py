@@ -189,7 +189,8 @@ class ReceivingLane:
         return cls((initial_sn - 1) & defragmenter.mask, defragmenter)
 
     def accept_frame(self, sn: int) -> bool:
-        """Whether a frame with this number is new; if so, an unfinished fragmented message is discarded."""
+        """Accept a frame: advance the sequence number and discard an unfinished fragmented message. False if the number
+        of the frame is not newer."""
         last = self.last
         if last is not None and sn == (last + 1) & self.mask:  # the common case
             self.last = sn
@@ -229,7 +230,7 @@ class ReceivingLane:
         return [OutOfOrder(message.sn, last)]
 
     def _accept(self, sn: int, begins: bool = True) -> bool:
-        """Whether a frame or fragment with this number is new; if so, it becomes the last number.
+        """Accept a frame or fragment: advance the sequence number. False if the number of the message is not newer.
 
         `begins` is True for a frame and the first fragment of a message: numbers missing before it are a gap.
         """

@@ -19,7 +19,8 @@ MAX_API_BODY_BYTES = 16 << 20
 BODY_GRACE_SECONDS = 10.0
 """Time in seconds that a request body of any size may take."""
 MIN_BODY_BYTES_PER_SECOND = 10_000
-"""Bytes per second at which a body must arrive that takes longer; slower ones are rejected with 408."""
+"""Bytes per second at which a body that takes longer than `BODY_GRACE_SECONDS` must arrive; slower ones are rejected
+with 408."""
 CLIENT_STALL_TIMEOUT_SECONDS = 10.0
 """Time in seconds in which a client must read some of the bytes that wait for it; then it is disconnected."""
 MAX_STREAMS = 384

@@ -1,4 +1,4 @@
-"""Queries and publications of the page: `/_api/query`, `/_api/put` and `/_api/delete`."""
+"""Queries, publications and newest values of the page: `/_api/query`, `/_api/put`, `/_api/delete`, `/_api/value`."""
 
 from __future__ import annotations
 

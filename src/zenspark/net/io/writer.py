@@ -391,7 +391,8 @@ class LinkWriter(ABC):
             self._on_writable()
 
     def on_waiting(self, is_waiting: bool) -> None:
-        """Report a user callback that waits: the peer may be waiting for this node to read."""
+        """Report that a user callback starts (True) or stops (False) waiting for the link: the peer may be waiting for
+        this node to read."""
         if in_callback():
             # in the loop, because the observer takes locks that come before the writer's
             self.loop.call_soon(partial(self._observer.on_callback_waiting, is_waiting))

@@ -67,8 +67,8 @@ def action_of(message: NetworkMessage) -> tuple[InterceptedAction, WireExpr | No
 
 
 def get_declared_ref(message: NetworkMessage) -> DeclarationRef | None:
-    """Reference of the declaration or interest in a message. Id 0 is none: such a declaration is never undeclared, or
-    by its key."""
+    """Reference of the declaration or interest that a message begins. None for a declaration with id 0: it is never
+    undeclared, or it is undeclared by its key expression."""
     match message:
         case Declare(body=DeclareSubscriber() | DeclareQueryable() | DeclareToken() as body) if body.id:
             return KIND_BY_DECLARATION[type(body)], body.id

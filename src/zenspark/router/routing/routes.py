@@ -81,7 +81,7 @@ class ReachabilityPolicy:
         self._peer_links: dict[ZenohId, frozenset[ZenohId]] = {}
 
     def set_peer_links(self, peer: ZenohId, others: Iterable[ZenohId]) -> frozenset[ZenohId]:
-        """Set the links a peer advertised; returns the peers it can now reach through this router, or no longer."""
+        """Set the links a peer advertised. Return the peers between which and it a broker starts or stops forwarding."""
         before = self._brokered_peers(peer)
         self._peer_links[peer] = frozenset(others)
         return before ^ self._brokered_peers(peer)

@@ -48,7 +48,8 @@ class MaintenanceRun(msgspec.Struct, frozen=True, kw_only=True):
     """The last run of a maintenance task, and the time of the next; times are in seconds since 1970.
 
     Attributes:
-        task: Name of the task: `refresh` or `compaction`.
+        task: Name of the task: `refresh`, which updates the derived and public tables, or `compaction`, which merges
+            files, removes expired samples, vacuums unreferenced files and writes checkpoints.
         time: End of the last run; None before the first one.
         seconds: Duration of the last run; None before the first one.
         result: Summary of the last run, or its error; None before the first one.
