@@ -78,7 +78,7 @@ class JournalTailer:
             self._reload_at = time.monotonic() + LAKE_RETRY_INTERVAL_SECONDS
         else:
             if self._reload_at is not None:
-                logger.warning("storage of %s has read the lake", self._scope)
+                logger.warning("storage of %s can read the lake again", self._scope)
             self._reload_at = None
 
     def _load_lake(self) -> None:

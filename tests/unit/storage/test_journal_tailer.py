@@ -103,7 +103,7 @@ def test_unreadable_lake_is_retried_while_tailing_the_journal(
     tailer.stop()
     assert caplog.messages == [
         "storage of ** replies from the journal alone until the lake can be read: lake: cannot be reached",
-        "storage of ** has read the lake",
+        "storage of ** can read the lake again",
     ]
 
 
