@@ -150,4 +150,4 @@ def decompress(batch: Bytes, limit: int = MAX_NEGOTIABLE_BATCH_BYTES) -> Bytes:
     try:
         return lz4.block.decompress(block, uncompressed_size=limit)  # type: ignore[no-any-return]
     except lz4.block.LZ4BlockError:
-        raise DecodeError(f"an LZ4 block of at most {limit} bytes when unpacked", 1) from None
+        raise DecodeError(f"a valid LZ4 block that decompresses to at most {limit} bytes", 1) from None
