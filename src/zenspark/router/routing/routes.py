@@ -81,7 +81,8 @@ class ReachabilityPolicy:
         self._peer_links: dict[ZenohId, frozenset[ZenohId]] = {}
 
     def set_peer_links(self, peer: ZenohId, others: Iterable[ZenohId]) -> frozenset[ZenohId]:
-        """Set the links a peer advertised. Return the peers between which and it a broker starts or stops forwarding."""
+        """Set the links a peer advertised. Return the peers for which a broker starts or stops forwarding messages to
+        and from it."""
         before = self._brokered_peers(peer)
         self._peer_links[peer] = frozenset(others)
         return before ^ self._brokered_peers(peer)
