@@ -83,7 +83,7 @@ def test_query_target_is_mandatory() -> None:
     refused("9c 00 00 34 03 03", "0 BestMatching, 1 All, 2 AllComplete")
 
 
-def test_budget() -> None:
+def test_budget_has_32_bits_and_zero_is_no_budget() -> None:
     """QU-24, QU-35, QU-36: extension 5, an integer, not mandatory, of 32 bits; 0 is no budget, and neither is
     absence.
     """
@@ -94,7 +94,7 @@ def test_budget() -> None:
     assert isinstance(refused("9c 00 00 35 02 03"), UnknownExtension)
 
 
-def test_timeout() -> None:
+def test_timeout_has_64_bits_and_absent_is_not_zero() -> None:
     """QU-25, QU-39: extension 6, an integer, not mandatory, of 64 bits: milliseconds; absent is not zero."""
     assert exact("9c 00 00 26 90 4e 03").timeout_ms == 10_000
     assert exact("9c 00 00 26 ff ff ff ff ff ff ff ff ff 03").timeout_ms == (1 << 64) - 1

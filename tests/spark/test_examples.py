@@ -51,7 +51,7 @@ def things(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("name", RUN_WITH_SPARK)
-def test_example_shows_what_happens(name: str, things: SparkThings) -> None:
+def test_docstring_example_prints_its_output(name: str, things: SparkThings) -> None:
     things.lake, things.journal  # noqa: B018 - made, as some examples open them by path
     if "query" in needs(name) and not name.endswith(STARTS):
         things.query.start()

@@ -21,7 +21,7 @@ def found(tree: Path) -> list[str]:
     return [line.replace(f"{tree}/", "") for line in orphans(tree / "src", tree / "tests")]
 
 
-def test_pairs_are_fine(tree: Path) -> None:
+def test_source_with_its_test_is_not_reported(tree: Path) -> None:
     assert found(tree) == []
 
 

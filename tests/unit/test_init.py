@@ -484,7 +484,7 @@ def test_examples_of_values_and_serialization_are_run() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(RUN))
-def test_example_shows_what_happens(name: str) -> None:
+def test_docstring_example_prints_its_output(name: str) -> None:
     lines: list[str] = []
     test = doctest.DocTest(EXAMPLES[name], dict(GIVEN), name, None, None, None)
     doctest.DocTestRunner(verbose=False).run(test, out=lines.append)

@@ -86,7 +86,7 @@ def things(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Things]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RUN)
-def test_example_shows_what_happens(name: str, things: Things) -> None:
+def test_docstring_example_prints_its_output(name: str, things: Things) -> None:
     things.lake, things.journal  # noqa: B018 - made, as some examples open them by path
     names = GIVEN | {each: getattr(things, each) for each in needs(name)}
     assert run_example(name, EXAMPLES[name], names) == ""

@@ -77,7 +77,7 @@ def test_merged_levels_cascade_into_larger_ones() -> None:
     assert (plan.part, plan.is_full) == ("merged-1", False)
 
 
-def test_wildcard_parts_are_merged_and_state_part_never() -> None:
+def test_wildcard_parts_are_merged_and_the_part_that_each_refresh_replaces_never() -> None:
     plan = plan_merge(
         files(NEW_PART, MIN_FILES_TO_MERGE) + files(MERGED_WILDCARD_PART, 1, 10**9) + files(REPLACED_PART, 3), []
     )

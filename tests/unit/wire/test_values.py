@@ -440,7 +440,7 @@ def test_wire_expr_has_the_flags_of_its_header() -> None:
     assert (BoundExpr(0, "a").has_suffix, BoundExpr(1).has_suffix) == (True, False)
 
 
-def test_wire_expressions_with_flags_in_the_header() -> None:
+def test_wire_expressions_with_flags_in_the_header_round_trip() -> None:
     expr = WireExpr(1, "/**")
     assert written(expr.write) == "01032f2a2a"
     assert WireExpr.read(reader_of("01032f2a2a"), 0x20, 0x40) == expr
