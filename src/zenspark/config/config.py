@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from zenspark.config import json5_parser
-from zenspark.config.documents import MAX_NESTING_DEPTH, MAX_TEXT_CHARACTERS, DocumentError
+from zenspark.config.document_limits import MAX_NESTING_DEPTH, MAX_TEXT_CHARACTERS, DocumentError
 from zenspark.config.schema import (
     ConfigError,
     Document,

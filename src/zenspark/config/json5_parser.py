@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
-from zenspark.config.documents import MAX_NESTING_DEPTH, check_length, error_at
+from zenspark.config.document_limits import MAX_NESTING_DEPTH, check_length, error_at
 from zenspark.config.schema import Json
 
 MAX_NUMBER_CHARACTERS = 400

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import yaml
 
-from zenspark.config.documents import MAX_NESTING_DEPTH, DocumentError, check_length
+from zenspark.config.document_limits import MAX_NESTING_DEPTH, DocumentError, check_length
 from zenspark.config.schema import Json
 
 MAX_YAML_VALUES = 1_000_000

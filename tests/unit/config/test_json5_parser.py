@@ -14,7 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from zenspark.config import json5_parser
-from zenspark.config.documents import MAX_NESTING_DEPTH, DocumentError
+from zenspark.config.document_limits import MAX_NESTING_DEPTH, DocumentError
 from zenspark.config.json5_parser import parse
 from zenspark.config.schema import Json
 

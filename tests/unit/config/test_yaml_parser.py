@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zenspark.config.documents import MAX_NESTING_DEPTH, MAX_TEXT_CHARACTERS, DocumentError
+from zenspark.config.document_limits import MAX_NESTING_DEPTH, MAX_TEXT_CHARACTERS, DocumentError
 from zenspark.config.yaml_parser import MAX_YAML_VALUES, parse
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zenspark.config.documents import MAX_TEXT_CHARACTERS, DocumentError, check_length, error_at
+from zenspark.config.document_limits import MAX_TEXT_CHARACTERS, DocumentError, check_length, error_at
 
 
 @pytest.mark.parametrize(
