@@ -23,7 +23,7 @@ from zenspark.engine.reply_collector import ReplyCollector, make_reply
 from zenspark.key import KeyExpr
 from zenspark.net.io.counters import DropReason
 from zenspark.net.io.link_driver import LinkDriver
-from zenspark.net.node import event_log
+from zenspark.net.node import message_log
 from zenspark.net.node.node import Node
 from zenspark.router.face import Face, Region
 from zenspark.router.limits import is_key_expression
@@ -328,9 +328,9 @@ class DirectQueries:
             pending = self._pending_on(target.face)
             pending[request_id] = collector, query.qos
             collector.on_finish(partial(pending.pop, request_id, None))
-            if event_log.is_enabled():
+            if message_log.is_enabled():
                 expr = target.face.to_wire_expr(str(query.key_expr))
-                event_log.log_sent(target.face, query.request(request_id, expr))
+                message_log.log_sent(target.face, query.request(request_id, expr))
             target.driver.send_encoded(target.request.with_id(request_id), None, query.qos)
         return [target.driver for target in route.targets]
 

@@ -16,7 +16,7 @@ from zenspark.net.io.counters import LOSS_TEXTS
 from zenspark.net.io.forwarding_backpressure import ForwardingBackpressure
 from zenspark.net.io.link_driver import LinkDriver
 from zenspark.net.loop.event_loop import EventLoop, Timer
-from zenspark.net.node import event_log
+from zenspark.net.node import message_log
 from zenspark.net.node.faces import FaceTable
 from zenspark.net.node.observer import IgnoredNodeEvents, LocalSession, NodeObserver
 from zenspark.router.face import Face, Outgoing, Region
@@ -81,8 +81,8 @@ class Dispatcher:
     def receive(self, source: Face, received: MessageReceived) -> None:
         """Handle a message of a neighbour: by the local session if it can, else by the router."""
         message = received.message
-        if event_log.is_enabled():
-            event_log.log_received(source, message)
+        if message_log.is_enabled():
+            message_log.log_received(source, message)
         if self.session is None or not self.session.try_handle(source, message):
             self.route(source, message, received.reliable)
 
@@ -160,7 +160,7 @@ class Dispatcher:
             out = self.interceptors.on_egress(out, reliable, self.loop.now())
         source_driver = None if source is None else self.faces.driver(source)
         drivers = []
-        is_logged = event_log.is_enabled()
+        is_logged = message_log.is_enabled()
         for face, message in out:
             if face is self.local_face:
                 if self.session is not None:
@@ -171,7 +171,7 @@ class Dispatcher:
                 continue
             if not driver.is_backlogged or self.backpressure.pause_source_or_drop(source_driver, driver, message):
                 if is_logged:
-                    event_log.log_sent(face, message)
+                    message_log.log_sent(face, message)
                 driver.send_message(message, qos_of(message), reliable)
                 drivers.append(driver)
         return drivers

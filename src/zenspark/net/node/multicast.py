@@ -16,7 +16,7 @@ from zenspark.net.links import registry
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.links.multicast import MulticastLink
 from zenspark.net.node.dispatch import Dispatcher
-from zenspark.net.node.link_events import LinkEvents
+from zenspark.net.node.driver_observer import DriverObserver
 from zenspark.net.node.observer import GroupMemberInfo
 from zenspark.net.node.transport_factory import TransportFactory
 from zenspark.router.face import Face, describe_neighbour
@@ -37,11 +37,15 @@ class MulticastGroups:
     """The multicast groups of one node."""
 
     def __init__(
-        self, factory: TransportFactory, dispatcher: Dispatcher, links: LinkEvents, counters: CounterRegistry
+        self,
+        factory: TransportFactory,
+        dispatcher: Dispatcher,
+        driver_observer: DriverObserver,
+        counters: CounterRegistry,
     ) -> None:
         self.factory = factory
         self.dispatcher = dispatcher
-        self.links = links
+        self.driver_observer = driver_observer
         self.sessions: list[JoinedGroup] = []
         self.is_closed = False
         """Whether the node is closed, and no group can be joined."""
@@ -113,7 +117,9 @@ class JoinedGroup:
     def _make_driver(self, link: MulticastLink) -> GroupDriver:
         factory = self._groups.factory
         session = factory.make_group_session(self._loop.now())
-        return GroupDriver(self._loop, link, session, self._on_event, factory.limits.writer, self._groups.links)
+        return GroupDriver(
+            self._loop, link, session, self._on_event, factory.limits.writer, self._groups.driver_observer
+        )
 
     def start(self) -> None:
         """Add the face of the group, and send the first JOIN; in the loop."""
@@ -190,7 +196,7 @@ class JoinedGroup:
     # -- the end
 
     def _on_closed(self, closed: Closed) -> None:
-        self._groups.links.add_closing(self.driver)
+        self._groups.driver_observer.add_closing(self.driver)
         with self._dispatcher.lock:
             assert self._face is not None
             for face in [*self._faces.values(), self._face]:

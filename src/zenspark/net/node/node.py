@@ -31,8 +31,8 @@ from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.loop.event_loop import EventLoop
 from zenspark.net.loop.leader_follower import yield_leadership
 from zenspark.net.node.dispatch import Dispatcher
+from zenspark.net.node.driver_observer import DriverObserver
 from zenspark.net.node.limits import NodeLimits
-from zenspark.net.node.link_events import LinkEvents
 from zenspark.net.node.listeners import ListenerSet
 from zenspark.net.node.multicast import MulticastGroups
 from zenspark.net.node.observer import IgnoredNodeEvents, LocalSession, Neighbour, NodeObserver, SessionWatcher
@@ -78,10 +78,12 @@ class Node:
         self.counters = CounterRegistry(self.loop, self.lock)
         """Messages received, lost and dropped, by neighbour."""
         self._faces = self.dispatcher.faces
-        self._links = LinkEvents(self.dispatcher, self._on_all_links_closed)
+        self._driver_observer = DriverObserver(self.dispatcher, self._on_all_links_closed)
         self._factory = TransportFactory(identity, capabilities, limits, groups, self.router)
-        self.sessions = SessionTable(self._factory, self.dispatcher, self._links, self.counters, self.locators)
-        self.multicast = MulticastGroups(self._factory, self.dispatcher, self._links, self.counters)
+        self.sessions = SessionTable(
+            self._factory, self.dispatcher, self._driver_observer, self.counters, self.locators
+        )
+        self.multicast = MulticastGroups(self._factory, self.dispatcher, self._driver_observer, self.counters)
         self._listeners = ListenerSet(self.dispatcher, self.sessions, limits.accept_timeout)
         self._is_closed = False
         self._is_closing = False
@@ -120,7 +122,7 @@ class Node:
     @property
     def traffic(self) -> LinkTraffic:
         """Bytes and sent messages of all links since the node started, those that are closed included."""
-        return self._links.traffic()
+        return self._driver_observer.traffic()
 
     def driver(self, face: Face) -> LinkDriver | None:
         """Return the driver that a face is received from and sent to; None for the local session."""
@@ -248,7 +250,7 @@ class Node:
         self.sessions.close()
         self.multicast.leave()
         self._is_closing = True
-        if self._links.closing:
+        if self._driver_observer.closing:
             self.loop.call_at(self.loop.now() + self.limits.close_timeout, self._finish)
         else:
             self._finish()
@@ -264,7 +266,7 @@ class Node:
         try:
             self.dispatcher.observer.on_failed()
         finally:
-            drivers = {*self.sessions.pending, *self.link_drivers, *self._links.closing}
+            drivers = {*self.sessions.pending, *self.link_drivers, *self._driver_observer.closing}
             for step in [*(driver.end_session for driver in drivers), self._listeners.abort_handshakes, self._finish]:
                 with contextlib.suppress(Exception):  # the bug that ended the loop may show here as well
                     step()
@@ -274,7 +276,7 @@ class Node:
         if self._is_done.is_set():
             return
         self._is_done.set()
-        for driver in list(self._links.closing):
+        for driver in list(self._driver_observer.closing):
             driver.close_link()
         self._listeners.close()
         self.loop.stop()
@@ -283,7 +285,7 @@ class Node:
         """Close this copy of the node in a forked child; the parent's node is not affected."""
         self._set_closed()
         self.lock._at_fork_reinit()  # type: ignore[attr-defined]  # as `logging` does: other threads held it
-        for driver in {*self.sessions.pending, *self.link_drivers, *self._links.closing}:
+        for driver in {*self.sessions.pending, *self.link_drivers, *self._driver_observer.closing}:
             driver.detach_after_fork()
         self._listeners.detach_after_fork()
         self.loop.detach_after_fork()

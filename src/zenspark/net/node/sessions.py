@@ -20,7 +20,7 @@ from zenspark.net.links.base import Link
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.node.certificate_expiration import ExpirationTimers
 from zenspark.net.node.dispatch import Dispatcher
-from zenspark.net.node.link_events import LinkEvents
+from zenspark.net.node.driver_observer import DriverObserver
 from zenspark.net.node.link_quotas import LinkQuotas
 from zenspark.net.node.observer import SessionWatcher
 from zenspark.net.node.transport_factory import TransportFactory
@@ -42,7 +42,7 @@ class SessionTable:
         self,
         factory: TransportFactory,
         dispatcher: Dispatcher,
-        links: LinkEvents,
+        driver_observer: DriverObserver,
         counters: CounterRegistry,
         locators: Callable[[bool], tuple[Locator, ...]],
     ) -> None:
@@ -51,7 +51,7 @@ class SessionTable:
         self._factory = factory
         self._dispatcher = dispatcher
         self._faces = dispatcher.faces
-        self._links = links
+        self._driver_observer = driver_observer
         self._counters = counters
         self._locators = locators
         self._quotas = LinkQuotas(factory.limits.inbound, dispatcher.router.refusals, self._has_received)
@@ -98,7 +98,9 @@ class SessionTable:
             return
         loop = self._dispatcher.loop
         connection = self._factory.make_connection(handshake, link, loop.now())
-        driver = ConnectionDriver(loop, link, connection, self._on_event, self._factory.limits.writer, self._links)
+        driver = ConnectionDriver(
+            loop, link, connection, self._on_event, self._factory.limits.writer, self._driver_observer
+        )
         self._pending[driver] = watcher
         if isinstance(handshake, Acceptor):
             self._inbound_drivers[link] = driver
@@ -223,7 +225,7 @@ class SessionTable:
 
     def _on_closed(self, driver: ConnectionDriver, closed: Closed) -> None:
         watcher = self._pending.pop(driver, None) or self._watchers.pop(driver, None)
-        self._links.add_closing(driver)
+        self._driver_observer.add_closing(driver)
         self._expirations.cancel(driver)
         driver.connection.release_memory()
         self._inbound_drivers.pop(driver.link, None)

@@ -1,4 +1,4 @@
-"""LinkEvents: events of links reach the observer, the backpressure and the dispatcher."""
+"""DriverObserver: events of links reach the observer, the backpressure and the dispatcher."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from zenspark.net.io.counters import LinkTraffic
-from zenspark.net.node.link_events import LinkEvents
+from zenspark.net.node.driver_observer import DriverObserver
 
 
 class FakeDispatcher:
@@ -31,7 +31,7 @@ class FakeDriver:
 def test_events_are_passed_on() -> None:
     dispatcher: Any = FakeDispatcher()
     driver: Any = object()
-    events = LinkEvents(dispatcher, lambda: None)
+    events = DriverObserver(dispatcher, lambda: None)
     events.on_callback_waiting(True)
     events.on_unsent(driver)
     events.on_drained(driver)
@@ -44,7 +44,7 @@ def test_last_closing_link_that_is_released_is_reported() -> None:
     first: Any = FakeDriver()
     second: Any = FakeDriver()
     released: list[int] = []
-    events = LinkEvents(dispatcher, lambda: released.append(len(events.closing)))
+    events = DriverObserver(dispatcher, lambda: released.append(len(events.closing)))
     events.add_closing(first)
     events.add_closing(second)
     assert dispatcher.calls == [("remove", first), ("remove", second)]
@@ -59,7 +59,7 @@ def test_traffic_never_decreases_while_links_end() -> None:
     open_drivers: set[Any] = set()
     dispatcher.faces = SimpleNamespace(link_drivers=open_drivers)
     driver: Any = FakeDriver()
-    events = LinkEvents(dispatcher, lambda: None)
+    events = DriverObserver(dispatcher, lambda: None)
     assert events.traffic() == LinkTraffic()
     steps: list[Callable[[], None]] = [
         lambda: open_drivers.add(driver),

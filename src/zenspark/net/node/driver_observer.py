@@ -1,4 +1,4 @@
-"""LinkEvents: the observer of all links of a node, the links that are closing, and the traffic of all."""
+"""DriverObserver: observes the drivers of all links of a node, keeps those that are closing, and totals the traffic."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from zenspark.net.io.link_observer import LinkObserver
 from zenspark.net.node.dispatch import Dispatcher
 
 
-class LinkEvents(LinkObserver):
-    """Passes link events to the dispatcher and the node's observer. `on_all_links_closed` is called in the
+class DriverObserver(LinkObserver):
+    """Passes events of drivers to the dispatcher and the node's observer. `on_all_links_closed` is called in the
     loop, when the last closing link is closed."""
 
     def __init__(self, dispatcher: Dispatcher, on_all_links_closed: Callable[[], None]) -> None:

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from zenspark.net.node import event_log
-from zenspark.net.node.event_log import format_message
+from zenspark.net.node import message_log
+from zenspark.net.node.message_log import format_message
 from zenspark.router.face import Face, Region
 from zenspark.wire.messages import (
     Declare,
@@ -60,10 +60,10 @@ def test_publications_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
     face = Face(1, ZenohId(0xA1), WhatAmI.PEER, Region.PEER)
     face.address = "tcp/127.0.0.1:1"
     with caplog.at_level(logging.DEBUG, "zenspark.net.messages"):
-        assert event_log.is_enabled()
-        event_log.log_sent(face, Push(wire_expr=KEY, body=Put(payload=b"x")))
-        event_log.log_sent(face, ResponseFinal(request_id=9))
-        event_log.log_received(face, ResponseFinal(request_id=8))
+        assert message_log.is_enabled()
+        message_log.log_sent(face, Push(wire_expr=KEY, body=Put(payload=b"x")))
+        message_log.log_sent(face, ResponseFinal(request_id=9))
+        message_log.log_received(face, ResponseFinal(request_id=8))
     assert caplog.messages == [
         "sent to peer a1 (tcp/127.0.0.1:1): ResponseFinal id=9",
         "received from peer a1 (tcp/127.0.0.1:1): ResponseFinal id=8",
