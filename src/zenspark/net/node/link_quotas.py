@@ -37,8 +37,8 @@ class LinkLimits(msgspec.Struct, frozen=True):
     """Sessions opened from one address: one machine, or a network behind one, must not take all there are."""
 
 
-def origin_of(link: Link) -> str | None:
-    """Return the address, or IPv6 network, that a link comes from; None for this machine."""
+def source_network_of(link: Link) -> str | None:
+    """Return the source network of a link: an IPv4 address or an IPv6 prefix; None for this machine."""
     if link.remote_host is None:
         return None
     address = parse_address(link.remote_host)
@@ -58,7 +58,7 @@ class LinkQuotas:
         self._refusals = refusals
         self._has_received = has_received
         self._pending: dict[Link, str | None] = {}
-        """Pending links and their origin, oldest first."""
+        """Pending links and their source network, oldest first."""
         self._sessions: dict[Link, str | None] = {}
         self._pending_of: dict[str, int] = {}
         self._sessions_of: dict[str, int] = {}
@@ -71,16 +71,16 @@ class LinkQuotas:
         if not self._limits.pending:
             self._refusals.count(RefusalReason.PENDING, link.dst)
             return link
-        origin = origin_of(link)
-        evicted = self._find_evicted(origin)
-        self._pending[link] = origin
-        _count(self._pending_of, origin, 1)
+        source_network = source_network_of(link)
+        evicted = self._find_evicted(source_network)
+        self._pending[link] = source_network
+        _count(self._pending_of, source_network, 1)
         return evicted
 
-    def _find_evicted(self, origin: str | None) -> Link | None:
-        """Return the link to close when another one comes from an address; None if the limits are kept."""
-        if origin is not None and self._pending_of.get(origin, 0) >= self._limits.pending_per_address:
-            candidates = [link for link, link_origin in self._pending.items() if link_origin == origin]
+    def _find_evicted(self, source_network: str | None) -> Link | None:
+        """Return the link to close when another one comes from a source network; None if the limits are kept."""
+        if source_network is not None and self._pending_of.get(source_network, 0) >= self._limits.pending_per_address:
+            candidates = [link for link, network in self._pending.items() if network == source_network]
             return self._oldest(candidates, RefusalReason.PENDING_PER_ADDRESS)
         if len(self._pending) >= self._limits.pending:
             return self._oldest(list(self._pending), RefusalReason.PENDING)
@@ -95,20 +95,20 @@ class LinkQuotas:
 
     def session_refusal(self, link: Link) -> str | None:
         """Return the reason to refuse a session on a pending link; None if the limits allow it."""
-        limits, origin = self._limits, self._pending.get(link)
+        limits, source_network = self._limits, self._pending.get(link)
         if len(self._sessions) >= limits.sessions:
             self._refusals.count(RefusalReason.SESSIONS, link.dst)
             return f"{limits.sessions} sessions are the limit"
-        if origin is not None and self._sessions_of.get(origin, 0) >= limits.sessions_per_address:
+        if source_network is not None and self._sessions_of.get(source_network, 0) >= limits.sessions_per_address:
             self._refusals.count(RefusalReason.SESSIONS_PER_ADDRESS, link.dst)
-            return f"{limits.sessions_per_address} sessions from {origin} are the limit"
+            return f"{limits.sessions_per_address} sessions from {source_network} are the limit"
         return None
 
     def count_session(self, link: Link) -> None:
         """Count a session that was opened by a peer or by this node; only the former count for their address."""
-        origin = self._drop_pending(link)
-        self._sessions[link] = origin
-        _count(self._sessions_of, origin, 1)
+        source_network = self._drop_pending(link)
+        self._sessions[link] = source_network
+        _count(self._sessions_of, source_network, 1)
 
     def remove(self, link: Link) -> None:
         """Remove a link that is closed."""
@@ -117,16 +117,16 @@ class LinkQuotas:
             _count(self._sessions_of, self._sessions.pop(link), -1)
 
     def _drop_pending(self, link: Link) -> str | None:
-        origin = self._pending.pop(link, None)
-        _count(self._pending_of, origin, -1)
-        return origin
+        source_network = self._pending.pop(link, None)
+        _count(self._pending_of, source_network, -1)
+        return source_network
 
 
-def _count(counts: dict[str, int], origin: str | None, change: int) -> None:
-    if origin is not None:
-        counts[origin] = counts.get(origin, 0) + change
-        if not counts[origin]:
-            del counts[origin]
+def _count(counts: dict[str, int], source_network: str | None, change: int) -> None:
+    if source_network is not None:
+        counts[source_network] = counts.get(source_network, 0) + change
+        if not counts[source_network]:
+            del counts[source_network]
 
 
 def _has_unread(link: Link) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.net.ends import link_pair
 from zenspark.net.links.base import Link
-from zenspark.net.node.link_quotas import LinkLimits, LinkQuotas, origin_of
+from zenspark.net.node.link_quotas import LinkLimits, LinkQuotas, source_network_of
 from zenspark.router.limits import RefusalReason, Refusals
 
 
@@ -47,7 +47,7 @@ def calls() -> Iterator[Calls]:
 
 
 @pytest.mark.parametrize(
-    ("host", "origin"),
+    ("host", "source_network"),
     [
         (None, None),
         ("127.0.0.1", None),
@@ -59,10 +59,10 @@ def calls() -> Iterator[Calls]:
         ("fe80::1%eth0", "fe80::/64"),
     ],
 )
-def test_origin_is_an_ipv4_address_or_ipv6_prefix_and_none_for_loopback(
-    calls: Calls, host: str | None, origin: str | None
+def test_source_network_is_an_ipv4_address_or_ipv6_prefix_and_none_for_loopback(
+    calls: Calls, host: str | None, source_network: str | None
 ) -> None:
-    assert origin_of(calls.link(host)) == origin
+    assert source_network_of(calls.link(host)) == source_network
 
 
 def test_oldest_pending_link_without_data_is_evicted(calls: Calls) -> None:
