@@ -15,7 +15,7 @@ from zenspark.errors import LinkError, UsageError
 from zenspark.web.settings import NONE, Address, HttpSettings, has_private_key, parse_http_address
 
 if TYPE_CHECKING:
-    from zenspark.web.interfaces import Pipeline, SqlEngine
+    from zenspark.web.protocols import Pipeline, SqlEngine
 
 DEFAULT_ADDRESS = "127.0.0.1:8000"
 """Address of the page where it is served by default; if it is in use, any free port."""

@@ -22,7 +22,7 @@ from zenspark.errors import SessionClosed
 from zenspark.web.settings import PORT, rest_address
 
 if TYPE_CHECKING:
-    from zenspark.web.interfaces import SqlEngine
+    from zenspark.web.protocols import SqlEngine
 
 DESCRIPTION = f"""\
 Run a Zenoh router until it is interrupted (Ctrl-C) or terminated. It listens on tcp/[::]:7447 by default.

@@ -37,7 +37,7 @@ from zenspark.storage.settings import StorageSettings
 
 if TYPE_CHECKING:
     from zenspark.cli.demo_story import Demo
-    from zenspark.web.interfaces import SqlEngine
+    from zenspark.web.protocols import SqlEngine
 
 SPARK_START_POLL_INTERVAL_SECONDS = 0.2
 """Seconds between two checks whether Spark has started."""

@@ -19,9 +19,9 @@ from zenspark.web.client_log import ClientLog
 from zenspark.web.counts import HttpCounts
 from zenspark.web.http_clients import HttpClient
 from zenspark.web.http_error import HttpError
-from zenspark.web.interfaces import Pipeline, SqlEngine
 from zenspark.web.lake_stats import LakeStats
 from zenspark.web.origin import OriginPolicy
+from zenspark.web.protocols import Pipeline, SqlEngine
 from zenspark.web.settings import HttpSettings
 
 if TYPE_CHECKING:

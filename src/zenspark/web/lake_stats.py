@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any
 
-from zenspark.web.interfaces import SqlEngine
+from zenspark.web.protocols import SqlEngine
 from zenspark.web.values import Document
 
 logger = logging.getLogger("zenspark.web")

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from zenspark.api.adminspace.pipeline_metrics import lost_rows
 from zenspark.web.context import WebContext
 from zenspark.web.documents import JSON, encode_json
-from zenspark.web.interfaces import Pipeline
+from zenspark.web.protocols import Pipeline
 from zenspark.web.values import Document, iso
 
 MAX_BATCHES = 200

@@ -24,10 +24,10 @@ from zenspark.web.app import make_app
 from zenspark.web.connection import CLIENT_LOG, COUNTS, HttpConnection, SocketConnection
 from zenspark.web.context import WebContext
 from zenspark.web.events import EventHubs
-from zenspark.web.interfaces import Pipeline, SqlEngine
 from zenspark.web.key_monitor import KeyMonitors
 from zenspark.web.network import NetworkWatch
 from zenspark.web.overview import OverviewSampler
+from zenspark.web.protocols import Pipeline, SqlEngine
 from zenspark.web.settings import ANY_ADDRESS, Address, HttpSettings, has_private_key
 
 logger = logging.getLogger("zenspark.web")

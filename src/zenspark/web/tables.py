@@ -20,8 +20,8 @@ from zenspark.sql.payloads import decode_result_column
 from zenspark.web.body import read_json
 from zenspark.web.context import WebContext
 from zenspark.web.http_error import HttpError
-from zenspark.web.interfaces import SqlEngine
 from zenspark.web.node_info import json_response
+from zenspark.web.protocols import SqlEngine
 from zenspark.web.values import Document, iso
 
 DEFAULT_ROWS, MAX_TABLE_ROWS = 1000, 10_000

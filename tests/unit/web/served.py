@@ -15,7 +15,7 @@ from tests.unit.api.sessions import config
 from tests.wait import TIMEOUT_SECONDS
 from zenspark.api.session import Session
 from zenspark.web.context import WebContext
-from zenspark.web.interfaces import Pipeline, SqlEngine
+from zenspark.web.protocols import Pipeline, SqlEngine
 from zenspark.web.server import HttpServer
 from zenspark.web.settings import HttpSettings
 

@@ -1,4 +1,4 @@
-"""Interfaces of the pipeline and the SQL engine, as far as the server uses them. Both may be absent.
+"""Typing protocols of the pipeline and the SQL engine, as far as the server uses them. Both may be absent.
 
 The packages that implement them do not import this one; the command line passes them to the server.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.web.lakes import FakePipeline
-from zenspark.web.interfaces import Pipeline
+from zenspark.web.protocols import Pipeline
 
 
 def test_object_with_a_status_method_is_a_pipeline() -> None:
