@@ -212,7 +212,7 @@ class KillDemo:
 
     def _start_fleet(self) -> None:
         self._fleet = subprocess.Popen(
-            [sys.executable, "-m", "zenspark.cli.fleet", self._endpoint],
+            [sys.executable, "-m", "zenspark.cli.demo_fleet", self._endpoint],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

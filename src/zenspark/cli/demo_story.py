@@ -19,7 +19,7 @@ from rich.text import Text
 
 from zenspark.api.ext.serialization import Float32, z_deserialize
 from zenspark.api.open import open as open_session
-from zenspark.cli.fleet import BATTERY_ENCODING, ROBOTS, VISIT_TICKS
+from zenspark.cli.demo_fleet import BATTERY_ENCODING, ROBOTS, VISIT_TICKS
 from zenspark.cli.screen import Screen
 from zenspark.config.config import Config
 from zenspark.errors import LakeError, UsageError
@@ -107,7 +107,7 @@ class Demo:
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "zenspark.cli.fleet", self._endpoint],
+            [sys.executable, "-m", "zenspark.cli.demo_fleet", self._endpoint],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
         )

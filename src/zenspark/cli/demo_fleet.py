@@ -1,6 +1,6 @@
 """A small simulated fleet of robots in a warehouse, for `zenspark demo`.
 
-Runs as `python -m zenspark.cli.fleet ENDPOINT`, in a process connected by TCP like any publisher. Every second it
+Runs as `python -m zenspark.cli.demo_fleet ENDPOINT`, in a process connected by TCP like any publisher. Every second it
 prints the number of samples published so far on standard output; it ends at end of file on standard input.
 """
 
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from zenspark.api.ext.serialization import Float32, z_serialize
 from zenspark.api.open import open as open_session
 from zenspark.api.session import Session
-from zenspark.cli.scene import Point, Pose, pose_at, render_camera, render_map
+from zenspark.cli.demo_scene import Point, Pose, pose_at, render_camera, render_map
 from zenspark.config.config import Config
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import CongestionControl

@@ -5,7 +5,7 @@ import io
 import pytest
 from PIL import Image
 
-from zenspark.cli.scene import (
+from zenspark.cli.demo_scene import (
     CAMERA_SIZE,
     HEIGHT,
     MAP_PIXELS_PER_METRE,
