@@ -69,12 +69,17 @@ class BatchPublisher:
         self._override = override
 
     def put(self, batches: BatchOrTable) -> int:
-        """Publish every row; returns the number of sends to a neighbour that were dropped because of congestion."""
+        """Publish every row; returns the number of sends to a neighbour that were dropped because of congestion.
+
+        Neighbours come first: they must not wait for a receiver of this session.
+        """
         if not isinstance(batches, pa.RecordBatch | pa.Table):
             raise TypeError(f"expected a pyarrow.RecordBatch or Table, found {type(batches).__name__!r}")
         record_batches = batches.to_batches() if isinstance(batches, pa.Table) else [batches]
         groups = [group for batch in record_batches if batch.num_rows for group in self._prepare(batch)]
-        return sum(self._publish(group, run) for group in groups for run in group.runs)
+        dropped = sum(self._send_to_neighbours(group) for group in groups)
+        self._deliver_local(groups)
+        return dropped
 
     def _prepare(self, batch: pa.RecordBatch) -> list[SettingsGroup]:
         """Validate a batch and split it by settings: every error is raised here, before anything is sent."""
@@ -124,13 +129,14 @@ class BatchPublisher:
         except UsageError as error:
             raise RowError(pc.index(column, key).as_py(), f"has the key {key!r}: {error}") from error
 
-    def _publish(self, group: SettingsGroup, run: QosRun) -> int:
-        destination, keys = group.settings.destination, group.keys
-        if destination is not Locality.REMOTE:
-            self._deliver_local(run, keys)
-        if destination is Locality.SESSION_LOCAL:
+    def _send_to_neighbours(self, group: SettingsGroup) -> int:
+        """Send the rows of a group; returns the number of sends that were dropped."""
+        if group.settings.destination is Locality.SESSION_LOCAL:
             return 0
-        return sum(self._send(run, driver, target, len(keys)) for driver, target in self._find_targets(keys).items())
+        targets, key_count = self._find_targets(group.keys), len(group.keys)
+        return sum(
+            self._send(run, driver, target, key_count) for run in group.runs for driver, target in targets.items()
+        )
 
     def _find_targets(self, keys: list[str]) -> dict[LinkDriver, TargetKeys]:
         """Return the keys each link is a target of; routes may change between slices of keys, as between puts."""
@@ -175,21 +181,26 @@ class BatchPublisher:
         prefixed = pa.array([namespace.add_prefix(key) for key in batch.column("key").to_pylist()])
         return batch.set_column(batch.schema.get_field_index("key"), "key", prefixed)
 
-    def _deliver_local(self, run: QosRun, keys: list[str]) -> None:
+    def _deliver_local(self, groups: list[SettingsGroup]) -> None:
         """Deliver rows to the subscribers of this session, as samples; wait after each slice for those that are full.
 
-        A subscriber that takes no items gets the other rows at once, and is stalled after the last one.
+        A subscriber that takes no items meanwhile gets the other rows at once. After the last one it is waited for once
+        more, and is stalled if it still takes none.
         """
-        if not any(self._has_local_subscriber(slice_keys) for slice_keys in _key_slices(keys)):
-            return
         backpressure = self._runtime.backpressure
         without_capacity: dict[DeliverySink[Sample], None] = {}
-        for samples in self._sample_slices(run, keys):
+        for samples in self._local_slices(groups):
             for sink in self._deliver_slice(samples):
                 if sink not in without_capacity and not backpressure.wait_for_capacity(sink):
                     without_capacity[sink] = None
-        for sink in without_capacity:
-            backpressure.mark_stalled(sink)
+        backpressure.wait(without_capacity)
+
+    def _local_slices(self, groups: list[SettingsGroup]) -> Iterator[list[Sample]]:
+        """Yield the rows that may be for subscribers of this session, as samples."""
+        for group in groups:
+            if group.settings.destination is not Locality.REMOTE and self._has_local_subscriber(group.keys):
+                for run in group.runs:
+                    yield from self._sample_slices(run, group.keys)
 
     def _deliver_slice(self, samples: list[Sample]) -> Iterable[DeliverySink[Sample]]:
         """Deliver samples to the subscribers of this session; return those that were full at any of them."""
@@ -201,8 +212,11 @@ class BatchPublisher:
 
     def _has_local_subscriber(self, keys: list[str]) -> bool:
         """Return whether a subscriber of this session matches any of these keys."""
-        with self._runtime.lock:
-            return any(self._runtime.subscriptions.matching(key, True) for key in keys)
+        for slice_keys in _key_slices(keys):
+            with self._runtime.lock:
+                if any(self._runtime.subscriptions.matching(key, True) for key in slice_keys):
+                    return True
+        return False
 
     def _sample_slices(self, run: QosRun, keys: list[str]) -> Iterator[list[Sample]]:
         """Yield the rows as samples, `DELIVERY_SLICE_ROWS` at a time."""

@@ -4,8 +4,8 @@ A sink that is full returns False from `push`. Traffic of a neighbour is slowed 
 until the sink has drained. Publications, queries and replies within this session are slowed down by blocking the
 sending thread, as eclipse-zenoh does; but never without a limit, because that thread may be the very one that consumes
 the sink, now or later. After `STALL_TIMEOUT_SECONDS` without any item consumed the sink counts as stalled: senders no
-longer wait, and further items are queued up to a limit and then dropped, with a warning. Where publishers wait for
-links with unsent bytes: `net/io/congestion_control.py`.
+longer wait, and further items are queued up to a limit and then dropped, with a warning. A `put_batch` queues all of
+its rows before that. Where publishers wait for links with unsent bytes: `net/io/congestion_control.py`.
 
 Replies arrive on the same links as publications. So while this session has pending queries, a full sink gets read
 credit: its links are read on, up to a limit. Otherwise a callback that queries would wait for a reply queued behind
@@ -174,14 +174,19 @@ class ReceiveBackpressure:
         return not (nonblocking.on or self._node.loop.is_in_loop_task or sink.is_consumed_by_this_thread)
 
     def _wait(self, sink: BoundedSink) -> bool:
-        """Wait until a sink has capacity; False if its backlog has not shrunk for `STALL_TIMEOUT_SECONDS`."""
+        """Wait until a sink has capacity or is removed; False if its backlog has not shrunk between two checks for
+        `STALL_TIMEOUT_SECONDS`."""
         limit = max(sink.capacity, 1)
-        lowest, deadline = sink.backlog, time.monotonic() + STALL_TIMEOUT_SECONDS
+        was_declared = sink in self._receivers
+        previous, deadline = sink.backlog, time.monotonic() + STALL_TIMEOUT_SECONDS
         while (backlog := sink.backlog) >= limit and not self._node.is_closed:
-            if backlog < lowest:
-                lowest, deadline = backlog, time.monotonic() + STALL_TIMEOUT_SECONDS
+            if was_declared and sink not in self._receivers:
+                return True
+            if backlog < previous:
+                deadline = time.monotonic() + STALL_TIMEOUT_SECONDS
             elif time.monotonic() > deadline:
                 return False
+            previous = backlog
             self._node.wait(lambda: sink.backlog < limit, RECHECK_INTERVAL_SECONDS)
         return True
 

@@ -367,6 +367,61 @@ def test_put_batch_loses_nothing_for_a_receiver_that_reads_later_in_the_same_thr
     assert subscriber.handler.backlog == 1000
 
 
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_put_batch_queues_the_rest_of_all_chunks_for_a_receiver_that_reads_later(
+    peer: Session, monkeypatch: pytest.MonkeyPatch, chunks: int
+) -> None:
+    """The rows of one call are never dropped, also where there are several chunks, or runs of equal QoS."""
+    monkeypatch.setattr(receive_backpressure, "STALL_TIMEOUT_SECONDS", 0.01)
+    subscriber = peer.declare_subscriber("a", FifoChannel(2))
+    rows = batch(key=["a"] * 600, payload=[b""] * 600)
+    peer.put_batch(pa.Table.from_batches([rows] * chunks))
+    assert subscriber.handler.backlog == 600 * chunks
+    assert subscriber.handler.is_stalled
+
+
+def test_put_batch_waits_again_for_a_receiver_that_paused_once(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes nothing for a while, and then every item: it is not stalled, and later rows are not dropped."""
+    monkeypatch.setattr(receive_backpressure, "STALL_TIMEOUT_SECONDS", 0.02)
+    subscriber = peer.declare_subscriber("a", FifoChannel(4))
+    backpressure = peer._runtime.backpressure
+    wait_for_capacity = backpressure.wait_for_capacity
+    waits: list[bool] = []
+
+    def read_after_the_first_wait(sink: Any) -> bool:  # noqa: ANN401
+        if waits:
+            found.extend(sink.try_recv() for _ in range(sink.backlog))
+        waits.append(wait_for_capacity(sink))
+        return waits[-1]
+
+    found: list[Sample] = []
+    monkeypatch.setattr(backpressure, "wait_for_capacity", read_after_the_first_wait)
+    peer.put_batch(batch(key=["a"] * 2000, payload=[b""] * 2000))
+    assert waits == [False, True]
+    assert not subscriber.handler.is_stalled
+    assert len(found) == 2000
+
+
+def test_put_batch_sends_to_neighbours_before_it_waits_for_local_receivers(
+    both: tuple[Session, Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = both
+    remote = subscribed(other, one, "k/**")
+    local = one.declare_subscriber("k/**", FifoChannel(1))
+    rows_before_wait: list[int] = []
+
+    def receive_remote_rows(_: object) -> bool:
+        if not rows_before_wait:
+            rows_before_wait.append(received(remote, 900).num_rows)
+        return True
+
+    monkeypatch.setattr(one._runtime.backpressure, "wait_for_capacity", receive_remote_rows)
+    rows = batch(key=["k/a"] * 300, payload=[b""] * 300)
+    assert one.put_batch(pa.Table.from_batches([rows] * 3)) == 0
+    assert rows_before_wait == [900]
+    assert local.handler.backlog == 900
+
+
 def test_put_batch_releases_the_lock_between_slices_of_rows(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_publisher, "DELIVERY_SLICE_ROWS", 10)
     deliver = Subscriptions.deliver

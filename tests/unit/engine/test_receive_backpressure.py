@@ -338,6 +338,47 @@ def test_receiver_over_its_capacity_is_waited_for_while_it_takes_items(
     assert sink.backlog == 1
 
 
+def test_receiver_that_takes_items_is_waited_for_while_others_add_more(
+    peer: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its backlog need not fall below what it was before: another publisher may have added as much."""
+    now = 0.0
+    rounds = iter(range(20))
+
+    def consume_and_add(_: Callable[[], bool], timeout: float) -> bool:
+        nonlocal now
+        now += 0.04  # less than the timeout of a stall
+        sink.try_recv()
+        if next(rounds, 20) in (2, 8):
+            sink.push_many(range(50))
+        return False
+
+    sink = Channel(2, lambda _: None)
+    sink.push_many(range(10))
+    monkeypatch.setattr(receive_backpressure, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(peer._runtime.node, "wait", consume_and_add)
+    assert peer._runtime.backpressure.wait_for_capacity(sink)
+    assert sink.backlog == 1
+
+
+def test_receiver_that_is_undeclared_is_no_longer_waited_for(
+    peer: Session, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(receive_backpressure, "STALL_TIMEOUT_SECONDS", TIMEOUT_SECONDS)
+    subscriber = peer.declare_subscriber("k", FifoChannel(1))
+    sink = subscriber.handler
+
+    def undeclare(_: Callable[[], bool], timeout: float) -> bool:
+        subscriber.undeclare()
+        return False
+
+    monkeypatch.setattr(peer._runtime.node, "wait", undeclare)
+    peer.put("k", "unread")
+    assert sink.backlog == 1
+    assert not sink.is_stalled
+    assert not caplog.records
+
+
 def test_receiver_that_takes_no_items_is_not_waited_for_without_end(
     peer: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
