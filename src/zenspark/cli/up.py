@@ -12,7 +12,7 @@ from zenspark.cli.argument_parser import DEFAULT_ZENOH_PORT
 from zenspark.cli.log_output import start_logging
 from zenspark.cli.record import add_policy_flags
 from zenspark.cli.status_line import write_line
-from zenspark.cli.up_settings import FILE_NAME, Origin, apply_file, format_config, read_file
+from zenspark.cli.up_settings import FILE_NAME, EffectiveSetting, apply_file, format_config, read_file
 from zenspark.config.config import Config
 from zenspark.journal.recorder import drop_included
 from zenspark.web.settings import rest_address
@@ -41,7 +41,7 @@ UP_LAKE = "lake"
 
 def run(arguments: list[str]) -> int:
     """Run the command. Returns the exit code."""
-    args, origins = _read_settings(parser().parse_args(arguments))
+    args, effective = _read_settings(parser().parse_args(arguments))
     rest, config = rest_address(_configuration(args))
     from zenspark.storage.settings import parse_storages  # imported here: --help works without the extra
 
@@ -58,7 +58,7 @@ def run(arguments: list[str]) -> int:
     http = http_flags.parse_http(args, default=http_flags.DEFAULT_ADDRESS, rest=rest)
     node_flags.check_config(config)
     if args.print_config:
-        for line in format_config(origins, config):
+        for line in format_config(effective, config):
             write_line(line)
         return 0
     # imported here: --help and --print-config need neither Spark nor the time to load it
@@ -101,13 +101,13 @@ def parser() -> Parser:
 # --- configuration --------------------------------------------------------------------------------------------------
 
 
-def _read_settings(flags: Namespace) -> tuple[Namespace, dict[str, Origin]]:
+def _read_settings(flags: Namespace) -> tuple[Namespace, dict[str, EffectiveSetting]]:
     """Merge the flags with the configuration file."""
     file = read_file(flags.config)
-    args, origins = apply_file(flags, file)
+    args, effective = apply_file(flags, file)
     args.config = None if file is None else file.node
     args.lake = args.lake or UP_LAKE
-    return args, origins
+    return args, effective
 
 
 def _configuration(args: Namespace) -> Config:

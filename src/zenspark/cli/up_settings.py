@@ -276,38 +276,38 @@ def _check_text(setting: Setting, text: str, path: str) -> str:
 # --- apply ------------------------------------------------------------------------------------------------------------
 
 
-class Origin(NamedTuple):
+class EffectiveSetting(NamedTuple):
     """The effective value of a setting, and its source: flag, file or default."""
 
     value: Any
     source: str
 
 
-def apply_file(args: Namespace, file: SettingsFile | None) -> tuple[Namespace, dict[str, Origin]]:
-    """Return the flags, with values of the file for those that are not set, and the origin of every setting."""
+def apply_file(args: Namespace, file: SettingsFile | None) -> tuple[Namespace, dict[str, EffectiveSetting]]:
+    """Return the flags, with values of the file for those that are not set, and every effective setting by its path."""
     merged = Namespace(**vars(args))
-    origins: dict[str, Origin] = {}
+    effective: dict[str, EffectiveSetting] = {}
     for path, setting in SETTINGS.items():
         flag = getattr(args, setting.dest)
         value = None if file is None else file.values.get(path)
         if setting.kind is Kind.TABLE:
-            merged_pairs, origins[path] = _merge_pairs(setting, flag, value, "" if file is None else file.name)
+            merged_pairs, effective[path] = _merge_pairs(setting, flag, value, "" if file is None else file.name)
             setattr(merged, setting.dest, merged_pairs)
             continue
         if flag:
-            origins[path] = Origin(flag, "flag")
+            effective[path] = EffectiveSetting(flag, "flag")
         elif value is not None:
             assert file is not None
             setattr(merged, setting.dest, value)
-            origins[path] = Origin(value, file.name)
+            effective[path] = EffectiveSetting(value, file.name)
         else:
-            origins[path] = Origin(setting.default, "default")
-    return merged, origins
+            effective[path] = EffectiveSetting(setting.default, "default")
+    return merged, effective
 
 
 def _merge_pairs(
     setting: Setting, flag: list[str], value: dict[str, str] | None, name: str
-) -> tuple[list[str], Origin]:
+) -> tuple[list[str], EffectiveSetting]:
     """Merge NAME=VALUE flags with a table: of `conf` the last entry applies, of rules the first; flags win in both."""
     pairs = [f"{key}={text}" for key, text in (value or {}).items()]
     merged = pairs + flag if setting.dest == "conf" else flag + pairs
@@ -317,16 +317,16 @@ def _merge_pairs(
         key, _, text = pair.partition("=")
         if setting.dest == "conf" or key not in table:
             table[key] = text
-    return merged, Origin(table, " and ".join(sources) or "default")
+    return merged, EffectiveSetting(table, " and ".join(sources) or "default")
 
 
 # --- print ------------------------------------------------------------------------------------------------------------
 
 
-def format_config(origins: Mapping[str, Origin], node: Config) -> Iterator[str]:
-    """Yield the effective configuration as TOML, with the origin of each value."""
+def format_config(effective: Mapping[str, EffectiveSetting], node: Config) -> Iterator[str]:
+    """Yield the effective configuration as TOML, with the source of each value."""
     section = ""
-    for path, (value, source) in origins.items():
+    for path, (value, source) in effective.items():
         name, slash, key = path.partition("/")
         if slash and name != section:
             section = name

@@ -52,11 +52,11 @@ def write(directory: Path, text: str, name: str = "zenspark.toml") -> Path:
 def test_the_file_sets_what_flags_do_not(tmp_path: Path) -> None:
     file = read_file(str(write(tmp_path, EXAMPLE)))
     flags = up.parser().parse_args(["--lake", "other", "--conf", "a=b", "--lake-retain", "fleet/*/camera=1d"])
-    given, origins = apply_file(flags, file)
+    given, effective = apply_file(flags, file)
     assert (given.lake, given.key, given.master) == ("other", ["fleet/**"], "local[2]")
-    assert origins["lake"] == ("other", "flag")
-    assert origins["keys"] == (["fleet/**"], some(file).name)
-    assert origins["journal"].source == "default"
+    assert effective["lake"] == ("other", "flag")
+    assert effective["keys"] == (["fleet/**"], some(file).name)
+    assert effective["journal"].source == "default"
     settings = ingest_flags.parse_ingest_settings(given)
     assert settings.conf == {"spark.driver.memory": "2g", "a": "b"}
     assert settings.max_batch_rows == 1000
@@ -133,8 +133,8 @@ def test_the_effective_configuration_is_toml_that_means_the_same(
 
 
 def test_printed_configuration_names_the_source_of_each_setting() -> None:
-    given, origins = apply_file(up.parser().parse_args(["--master", "local[1]"]), None)
-    lines = [" ".join(line.split()) for line in format_config(origins, Config())]
+    given, effective = apply_file(up.parser().parse_args(["--master", "local[1]"]), None)
+    lines = [" ".join(line.split()) for line in format_config(effective, Config())]
     assert 'master = "local[1]" # flag' in lines
     assert 'keys = ["**"] # default' in lines
     assert "# journal is not set" in lines
