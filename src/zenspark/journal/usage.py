@@ -28,8 +28,8 @@ class JournalUsage(msgspec.Struct, frozen=True, kw_only=True):
     """Free space on the disk; None if it cannot be read."""
     backlog: int = 0
     """Chunks of received rows that wait to be written."""
-    refused: int = 0
-    """Rows that its recorder has received and lost since it started."""
+    lost: int = msgspec.field(default=0, name="refused")
+    """Rows that its recorder has received and lost since it started; `refused` in the status document."""
 
 
 class JournalMeter:
@@ -52,7 +52,7 @@ class JournalMeter:
             oldest = journal.received_at(start) / 1e6 if has_rows else None
             newest = journal.received_at(end - 1) / 1e6 if has_rows else None
         except JournalError:  # not created yet, or trimmed concurrently
-            return JournalUsage(path=str(journal.path), free_bytes=free, backlog=backlog, refused=lost)
+            return JournalUsage(path=str(journal.path), free_bytes=free, backlog=backlog, lost=lost)
         return JournalUsage(
             path=str(journal.path),
             rows=end - start,
@@ -62,7 +62,7 @@ class JournalMeter:
             newest=newest,
             free_bytes=free,
             backlog=backlog,
-            refused=lost,
+            lost=lost,
         )
 
     def _size(self, segments: list[int]) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from tests.unit.journal.rows import START, counted
 from zenspark.journal import JournalWriter, Policy
 from zenspark.journal.retention import segment_size, trim
@@ -23,7 +25,7 @@ def test_usage_counts_rows_bytes_segments_and_times(tmp_path: Path) -> None:
             writer.append(counted(start, start + 5))
             writer.flush()
             found = meter.measure(2, start)
-            assert (found.rows, found.backlog, found.refused, found.path) == (start + 5, 2, start, str(path))
+            assert (found.rows, found.backlog, found.lost, found.path) == (start + 5, 2, start, str(path))
             assert found.segments == len(list_segments(path))
             assert found.bytes == sum(segment_size(path, first) for first in list_segments(path))
     assert found.oldest == START / 1e6
@@ -36,4 +38,8 @@ def test_usage_counts_rows_bytes_segments_and_times(tmp_path: Path) -> None:
 
 def test_usage_of_missing_journal_is_empty(tmp_path: Path) -> None:
     path = tmp_path / "none"
-    assert JournalMeter(path).measure(2, 3) == JournalUsage(path=str(path), backlog=2, refused=3)
+    assert JournalMeter(path).measure(2, 3) == JournalUsage(path=str(path), backlog=2, lost=3)
+
+
+def test_lost_rows_are_called_refused_in_the_status_document() -> None:
+    assert msgspec.to_builtins(JournalUsage(path="j", lost=3))["refused"] == 3
