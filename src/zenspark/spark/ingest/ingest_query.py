@@ -174,6 +174,8 @@ class IngestQuery:
         """Held while a batch is ingested."""
         self._refuses_batches = False
         """Whether a batch that begins is left to the next query, because this one is being stopped."""
+        self._has_refused_batch = False
+        """Whether Spark's query ends with an error because of that: it is a stop, and no failure."""
         self._stopping = threading.Event()
         self._failure: Exception | None = None
         self._on_batch: Callable[[], None] | None = None
@@ -254,7 +256,9 @@ class IngestQuery:
         try:
             ended = query.awaitTermination(timeout)  # type: ignore[arg-type]  # None waits forever
         except Exception as error:
-            raise self._failure_cause(error) from error
+            if not self._was_stopped:
+                raise self._failure_cause(error) from error
+            ended = True
         if self._leases is not None and self._leases.lost is not None:
             raise WriterFenced(self.lake.location.address, f"another process ingests recorder {self._leases.lost!r}")
         if not ended and timeout is not None:
@@ -341,8 +345,13 @@ class IngestQuery:
 
     def _check_failure(self) -> None:
         error = self._active_query.exception()
-        if error is not None:
+        if error is not None and not self._was_stopped:
             raise self._failure_cause(error)
+
+    @property
+    def _was_stopped(self) -> bool:
+        """Whether the error of Spark's query is that of a batch refused by a stop."""
+        return self._has_refused_batch and self._failure is None
 
     def progress(self) -> IngestProgress:
         """Return the progress since the start.
@@ -403,7 +412,7 @@ class IngestQuery:
         }
         parts = self._spark.readStream.format("zenoh").options(**(source | self._options)).load()
         self._checkpoint = self._checkpoint or mkdtemp(prefix="zenspark-checkpoint-")
-        self._refuses_batches = False
+        self._refuses_batches = self._has_refused_batch = False
         writer = parts.writeStream.foreachBatch(self._ingest_batch).option(
             "checkpointLocation", Path(self._checkpoint, uuid4().hex).as_uri()
         )
@@ -428,6 +437,7 @@ class IngestQuery:
     def _ingest_batch(self, slice_rows: DataFrame, batch: int) -> None:
         with self._lock:
             if self._refuses_batches:  # an error, or else Spark would commit its offsets, and the journals be trimmed
+                self._has_refused_batch = True
                 raise LakeError(self.lake.location.address, "the ingest query is being stopped")
             self._counts.started_at = started_at = time.monotonic()
             try:

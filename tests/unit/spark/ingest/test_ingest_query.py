@@ -115,6 +115,13 @@ class StoppedDuringABatch:
         self._batch.join(TIMEOUT_SECONDS)
         self.has_stopped = not self._batch.is_alive()
 
+    def awaitTermination(self, timeout: float | None = None) -> bool:
+        assert self.error is not None
+        raise RuntimeError(str(self.error))
+
+    def exception(self) -> Exception | None:
+        return None if self.error is None else RuntimeError(str(self.error))
+
 
 def test_a_batch_that_begins_while_the_query_is_stopped_fails_so_that_spark_does_not_commit_it(tmp_path: Path) -> None:
     ingestion = IngestQuery(NO_SPARK, [journal(tmp_path / "j", 1)], Lake(tmp_path / "lake"))
@@ -124,3 +131,24 @@ def test_a_batch_that_begins_while_the_query_is_stopped_fails_so_that_spark_does
     assert query.has_stopped
     assert "is being stopped" in str(query.error)
     assert (ingestion._failure, ingestion.progress().batches) == (None, 0)
+
+
+def test_a_stop_that_refuses_a_batch_is_no_failure_of_the_query(tmp_path: Path) -> None:
+    """Neither for another thread that waits for the query, nor for a second stop."""
+    ingestion = IngestQuery(NO_SPARK, [journal(tmp_path / "j", 1)], Lake(tmp_path / "lake"))
+    query: Any = StoppedDuringABatch(ingestion)
+    ingestion._query = query
+    ingestion.abandon()
+    assert ingestion.wait()
+    ingestion._check_failure()
+
+
+def test_a_failed_query_raises_its_error_also_when_it_was_stopped(tmp_path: Path) -> None:
+    ingestion = IngestQuery(NO_SPARK, [journal(tmp_path / "j", 1)], Lake(tmp_path / "lake"))
+    query: Any = StoppedDuringABatch(ingestion)
+    ingestion._query = query
+    ingestion._failure = LakeError("lake", "no space")
+    ingestion.abandon()
+    for check in (ingestion.wait, ingestion._check_failure):
+        with pytest.raises(LakeError, match="no space"):
+            check()
