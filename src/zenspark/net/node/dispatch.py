@@ -21,7 +21,7 @@ from zenspark.net.node.faces import FaceTable
 from zenspark.net.node.observer import IgnoredNodeEvents, LocalSession, NodeObserver
 from zenspark.router.face import Face, Outgoing, Region
 from zenspark.router.forwarding.plans import ForwardingPlan, ForwardingPlanner, plans_by_neighbour
-from zenspark.router.interceptors.pipeline import InterceptorPipeline
+from zenspark.router.interceptors.face_interceptors import FaceInterceptors
 from zenspark.router.linkstate.gossip import GossipProtocol
 from zenspark.router.router import Router
 from zenspark.transport.receiver import MessageReceived, MessageRejected
@@ -54,7 +54,7 @@ class Dispatcher:
         loop: EventLoop,
         backpressure: ForwardingBackpressure,
         gossip: GossipProtocol | None = None,
-        interceptors: InterceptorPipeline | None = None,
+        interceptors: FaceInterceptors | None = None,
     ) -> None:
         self.lock = threading.RLock()
         """Guards the router, the face table, and the state of the local session."""

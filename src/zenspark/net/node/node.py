@@ -41,7 +41,7 @@ from zenspark.net.node.sessions import SessionTable
 from zenspark.net.node.transport_factory import TransportFactory
 from zenspark.router.face import Face
 from zenspark.router.interceptors.chain import InterceptorConfig
-from zenspark.router.interceptors.pipeline import InterceptorPipeline
+from zenspark.router.interceptors.face_interceptors import FaceInterceptors
 from zenspark.router.interceptors.rules import Flow, InterceptedAction, NeighbourAttributes
 from zenspark.router.linkstate.gossip import GossipProtocol
 from zenspark.router.router import Router, RouterPolicy
@@ -70,7 +70,7 @@ class Node:
         self.loop = EventLoop(f"zenspark-{identity.zid}", self._on_loop_failed)
         self.router = Router(identity.zid, identity.whatami, policy, RefusalLog(self.loop))
         self.clock = HybridClock() if policy.timestamping is None else policy.timestamping.clock
-        self._interceptors = None if interceptors is None else InterceptorPipeline(self.router, interceptors)
+        self._interceptors = None if interceptors is None else FaceInterceptors(self.router, interceptors)
         backpressure = ForwardingBackpressure(self.loop, limits.writer)
         self.dispatcher = Dispatcher(self.router, self.loop, backpressure, gossip, self._interceptors)
         self.lock = self.dispatcher.lock

@@ -1,4 +1,4 @@
-"""Interceptor pipeline between the router and the links: applies a chain to each direction of each face.
+"""FaceInterceptors: the interceptors between the router and the links, a chain for each direction of each face.
 
 The reply to a query or interest that is dropped is its final message, so that its sender does not wait.
 """
@@ -23,7 +23,7 @@ DENIAL_COUNTERS: dict[Flow, RefusalReason] = {
 """Counter of messages that access control denied, by direction."""
 
 
-class InterceptorPipeline:
+class FaceInterceptors:
     """Applies one configuration to the faces of one router."""
 
     def __init__(self, router: Router, config: InterceptorConfig) -> None:

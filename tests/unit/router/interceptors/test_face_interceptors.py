@@ -9,7 +9,7 @@ from zenspark.key import KeyExpr
 from zenspark.router.face import Face
 from zenspark.router.interceptors.access_control import AccessRules
 from zenspark.router.interceptors.chain import InterceptorConfig
-from zenspark.router.interceptors.pipeline import InterceptorPipeline
+from zenspark.router.interceptors.face_interceptors import FaceInterceptors
 from zenspark.router.interceptors.rules import AccessPolicy, AccessRule, AccessSubject, Flow, NeighbourAttributes
 from zenspark.router.limits import RefusalReason
 from zenspark.router.router import Router
@@ -45,20 +45,20 @@ class RouterWithInterceptors:
     def __init__(self, flow: Flow, whatami: WhatAmI = WhatAmI.ROUTER, of: WhatAmI = WhatAmI.CLIENT) -> None:
         self.router = Router(ZenohId(1), whatami)
         self.local = self.router.add_local()
-        self.pipeline = InterceptorPipeline(self.router, denying(flow))
+        self.interceptors = FaceInterceptors(self.router, denying(flow))
         self.watched, self.free = (self._join(ZenohId(number), of) for number in (0xA1, 0xB2))
 
     def _join(self, zid: ZenohId, whatami: WhatAmI) -> Face:
         face, _ = self.router.add_face(zid, whatami, NOW)
-        self.pipeline.attach(face, NeighbourAttributes(zid))
+        self.interceptors.attach(face, NeighbourAttributes(zid))
         return face
 
     def route(self, face: Face, message: NetworkMessage) -> list[tuple[Face, NetworkMessage]]:
         """Receive a message from a face. Returns the messages that are sent then."""
-        passed, delivered = self.pipeline.on_ingress(face, message, True, NOW)
+        passed, delivered = self.interceptors.on_ingress(face, message, True, NOW)
         if passed is None:
-            return self.pipeline.on_egress(delivered, True, NOW)
-        return self.pipeline.on_egress(self.router.receive(face, passed, NOW), True, NOW)
+            return self.interceptors.on_egress(delivered, True, NOW)
+        return self.interceptors.on_egress(self.router.receive(face, passed, NOW), True, NOW)
 
 
 def test_faces_get_chains_where_rules_match() -> None:
@@ -99,7 +99,7 @@ def test_query_dropped_on_egress_counts_as_finished() -> None:
 @pytest.mark.parametrize("key", ["shut/a", "open/a"])
 def test_interest_dropped_on_egress_counts_as_finished(key: str) -> None:
     place = RouterWithInterceptors("egress", WhatAmI.CLIENT, WhatAmI.ROUTER)
-    place.pipeline.on_egress(place.router.remove_face(place.free, NOW), True, NOW)
+    place.interceptors.on_egress(place.router.remove_face(place.free, NOW), True, NOW)
     sent = place.route(place.local, interest(InterestMode.CURRENT, key, 3))
     final = (place.local, Declare(interest_id=3, qos=QoS.DECLARE, body=DeclareFinal()))
     assert (final in sent) is (key == "shut/a")
@@ -109,12 +109,12 @@ def test_interest_dropped_on_egress_counts_as_finished(key: str) -> None:
 def test_access_control_applies_to_clients_without_a_face() -> None:
     place = RouterWithInterceptors("ingress")
     meant, other = NeighbourAttributes(ZenohId(0xA1)), NeighbourAttributes(None, (), "http")
-    assert place.pipeline.has_access_control
-    assert not place.pipeline.allows(meant, "ingress", "put", "shut/a")
-    assert place.pipeline.allows(meant, "egress", "put", "shut/a")
-    assert place.pipeline.allows(meant, "ingress", "put", "open/a")
-    assert place.pipeline.allows(other, "ingress", "put", "shut/a")
-    open_to_all = InterceptorPipeline(place.router, InterceptorConfig())
+    assert place.interceptors.has_access_control
+    assert not place.interceptors.allows(meant, "ingress", "put", "shut/a")
+    assert place.interceptors.allows(meant, "egress", "put", "shut/a")
+    assert place.interceptors.allows(meant, "ingress", "put", "open/a")
+    assert place.interceptors.allows(other, "ingress", "put", "shut/a")
+    open_to_all = FaceInterceptors(place.router, InterceptorConfig())
     assert not open_to_all.has_access_control
     assert open_to_all.allows(meant, "ingress", "put", "shut/a")
 
@@ -138,6 +138,6 @@ def test_denied_egress_is_counted() -> None:
 
 def test_denial_of_a_client_without_a_face_is_counted() -> None:
     place = RouterWithInterceptors("ingress")
-    assert place.pipeline.allows(NeighbourAttributes(ZenohId(0xA1)), "ingress", "put", "a")
-    assert not place.pipeline.allows(NeighbourAttributes(ZenohId(0xA1)), "ingress", "put", "shut/a")
+    assert place.interceptors.allows(NeighbourAttributes(ZenohId(0xA1)), "ingress", "put", "a")
+    assert not place.interceptors.allows(NeighbourAttributes(ZenohId(0xA1)), "ingress", "put", "shut/a")
     assert place.router.refusals.counts == {RefusalReason.ACCESS_INGRESS: 1}
