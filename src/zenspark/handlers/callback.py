@@ -89,14 +89,14 @@ class CallbackRunner:
         if not self._closed:
             self._items.append(item)
             self._start()
-        return self._has_capacity()
+        return not self._pause_if_full()
 
     def push_many(self, items: Iterable[Any]) -> bool:
         """Deliver several items with one wakeup; returns whether there is capacity for more."""
         if not self._closed:
             self._items.extend(items)
             self._start()
-        return self._has_capacity()
+        return not self._pause_if_full()
 
     def close(self) -> None:
         """End the delivery; the function is still called with the items pushed before."""
@@ -137,17 +137,18 @@ class CallbackRunner:
             pass  # it is notified already
 
     @cython.cfunc
-    def _has_capacity(self) -> cython.bint:
-        """Return whether the queue is below capacity; unbounded in the loop thread, which reads nothing meanwhile."""
+    def _pause_if_full(self) -> cython.bint:
+        """Request a resume if the queue is full, and return whether it is. In the loop thread, which reads nothing
+        meanwhile, it never is."""
         if len(self._items) < CALLBACK_CAPACITY_ITEMS or self._runner_thread == get_ident():
-            return True
+            return False
         if self._runner_thread == 0 and self._loop.is_loop_thread:
-            return True
+            return False
         self._is_paused = True
         if len(self._items) >= CALLBACK_CAPACITY_ITEMS:
-            return False
+            return True
         self._is_paused = False
-        return True
+        return False
 
     # --- the thread that runs callbacks
 

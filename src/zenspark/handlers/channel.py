@@ -236,7 +236,7 @@ class Channel:
     def _after_push(self) -> cython.bint:
         if not self._is_notify_scheduled and self._wakeup.locked():
             self._schedule_notify()
-        return len(self._items) < self._capacity or self._has_capacity()
+        return len(self._items) < self._capacity or not self._pause_if_full()
 
     @cython.cfunc
     def _schedule_notify(self) -> cython.void:
@@ -254,13 +254,14 @@ class Channel:
 
     # --- capacity
 
-    def _has_capacity(self) -> bool:
-        """Request a resume, then check once more: all items may have been consumed just before."""
+    def _pause_if_full(self) -> bool:
+        """Request a resume if the channel is full. Returns whether it is: all items may have been consumed just before,
+        so the request comes before the check."""
         self._paused = True
         if len(self._items) >= self._capacity:
-            return False
+            return True
         self._paused = False
-        return True
+        return False
 
     @cython.cfunc
     def _resume_if_half_empty(self) -> cython.void:
