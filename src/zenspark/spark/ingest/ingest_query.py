@@ -1,7 +1,7 @@
 """IngestQuery: the streaming query that ingests journals into a lake, with the maintenance threads beside it.
 
 One query reads all journals. Each micro-batch is committed to `samples` (commit_samples.py) and does nothing else.
-Threads beside it refresh the derived tables and compact files (table_maintenance.py), and renew the leases that keep
+Threads beside it refresh the derived tables and compact files (maintenance_schedule.py), and renew the leases that keep
 other processes from ingesting the same recorders (lake/lease.py). Work that a crash or a transient error interrupts is
 done by the next run.
 
@@ -35,8 +35,8 @@ from zenspark.lake.maintenance_config import MaintenanceConfig
 from zenspark.lake.reader_name import reader_name
 from zenspark.spark.ingest.clock_steps import ClockSteps
 from zenspark.spark.ingest.commit_samples import BatchResult, SamplesWriter, WriterFenced
+from zenspark.spark.ingest.maintenance_schedule import TableMaintenance
 from zenspark.spark.ingest.process_protocol import MaintenanceRun
-from zenspark.spark.ingest.table_maintenance import TableMaintenance
 from zenspark.spark.lake import Lake
 
 if TYPE_CHECKING:

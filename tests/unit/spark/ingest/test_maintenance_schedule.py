@@ -12,10 +12,15 @@ import pytest
 from tests.wait import until
 from zenspark.errors import LakeError
 from zenspark.lake.maintenance_config import MaintenanceConfig
-from zenspark.spark.ingest import table_maintenance
+from zenspark.spark.ingest import maintenance_schedule
 from zenspark.spark.ingest.maintenance import Retention, RetentionRule
+from zenspark.spark.ingest.maintenance_schedule import (
+    PeriodicMaintenance,
+    TableMaintenance,
+    make_retention,
+    to_key_expr,
+)
 from zenspark.spark.ingest.public_table import PublishResult
-from zenspark.spark.ingest.table_maintenance import PeriodicMaintenance, TableMaintenance, make_retention, to_key_expr
 
 
 class Context:
@@ -128,7 +133,7 @@ def test_failed_run_is_retried_and_finish_refreshes() -> None:
 
 def test_finish_takes_over_maintenance_when_the_other_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two pipelines that ended one after the other, none refreshed the tables with the last rows of the second."""
-    monkeypatch.setattr(table_maintenance, "HANDOVER_POLL_INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr(maintenance_schedule, "HANDOVER_POLL_INTERVAL_SECONDS", 0.0)
     lake = Tables()
     lake.calls.append("refresh")  # so that none fails
     lake.unrefreshed = 100
@@ -138,7 +143,7 @@ def test_finish_takes_over_maintenance_when_the_other_process_ends(monkeypatch: 
 
 
 def test_handover_when_the_other_process_refreshes_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_maintenance, "HANDOVER_POLL_INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr(maintenance_schedule, "HANDOVER_POLL_INTERVAL_SECONDS", 0.0)
     lake = Tables()
     lake.unrefreshed = 3
     leases: Any = Leases(maintains=False, refusals=100)
@@ -243,7 +248,7 @@ def test_one_of_several_processes_maintains_the_tables() -> None:
 
 
 def test_running_jobs_are_cancelled_on_stop_without_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_maintenance, "JOIN_TIMEOUT_SECONDS", 0.0)
+    monkeypatch.setattr(maintenance_schedule, "JOIN_TIMEOUT_SECONDS", 0.0)
     spark, began, cancelled = Context(), threading.Event(), threading.Event()
     spark.on_cancel = cancelled.set
 
