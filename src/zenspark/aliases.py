@@ -7,7 +7,7 @@ from importlib import import_module
 
 from zenspark.errors import UsageError
 
-MODULES = ("", ".aio", ".ext", ".handlers", ".shm", ".zenoh")
+MODULES = ("", ".aio", ".errors", ".ext", ".handlers", ".shm", ".zenoh")
 """Suffixes of the modules that become aliases: `zenoh` itself, and each that programs import below it."""
 
 

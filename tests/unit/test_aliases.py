@@ -8,6 +8,9 @@ import textwrap
 
 import pytest
 
+import zenspark
+from zenspark.aliases import MODULES
+
 
 def run(program: str) -> str:
     command = [sys.executable, "-c", textwrap.dedent(program)]
@@ -18,6 +21,7 @@ def run(program: str) -> str:
 
 LIBRARY = """
 import zenoh
+import zenoh.errors
 import zenoh.ext
 import zenoh.handlers as handlers
 from zenoh import Config, aio, ext
@@ -39,10 +43,16 @@ assert zenoh is zenspark and KeyExpr is zenspark.KeyExpr and ext is zenspark.ext
 assert FifoChannel is zenspark.handlers.FifoChannel and aio is zenspark.aio and zenoh.shm is zenspark.shm
 import pickle, sys
 assert pickle.loads(pickle.dumps(KeyExpr("a/b"))) == KeyExpr("a/b")
+assert zenoh.errors is zenspark.errors and zenoh.errors.UsageError is zenspark.UsageError
 assert not [name for name in sys.modules if name.startswith("zenoh.api")]
 print(zenoh.__name__, zenspark.__spec__.name)
 """
     assert run(program) == "zenspark zenspark"
+
+
+def test_every_public_module_is_an_alias() -> None:
+    """Or else `import zenoh.NAME` would load it a second time, with classes of its own."""
+    assert {f".{name}" for name in zenspark._MODULES} | {""} == set(MODULES)
 
 
 @pytest.mark.slow
