@@ -11,6 +11,9 @@ Tabs and line breaks do not count as control characters.
 
 from __future__ import annotations
 
+MAX_LOG_TEXT_CHARACTERS = 200
+"""Characters of a payload in a log line: what a neighbour sends must not fill the log."""
+
 DEFAULT_ENCODING = "zenoh/bytes"
 """Encoding of samples that are published without one."""
 
@@ -64,6 +67,13 @@ def decode_text(payload: bytes, encoding: object = DEFAULT_ENCODING) -> str | No
     except UnicodeDecodeError:
         return None
     return text if is_declared or is_printable(text) else None
+
+
+def log_text(payload: bytes) -> str:
+    """Format a payload for a log line: one line without control characters, cut after `MAX_LOG_TEXT_CHARACTERS`."""
+    text = payload[: 4 * MAX_LOG_TEXT_CHARACTERS].decode(errors="replace")
+    line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
+    return line if len(line) <= MAX_LOG_TEXT_CHARACTERS else f"{line[: MAX_LOG_TEXT_CHARACTERS - 1]}…"
 
 
 def is_printable(text: str) -> bool:

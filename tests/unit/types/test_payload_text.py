@@ -5,7 +5,31 @@ from __future__ import annotations
 import pytest
 
 from zenspark.types.encoding import Encoding
-from zenspark.types.payload_text import decode_text, is_text_encoding, media_type
+from zenspark.types.payload_text import (
+    MAX_LOG_TEXT_CHARACTERS,
+    decode_text,
+    is_text_encoding,
+    log_text,
+    media_type,
+)
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (b"", ""),
+        (b"no space left", "no space left"),
+        (b"two\r\n lines\n", "two lines"),
+        (b"\x1b[31mred\x07\x00", "[31mred"),
+        (b"\xff\xfe", "\ufffd\ufffd"),
+        (b"x" * 200, "x" * 200),
+        (b"x" * 201, "x" * 199 + "…"),
+        ("ü".encode() * 1_000_000, "ü" * 199 + "…"),
+    ],
+)
+def test_log_text_is_one_short_printable_line(payload: bytes, text: str) -> None:
+    assert log_text(payload) == text
+    assert len(text) <= MAX_LOG_TEXT_CHARACTERS
 
 
 @pytest.mark.parametrize(

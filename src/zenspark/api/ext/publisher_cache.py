@@ -12,8 +12,10 @@ from collections.abc import Callable
 from zenspark.clock import ns_from_ntp64
 from zenspark.errors import ZError
 from zenspark.key import KeyExpr
+from zenspark.log_throttle import LogThrottle
 from zenspark.types.arguments import MAX_DECIMAL_DIGITS, parse_decimal
 from zenspark.types.ids import SOURCE_SN_MODULUS, format_source
+from zenspark.types.payload_text import log_text
 from zenspark.types.query import Query, reply_stored
 from zenspark.types.selector import Parameters
 from zenspark.types.time_range import TimeRange, time_parameter
@@ -31,6 +33,7 @@ class PublisherCache:
         self._key_expr = key_expr
         self._bodies: deque[Put | Del] = deque(maxlen=size)
         self._clock = clock
+        self._throttle = LogThrottle()
         self._lock = threading.Lock()
 
     def add(self, body: Put | Del) -> None:
@@ -45,8 +48,16 @@ class PublisherCache:
                 for body in self.select(query.parameters):
                     reply_stored(query, self._key_expr, body)
             except ZError as error:
-                source = format_source(query.source_info)
-                logger.warning("rejected query %s for cached samples from %s: %s", query.selector, source, error)
+                self._log_rejection(query, error)
+
+    def _log_rejection(self, query: Query, error: ZError) -> None:
+        """Log a query with parameters that are not valid, unless one was logged lately."""
+        total = self._throttle.count("query")
+        if total is not None:
+            selector, source = log_text(str(query.selector).encode()), format_source(query.source_info)
+            logger.warning(
+                "rejected query %s for cached samples from %s: %s; %d in all", selector, source, error, total
+            )
 
     def select(self, parameters: Parameters) -> list[Put | Del]:
         """Return the samples that the parameters `_sn`, `_time` and `_max` select."""

@@ -19,6 +19,7 @@ from zenspark.handlers.arrow import chunk_from_samples
 from zenspark.journal import Journal
 from zenspark.types.enums import ConsolidationMode, Locality, QueryTarget
 from zenspark.types.network_info import ReplyError
+from zenspark.types.payload_text import log_text
 from zenspark.types.sample import Reply, Sample
 
 logger = logging.getLogger("zenspark.spark")
@@ -65,7 +66,7 @@ def _samples(selector: str, replies: Iterable[Reply]) -> Iterator[list[Sample]]:
     for reply in replies:
         if isinstance(reply.result, ReplyError):
             replier = "an unnamed replier" if reply.replier_id is None else reply.replier_id.zid
-            problem = reply.result.payload.to_bytes().decode(errors="replace")
+            problem = log_text(reply.result.payload.to_bytes())
             logger.warning("backfill of %s failed: error reply from %s: %s", selector, replier, problem)
             continue
         samples.append(reply.result)

@@ -37,7 +37,7 @@ def test_replies_reach_the_subscribers_of_this_session(
             selectors.append(str(query.selector))
             for number, stamp in enumerate(stamps):
                 query.reply("a/x", f"value {number}", timestamp=stamp, attachment="note")
-            query.reply_err("no more")
+            query.reply_err("no\n\x1b[31mmore " + "x" * 100_000)
 
         network.declare_queryable("a/**", on_query)
         network.declare_subscriber("a/**", lambda sample: pytest.fail(f"{sample} left the session"))
@@ -52,5 +52,5 @@ def test_replies_reach_the_subscribers_of_this_session(
     ]
     assert all(each.attachment is not None for each in received)
     assert [record.getMessage() for record in caplog.records if record.name == "zenspark.spark"] == [
-        f"backfill of a/*?_time=[now(-1h)..] failed: error reply from {replier}: no more"
+        f"backfill of a/*?_time=[now(-1h)..] failed: error reply from {replier}: no [31mmore {'x' * 187}…"
     ]
