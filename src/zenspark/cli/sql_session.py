@@ -29,7 +29,7 @@ HELP = """\
 \\?          this help
 A statement ends with a semicolon, and may have several lines."""
 CARDS = {"on": True, "off": False, "auto": None}
-SPARK_POSITION = re.compile(r" \(line (?P<line>\d+), (?P<word>pos(?:ition)?) (?P<column>\d+)\)")
+ERROR_POSITION = re.compile(r" \(line (?P<line>\d+), (?P<word>pos(?:ition)?) (?P<column>\d+)\)")
 """Place of an error in its statement, as both engines write it."""
 
 
@@ -231,7 +231,7 @@ def check_one_result(text: str) -> None:
 
 def locate_error(message: str, part: Part, script: str, source: str) -> str:
     """Add file and line to an error of a statement: the place that it names, or else where the statement begins."""
-    position = SPARK_POSITION.search(message)
+    position = ERROR_POSITION.search(message)
     if position is None:
         start = part.start + (find_words(part.text) or 0)
         return f"{source}:{script.count(chr(10), 0, start) + 1}: {message}"

@@ -21,6 +21,7 @@ import msgspec
 from zenspark.config.schema import describe_type
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
+from zenspark.types.timestamps import EPOCH
 
 Names: TypeAlias = tuple[str, ...]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
@@ -354,7 +355,7 @@ def _time(text: str) -> Time:
     if text.strip().isdecimal():
         return Time(int(text) * 1000)
     time = datetime.fromisoformat(text.strip())
-    since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
+    since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - EPOCH
     return Time((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds)
 
 

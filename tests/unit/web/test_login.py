@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
 from tests.unit.web.served import opened, send_request, serving
+from zenspark import log_throttle
 from zenspark.web.auth import FAILED_LOGIN_WINDOW_SECONDS, MAX_FAILED_LOGINS
 
 
@@ -28,7 +30,10 @@ def test_token_or_password() -> None:
         assert (gone.status, "Max-Age=0" in gone.headers["set-cookie"]) == (204, True)
 
 
-def test_failed_logins_are_logged_without_their_secrets(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_logins_are_logged_without_their_secrets(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_throttle, "LOG_INTERVAL_SECONDS", math.inf)
     with opened() as session, serving(session, token="s3cret", user="u", password="p") as server:
         send_request(server, "/_api/login", {"token": "gu3ss"})
         send_request(server, "/_api/node")

@@ -29,6 +29,7 @@ from zenspark.lake.rmw_attachments import find_sequence_numbers
 from zenspark.lake.sequence_gaps import MissingRange, Numbers, RepeatedNumbers, SourceState, update_gaps
 from zenspark.lake.specs import GAPS, GAPS_STATE
 from zenspark.types.ids import SOURCE_SN_MODULUS
+from zenspark.types.timestamps import MICROSECOND
 
 SOURCE_RESET_AFTER = timedelta(days=1)
 MISSING, REPEATED = "MISSING", "REPEATED"
@@ -236,7 +237,7 @@ def _integers(column: pa.ChunkedArray) -> Integers:
 
 
 def _state_rows(name: _SourceKey, source: SourceState, now: int) -> list[tuple[object, ...]]:
-    if now - source.received_at_us > SOURCE_RESET_AFTER / timedelta(microseconds=1):
+    if now - source.received_at_us > SOURCE_RESET_AFTER / MICROSECOND:
         return [_row(name, MISSING, gap, _size(gap), NEW_PART) for gap in source.open_ranges]
     full_range = MissingRange(source.lowest, source.highest, source.received_at_us)
     kind = FINALIZED if source.is_finalized else SOURCE

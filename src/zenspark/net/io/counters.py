@@ -15,14 +15,12 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
+from zenspark.log_throttle import LOG_INTERVAL_SECONDS
 from zenspark.transport.counters import LossReason, MessageKind, ReceiveCounters
 from zenspark.wire.values import ZenohId
 
 logger = logging.getLogger("zenspark.net")
 
-LOG_INTERVAL_SECONDS = 10.0
-"""Seconds between two log lines about losses, drops or refusals: short enough to see when they began, long enough for a
-readable log."""
 MAX_NEIGHBOURS = 1000
 """Neighbours whose counters are kept: clients with a new id each time must not fill the memory."""
 

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 
-from zenspark.net.io.counters import LOG_INTERVAL_SECONDS, Timers
+from zenspark.log_throttle import LOG_INTERVAL_SECONDS
+from zenspark.net.io.counters import Timers
 from zenspark.router.limits import RefusalReason, Refusals
 
 logger = logging.getLogger("zenspark.net")

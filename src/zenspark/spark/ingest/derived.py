@@ -57,6 +57,7 @@ from zenspark.spark.ingest.delete_propagation import remove_deleted
 from zenspark.spark.ingest.partial_aggregates import read_partials, split_into_tasks, write_partials
 from zenspark.spark.ingest.read_files import dataframe, dataframe_of_rows, read_rows, spark_schema
 from zenspark.spark.ingest.write_files import run_on_executors, split_partition_columns, write_dataframe
+from zenspark.types.timestamps import MICROSECOND
 
 logger = logging.getLogger("zenspark.spark")
 
@@ -252,10 +253,7 @@ class DerivedTable:
         for times in run_on_executors(spark, find, files):
             newest |= {name: max(time, newest.get(name, 0)) for name, time in times.items()}
         now = int(time.time() * 1_000_000)
-        return {
-            name: min(newest_time, now) - TOMBSTONE_TTL // timedelta(microseconds=1)
-            for name, newest_time in newest.items()
-        }
+        return {name: min(newest_time, now) - TOMBSTONE_TTL // MICROSECOND for name, newest_time in newest.items()}
 
     def rebuild(self, spark: SparkSession) -> None:
         """Rebuild the state from the rows that are in `samples` now."""

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
+from zenspark.log_throttle import LOG_INTERVAL_SECONDS
 from zenspark.net.io import counters as module
 from zenspark.net.io.counters import (
     DROP_TEXTS,
-    LOG_INTERVAL_SECONDS,
     LOSS_TEXTS,
     CounterRegistry,
     DropReason,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.net.io.test_counters import Timers
-from zenspark.net.io.counters import LOG_INTERVAL_SECONDS
+from zenspark.log_throttle import LOG_INTERVAL_SECONDS
 from zenspark.net.node.refusals import REFUSAL_TEXTS, RefusalLog
 from zenspark.router.limits import RefusalReason, Refusals
 
