@@ -29,7 +29,7 @@ S = TypeVar("S")
 H_co = TypeVar("H_co", covariant=True)
 
 
-class QueryCancellation(CancellationToken):
+class LinkedCancellationToken(CancellationToken):
     """Ends one query, and is itself cancelled by the token that the user gave to that query."""
 
     def __init__(self, user_token: CancellationToken | None) -> None:
@@ -71,7 +71,7 @@ class Replies(Generic[H_co]):
     def __init__(
         self,
         query: Coroutine[Any, Any, object],
-        token: QueryCancellation,
+        token: LinkedCancellationToken,
         call_soon: Callable[[Callable[[], object]], None],
     ) -> None:
         """Wrap a query that is not sent yet.
@@ -191,7 +191,7 @@ def async_get(
     """Make the asynchronous form of a `get`; `handler_at` is the position of the handler among its arguments."""
 
     async def start(
-        self: WrapsSync[S], token: QueryCancellation, args: tuple[Any, ...], options: dict[str, Any]
+        self: WrapsSync[S], token: LinkedCancellationToken, args: tuple[Any, ...], options: dict[str, Any]
     ) -> object:
         token.check()
         if not self._readiness.is_ready(REQUEST_TARGET):
@@ -203,7 +203,7 @@ def async_get(
     @wraps(method)
     def get(self: WrapsSync[S], /, *args: P.args, **options: P.kwargs) -> Replies[Any]:
         user_token: Any = options.get("cancellation_token")
-        token = QueryCancellation(user_token)
+        token = LinkedCancellationToken(user_token)
         return Replies(start(self, token, args, options), token, self._readiness.call_soon)
 
     document(get, method, FORM, example, "The replies.")
