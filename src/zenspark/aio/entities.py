@@ -21,9 +21,15 @@ from zenspark.api.publisher import Publisher as SyncPublisher
 from zenspark.key import KeyExpr
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import CongestionControl, Priority, Reliability, ReplyKeyExpr
-from zenspark.types.ids import EntityGlobalId
+from zenspark.types.ids import EntityGlobalId, SourceInfo
 from zenspark.types.network_info import MatchingStatus
 from zenspark.types.sample import Reply
+from zenspark.types.timestamp_stack import TimestampInstrumentation
+from zenspark.types.timestamps import Timestamp
+from zenspark.types.zbytes import IntoZBytes
+
+if TYPE_CHECKING:
+    from zenspark.engine.batch_publisher import BatchOrTable
 
 FORM = "`await` the result, or enter it with `async with`; before that nothing is declared."
 
@@ -326,11 +332,95 @@ class Publisher(Matcher[SyncPublisher]):
         """The lane on which the publisher's samples are sent: reliable or best effort."""
         return self._sync.reliability
 
-    put = async_send(SyncPublisher.put, 'await publisher.put("21.5", encoding="text/plain")')
-    delete = async_send(SyncPublisher.delete, "await publisher.delete()")
-    put_batch = async_in_thread(
-        SyncPublisher.put_batch, 'await publisher.put_batch(pa.record_batch({"payload": [b"1", b"2"]}))'
-    )
+    if TYPE_CHECKING:
+
+        async def put(
+            self,
+            payload: IntoZBytes,
+            *,
+            encoding: Encoding | str | None = None,
+            attachment: IntoZBytes | None = None,
+            timestamp: Timestamp | None = None,
+            timestamp_instrumentation: TimestampInstrumentation | None = None,
+            source_info: SourceInfo | None = None,
+        ) -> None:
+            """Publish a value.
+
+            `await` it: it returns when the message can be sent without blocking.
+
+            Args:
+                payload: The value: bytes, a string (sent as UTF-8), or `ZBytes`.
+                encoding: Encoding of this payload; that of the publisher by default.
+                attachment: Bytes or text sent along with the value; none by default.
+                timestamp: Time of the sample; by default none, or the time now where `timestamping/enabled` is set.
+                timestamp_instrumentation: Points on the way at which nodes record the time; none by default.
+                source_info: Publisher and sequence number of the sample; none by default.
+
+            Raises:
+                UsageError: The publisher was undeclared.
+                SessionClosed: The session was closed.
+                TypeError: An argument has a wrong type.
+
+            Example:
+                >>> await publisher.put("21.5", encoding="text/plain")
+            """
+
+        async def delete(
+            self,
+            *,
+            attachment: IntoZBytes | None = None,
+            timestamp: Timestamp | None = None,
+            timestamp_instrumentation: TimestampInstrumentation | None = None,
+            source_info: SourceInfo | None = None,
+        ) -> None:
+            """Publish that the key was deleted: subscribers receive a sample of kind DELETE.
+
+            `await` it: it returns when the message can be sent without blocking.
+
+            Args:
+                attachment: Bytes or text sent along with the value; none by default.
+                timestamp: Time of the sample; by default none, or the time now where `timestamping/enabled` is set.
+                timestamp_instrumentation: Points on the way at which nodes record the time; none by default.
+                source_info: Publisher and sequence number of the sample; none by default.
+
+            Raises:
+                UsageError: The publisher was undeclared.
+                SessionClosed: The session was closed.
+                TypeError: An argument has a wrong type.
+
+            Example:
+                >>> await publisher.delete()
+            """
+
+        async def put_batch(self, batch: BatchOrTable) -> int:
+            """Publish a value for each row of a record batch or table; not in eclipse-zenoh.
+
+            `await` it: it runs in a thread, to the end even if the task is cancelled.
+
+            It may have any columns of the sample schema; a row without a `key` is published on the key of the
+            publisher.
+
+            Args:
+                batch: A `pyarrow.RecordBatch` or `pyarrow.Table`.
+
+            Returns:
+                The number of rows dropped because of congestion, once for each neighbour that did not receive the row.
+
+            Raises:
+                UsageError: The publisher was undeclared; or a column is unknown or of another type, or a row is not
+                    valid, and then no row is sent.
+                SessionClosed: The session was closed.
+
+            Example:
+                >>> await publisher.put_batch(pa.record_batch({"payload": [b"1", b"2"]}))
+            """
+
+    else:
+        put = async_send(SyncPublisher.put, 'await publisher.put("21.5", encoding="text/plain")')
+        delete = async_send(SyncPublisher.delete, "await publisher.delete()")
+        put_batch = async_in_thread(
+            SyncPublisher.put_batch, 'await publisher.put_batch(pa.record_batch({"payload": [b"1", b"2"]}))'
+        )
 
 
 class Querier(Matcher[api.Querier]):

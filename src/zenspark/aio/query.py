@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from zenspark.aio.send_readiness import SendReadiness, SendTarget, async_send
 from zenspark.key import KeyExpr
 from zenspark.types import query as api
 from zenspark.types.encoding import Encoding
-from zenspark.types.enums import ConsolidationMode, QueryTarget, ReplyKeyExpr
+from zenspark.types.enums import CongestionControl, ConsolidationMode, Priority, QueryTarget, ReplyKeyExpr
 from zenspark.types.ids import SourceInfo
 from zenspark.types.selector import Parameters, Selector
 from zenspark.types.timestamp_stack import TimestampStack
 from zenspark.types.timestamps import Timestamp
-from zenspark.types.zbytes import ZBytes
+from zenspark.types.zbytes import IntoZBytes, ZBytes
 from zenspark.wire.values import Congestion
 
 
@@ -43,9 +43,120 @@ class Query:
     def _send_target(self, args: tuple[object, ...], options: dict[str, Any]) -> SendTarget:
         return Congestion.BLOCK, None
 
-    reply = async_send(api.Query.reply, 'await query.reply("demo/time", "noon")')
-    reply_del = async_send(api.Query.reply_del, 'await query.reply_del("demo/time")')
-    reply_err = async_send(api.Query.reply_err, 'await query.reply_err("no such time")')
+    if TYPE_CHECKING:
+
+        async def reply(
+            self,
+            key_expr: KeyExpr | str,
+            payload: IntoZBytes,
+            *,
+            encoding: Encoding | str | None = None,
+            congestion_control: CongestionControl | None = None,
+            priority: Priority | None = None,
+            express: bool | None = None,
+            attachment: IntoZBytes | None = None,
+            timestamp: Timestamp | None = None,
+            consolidation: ConsolidationMode | None = None,
+            source_info: SourceInfo | None = None,
+        ) -> None:
+            """Reply with a value.
+
+            `await` it: it returns when the message can be sent without blocking.
+
+            Args:
+                key_expr: Key of the value, which must match the query unless it accepts replies on any key.
+                payload: The value: bytes, a string (sent as UTF-8), or `ZBytes`.
+                encoding: Encoding of the payload; `zenoh/bytes` by default.
+                congestion_control: Treatment while the link to the querier has unsent bytes; that of the query by
+                    default, as always in eclipse-zenoh, whose routers also replace it on the way.
+                priority: Priority of the reply; that of the query by default.
+                express: Whether the reply is sent at once, without waiting for others to fill a batch; as the query by
+                    default.
+                attachment: Bytes or text sent along with the reply; none by default.
+                timestamp: Time of the value; none by default.
+                consolidation: How this reply should be merged with others on its key, if the querier leaves that to the
+                    queryables (AUTO, its default); no preference by default. Not in eclipse-zenoh, whose queriers
+                    ignore it.
+                source_info: Publisher and sequence number of the value; none by default.
+
+            Raises:
+                UsageError: The query was dropped, or the key does not match it and the querier does not accept other
+                    keys.
+                TypeError: An argument has a wrong type.
+
+            Example:
+                >>> await query.reply("demo/time", "noon")
+            """
+
+        async def reply_del(
+            self,
+            key_expr: KeyExpr | str,
+            *,
+            congestion_control: CongestionControl | None = None,
+            priority: Priority | None = None,
+            express: bool | None = None,
+            attachment: IntoZBytes | None = None,
+            timestamp: Timestamp | None = None,
+            consolidation: ConsolidationMode | None = None,
+            source_info: SourceInfo | None = None,
+        ) -> None:
+            """Reply that a key was deleted.
+
+            `await` it: it returns when the message can be sent without blocking.
+
+            Args:
+                key_expr: The key, which must match the query unless it accepts replies on any key.
+                congestion_control: Treatment while the link to the querier has unsent bytes; that of the query by
+                    default, as always in eclipse-zenoh, whose routers also replace it on the way.
+                priority: Priority of the reply; that of the query by default.
+                express: Whether the reply is sent at once, without waiting for others to fill a batch; as the query by
+                    default.
+                attachment: Bytes or text sent along with the reply; none by default.
+                timestamp: Time of the value; none by default.
+                consolidation: How this reply should be merged with others on its key, if the querier leaves that to the
+                    queryables (AUTO, its default); no preference by default. Not in eclipse-zenoh, whose queriers
+                    ignore it.
+                source_info: Publisher and sequence number of the value; none by default.
+
+            Raises:
+                UsageError: The query was dropped, or the key does not match it and the querier does not accept other
+                    keys.
+                TypeError: An argument has a wrong type.
+
+            Example:
+                >>> await query.reply_del("demo/time")
+            """
+
+        async def reply_err(
+            self,
+            payload: IntoZBytes,
+            *,
+            encoding: Encoding | str | None = None,
+            source_info: SourceInfo | None = None,
+            timestamp: Timestamp | None = None,
+        ) -> None:
+            """Reply with an error.
+
+            `await` it: it returns when the message can be sent without blocking.
+
+            Args:
+                payload: The reason: bytes, a string (sent as UTF-8), or `ZBytes`.
+                encoding: Encoding of the payload; `zenoh/bytes` by default.
+                source_info: Entity that sends it, and sequence number; none by default. Not in eclipse-zenoh.
+                timestamp: Time of the response; none by default. Not in eclipse-zenoh.
+
+            Raises:
+                UsageError: The query was dropped.
+                TypeError: An argument has a wrong type.
+
+            Example:
+                >>> await query.reply_err("no such time")
+            """
+
+    else:
+        reply = async_send(api.Query.reply, 'await query.reply("demo/time", "noon")')
+        reply_del = async_send(api.Query.reply_del, 'await query.reply_del("demo/time")')
+        reply_err = async_send(api.Query.reply_err, 'await query.reply_err("no such time")')
 
     def drop(self) -> None:
         """End the query for this queryable: it sends no more replies. Dropping it again does nothing.

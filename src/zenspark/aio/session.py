@@ -36,15 +36,28 @@ from zenspark.config.config import Config
 from zenspark.engine.timestamping import TimestampCallback
 from zenspark.key import KeyExpr
 from zenspark.net.loop.executor import start_callback_thread
-from zenspark.types.enums import CongestionControl, Locality
-from zenspark.types.ids import EntityGlobalId, ZenohId
+from zenspark.types.encoding import Encoding
+from zenspark.types.enums import (
+    CongestionControl,
+    ConsolidationMode,
+    Locality,
+    Priority,
+    QueryConsolidation,
+    QueryTarget,
+    Reliability,
+    ReplyKeyExpr,
+)
+from zenspark.types.ids import EntityGlobalId, SourceInfo, ZenohId
 from zenspark.types.sample import Reply, Sample
 from zenspark.types.selector import Selector
+from zenspark.types.timestamp_stack import TimestampInstrumentation
 from zenspark.types.timestamps import Timestamp
+from zenspark.types.zbytes import IntoZBytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from zenspark.engine.batch_publisher import BatchOrTable
     from zenspark.handlers.arrow import ArrowBatches
 
 H = TypeVar("H")
@@ -225,17 +238,198 @@ class Session:
         congestion = options.get("congestion_control") or CongestionControl.DEFAULT
         return congestion.to_wire(), str(args[0] if args else options.get("key_expr"))
 
-    put = async_send(api.Session.put, 'await session.put("demo/temperature", "21.5", encoding="text/plain")')
-    delete = async_send(api.Session.delete, 'await session.delete("demo/temperature")')
-    put_batch = async_in_thread(
-        api.Session.put_batch,
-        'await session.put_batch(pa.record_batch({"key": ["demo/a", "demo/b"], "payload": [b"1", b"2"]}))',
-    )
-    declare_publisher = async_declare(
-        api.Session.declare_publisher,
-        Publisher,
-        'async with session.declare_publisher("demo/temperature") as publisher:\n    await publisher.put("21.5")',
-    )
+    if TYPE_CHECKING:
+
+        async def put(
+            self,
+            key_expr: IntoKeyExpr,
+            payload: IntoZBytes,
+            *,
+            encoding: Encoding | str | None = None,
+            congestion_control: CongestionControl | None = None,
+            priority: Priority | None = None,
+            express: bool | None = None,
+            attachment: IntoZBytes | None = None,
+            timestamp: Timestamp | None = None,
+            timestamp_instrumentation: TimestampInstrumentation | None = None,
+            allowed_destination: Locality | None = None,
+            source_info: SourceInfo | None = None,
+        ) -> None:
+            """Publish a value on a key.
+
+            `await` it: it returns when the message can be sent without blocking.
+
+            Args:
+                key_expr: Key to publish on. With wildcards, the value is published on all keys that match.
+                payload: The value: bytes, a string (sent as UTF-8), or `ZBytes`.
+                encoding: Encoding of the payload, such as `Encoding.TEXT_PLAIN` or "application/json"; `zenoh/bytes` by
+                    default.
+                congestion_control: Treatment while a link has unsent bytes: DROP (the default) waits up to 1 ms, then
+                    drops the message; BLOCK waits until they are taken, and the session with a neighbour that takes
+                    none for 5 s is closed; BLOCK_FIRST is BLOCK for one message, and drops the others meanwhile.
+                    `transport/link/tx/queue/congestion_control` sets both times.
+                priority: Priority of the message on links with QoS; DATA by default.
+                express: Whether the message is sent at once, without waiting for others to fill a batch; False by
+                    default.
+                attachment: Bytes or text sent along with the value; none by default.
+                timestamp: Time of the sample; by default none, or the time now where `timestamping/enabled` is set.
+                timestamp_instrumentation: Points on the way at which nodes record the time; none by default.
+                allowed_destination: Whether subscribers of this session, of other sessions, or both receive it; ANY by
+                    default.
+                source_info: Publisher and sequence number of the sample; none by default.
+
+            Raises:
+                SessionClosed: The session was closed.
+                UsageError: The key expression is not valid.
+                TypeError: An argument has a wrong type.
+
+            Example:
+                >>> await session.put("demo/temperature", "21.5", encoding="text/plain")
+            """
+
+        async def delete(
+            self,
+            key_expr: IntoKeyExpr,
+            *,
+            congestion_control: CongestionControl | None = None,
+            priority: Priority | None = None,
+            express: bool | None = None,
+            attachment: IntoZBytes | None = None,
+            timestamp: Timestamp | None = None,
+            timestamp_instrumentation: TimestampInstrumentation | None = None,
+            allowed_destination: Locality | None = None,
+            source_info: SourceInfo | None = None,
+        ) -> None:
+            """Publish that a key was deleted: subscribers receive a sample of kind DELETE.
+
+            `await` it: it returns when the message can be sent without blocking.
+
+            Args:
+                key_expr: Key to delete. With wildcards, all keys that match are deleted.
+                congestion_control: Treatment while a link has unsent bytes: DROP (the default) waits up to 1 ms, then
+                    drops the message; BLOCK waits until they are taken, and the session with a neighbour that takes
+                    none for 5 s is closed; BLOCK_FIRST is BLOCK for one message, and drops the others meanwhile.
+                    `transport/link/tx/queue/congestion_control` sets both times.
+                priority: Priority of the message on links with QoS; DATA by default.
+                express: Whether the message is sent at once, without waiting for others to fill a batch; False by
+                    default.
+                attachment: Bytes or text sent along with the value; none by default.
+                timestamp: Time of the sample; by default none, or the time now where `timestamping/enabled` is set.
+                timestamp_instrumentation: Points on the way at which nodes record the time; none by default.
+                allowed_destination: Whether subscribers of this session, of other sessions, or both receive it; ANY by
+                    default.
+                source_info: Publisher and sequence number of the sample; none by default.
+
+            Raises:
+                SessionClosed: The session was closed.
+                UsageError: The key expression is not valid.
+                TypeError: An argument has a wrong type.
+
+            Example:
+                >>> await session.delete("demo/temperature")
+            """
+
+        async def put_batch(
+            self,
+            batch: BatchOrTable,
+            *,
+            encoding: Encoding | str | None = None,
+            congestion_control: CongestionControl | None = None,
+            priority: Priority | None = None,
+            express: bool | None = None,
+            allowed_destination: Locality | None = None,
+        ) -> int:
+            """Publish a value for each row of a record batch or table; not in eclipse-zenoh.
+
+            `await` it: it runs in a thread, to the end even if the task is cancelled.
+
+            The column `key` is required, the other columns of the sample schema may be there: their values take
+            precedence over the arguments, which apply to rows and columns without one.
+
+            Args:
+                batch: A `pyarrow.RecordBatch` or `pyarrow.Table`.
+                encoding: Encoding of the payload, such as `Encoding.TEXT_PLAIN` or "application/json"; `zenoh/bytes` by
+                    default.
+                congestion_control: Treatment while a link has unsent bytes: DROP (the default) waits up to 1 ms, then
+                    drops the message; BLOCK waits until they are taken, and the session with a neighbour that takes
+                    none for 5 s is closed; BLOCK_FIRST is BLOCK for one message, and drops the others meanwhile.
+                    `transport/link/tx/queue/congestion_control` sets both times.
+                priority: Priority of the message on links with QoS; DATA by default.
+                express: Whether the message is sent at once, without waiting for others to fill a batch; False by
+                    default.
+                allowed_destination: Whether subscribers of this session, of other sessions, or both receive it; ANY by
+                    default.
+
+            Returns:
+                The number of rows dropped because of congestion, once for each neighbour that did not receive the row.
+
+            Raises:
+                SessionClosed: The session was closed.
+                UsageError: A column is missing, unknown or of another type, or a row is not valid; then no row is sent.
+
+            Example:
+                >>> await session.put_batch(pa.record_batch({"key": ["demo/a", "demo/b"], "payload": [b"1", b"2"]}))
+            """
+
+        def declare_publisher(
+            self,
+            key_expr: IntoKeyExpr,
+            *,
+            encoding: Encoding | str | None = None,
+            congestion_control: CongestionControl | None = None,
+            priority: Priority | None = None,
+            express: bool | None = None,
+            reliability: Reliability | None = None,
+            allowed_destination: Locality | None = None,
+            timestamping: bool | None = None,
+        ) -> Pending[Publisher]:
+            """Declare a publisher for one key; it sends faster than `put`, and reports whether subscribers match.
+
+            `await` the result, or enter it with `async with`; before that nothing is declared.
+
+            Args:
+                key_expr: Key to publish on.
+                encoding: Encoding of the payload, such as `Encoding.TEXT_PLAIN` or "application/json"; `zenoh/bytes` by
+                    default.
+                congestion_control: Treatment while a link has unsent bytes: DROP (the default) waits up to 1 ms, then
+                    drops the message; BLOCK waits until they are taken, and the session with a neighbour that takes
+                    none for 5 s is closed; BLOCK_FIRST is BLOCK for one message, and drops the others meanwhile.
+                    `transport/link/tx/queue/congestion_control` sets both times.
+                priority: Priority of the message on links with QoS; DATA by default.
+                express: Whether the message is sent at once, without waiting for others to fill a batch; False by
+                    default.
+                reliability: Lane on which samples are sent: RELIABLE (the default) or BEST_EFFORT; neither retransmits.
+                allowed_destination: Whether subscribers of this session, of other sessions, or both receive it; ANY by
+                    default.
+                timestamping: Whether samples without a timestamp get one of this session; by default as
+                    `timestamping/enabled` of the configuration has it, which is True in routers. Not in eclipse-zenoh.
+
+            Returns:
+                The publisher; it ends when it is undeclared, at the end of its `async with` block, or when it is
+                garbage-collected.
+
+            Raises:
+                SessionClosed: The session was closed.
+                UsageError: The key expression is not valid.
+                TypeError: An argument has a wrong type.
+
+            Example:
+                >>> async with session.declare_publisher("demo/temperature") as publisher:
+                ...     await publisher.put("21.5")
+            """
+
+    else:
+        put = async_send(api.Session.put, 'await session.put("demo/temperature", "21.5", encoding="text/plain")')
+        delete = async_send(api.Session.delete, 'await session.delete("demo/temperature")')
+        put_batch = async_in_thread(
+            api.Session.put_batch,
+            'await session.put_batch(pa.record_batch({"key": ["demo/a", "demo/b"], "payload": [b"1", b"2"]}))',
+        )
+        declare_publisher = async_declare(
+            api.Session.declare_publisher,
+            Publisher,
+            'async with session.declare_publisher("demo/temperature") as publisher:\n    await publisher.put("21.5")',
+        )
     if TYPE_CHECKING:
 
         @overload
@@ -453,12 +647,69 @@ class Session:
         get = async_get(
             api.Session.get, 1, 'async for reply in session.get("demo/**", timeout=2):\n    print(reply.ok)'
         )
-    declare_querier = async_declare(
-        api.Session.declare_querier,
-        Querier,
-        'async with session.declare_querier("demo/**", timeout=2) as querier:\n'
-        "    async for reply in querier.get():\n        print(reply.ok)",
-    )
+    if TYPE_CHECKING:
+
+        def declare_querier(
+            self,
+            key_expr: IntoKeyExpr,
+            *,
+            target: QueryTarget | None = None,
+            consolidation: ConsolidationMode | QueryConsolidation | None = None,
+            accept_replies: ReplyKeyExpr | None = None,
+            timeout: float | None = None,
+            congestion_control: CongestionControl | None = None,
+            priority: Priority | None = None,
+            express: bool | None = None,
+            allowed_destination: Locality | None = None,
+            budget: int | None = None,
+        ) -> Pending[Querier]:
+            """Declare a querier for one key expression: faster than `get`, and it reports whether queryables match.
+
+            `await` the result, or enter it with `async with`; before that nothing is declared.
+
+            Args:
+                key_expr: Keys to query.
+                target: Which of the matching queryables are queried: BEST_MATCHING (the default), ALL or ALL_COMPLETE.
+                consolidation: How replies on the same key are merged. AUTO, the default, is sent as such: each reply is
+                    merged as its queryable prefers, or as LATEST (NONE if the parameters have `_time`).
+                accept_replies: Whether replies may be on keys that do not match the query; MATCHING_QUERY by default.
+                timeout: Seconds after which the query ends; by default `queries_default_timeout` of the configuration
+                    (10 s). With `math.inf` it ends when all queryables have replied, and no timeout is sent; routers on
+                    the way, and sessions with queryables, then apply their own, 10 s.
+                congestion_control: Treatment while a link has unsent bytes, after the query is queued there: BLOCK (the
+                    default) waits until they are taken, DROP and BLOCK_FIRST only if they exceed 4 MiB. The session
+                    with a neighbour that takes none for 5 s is closed; this node drops no query.
+                priority: Priority of the query, and of its replies; DATA by default.
+                express: Whether the query is sent at once, without waiting for others to fill a batch; False by
+                    default.
+                allowed_destination: Whether queryables of this session, of other sessions, or both are queried; ANY by
+                    default.
+                budget: How many responses (replies and errors) each query accepts, from 1 to 2^32 - 1; any number by
+                    default. Not in eclipse-zenoh.
+
+            Returns:
+                The querier; it ends when it is undeclared, at the end of its `async with` block, or when it is
+                garbage-collected.
+
+            Raises:
+                SessionClosed: The session was closed.
+                UsageError: The key expression is not valid.
+                ValueError: The timeout or the budget is out of range.
+                TypeError: An argument has a wrong type.
+
+            Example:
+                >>> async with session.declare_querier("demo/**", timeout=2) as querier:
+                ...     async for reply in querier.get():
+                ...         print(reply.ok)
+            """
+
+    else:
+        declare_querier = async_declare(
+            api.Session.declare_querier,
+            Querier,
+            'async with session.declare_querier("demo/**", timeout=2) as querier:\n'
+            "    async for reply in querier.get():\n        print(reply.ok)",
+        )
 
 
 class Liveliness:
@@ -480,11 +731,34 @@ class Liveliness:
         self._readiness = readiness
         self._sync = sync
 
-    declare_token = async_declare(
-        liveliness_api.Liveliness.declare_token,
-        LivelinessToken,
-        'token = await session.liveliness().declare_token("group/member-1")',
-    )
+    if TYPE_CHECKING:
+
+        def declare_token(self, key_expr: IntoKeyExpr) -> Pending[LivelinessToken]:
+            """Declare a token, which is alive until it is undeclared or its session closes or cannot be reached.
+
+            `await` the result, or enter it with `async with`; before that nothing is declared.
+
+            Args:
+                key_expr: Key of the token.
+
+            Returns:
+                The token; it ends when it is undeclared, at the end of its `async with` block, or when it is
+                garbage-collected.
+
+            Raises:
+                SessionClosed: The session was closed.
+                UsageError: The key expression is not valid.
+
+            Example:
+                >>> token = await session.liveliness().declare_token("group/member-1")
+            """
+
+    else:
+        declare_token = async_declare(
+            liveliness_api.Liveliness.declare_token,
+            LivelinessToken,
+            'token = await session.liveliness().declare_token("group/member-1")',
+        )
     if TYPE_CHECKING:
 
         @overload

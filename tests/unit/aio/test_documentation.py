@@ -6,12 +6,14 @@ import ast
 import importlib
 import inspect
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 import zenspark
+from tests.unit.public_api import public_members
 from zenspark import aio
 from zenspark.aio.documentation import document, set_return_type
 from zenspark.api import _signatures
@@ -95,11 +97,14 @@ def test_methods_of_a_session_show_their_asynchronous_form() -> None:
 PACKAGE = Path(zenspark.__file__).parent
 
 
+Definition = ast.FunctionDef | ast.AsyncFunctionDef
+
+
 class TypedMethod(NamedTuple):
     """A method of the asyncio API as type checkers see it, and what it is when the program runs."""
 
-    overloads: list[ast.FunctionDef]
-    implementation: ast.FunctionDef
+    overloads: list[Definition]
+    implementation: Definition
     runtime: Any
 
 
@@ -111,12 +116,22 @@ def typed_methods() -> Iterator[tuple[str, TypedMethod]]:
             if isinstance(owner, ast.ClassDef):
                 for node in owner.body:
                     if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-                        *overloads, last = [each for each in node.body if isinstance(each, ast.FunctionDef)]
-                        runtime = getattr(getattr(module, owner.name), last.name)
-                        yield f"{owner.name}.{last.name}", TypedMethod(overloads, last, runtime)
+                        definitions = [each for each in node.body if isinstance(each, Definition)]
+                        for name, group in groupby(definitions, lambda each: each.name):
+                            *overloads, last = group
+                            runtime = getattr(getattr(module, owner.name), name)
+                            yield f"{owner.name}.{name}", TypedMethod(overloads, last, runtime)
 
 
 TYPED = dict(typed_methods())
+WITH_HANDLERS = sorted(name for name, method in TYPED.items() if method.overloads)
+PUBLIC_METHODS = {
+    f"{name}.{member_name}": getattr(owner, member_name)
+    for name in aio.__all__
+    if inspect.isclass(owner := getattr(aio, name))
+    for member_name, member in public_members(owner)
+    if inspect.isfunction(member)
+}
 
 
 def synchronous(method: TypedMethod) -> list[ast.FunctionDef]:
@@ -130,7 +145,7 @@ def synchronous(method: TypedMethod) -> list[ast.FunctionDef]:
 
 
 def test_all_methods_with_handlers_have_overloads() -> None:
-    assert sorted(TYPED) == [
+    assert WITH_HANDLERS == [
         "Liveliness.declare_subscriber",
         "Liveliness.get",
         "Matcher.declare_matching_listener",
@@ -144,7 +159,7 @@ def test_all_methods_with_handlers_have_overloads() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", sorted(TYPED))
+@pytest.mark.parametrize("name", WITH_HANDLERS)
 def test_overloads_have_the_parameters_of_the_synchronous_overloads(name: str) -> None:
     """Names, types and defaults; handlers that make their own sink are for zenspark itself."""
     *overloads, _ = [ast.unparse(node.args) for node in synchronous(TYPED[name])]
@@ -167,6 +182,21 @@ def test_typed_implementation_has_the_parameters_of_the_synchronous_method(name:
 
 def _positional(arguments: ast.arguments) -> str:
     return ast.unparse(ast.arguments(arguments.posonlyargs, arguments.args, None, [], [], None, arguments.defaults))
+
+
+@pytest.mark.parametrize("name", sorted(set(TYPED) - set(WITH_HANDLERS)))
+def test_typed_implementation_has_the_result_of_the_method(name: str) -> None:
+    implementation, runtime = TYPED[name].implementation, TYPED[name].runtime
+    assert implementation.returns is not None
+    assert ast.unparse(implementation.returns) == str(inspect.signature(runtime).return_annotation)
+    assert isinstance(implementation, ast.AsyncFunctionDef) == inspect.iscoroutinefunction(runtime)
+
+
+def test_methods_made_from_synchronous_ones_are_typed() -> None:
+    """Editors show of a method without a definition of its own the docstring of the synchronous one."""
+    made = {method for method in PUBLIC_METHODS.values() if hasattr(method, "__wrapped__")}
+    assert made == {method.runtime for method in TYPED.values()}
+    assert {PUBLIC_METHODS[name] for name in ("Session.put", "Publisher.put_batch", "Query.reply_err")} <= made
 
 
 @pytest.mark.parametrize("name", sorted(TYPED))

@@ -7,6 +7,7 @@ import gc
 import inspect
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from zenspark.api.session import Session
 from zenspark.config.config import Config
 from zenspark.engine.lifecycle import SessionLifecycle
 from zenspark.errors import SessionClosed, ZError
+from zenspark.handlers.arrow import ArrowBatches
 from zenspark.handlers.handler import FifoChannel
 from zenspark.key import KeyExpr
 from zenspark.types import query
@@ -55,14 +57,19 @@ def test_async_classes_have_the_methods_and_parameters_of_the_synchronous_ones(o
             continue
         mine = inspect.getattr_static(ours, name)
         if callable(member):
-            assert list(inspect.signature(mine).parameters) == list(inspect.signature(member).parameters), name
+            assert _parameters(mine) == _parameters(member), name
         else:
             assert isinstance(mine, property), name
 
 
 def test_async_functions_have_the_parameters_of_the_synchronous_ones() -> None:
-    assert list(inspect.signature(aio.open).parameters) == list(inspect.signature(open.open).parameters)
-    assert list(inspect.signature(aio.scout).parameters) == list(inspect.signature(scouting.scout).parameters)
+    assert _parameters(aio.open) == _parameters(open.open)
+    assert _parameters(aio.scout) == _parameters(scouting.scout)
+
+
+def _parameters(function: Callable[..., Any]) -> list[tuple[str, object, object]]:
+    """Return name, kind and default of each parameter."""
+    return [(each.name, each.kind, each.default) for each in inspect.signature(function).parameters.values()]
 
 
 @in_loop
@@ -270,3 +277,21 @@ def test_sessions_of_two_event_loops_exchange_samples(router: Session) -> None:
     for thread in threads:
         thread.join(30)
     assert found == [str(number) for number in range(100)]
+
+
+@in_loop
+async def test_record_batches_are_rejected_where_items_are_no_samples() -> None:
+    handler: Any = ArrowBatches()
+    async with isolated_session() as session:
+        publisher = await session.declare_publisher("k")
+        for declared in (
+            session.declare_queryable("k", handler),
+            session.get("k", handler),
+            session.liveliness().get("k", handler),
+            session.info.declare_link_events_listener(handler),
+            publisher.declare_matching_listener(handler),
+            aio.scout(handler),
+        ):
+            with pytest.raises(ValueError, match="expected a channel"):
+                await declared
+        assert await session.liveliness().declare_subscriber("k", handler)
