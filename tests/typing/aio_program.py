@@ -75,6 +75,10 @@ async def subscribe(session: aio.Session) -> None:
     assert_type(await session.declare_subscriber("k", on_sample), aio.Subscriber[None])
     assert_type(await session.declare_subscriber("k", on_sample_slowly), aio.Subscriber[None])
     assert_type(await session.declare_subscriber("k", Callback(on_sample)), aio.Subscriber[None])
+    assert_type(
+        await session.declare_subscriber("k", Callback(lambda sample: print(sample.kind))), aio.Subscriber[None]
+    )
+    assert_type(await session.declare_subscriber("k", (Callback(on_sample_slowly), 3)), aio.Subscriber[int])
     assert_type(await session.declare_subscriber("k", (on_sample, "mine")), aio.Subscriber[str])
     assert_type(await session.declare_subscriber("k", ArrowBatches()), aio.Subscriber[Channel[pa.RecordBatch]])
     async with session.declare_subscriber("k") as subscriber:
@@ -97,6 +101,7 @@ async def subscribe(session: aio.Session) -> None:
 async def reply_to_queries(session: aio.Session) -> None:
     assert_type(await session.declare_queryable("k"), aio.Queryable[Channel[aio.Query]])
     assert_type(await session.declare_queryable("k", on_query, complete=True), aio.Queryable[None])
+    session.declare_queryable("k", ArrowBatches())  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
     async with session.declare_queryable("k") as queryable:
         async for query in queryable:
             assert_type(query, aio.Query)
@@ -105,6 +110,7 @@ async def reply_to_queries(session: aio.Session) -> None:
 async def query(session: aio.Session) -> None:
     assert_type(session.get("k"), aio.Replies[Channel[Reply]])
     assert_type(session.get("k", on_reply, timeout=2), aio.Replies[None])
+    session.get("k", ArrowBatches())  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
     async for reply in session.get("k", timeout=2):
         assert_type(reply, Reply)
     async with session.get("k") as replies:
@@ -129,6 +135,8 @@ async def watch(session: aio.Session) -> None:
     assert_type(await listener.recv(), LinkEvent)
     assert_type(await aio.scout(), aio.Scout[Channel[Hello]])
     assert_type(await aio.scout(on_hello), aio.Scout[None])
+    aio.scout(ArrowBatches())  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    session.info.declare_link_events_listener(ArrowBatches())  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
     async with aio.scout(what="peer") as scout:
         async for hello in scout:
             assert_type(hello, Hello)

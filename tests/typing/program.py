@@ -138,6 +138,9 @@ def subscribe(session: Session) -> None:
     assert_type(session.declare_subscriber("k", on_sample), Subscriber[None])
     assert_type(session.declare_subscriber("k", Callback(on_sample)), Subscriber[None])
     assert_type(session.declare_subscriber("k", lambda sample: None), Subscriber[None])
+    assert_type(session.declare_subscriber("k", Callback(lambda sample: print(sample.payload))), Subscriber[None])
+    assert_type(session.declare_subscriber("k", (Callback(lambda sample: print(sample.kind)), 3)), Subscriber[int])
+    assert_type(session.declare_subscriber("k", (lambda sample: print(sample.kind), "mine")), Subscriber[str])
     assert_type(session.declare_subscriber("k", ArrowBatches()), Subscriber[Handler[pa.RecordBatch]])
     queue: Queue[Sample] = Queue()
     assert_type(session.declare_subscriber("k", (queue.put, queue)), Subscriber[Queue[Sample]])
@@ -166,6 +169,9 @@ def subscribe(session: Session) -> None:
     silent = session.declare_subscriber("k", on_sample)
     silent.recv()  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
     session.declare_subscriber("k", on_reply)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    session.declare_subscriber("k", Callback(on_reply))  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    session.declare_subscriber("k", (Callback(on_reply), 3))  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    session.declare_subscriber("k", Callback(lambda sample: sample.no_such))  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     session.declare_subscriber("k", 3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
@@ -174,6 +180,9 @@ def reply_to_queries(session: Session) -> None:
     assert_type(session.declare_queryable("k", RingChannel(1)), Queryable[Handler[Query]])
     assert_type(session.declare_queryable("k", on_query, complete=True), Queryable[None])
     assert_type(session.declare_queryable("k", (on_query, "mine")), Queryable[str])
+    assert_type(session.declare_queryable("k", Callback(lambda query: query.drop(), print)), Queryable[None])
+    session.declare_queryable("k", Callback(on_reply))  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    session.declare_queryable("k", ArrowBatches())  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
     with session.declare_queryable("k") as queryable:
         assert_type(queryable.recv(), Query)
         for query in queryable:
@@ -190,6 +199,8 @@ def query(session: Session) -> None:
     replies: list[Reply] = []
     assert_type(session.get("k", (replies.append, replies)), list[Reply])
     session.get("k", on_reply, express=True)
+    session.get("k", Callback(lambda reply: print(reply.ok)))
+    session.get("k", ArrowBatches())  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
     session.get("k", timeout="soon")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
     with session.declare_querier("k", timeout=1) as querier:
         assert_type(querier, Querier)
@@ -198,6 +209,8 @@ def query(session: Session) -> None:
         assert_type(querier.get((on_reply, 5)), int)
         assert_type(querier.declare_matching_listener(), MatchingListener[Handler[MatchingStatus]])
         assert_type(querier.declare_matching_listener(on_status), MatchingListener[None])
+        querier.get(ArrowBatches())  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+        querier.declare_matching_listener(ArrowBatches())  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
 def watch_tokens(session: Session) -> None:
@@ -208,6 +221,7 @@ def watch_tokens(session: Session) -> None:
     assert_type(liveliness.declare_subscriber("k", ArrowBatches()), Subscriber[Handler[pa.RecordBatch]])
     assert_type(liveliness.get("k", timeout=1), Handler[Reply])
     liveliness.get("k", on_reply)
+    liveliness.get("k", ArrowBatches())  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
 def watch_the_network(session: Session) -> None:
@@ -220,6 +234,11 @@ def watch_the_network(session: Session) -> None:
     assert_type(info.declare_link_events_listener(history=True), LinkEventsListener[Handler[LinkEvent]])
     assert_type(info.declare_link_events_listener(lambda event: None), LinkEventsListener[None])
     assert_type(info.declare_link_events_listener().recv(), LinkEvent)
+    info.declare_neighbour_events_listener(ArrowBatches())  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    info.declare_transport_events_listener(ArrowBatches())  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    info.declare_link_events_listener(ArrowBatches())  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    assert_type(info.declare_link_events_listener().handler.is_stalled, bool)
+    zenspark.scout(ArrowBatches())  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
     assert_type(zenspark.scout(), Scout[Handler[Hello]])
     assert_type(zenspark.scout(on_hello, "router|peer", Config()), Scout[None])
     with zenspark.scout(what="peer") as scout:
@@ -245,4 +264,6 @@ def publish_reliably(session: Session) -> None:
     )
     assert_type(subscriber.sample_miss_listener(), SampleMissListener[Handler[Miss]])
     assert_type(subscriber.sample_miss_listener(on_miss), SampleMissListener[None])
+    subscriber.sample_miss_listener(ArrowBatches())  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    assert_type(subscriber.detect_publishers(ArrowBatches()), Subscriber[Handler[pa.RecordBatch]])
     assert_type(subscriber.detect_publishers(history=True), Subscriber[Handler[Sample]])

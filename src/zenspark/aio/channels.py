@@ -17,8 +17,16 @@ from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 from zenspark.errors import ChannelClosed, ReceiveTimeout
 from zenspark.handlers.callback import CALLBACK_CAPACITY_ITEMS, log_callback_failure
 from zenspark.handlers.channel import Resume
-from zenspark.handlers.handler import BindableHandler, BoundHandler, Callback, FifoChannel, Handler, bind_handler
-from zenspark.net.loop.executor import ThreadPerCallback
+from zenspark.handlers.handler import (
+    BindableHandler,
+    BoundHandler,
+    Callback,
+    FifoChannel,
+    Handler,
+    bind_handler,
+    bind_sample_handler,
+)
+from zenspark.net.loop.executor import CallbackExecutor, ThreadPerCallback
 
 T = TypeVar("T")
 
@@ -267,13 +275,20 @@ class AsyncHandler:
         self._wrap_item = wrap_item
 
     def bind(self, resume: Resume) -> BoundHandler:
-        """Make the channel or the task that receives."""
+        """Make the channel or the task that receives samples."""
+        return self._bind(resume, bind_sample_handler)
+
+    def bind_items(self, resume: Resume) -> BoundHandler:
+        """Make the channel or the task that receives items of any type."""
+        return self._bind(resume, bind_handler)
+
+    def _bind(self, resume: Resume, bind: Callable[[object, CallbackExecutor, Resume], BoundHandler]) -> BoundHandler:
         handler = self._handler
         if isinstance(handler, tuple) and len(handler) == 2 and callable(handler[0]):
             return BoundHandler(self._start_callbacks(handler[0], resume), handler[1])
         if callable(handler) and not isinstance(handler, BindableHandler):
             return BoundHandler(self._start_callbacks(handler, resume), None, background=True)
-        bound = bind_handler(handler, ThreadPerCallback(), resume)
+        bound = bind(handler, ThreadPerCallback(), resume)
         sink = bound.sink
         if not isinstance(sink, Handler):
             return bound

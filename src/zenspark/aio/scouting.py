@@ -143,4 +143,5 @@ def scout(
 
 
 async def _scout(handler: object, what: WhatAmIMatcher | str | None, config: Config | None) -> Scout[Any]:
-    return Scout(api.scout(AsyncHandler(handler), what, config))
+    bound_to_loop: Any = AsyncHandler(handler)
+    return Scout(api.scout(bound_to_loop, what, config))

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any, TypedDict, TypeVar
 
 from zenspark.api.cancellation import CancellationToken
-from zenspark.handlers.handler import DefaultHandler, FifoChannel, RingChannel
+from zenspark.handlers.handler import Callback, DefaultHandler, FifoChannel, RingChannel
 from zenspark.key import KeyExpr
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import (
@@ -45,9 +45,9 @@ IntoKeyExpr = KeyExpr | str
 
 IntoChannel = DefaultHandler[T] | FifoChannel[T] | RingChannel[T]
 """A channel that the caller receives items of type `T` from."""
-IntoCallback = Callable[[T], Any]
-"""A function, or a `Callback`, that is called with items of type `T`."""
-IntoCallbackAndHandler = tuple[Callable[[T], Any], H]
+IntoCallback = Callback[T] | Callable[[T], Any]
+"""A function, or a `Callback`, that is called with items of type `T`; a lambda in a `Callback` gets its type too."""
+IntoCallbackAndHandler = tuple[Callback[T] | Callable[[T], Any], H]
 """A callback, and an object of type `H` that the entity returns as its `handler`."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from zenspark.errors import UsageError
-from zenspark.handlers.handler import Callback
+from zenspark.handlers.handler import Callback, to_callback
 from zenspark.net.loop.leader_follower import yield_leadership
 from zenspark.types.arguments import require_type
 
@@ -162,8 +162,7 @@ class QueryCancellation:
             return (self._track(handler[0]), handler[1])
         if not callable(handler):
             return handler
-        callback = handler if isinstance(handler, Callback) else Callback(handler)
-        self._tracked = TrackedCallback(callback, self._detach)
+        self._tracked = TrackedCallback(to_callback(handler), self._detach)
         return self._tracked.as_callback()
 
     def watch(self, query: CancellableQuery) -> None:

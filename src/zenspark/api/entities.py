@@ -19,7 +19,7 @@ from zenspark.engine.queryables import LocalQueryable
 from zenspark.engine.runtime import SessionRuntime
 from zenspark.engine.subscriptions import ColumnSink, Subscription
 from zenspark.errors import UsageError
-from zenspark.handlers.handler import BindableHandler, BoundHandler, Handler
+from zenspark.handlers.handler import BoundHandler, Handler, log_sink_failure
 from zenspark.key import KeyExpr
 from zenspark.router.face import DeclarationKind, Face
 from zenspark.types.encoding import Encoding
@@ -260,7 +260,12 @@ class LivelinessSubscriber(Subscriber[H_co]):
         sink = bound.sink
 
         def notify(change: SampleKind, key: str, source: Face) -> None:
-            if not sink.push(token_sample(change, key)):
+            try:
+                has_capacity = sink.push(token_sample(change, key))
+            except Exception:  # of a handler's own sink: the session with the neighbour lives on
+                log_sink_failure(key_expr)
+                return
+            if not has_capacity:
                 runtime.backpressure.on_full(sink, source)
 
         def end() -> None:
@@ -404,11 +409,6 @@ class MatchingEntity(Entity):
         self,
         handler: IntoCallback[MatchingStatus],
     ) -> MatchingListener[None]: ...
-    @overload
-    def declare_matching_listener(
-        self,
-        handler: BindableHandler,
-    ) -> MatchingListener[Any]: ...
 
     def declare_matching_listener(self, handler: object = None) -> MatchingListener[Any]:
         """Listen for changes of `matching_status`.

@@ -9,7 +9,7 @@ from zenspark.api._signatures import IntoCallback, IntoCallbackAndHandler, IntoC
 from zenspark.api.entities import Receiver
 from zenspark.engine.runtime import SessionRuntime
 from zenspark.errors import LinkError, ZError
-from zenspark.handlers.handler import BindableHandler, BoundHandler, Handler
+from zenspark.handlers.handler import BoundHandler, Handler
 from zenspark.net.io.link_driver import ConnectionDriver
 from zenspark.net.node.observer import GroupMemberInfo, Neighbour
 from zenspark.router.face import DeclarationKind, DeclarationOwner, Face
@@ -334,10 +334,6 @@ class SessionInfo:
     def declare_neighbour_events_listener(
         self, handler: IntoCallback[NeighbourEvent], *, history: bool | None = None
     ) -> NeighbourEventsListener[None]: ...
-    @overload
-    def declare_neighbour_events_listener(
-        self, handler: BindableHandler, *, history: bool | None = None
-    ) -> NeighbourEventsListener[Any]: ...
 
     def declare_neighbour_events_listener(
         self, handler: object = None, *, history: bool | None = None
@@ -378,10 +374,6 @@ class SessionInfo:
     def declare_transport_events_listener(
         self, handler: IntoCallback[TransportEvent], *, history: bool | None = None
     ) -> TransportEventsListener[None]: ...
-    @overload
-    def declare_transport_events_listener(
-        self, handler: BindableHandler, *, history: bool | None = None
-    ) -> TransportEventsListener[Any]: ...
 
     def declare_transport_events_listener(
         self, handler: object = None, *, history: bool | None = None
@@ -422,10 +414,6 @@ class SessionInfo:
     def declare_link_events_listener(
         self, handler: IntoCallback[LinkEvent], *, history: bool | None = None
     ) -> LinkEventsListener[None]: ...
-    @overload
-    def declare_link_events_listener(
-        self, handler: BindableHandler, *, history: bool | None = None
-    ) -> LinkEventsListener[Any]: ...
 
     def declare_link_events_listener(
         self, handler: object = None, *, history: bool | None = None

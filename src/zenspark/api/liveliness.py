@@ -121,9 +121,8 @@ class Liveliness:
         """
         self._runtime.check_open()
         self._runtime.wait_for_links()
-        return LivelinessSubscriber(
-            self._runtime, self._runtime.validate_key(key_expr), to_bool(history), self._runtime.bind_handler(handler)
-        )
+        key, with_history = self._runtime.validate_key(key_expr), to_bool(history)
+        return LivelinessSubscriber(self._runtime, key, with_history, self._runtime.bind_sample_handler(handler))
 
     @overload
     def get(

@@ -8,7 +8,7 @@ from typing import Any, Generic, Self, TypeVar, overload
 from zenspark.api._signatures import IntoCallback, IntoCallbackAndHandler, IntoChannel
 from zenspark.api.entities import NoChannelError
 from zenspark.config.config import Config
-from zenspark.handlers.handler import BindableHandler, BoundHandler, Handler, bind_handler
+from zenspark.handlers.handler import BoundHandler, Handler, bind_handler
 from zenspark.net.loop.executor import ThreadPerCallback
 from zenspark.net.node.scouting import Scouter, ScoutingSettings
 from zenspark.types.enums import WhatAmIMatcher
@@ -136,10 +136,6 @@ def scout(
 def scout(
     handler: IntoCallback[Hello], what: WhatAmIMatcher | str | None = None, config: Config | None = None
 ) -> Scout[None]: ...
-@overload
-def scout(
-    handler: BindableHandler, what: WhatAmIMatcher | str | None = None, config: Config | None = None
-) -> Scout[Any]: ...
 
 
 def scout(handler: object = None, what: WhatAmIMatcher | str | None = None, config: Config | None = None) -> Scout[Any]:

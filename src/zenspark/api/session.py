@@ -505,7 +505,7 @@ class Session:
             self._runtime.validate_key(key_expr),
             require_type_or_default(Locality, allowed_origin, Locality.ANY),
         )
-        return Subscriber(self._runtime, key, origin, self._runtime.bind_handler(handler))
+        return Subscriber(self._runtime, key, origin, self._runtime.bind_sample_handler(handler))
 
     @overload
     def declare_queryable(
@@ -534,15 +534,6 @@ class Session:
         complete: bool | None = None,
         allowed_origin: Locality | None = None,
     ) -> Queryable[None]: ...
-    @overload
-    def declare_queryable(
-        self,
-        key_expr: IntoKeyExpr,
-        handler: BindableHandler,
-        *,
-        complete: bool | None = None,
-        allowed_origin: Locality | None = None,
-    ) -> Queryable[Any]: ...
 
     def declare_queryable(
         self,

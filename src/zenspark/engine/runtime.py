@@ -24,7 +24,7 @@ from zenspark.engine.subscriber_declarations import SubscriberDeclarations
 from zenspark.engine.subscriptions import Subscriptions
 from zenspark.engine.timestamping import TimestampCallback, Timestamper
 from zenspark.errors import KeyLimitExceeded, SessionClosed
-from zenspark.handlers.handler import BoundHandler, bind_handler
+from zenspark.handlers.handler import BoundHandler, bind_handler, bind_sample_handler
 from zenspark.key import KeyExpr
 from zenspark.net.node.connector import Connector
 from zenspark.net.node.node import Node
@@ -102,8 +102,12 @@ class SessionRuntime:
         self.node.loop.call_soon(work)
 
     def bind_handler(self, handler: object) -> BoundHandler:
-        """Make the sink for a user's handler."""
+        """Make the sink for a user's handler of items of any type."""
         return bind_handler(handler, self.node.loop, self.backpressure.on_drained)
+
+    def bind_sample_handler(self, handler: object) -> BoundHandler:
+        """Make the sink for a user's handler of samples; only these can be delivered as record batches."""
+        return bind_sample_handler(handler, self.node.loop, self.backpressure.on_drained)
 
     def close(self) -> None:
         """Undeclare every entity, and finish every query without further replies."""

@@ -16,7 +16,7 @@ import msgspec
 
 from zenspark.engine.namespace import Namespace
 from zenspark.engine.receive_backpressure import ReceiveBackpressure
-from zenspark.handlers.handler import DeliverySink
+from zenspark.handlers.handler import DeliverySink, log_sink_failure
 from zenspark.key import KeyExpr
 from zenspark.key.limits import MAX_CACHED_KEY_CHARACTERS
 from zenspark.key.tree import KeyTree
@@ -128,10 +128,15 @@ class Subscriptions:
         """
         key = str(sample.key_expr)
         matches = self.matching(key, is_local) if cache_matches else self._find(key, is_local)
-        sinks = [subscription.sink for subscription in matches]
-        return [
-            sink for sink in sinks if not (is_local and self._backpressure.should_drop(sink)) and not sink.push(sample)
-        ]
+        full: list[DeliverySink[Sample]] = []
+        for subscription in matches:
+            sink = subscription.sink
+            try:
+                if not (is_local and self._backpressure.should_drop(sink)) and not sink.push(sample):
+                    full.append(sink)
+            except Exception:  # of a handler's own sink: neither the publisher nor the other subscribers
+                log_sink_failure(subscription.key_expr)
+        return full
 
     def deliver_push_run(self, face: Face, pushes: PushRun, keys: list[str | None]) -> None:
         """Deliver the publications of a neighbour; `keys` has the key of each row template, None if it is not local."""
@@ -179,11 +184,15 @@ class Subscriptions:
         keys: list[str | None],
         templates: list[SampleTemplate | None],
     ) -> None:
-        if subscription.columns is not None:
-            has_capacity = subscription.columns.push_columns(pushes, keys, str(face.zid))
-        else:
-            headers = [None if template is None else template.header for template in templates]
-            has_attachments = any(template is not None and template.has_attachment for template in templates)
-            has_capacity = subscription.sink.push_many(samples_from_rows(pushes, headers, has_attachments))
+        try:
+            if subscription.columns is not None:
+                has_capacity = subscription.columns.push_columns(pushes, keys, str(face.zid))
+            else:
+                headers = [None if template is None else template.header for template in templates]
+                has_attachments = any(template is not None and template.has_attachment for template in templates)
+                has_capacity = subscription.sink.push_many(samples_from_rows(pushes, headers, has_attachments))
+        except Exception:  # of a handler's own sink: the session with the neighbour lives on
+            log_sink_failure(subscription.key_expr)
+            return
         if not has_capacity:
             self._backpressure.on_full(subscription.sink, face)

@@ -6,6 +6,8 @@ makes a `DeliverySink`, into which the session delivers; `channel.py` and `callb
 
 from __future__ import annotations
 
+import inspect
+import logging
 import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, runtime_checkable
@@ -18,6 +20,8 @@ from zenspark.net.loop.executor import CallbackExecutor
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
+
+logger = logging.getLogger("zenspark.handlers")
 
 DEFAULT_CAPACITY_ITEMS = 256
 """Items that a channel holds where the user gives none: as many as in eclipse-zenoh."""
@@ -134,15 +138,33 @@ class BoundHandler(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class BindableHandler(Protocol):
-    """A kind of handler that makes its own sink."""
+    """A kind of handler that makes its own sink, which takes samples and nothing else."""
 
     def bind(self, resume: Resume) -> BoundHandler: ...
+
+
+@runtime_checkable
+class ItemHandler(Protocol):
+    """A handler that another API makes from the one of its user; its sink takes items of any type."""
+
+    def bind_items(self, resume: Resume) -> BoundHandler: ...
+
+
+def bind_sample_handler(handler: object, loop: CallbackExecutor, resume: Resume) -> BoundHandler:
+    """Make the sink for a handler of samples: any that `bind_handler` takes, or one that makes its own sink."""
+    if isinstance(handler, BindableHandler) and not isinstance(handler, type):
+        return handler.bind(resume)
+    return bind_handler(handler, loop, resume)
 
 
 def bind_handler(handler: object, loop: CallbackExecutor, resume: Resume) -> BoundHandler:
     """Make the sink for a handler: None, a channel, a callback, or a pair of a callback and an object.
 
     The object of such a pair is returned to the user as the handler; the callback is expected to fill it.
+
+    Raises:
+        ValueError: The handler is none of these.
+        TypeError: The callback is a coroutine function.
     """
     match handler:
         case None | DefaultHandler():
@@ -152,11 +174,11 @@ def bind_handler(handler: object, loop: CallbackExecutor, resume: Resume) -> Bou
         case RingChannel():
             ring: Handler[Any] = Handler(sys.maxsize, resume, keep=handler.capacity)
             return BoundHandler(ring, ring)
-        case BindableHandler():
-            return handler.bind(resume)
+        case ItemHandler():
+            return handler.bind_items(resume)
         case tuple() if len(handler) == 2 and callable(handler[0]):
             return BoundHandler(_callback_runner(handler[0], loop, resume), handler[1])
-        case _ if callable(handler):
+        case _ if callable(handler) and not hasattr(handler, "bind"):
             return BoundHandler(_callback_runner(handler, loop, resume), None, background=True)
     raise ValueError(f"expected a channel, a function or a pair of a function and an object, found {handler!r}")
 
@@ -167,8 +189,31 @@ def _channel(capacity: int, resume: Resume) -> BoundHandler:
 
 
 def _callback_runner(callback: Callable[[Any], Any], loop: CallbackExecutor, resume: Resume) -> DeliverySink[Any]:
-    handler = callback if isinstance(callback, Callback) else Callback(callback)
+    handler = to_callback(callback)
     return CallbackRunner(handler.callback, handler.drop, loop, resume)
+
+
+def to_callback(callback: Callable[[Any], Any]) -> Callback[Any]:
+    """Return a callback as it is, and make one of a function. TypeError if it is a coroutine function."""
+    handler = callback if isinstance(callback, Callback) else Callback(callback)
+    for function in (handler.callback, handler.drop):
+        if _is_coroutine_function(function):
+            raise TypeError(f"expected a function, found the coroutine function {function!r}: only zenspark.aio awaits")
+    return handler
+
+
+def _is_coroutine_function(function: object) -> bool:
+    """Return whether calls return coroutines, also those of an object or of the function in a `Callback`."""
+    while isinstance(function, Callback):
+        function = function.callback
+    return inspect.iscoroutinefunction(function) or (
+        callable(function) and inspect.iscoroutinefunction(type(function).__call__)
+    )
+
+
+def log_sink_failure(receiver: object) -> None:
+    """Log the exception that the sink of a receiver raised now: it loses these items, and nothing else ends."""
+    logger.exception("handler of the subscriber of %s failed: the items are lost", receiver)
 
 
 class Handler(Channel, Generic[T]):
@@ -187,6 +232,7 @@ class Handler(Channel, Generic[T]):
     """
 
     if TYPE_CHECKING:
+        is_stalled: bool
 
         def recv(self, timeout: float | None = None) -> T: ...
         def try_recv(self) -> T | None: ...

@@ -467,6 +467,13 @@ async def test_custom_handler_is_bound_unchanged() -> None:
     assert AsyncHandler(Own()).bind(lambda _: None) is made
 
 
+@in_loop
+async def test_record_batches_are_rejected_for_items_that_are_no_samples() -> None:
+    with pytest.raises(ValueError, match="expected a channel"):
+        AsyncHandler(ArrowBatches()).bind_items(lambda _: None)
+    assert isinstance(AsyncHandler(FifoChannel(1)).bind_items(lambda _: None).handler, Channel)
+
+
 @pytest.mark.parametrize(
     ("args", "options"), [(("k", "named"), {}), (("k",), {"handler": "named"}), (("k", "named"), {"other": 1})]
 )

@@ -72,3 +72,18 @@ def channel(capacity: int = 1000, resume: Callable[[Any], None] = ignore) -> Han
 
 def bind(handler: object, loop: Threads | ManualLoop | None = None) -> BoundHandler:
     return bind_handler(handler, loop or UnusedLoop(), ignore)
+
+
+class FailingHandler:
+    """A handler with a sink of its own, which raises for every item."""
+
+    def bind(self, resume: Callable[[Any], object]) -> BoundHandler:
+        return BoundHandler(self, self)
+
+    def push(self, item: object) -> bool:
+        raise RuntimeError("this sink takes nothing")
+
+    def push_many(self, items: object) -> bool:
+        raise RuntimeError("this sink takes nothing")
+
+    def close(self) -> None: ...

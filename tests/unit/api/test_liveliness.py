@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.api.handler_loops import FailingHandler
 from tests.unit.api.sessions import PAIRS, connected, pair, replies_of
 from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
+from zenspark.handlers.arrow import ArrowBatches
 from zenspark.types.enums import (
     SampleKind,
 )
@@ -41,3 +43,23 @@ def test_tokens_disappear_when_their_session_closes(router: Session, client: Ses
         assert subscriber.recv(TIMEOUT_SECONDS).kind is SampleKind.PUT
         assert token.id.zid == other.zid()
     assert subscriber.recv(TIMEOUT_SECONDS).kind is SampleKind.DELETE
+
+
+def test_tokens_are_delivered_as_record_batches(router: Session, client: Session) -> None:
+    with (
+        router.liveliness().declare_token("live/a"),
+        client.liveliness().declare_subscriber("live/*", ArrowBatches(max_delay=0), history=True) as subscriber,
+    ):
+        assert subscriber.recv(TIMEOUT_SECONDS).column("key").to_pylist() == ["live/a"]
+
+
+def test_failing_sink_of_tokens_does_not_close_the_session_with_the_neighbour(
+    router: Session, client: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        client.liveliness().declare_subscriber("live/*", FailingHandler()),
+        router.liveliness().declare_token("live/a"),
+    ):
+        until(lambda: "handler of the subscriber of live/* failed" in caplog.text)
+        assert replies_of(client.liveliness().get("live/*")) == ["live/a"]
+    assert [transport.zid for transport in client.info.transports()] == [router.zid()]

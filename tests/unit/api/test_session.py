@@ -5,14 +5,18 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.unit.api.sessions import address, config, connected, listening, replies_of
 from tests.wait import TIMEOUT_SECONDS, until
+from zenspark.api.cancellation import CancellationToken
 from zenspark.api.open import open
+from zenspark.api.scouting import scout
 from zenspark.api.session import Session, runtime_of
 from zenspark.errors import SessionClosed, UsageError, ZError
+from zenspark.handlers.arrow import ArrowBatches
 from zenspark.handlers.handler import Callback, FifoChannel
 from zenspark.key import KeyExpr
 from zenspark.types.enums import CongestionControl, QueryTarget
@@ -318,3 +322,36 @@ def test_recv_of_an_entity_with_callback_raises(router: Session) -> None:
 def test_runtime_of_a_session_belongs_to_its_node() -> None:
     with listening("peer") as session:
         assert str(runtime_of(session).node.identity.zid) == str(session.zid())
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [
+        lambda session, handler: session.declare_queryable("k", handler),
+        lambda session, handler: session.get("k", handler),
+        lambda session, handler: session.get("k", handler, cancellation_token=CancellationToken()),
+        lambda session, handler: session.declare_querier("k").get(handler),
+        lambda session, handler: session.declare_querier("k").declare_matching_listener(handler),
+        lambda session, handler: session.declare_publisher("k").declare_matching_listener(handler),
+        lambda session, handler: session.liveliness().get("k", handler),
+        lambda session, handler: session.info.declare_neighbour_events_listener(handler),
+        lambda session, handler: session.info.declare_transport_events_listener(handler),
+        lambda session, handler: session.info.declare_link_events_listener(handler),
+        lambda _, handler: scout(handler),
+    ],
+)
+def test_record_batches_are_rejected_where_items_are_no_samples(
+    peer: Session, declare: Callable[[Session, Any], object]
+) -> None:
+    with pytest.raises(ValueError, match="expected a channel, a function or a pair"):
+        declare(peer, ArrowBatches())
+
+
+def test_coroutine_function_is_rejected_also_with_a_cancellation_token(peer: Session) -> None:
+    async def on_reply(_: object) -> None: ...
+
+    for token in (None, CancellationToken()):
+        with pytest.raises(TypeError, match=r"zenspark\.aio"):
+            peer.get("k", on_reply, cancellation_token=token)
+    with pytest.raises(TypeError, match=r"zenspark\.aio"):
+        peer.declare_subscriber("k", on_reply)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.api.handler_loops import FailingHandler
+from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.session import Session
 from zenspark.engine import subscriptions
 from zenspark.engine.namespace import Namespace
@@ -99,3 +101,16 @@ def test_rows_of_one_run_reach_only_the_subscribers_of_their_key(local_subscript
         assert sample is not None
         assert (str(sample.key_expr), sample.payload.to_string()) == (key, key)
         assert one.sink.try_recv() is None
+
+
+def test_failing_sink_reaches_neither_the_sender_nor_other_subscribers(
+    router: Session, client: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    with router.declare_subscriber("k", FailingHandler()), router.declare_subscriber("k") as other:
+        publisher = client.declare_publisher("k")
+        until(lambda: publisher.matching_status)
+        for sender in (client, router):
+            sender.put("k", "v")
+            assert other.recv(TIMEOUT_SECONDS).payload == b"v"
+    assert [transport.zid for transport in router.info.transports()] == [client.zid()]
+    assert caplog.text.count("handler of the subscriber of k failed: the items are lost") == 2

@@ -1,11 +1,13 @@
 """What users name, and what becomes of it."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.unit.api.handler_loops import Threads, bind, ignore
+from tests.unit.api.handler_loops import Threads, UnusedLoop, bind, ignore
+from zenspark.handlers.arrow import ArrowBatches, BatchChannel
 from zenspark.handlers.handler import (
     DEFAULT_CAPACITY_ITEMS,
     Callback,
@@ -13,6 +15,7 @@ from zenspark.handlers.handler import (
     FifoChannel,
     Handler,
     RingChannel,
+    bind_sample_handler,
 )
 
 # --- what users name ------------------------------------------------------------------------------
@@ -62,3 +65,43 @@ def test_only_callbacks_without_an_object_run_in_the_background(threads: Threads
 def test_bind_handler_rejects_other_objects(wrong: object) -> None:
     with pytest.raises(ValueError, match="expected a channel, a function or a pair"):
         bind(wrong)
+
+
+async def on_item(_: object) -> None: ...
+
+
+class Awaited:
+    async def __call__(self, _: object) -> None: ...
+
+
+async def on_end() -> None: ...
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        on_item,
+        partial(on_item, 1),
+        Awaited(),
+        Awaited().__call__,
+        Callback(on_item),
+        Callback(Callback(on_item)),
+        Callback(print, on_end),
+        (on_item, 1),
+        (Callback(on_item), 1),
+    ],
+)
+def test_coroutine_function_is_rejected_as_nothing_would_await_it(wrong: object) -> None:
+    with pytest.raises(TypeError, match=r"found the coroutine function .* zenspark.aio"):
+        bind(wrong)
+
+
+def test_only_samples_are_delivered_as_record_batches() -> None:
+    assert isinstance(bind_sample_handler(ArrowBatches(), UnusedLoop(), ignore).sink, BatchChannel)
+    with pytest.raises(ValueError, match=r"expected a channel, a function or a pair of .*, found <.*ArrowBatches"):
+        bind(ArrowBatches())
+
+
+def test_class_of_record_batches_is_no_handler() -> None:
+    with pytest.raises(ValueError, match="expected a channel"):
+        bind_sample_handler(ArrowBatches, UnusedLoop(), ignore)

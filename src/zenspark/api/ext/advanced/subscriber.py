@@ -16,7 +16,14 @@ from zenspark.api.ext.reorder_buffer import Delivery, Miss, ReorderBuffer, Sourc
 from zenspark.api.session import Session, runtime_of
 from zenspark.engine.runtime import SessionRuntime
 from zenspark.errors import UsageError
-from zenspark.handlers.handler import BindableHandler, BoundHandler, Callback, DeliverySink, Handler, bind_handler
+from zenspark.handlers.handler import (
+    BindableHandler,
+    BoundHandler,
+    Callback,
+    DeliverySink,
+    Handler,
+    bind_sample_handler,
+)
 from zenspark.key import KeyExpr
 from zenspark.net.loop.executor import CallbackExecutor
 from zenspark.net.loop.leader_follower import yield_leadership
@@ -57,7 +64,7 @@ class BlockingSink:
 
     def __init__(self, handler: object, loop: CallbackExecutor) -> None:
         self._has_space = threading.Event()
-        self.bound: BoundHandler = bind_handler(handler, loop, lambda _: self._has_space.set())
+        self.bound: BoundHandler = bind_sample_handler(handler, loop, lambda _: self._has_space.set())
         self._is_open = True
 
     def push(self, item: object) -> None:
@@ -314,11 +321,6 @@ class AdvancedSubscriber(Receiver[H_co]):
         self,
         handler: IntoCallback[Miss],
     ) -> SampleMissListener[None]: ...
-    @overload
-    def sample_miss_listener(
-        self,
-        handler: BindableHandler,
-    ) -> SampleMissListener[Any]: ...
 
     def sample_miss_listener(self, handler: object = None) -> SampleMissListener[Any]:
         """Listen for samples that are missing and could not be recovered.
