@@ -7,18 +7,59 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from zenspark.member_docstrings import DocumentedEnumType
 
-class CloseReason(IntEnum):
-    """Reason in a CLOSE message."""
+__all__ = [
+    "ChannelClosed",
+    "CloseReason",
+    "CorruptJournal",
+    "DecodeError",
+    "EncodeError",
+    "HandshakeError",
+    "JournalError",
+    "JournalFull",
+    "JournalLocked",
+    "KeyLimitExceeded",
+    "LakeError",
+    "LimitExceeded",
+    "LinkError",
+    "ListenError",
+    "NoJournal",
+    "OffsetOutOfRange",
+    "ProtocolError",
+    "ReceiveTimeout",
+    "RowError",
+    "SessionClosed",
+    "UnknownExtension",
+    "UsageError",
+    "ZError",
+]
+
+
+class CloseReason(IntEnum, metaclass=DocumentedEnumType):
+    """Reason in a CLOSE message, with which a node ends a session or a link.
+
+    Example:
+        >>> zenspark.errors.CloseReason.MAX_LINKS.text
+        'max links'
+    """
 
     GENERIC = 0
+    """The session ends normally, or for a reason without a number of its own."""
     UNSUPPORTED = 1
+    """The node does not support what the peer requires."""
     INVALID = 2
+    """The peer sent a message that is not valid."""
     MAX_SESSIONS = 3
+    """The node has as many sessions as its configuration allows."""
     MAX_LINKS = 4
+    """The session has as many links as the node allows; only this link is closed."""
     EXPIRED = 5
+    """The peer sent nothing for the time of its lease, or its certificate has expired."""
     UNRESPONSIVE = 6
+    """The peer did not take bytes for several seconds."""
     CONNECTION_TO_SELF = 7
+    """The node connected to itself."""
 
     @property
     def text(self) -> str:
@@ -56,8 +97,21 @@ class UsageError(ZError):
 
 
 class KeyLimitExceeded(UsageError):
-    """A key expression exceeds a limit of this node: `limit` names it, `found` is the actual and `most` the allowed
-    number."""
+    """A key expression exceeds a limit of this node.
+
+    Args:
+        key: The key expression.
+        limit: Name of the limit, that of its setting below `limits/key`, such as "bytes".
+        found: Number of these in the key expression.
+        most: Number of them that the node allows.
+
+    Example:
+        >>> try:
+        ...     session.put("/".join(["demo"] * 100), "21.5")
+        ... except zenspark.errors.KeyLimitExceeded as error:
+        ...     print(error.limit, error.found, error.most)
+        chunks 100 64
+    """
 
     def __init__(self, key: str, limit: str, found: int, most: int) -> None:
         super().__init__(key, limit, found, most)
@@ -73,13 +127,36 @@ class KeyLimitExceeded(UsageError):
 
 
 class ProtocolError(ZError):
-    """The peer violated the protocol; `reason` is the close reason to send."""
+    """The peer violated the protocol.
+
+    Attributes:
+        reason: Reason in the CLOSE that this node sends to the peer.
+
+    Example:
+        >>> zenspark.errors.ProtocolError("priority DATA on a session without QoS").reason.text
+        'invalid'
+    """
 
     reason = CloseReason.INVALID
 
 
 class DecodeError(ProtocolError):
-    """Malformed bytes: position, message, and what was expected there."""
+    """Bytes are no message of the protocol, or no value of it.
+
+    Args:
+        expected: Description of what was expected.
+        position: Index of the first byte that is something else, counted from 0.
+        found: Description of what is there; None if it is not known.
+        message: Name of the message, such as "PUSH"; None before it is known.
+
+    Example:
+        >>> from zenspark.wire.codec import decode_network
+        >>> try:
+        ...     decode_network(bytes.fromhex("3d00"))
+        ... except zenspark.errors.DecodeError as error:
+        ...     print(error.message, error.position, error.expected)
+        PUSH 2 an integer
+    """
 
     def __init__(self, expected: str, position: int, found: str | None = None, message: str | None = None) -> None:
         super().__init__(expected, position, found, message)
@@ -89,7 +166,18 @@ class DecodeError(ProtocolError):
         self.message = message
 
     def within(self, message: str) -> DecodeError:
-        """Set the message in which the error occurred; an inner name is kept."""
+        """Set the message in which the error occurred; an inner name is kept.
+
+        Args:
+            message: Name of the message.
+
+        Returns:
+            This error.
+
+        Example:
+            >>> print(zenspark.errors.DecodeError("a key", 1).within("PUSH"))
+            PUSH: expected a key at byte 1
+        """
         if self.message is None:
             self.message = message
         return self
@@ -104,7 +192,17 @@ class DecodeError(ProtocolError):
 
 
 class UnknownExtension(DecodeError):
-    """Unknown mandatory extension: the message must not be processed."""
+    """A message has a mandatory extension that this node does not know: it must not be processed.
+
+    Args:
+        extension: Number of the extension.
+        position: Index of its first byte, counted from 0.
+        message: Name of the message; None before it is known.
+
+    Example:
+        >>> zenspark.errors.UnknownExtension(15, 3, "PUT").extension
+        15
+    """
 
     def __init__(self, extension: int, position: int, message: str | None = None) -> None:
         super().__init__("an extension known here", position, f"mandatory extension 0x{extension:x}", message)
@@ -115,7 +213,17 @@ class UnknownExtension(DecodeError):
 
 
 class HandshakeError(ProtocolError):
-    """A session was refused; `reason` is the close reason."""
+    """A session was refused.
+
+    Args:
+        text: Description of the problem.
+        reason: Reason in the CLOSE that refuses it.
+
+    Example:
+        >>> refused = zenspark.errors.CloseReason.INVALID
+        >>> zenspark.errors.HandshakeError("protocol version 8, expected 9", refused).reason.text
+        'invalid'
+    """
 
     def __init__(self, text: str, reason: CloseReason) -> None:
         super().__init__(text, reason)
@@ -127,7 +235,17 @@ class HandshakeError(ProtocolError):
 
 
 class LimitExceeded(ProtocolError):
-    """A size exceeds the negotiated or configured limit."""
+    """A size exceeds the negotiated or configured limit.
+
+    Args:
+        size: The size, in bytes unless `what` has another unit.
+        limit: Largest size that is allowed.
+        what: Description of what has this size.
+
+    Example:
+        >>> print(zenspark.errors.LimitExceeded(70_000, 65_535))
+        message: 70000 is more than the 65535 allowed
+    """
 
     def __init__(self, size: int, limit: int, what: str = "message") -> None:
         super().__init__(size, limit, what)
@@ -163,11 +281,34 @@ class LinkError(ZError):
 
 
 class ListenError(LinkError):
-    """This node cannot listen on an endpoint: it is in use, or not an address of this machine."""
+    """This node cannot listen on an endpoint: it is in use, or not an address of this machine.
+
+    Attributes:
+        endpoint: The address.
+        problem: Reason that the system gives.
+
+    Example:
+        >>> config = zenspark.Config.from_json5('{listen: {endpoints: ["tcp/192.0.2.1:7447"]}}')
+        >>> try:
+        ...     session = zenspark.open(config)
+        ... except zenspark.errors.ListenError as error:
+        ...     print(error.endpoint, error.problem)
+        tcp/192.0.2.1:7447 cannot listen: Cannot assign requested address
+    """
 
 
 class EncodeError(UsageError):
-    """A message cannot be encoded: message, field, and problem."""
+    """A message cannot be encoded.
+
+    Args:
+        problem: Reason.
+        field: Name of the field with the value that does not fit.
+        message: Name of the message, such as "PUSH"; None before it is known.
+
+    Example:
+        >>> print(zenspark.errors.EncodeError("-1 does not fit 8 bits", "version", "HELLO"))
+        HELLO.version: -1 does not fit 8 bits
+    """
 
     def __init__(self, problem: str, field: str, message: str | None = None) -> None:
         super().__init__(problem, field, message)
@@ -176,7 +317,18 @@ class EncodeError(UsageError):
         self.message = message
 
     def within(self, message: str) -> EncodeError:
-        """Set the message in which the error occurred; an inner name is kept."""
+        """Set the message in which the error occurred; an inner name is kept.
+
+        Args:
+            message: Name of the message.
+
+        Returns:
+            This error.
+
+        Example:
+            >>> print(zenspark.errors.EncodeError("-1 does not fit 8 bits", "version").within("HELLO"))
+            HELLO.version: -1 does not fit 8 bits
+        """
         if self.message is None:
             self.message = message
         return self
@@ -190,7 +342,19 @@ class EncodeError(UsageError):
 
 
 class RowError(UsageError):
-    """A row of a batch cannot be published: its index, counted from 0, and the problem."""
+    """A row of a batch cannot be published.
+
+    Args:
+        row: Index of the row in the batch, counted from 0.
+        problem: Reason.
+
+    Example:
+        >>> try:
+        ...     session.put_batch(pa.record_batch({"key": ["demo/a", "demo//b"], "payload": [b"1", b"2"]}))
+        ... except zenspark.errors.RowError as error:
+        ...     print(error.row)
+        1
+    """
 
     def __init__(self, row: int, problem: str) -> None:
         super().__init__(row, problem)
@@ -382,7 +546,18 @@ class OffsetOutOfRange(JournalError):
 
 
 class LakeError(ZError):
-    """A lake cannot be used: table, and problem."""
+    """A lake cannot be used.
+
+    Args:
+        table: Path or address of the table or lake.
+        problem: Reason, and where possible what to do.
+
+    Example:
+        >>> try:
+        ...     dataset = lake.dataset("samples")
+        ... except zenspark.errors.LakeError as error:
+        ...     print(error.table, error.problem)
+    """
 
     def __init__(self, table: str, problem: str) -> None:
         super().__init__(table, problem)

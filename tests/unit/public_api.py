@@ -15,7 +15,7 @@ from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
 import zenspark
 
-MODULES = ("zenspark", "zenspark.ext", "zenspark.handlers", "zenspark.aio")
+MODULES = ("zenspark", "zenspark.errors", "zenspark.ext", "zenspark.handlers", "zenspark.aio")
 INTERNAL = frozenset({"from_wire", "to_wire"})
 """Methods between the values of users and those of messages: public for the other layers only."""
 CONSTRUCTORS = ("__new__", "__init__", "__post_init__")
@@ -275,4 +275,5 @@ def free_names(source: str) -> set[str]:
     used = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     defined = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     defined |= {node.name for node in nodes if isinstance(node, ast.ExceptHandler | Definition) and node.name}
+    defined |= {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
     return used - defined - {each.arg for each in nodes if isinstance(each, ast.arg)}

@@ -2,6 +2,7 @@ import pickle
 
 import pytest
 
+from zenspark import errors
 from zenspark.errors import (
     ChannelClosed,
     CloseReason,
@@ -48,6 +49,11 @@ ERRORS = [
     ChannelClosed(),
     ReceiveTimeout(0.5),
 ]
+
+
+def test_all_classes_are_public() -> None:
+    own = {name for name, found in vars(errors).items() if getattr(found, "__module__", "") == errors.__name__}
+    assert set(errors.__all__) == own
 
 
 def test_error_classes_derive_from_usage_protocol_or_journal_error() -> None:

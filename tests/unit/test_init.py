@@ -22,6 +22,7 @@ import pytest
 import zenspark
 import zenspark.ext
 from tests.unit.public_api import (
+    INTERNAL,
     MODULES,
     documented,
     examples,
@@ -38,6 +39,7 @@ from tests.unit.public_api import (
     takes_any_arguments,
 )
 from zenspark._build import build_kind
+from zenspark.member_docstrings import from_source
 from zenspark.types.sample import SampleHeader
 from zenspark.wire import messages
 from zenspark.wire import values as wire
@@ -305,6 +307,26 @@ def test_missing_documentation_is_found() -> None:
     assert undocumented("Sloppy", Sloppy) == ["Sloppy.grow(to)", "Sloppy.volume", "Sloppy(size)"]
 
 
+ENUMERATIONS = sorted(name for name, found in PUBLIC.items() if inspect.isclass(found) and issubclass(found, enum.Enum))
+
+
+@pytest.mark.parametrize("name", ENUMERATIONS)
+def test_every_member_of_an_enumeration_is_documented(name: str) -> None:
+    """`help` shows the docstring below each member, and so do editors."""
+    members = {member.name for member in PUBLIC[name]}
+    assert members
+    assert members <= documented(inspect.getdoc(PUBLIC[name]), "Attributes")
+    assert members <= set(from_source(PUBLIC[name]))
+
+
+@pytest.mark.parametrize("method", sorted(INTERNAL))
+def test_methods_for_other_layers_are_marked_as_internal(method: str) -> None:
+    owners = [found for found in PUBLIC.values() if inspect.isclass(found) and hasattr(found, method)]
+    (text,) = {inspect.getdoc(getattr(owner, method)) for owner in owners}
+    assert text is not None
+    assert text.startswith("Internal: ")
+
+
 FUNCTIONS = dict(public_functions())
 CALLED_BY_SESSIONS = frozenset(
     [
@@ -387,8 +409,8 @@ def test_help_shows_how_compiled_classes_are_made() -> None:
 
 IMPORTABLE = {
     found
-    for module in (*map(importlib.import_module, MODULES), zenspark.errors)
-    for found in (getattr(module, name) for name in getattr(module, "__all__", vars(module)))
+    for module in map(importlib.import_module, MODULES)
+    for found in (getattr(module, name) for name in module.__all__)
     if inspect.isclass(found) and found.__module__.startswith("zenspark.")
 }
 NOT_IMPORTED = {

@@ -13,6 +13,7 @@ from typing import NoReturn, Self
 
 from zenspark.errors import UsageError
 from zenspark.key.match import includes, intersects
+from zenspark.member_docstrings import DocumentedEnumType
 
 __all__ = ["KeyExpr", "SetIntersectionLevel", "canonicalize"]
 
@@ -33,7 +34,7 @@ _EXPECTED_INSTEAD_OF = {
 }
 
 
-class SetIntersectionLevel(IntEnum):
+class SetIntersectionLevel(IntEnum, metaclass=DocumentedEnumType):
     """Relation of two sets of keys; each level implies those below it.
 
     Example:
@@ -42,9 +43,13 @@ class SetIntersectionLevel(IntEnum):
     """
 
     DISJOINT = 0
+    """No key is in both sets, as of `demo/a` and `demo/b`."""
     INTERSECTS = 1
+    """At least one key is in both sets, as of `demo/*` and `*/a`."""
     INCLUDES = 2
+    """Every key of the second set is in the first, as of `demo/**` and `demo/*`."""
     EQUALS = 3
+    """The sets have the same keys."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.{self.name}"

@@ -14,6 +14,7 @@ import msgspec
 
 from zenspark.errors import UsageError
 from zenspark.key import SetIntersectionLevel
+from zenspark.member_docstrings import DocumentedEnumType
 from zenspark.types.arguments import require_type
 from zenspark.wire import values as wire
 
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 
-class ApiEnum(Enum):
+class ApiEnum(Enum, metaclass=DocumentedEnumType):
     """A closed set whose members print as `Name.MEMBER` and have a number."""
 
     def __repr__(self) -> str:
@@ -49,7 +50,7 @@ class ApiWireEnum(ApiEnum):
 
     @classmethod
     def from_wire(cls, value: int) -> Self:
-        """Return the member for the number in a message."""
+        """Internal: make it from the value that messages carry."""
         return cls._value2member_map_[value]  # type: ignore[return-value]  # Enum types its table for any enumeration
 
 
@@ -69,7 +70,7 @@ class CongestionControl(ApiWireEnum):
     DEFAULT = DROP
 
     def to_wire(self) -> wire.Congestion:
-        """Return the congestion control as messages carry it."""
+        """Internal: return the value that messages carry."""
         return wire.Congestion(self.value)
 
 
@@ -81,12 +82,19 @@ class Priority(ApiWireEnum):
     """
 
     REAL_TIME = 1
+    """Messages that are sent before all others, such as alarms."""
     INTERACTIVE_HIGH = 2
+    """Messages of control loops and operators, sent after REAL_TIME."""
     INTERACTIVE_LOW = 3
+    """Messages of operators that may wait, sent after INTERACTIVE_HIGH."""
     DATA_HIGH = 4
+    """Data that is sent before other data."""
     DATA = 5
+    """Data of no special urgency: the default."""
     DATA_LOW = 6
+    """Data that is sent after other data."""
     BACKGROUND = 7
+    """Messages that are sent when there are no others, such as bulk transfers."""
     DEFAULT = DATA
     MIN = BACKGROUND
     MAX = REAL_TIME
@@ -95,12 +103,13 @@ class Priority(ApiWireEnum):
     """Number of priorities."""
 
     def to_wire(self) -> wire.Priority:
-        """Return the priority as messages carry it."""
+        """Internal: return the value that messages carry."""
         return wire.Priority(self.value)
 
     @classmethod
     def from_wire(cls, value: int) -> Self:
-        """Return the member; CONTROL, which is reserved for the protocol, becomes DATA."""
+        """Internal: make it from the value that messages carry."""
+        # CONTROL is 0 and reserved for the protocol: it becomes DATA
         return cls._value2member_map_[value or 5]  # type: ignore[return-value]  # as in ApiWireEnum
 
 
@@ -112,7 +121,9 @@ class Reliability(ApiEnum):
     """
 
     BEST_EFFORT = 0
+    """The best-effort lane, with sequence numbers of its own: its samples may overtake those of the reliable lane."""
     RELIABLE = 1
+    """The reliable lane, that of samples whose publisher makes no choice."""
     DEFAULT = BEST_EFFORT
     """The default by its name in eclipse-zenoh, which nothing uses: a publisher without a choice is RELIABLE."""
 
@@ -126,7 +137,9 @@ class SampleKind(ApiEnum):
     """
 
     PUT = 0
+    """A value was published on the key, or a liveliness token appeared there."""
     DELETE = 1
+    """The key was deleted, or a liveliness token disappeared there; the payload is empty."""
 
 
 class Locality(ApiEnum):
@@ -137,8 +150,11 @@ class Locality(ApiEnum):
     """
 
     SESSION_LOCAL = 0
+    """Only entities of the same session."""
     REMOTE = 1
+    """Only entities of other sessions, in this process or others."""
     ANY = 2
+    """Entities of all sessions."""
     DEFAULT = ANY
 
 
@@ -152,11 +168,13 @@ class QueryTarget(ApiWireEnum):
     BEST_MATCHING = 0
     """The nearest complete queryable; all queryables if none is complete."""
     ALL = 1
+    """All matching queryables."""
     ALL_COMPLETE = 2
+    """All matching queryables that were declared with `complete=True`: each has a value for every key it matches."""
     DEFAULT = BEST_MATCHING
 
     def to_wire(self) -> wire.QueryTarget:
-        """Return the target as messages carry it."""
+        """Internal: return the value that messages carry."""
         return wire.QueryTarget(self.value)
 
 
@@ -179,7 +197,7 @@ class ConsolidationMode(ApiWireEnum):
     DEFAULT = AUTO
 
     def to_wire(self) -> wire.Consolidation:
-        """Return the mode as messages carry it."""
+        """Internal: return the value that messages carry."""
         return wire.Consolidation(self.value)
 
     def __call__(self) -> Self:
@@ -195,7 +213,9 @@ class ReplyKeyExpr(ApiEnum):
     """
 
     ANY = 0
+    """Replies may have any key."""
     MATCHING_QUERY = 1
+    """Replies have keys that match the key expression of the query; a queryable cannot send others."""
     DEFAULT = MATCHING_QUERY
 
 
@@ -209,8 +229,11 @@ class InterceptionPoint(ApiEnum):
     """
 
     SEND = 0
+    """The node that sends the message first, before it is queued for a link."""
     ROUTE = 1
+    """A node that forwards the message."""
     RECEIVE = 2
+    """A node that delivers the message to a subscriber, queryable or querier."""
 
     @property
     def bit(self) -> int:
@@ -227,8 +250,11 @@ class WhatAmI(ApiWireEnum):
     """
 
     ROUTER = 1
+    """A node that forwards messages between all nodes connected to it."""
     PEER = 2
+    """A node that connects to the peers and routers it finds: the default."""
     CLIENT = 4
+    """A node that connects to one router or peer, which forwards for it."""
 
     def __str__(self) -> str:
         return self.name.lower()
@@ -250,11 +276,11 @@ class WhatAmI(ApiWireEnum):
 
     @classmethod
     def from_wire(cls, value: int) -> Self:
-        """Return the role for its number in a message, which counts from 0."""
-        return super().from_wire(1 << value)
+        """Internal: make it from the value that messages carry."""
+        return super().from_wire(1 << value)  # on the wire roles count from 0
 
     def to_wire(self) -> wire.WhatAmI:
-        """Return the role as messages carry it."""
+        """Internal: return the value that messages carry."""
         return wire.WhatAmI[self.name]
 
 
@@ -388,7 +414,7 @@ class WhatAmIMatcher:
     __contains__ = matches
 
     def to_wire(self) -> wire.Roles:
-        """Return the bitmap for a SCOUT message."""
+        """Internal: return the value that messages carry."""
         return wire.Roles(self._bits)
 
     def __str__(self) -> str:

@@ -305,7 +305,7 @@ class ReplyError(NetworkInfo, frozen=True):
         stack: wire.TimestampStack | None = None,
         timestamp: wire.Timestamp | None = None,
     ) -> Self:
-        """Make it from the ERR of a RESPONSE, with stack and timestamp of that message."""
+        """Internal: make it from the value that messages carry."""
         records = None if stack is None else TimestampStack.from_wire(stack)
         source = None if error.source_info is None else SourceInfo.from_wire(error.source_info)
         stamp = None if timestamp is None else Timestamp.from_wire(timestamp)

@@ -21,13 +21,13 @@ class WireValue(Generic[W]):
 
     @classmethod
     def from_wire(cls, wire: W) -> Self:
-        """Wrap a wire value, which was validated when it was decoded."""
+        """Internal: make it from the value that messages carry."""
         self = object.__new__(cls)
         object.__setattr__(self, "_wire", wire)
         return self
 
     def to_wire(self) -> W:
-        """Return the value that messages carry."""
+        """Internal: return the value that messages carry."""
         return self._wire
 
     def __eq__(self, other: object) -> bool:
