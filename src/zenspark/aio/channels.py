@@ -153,6 +153,11 @@ class Channel(Generic[T]):
         return self._take() if self._taken % MAX_ITEMS_PER_TURN else None
 
     async def next_item(self) -> T:
+
+        Example:
+            >>> sample = subscriber.handler.take_nowait()
+            >>> if sample is None:
+            ...     sample = await subscriber.handler.next_item()
         """Wait for the next item, after `take_nowait` returned None.
 
         Returns:
@@ -165,6 +170,11 @@ class Channel(Generic[T]):
 
     async def _wait_and_take(self) -> T:
         if not self._taken % MAX_ITEMS_PER_TURN:
+
+        Example:
+            >>> sample = subscriber.handler.take_nowait()
+            >>> if sample is None:
+            ...     sample = await subscriber.handler.next_item()
             await asyncio.sleep(0)
         item = self._take()
         while item is None:

@@ -98,6 +98,10 @@ class Channel:
 
         Args:
             wakeup: The lock.
+
+        Example:
+            >>> wakeup = threading.Lock()
+            >>> subscriber.handler.use_wakeup(wakeup)
         """
         self._wakeup = wakeup
 

@@ -230,6 +230,9 @@ class LinkCounters(NetworkInfo, frozen=True):
 
         Returns:
             The counters, by the names of the reasons.
+
+        Example:
+            >>> counters = [zenspark.LinkCounters.from_totals(totals) for totals in runtime.node.counters.totals]
         """
         return cls(
             ZenohId.from_wire(totals.zid),

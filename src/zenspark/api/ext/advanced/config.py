@@ -109,6 +109,10 @@ class HistoryConfig(ValidatedConfig):
 
         Returns:
             The parameters by name.
+
+        Example:
+            >>> HistoryConfig(max_samples=10, max_age=60).parameters()
+            {'_max': '10', '_time': '[now(-60.0s)..]'}
         """
         selection = {} if self.max_samples is None else {"_max": str(self.max_samples)}
         return selection if self.max_age is None else {**selection, "_time": f"[now({-self.max_age}s)..]"}
