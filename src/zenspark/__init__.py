@@ -22,6 +22,10 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time the names a
     from zenspark import shm as shm
     from zenspark import zenoh as zenoh
     from zenspark.aliases import install_as_zenoh as install_as_zenoh
+    from zenspark.api._signatures import IntoCallback as IntoCallback
+    from zenspark.api._signatures import IntoCallbackAndHandler as IntoCallbackAndHandler
+    from zenspark.api._signatures import IntoChannel as IntoChannel
+    from zenspark.api._signatures import IntoKeyExpr as IntoKeyExpr
     from zenspark.api.cancellation import CancellationToken as CancellationToken
     from zenspark.api.entities import LivelinessToken as LivelinessToken
     from zenspark.api.entities import MatchingListener as MatchingListener
@@ -41,6 +45,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time the names a
     from zenspark.api.scouting import scout as scout
     from zenspark.api.session import Session as Session
     from zenspark.config.config import Config as Config
+    from zenspark.engine.batch_publisher import BatchOrTable as BatchOrTable
+    from zenspark.engine.timestamping import TimestampCallback as TimestampCallback
     from zenspark.errors import ChannelClosed as ChannelClosed
     from zenspark.errors import LinkError as LinkError
     from zenspark.errors import ReceiveTimeout as ReceiveTimeout
@@ -81,6 +87,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time the names a
     from zenspark.types.query import Query as Query
     from zenspark.types.sample import Reply as Reply
     from zenspark.types.sample import Sample as Sample
+    from zenspark.types.selector import IntoParameters as IntoParameters
     from zenspark.types.selector import Parameters as Parameters
     from zenspark.types.selector import Selector as Selector
     from zenspark.types.timestamp_stack import TimestampContext as TimestampContext
@@ -91,10 +98,14 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time the names a
     from zenspark.types.timestamps import NTP64 as NTP64
     from zenspark.types.timestamps import Timestamp as Timestamp
     from zenspark.types.timestamps import TimestampId as TimestampId
+    from zenspark.types.zbytes import IntoZBytes as IntoZBytes
     from zenspark.types.zbytes import ZBytes as ZBytes
 
 _NAMES = {
     "aliases": "install_as_zenoh",
+    "api._signatures": "IntoCallback IntoCallbackAndHandler IntoChannel IntoKeyExpr",
+    "engine.batch_publisher": "BatchOrTable",
+    "engine.timestamping": "TimestampCallback",
     "handlers.arrow": "ArrowBatches",
     "api.cancellation": "CancellationToken",
     "config.config": "Config",
@@ -113,7 +124,7 @@ _NAMES = {
     ),
     "api.log_filter": "init_log_from_env_or try_init_log_from_env",
     "api.open": "open",
-    "types.selector": "Parameters Selector",
+    "types.selector": "IntoParameters Parameters Selector",
     "types.query": "Query",
     "types.sample": "Reply Sample",
     "api.scouting": "Scout scout",
@@ -124,7 +135,7 @@ _NAMES = {
         "ConnectionStatus Declaration Hello Link LinkCounters LinkEvent MatchingStatus NeighbourEvent ReplyError "
         "Transport TransportEvent"
     ),
-    "types.zbytes": "ZBytes",
+    "types.zbytes": "IntoZBytes ZBytes",
     "errors": "ChannelClosed LinkError ReceiveTimeout SessionClosed UsageError ZError",
     "key": "KeyExpr SetIntersectionLevel",
 }

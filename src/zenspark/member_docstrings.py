@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum, EnumType
 
-WIDTH = 120
+HELP_WIDTH = 120
 """Characters of a line of `help`, as in the source."""
 EXAMPLE = "\nExample:\n"
 
@@ -26,7 +26,7 @@ class DocumentedEnumType(EnumType):
         if text is None or not found:
             return text
         lines = [
-            textwrap.fill(f"{name}: {line}", WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)
+            textwrap.fill(f"{name}: {line}", HELP_WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)
             for name, line in found.items()
         ]
         description, example, code = inspect.cleandoc(text).partition(EXAMPLE)

@@ -5,7 +5,7 @@ It is checked by mypy and basedpyright (`make check`), never run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from queue import Queue
 from typing import assert_type
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 import zenspark
 from zenspark import (
     ArrowBatches,
+    BatchOrTable,
     CancellationToken,
     Config,
     ConnectionStatus,
@@ -22,6 +23,12 @@ from zenspark import (
     EntityGlobalId,
     Handler,
     Hello,
+    IntoCallback,
+    IntoCallbackAndHandler,
+    IntoChannel,
+    IntoKeyExpr,
+    IntoParameters,
+    IntoZBytes,
     KeyExpr,
     Link,
     LinkEvent,
@@ -46,12 +53,15 @@ from zenspark import (
     SessionInfo,
     Subscriber,
     Timestamp,
+    TimestampCallback,
     TransportEvent,
     TransportEventsListener,
     ZBytes,
     ZenohId,
+    errors,
     ext,
 )
+from zenspark import zenoh as native
 from zenspark.ext import (
     AdvancedPublisher,
     AdvancedSubscriber,
@@ -245,6 +255,42 @@ def watch_the_network(session: Session) -> None:
         assert_type(scout.recv(timeout=1), Hello)
         for hello in scout:
             assert_type(hello, Hello)
+
+
+def publish_from_anything(session: Session, key: IntoKeyExpr, values: Sequence[IntoZBytes]) -> None:
+    """A program that passes on what it is given."""
+    callback: IntoCallback[Sample] = on_sample
+    channel: IntoChannel[Sample] = FifoChannel(3)
+    pair: IntoCallbackAndHandler[Sample, str] = (on_sample, "mine")
+    parameters: IntoParameters = {"a": "1"}
+    batch: BatchOrTable = pa.table({"key": ["demo/a"], "payload": [b"1"]})
+    clock: TimestampCallback = lambda context: b""  # noqa: E731 - as a program may write it
+    zenspark.open(timestamp_callback=clock)
+    session.put_batch(batch)
+    for value in values:
+        session.put(key, value)
+    assert_type(session.declare_subscriber(key, callback), Subscriber[None])
+    assert_type(session.declare_subscriber(key, channel), Subscriber[Handler[Sample]])
+    assert_type(session.declare_subscriber(key, pair), Subscriber[str])
+    assert_type(session.declare_querier(key).get(parameters=parameters), Handler[Reply])
+    other: IntoZBytes = 3  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    session.put(key, other)
+
+
+def use_the_names_of_the_native_module() -> None:
+    assert_type(native.KeyExpr("demo/a"), KeyExpr)
+    assert_type(native.open(), Session)
+    assert_type(native.handlers.RingChannel[Sample](1), RingChannel[Sample])
+    native.no_such_name()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def handle_errors(session: Session) -> None:
+    try:
+        session.put_batch(pa.record_batch({"key": ["demo//a"], "payload": [b"1"]}))
+    except errors.RowError as error:
+        assert_type(error.row, int)
+    except errors.ListenError as error:
+        assert_type(error.endpoint, str)
 
 
 def publish_reliably(session: Session) -> None:

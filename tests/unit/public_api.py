@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import doctest
 import importlib
 import inspect
@@ -199,6 +200,17 @@ def signature_classes(function: Any) -> set[type]:  # noqa: ANN401 - a function,
     """Return the classes of ours in the annotations of a function and its overloads; of `self` not."""
     module, name = home_of(function.fget if isinstance(function, property) else function)
     return {kind for node in _annotations(module, name) for kind in _classes_in(_evaluate(node, module))}
+
+
+def signature_aliases(function: Any) -> set[str]:  # noqa: ANN401 - a function or method
+    """Return the names in the annotations of a function and its overloads that stand for several types, or a function.
+
+    These are names of our own: those of `typing` stand for themselves.
+    """
+    module, name = home_of(function)
+    names = {node.id for each in _annotations(module, name) for node in ast.walk(each) if isinstance(node, ast.Name)}
+    values = {each: _names_for_type_checkers(module)[each] for each in names - set(dir(builtins))}
+    return {name for name, value in values.items() if get_origin(value) is not None}
 
 
 def _annotations(module: str, name: str) -> Iterator[ast.expr]:

@@ -35,6 +35,7 @@ from tests.unit.public_api import (
     public_objects,
     raises,
     returns,
+    signature_aliases,
     signature_classes,
     takes_any_arguments,
 )
@@ -418,6 +419,7 @@ NOT_IMPORTED = {
     "BindableHandler": "a protocol: programs give an object with its method",
     "Entity": "the base class of what a session declares: programs give one of these",
 }
+ALIASES_NOT_IMPORTED = {"Resume": "the session gives it to a handler"}
 CALLED_BY_PROGRAMS = {name: found for name, found in FUNCTIONS.items() if home_of(found)[1] not in CALLED_BY_SESSIONS}
 PROPERTIES = {
     f"{name}.{property_name}": member
@@ -432,6 +434,25 @@ PROPERTIES = {
 def test_classes_in_signatures_can_be_imported(name: str) -> None:
     named = signature_classes((CALLED_BY_PROGRAMS | PROPERTIES)[name])
     assert {kind.__name__ for kind in named - IMPORTABLE} <= set(NOT_IMPORTED)
+
+
+@pytest.mark.parametrize("name", sorted(CALLED_BY_PROGRAMS))
+def test_aliases_in_signatures_can_be_imported(name: str) -> None:
+    assert signature_aliases(CALLED_BY_PROGRAMS[name]) <= {*zenspark.__all__, *ALIASES_NOT_IMPORTED}
+
+
+def test_aliases_in_signatures_are_found() -> None:
+    assert signature_aliases(zenspark.Session.put) == {"IntoKeyExpr", "IntoZBytes"}
+    assert signature_aliases(zenspark.aio.Session.get) >= {"IntoCallback", "IntoChannel", "IntoKeyExpr"}
+    assert signature_aliases(zenspark.open) == {"TimestampCallback"}
+
+
+def test_aliases_are_types_when_the_program_runs() -> None:
+    assert isinstance(b"", zenspark.IntoZBytes)
+    assert isinstance(zenspark.ZBytes(b""), zenspark.IntoZBytes)
+    assert not isinstance(3, zenspark.IntoZBytes)
+    assert isinstance(pa.table({}), zenspark.BatchOrTable)
+    assert zenspark.IntoKeyExpr == zenspark.KeyExpr | str
 
 
 def test_classes_in_signatures_are_found() -> None:

@@ -42,7 +42,7 @@ T = TypeVar("T")
 H = TypeVar("H")
 
 IntoKeyExpr = KeyExpr | str
-
+"""A key expression, or its text."""
 IntoChannel = DefaultHandler[T] | FifoChannel[T] | RingChannel[T]
 """A channel that the caller receives items of type `T` from."""
 IntoCallback = Callback[T] | Callable[[T], Any]

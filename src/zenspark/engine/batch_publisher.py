@@ -28,7 +28,8 @@ from zenspark.types.sample import Sample, sample_from_body
 from zenspark.wire.columns import OutgoingRows
 from zenspark.wire.values import WireExpr
 
-BatchOrTable: TypeAlias = "pa.RecordBatch | pa.Table"
+BatchOrTable: TypeAlias = pa.RecordBatch | pa.Table
+"""A batch of rows, in one piece or several."""
 DELIVERY_SLICE_ROWS = 256
 """Rows delivered locally while the node's lock is held: a whole batch would stall the loop."""
 LOOKUP_SLICE_KEYS = 4096

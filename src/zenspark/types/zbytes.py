@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 else:
     import cython
 
-    IntoZBytes = object
+    try:
+        from collections.abc import Buffer
+    except ImportError:  # before Python 3.12
+        Buffer = bytes | bytearray | memoryview
 
 if cython.compiled:  # pragma: no cover
     from cython.cimports.cpython.buffer import (
@@ -187,6 +190,10 @@ class ZBytes:
 
     def __buffer__(self, flags: int) -> memoryview:
         return memoryview(self._data)
+
+
+if not TYPE_CHECKING:
+    IntoZBytes = ZBytes | Buffer | str
 
 
 def as_buffer(obj: IntoZBytes) -> bytes | memoryview:
