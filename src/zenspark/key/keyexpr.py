@@ -67,6 +67,7 @@ class KeyExpr:
 
     Raises:
         UsageError: It is not valid, or not in canonical form.
+        TypeError: It is no string.
 
     Example:
         >>> zenspark.KeyExpr("demo/**").intersects("demo/a/b")
@@ -78,7 +79,11 @@ class KeyExpr:
 
     def __init__(self, key_expr: str) -> None:
         """Validate a text in canonical form."""
-        if _CANONICAL.fullmatch(key_expr) is None:
+        try:
+            found = _CANONICAL.fullmatch(key_expr)
+        except TypeError:
+            _reject_type(key_expr)
+        if found is None:
             _reject_noncanonical(key_expr)
         object.__setattr__(self, "_text", str.__str__(key_expr))
 
@@ -94,6 +99,7 @@ class KeyExpr:
 
         Raises:
             UsageError: It is not valid in any form.
+            TypeError: It is no string.
 
         Example:
             >>> zenspark.KeyExpr.autocanonize("demo/**/*")
@@ -113,6 +119,7 @@ class KeyExpr:
 
         Raises:
             UsageError: The text is not valid.
+            TypeError: It is neither.
 
         Example:
             >>> zenspark.KeyExpr.of("demo/a")
@@ -133,6 +140,7 @@ class KeyExpr:
 
         Raises:
             UsageError: The text is not valid.
+            TypeError: It is neither.
 
         Example:
             >>> zenspark.KeyExpr("demo/*").intersects("*/a")
@@ -151,6 +159,7 @@ class KeyExpr:
 
         Raises:
             UsageError: The text is not valid.
+            TypeError: It is neither.
 
         Example:
             >>> zenspark.KeyExpr("demo/**").includes("demo/*")
@@ -169,6 +178,7 @@ class KeyExpr:
 
         Raises:
             UsageError: The text is not valid.
+            TypeError: It is neither.
 
         Example:
             >>> zenspark.KeyExpr("demo/**").relation_to("demo/a")
@@ -209,13 +219,18 @@ class KeyExpr:
 
         Raises:
             UsageError: The result is not valid.
+            TypeError: It is neither.
 
         Example:
             >>> zenspark.KeyExpr("demo").join("a")
             KeyExpr('demo/a')
         """
         text = other._text if isinstance(other, KeyExpr) else other
-        return self.autocanonize(self._text + "/" + text)
+        try:
+            joined = self._text + "/" + text
+        except TypeError:
+            _reject_type(other)
+        return self.autocanonize(joined)
 
     def __truediv__(self, other: KeyExpr | str) -> Self:
         return self.join(other)
@@ -234,12 +249,16 @@ class KeyExpr:
 
         Raises:
             UsageError: The result is not valid, or not in canonical form.
+            TypeError: It is no string.
 
         Example:
             >>> zenspark.KeyExpr("demo/a").concat("-b/*")
             KeyExpr('demo/a-b/*')
         """
-        whole = self._text + other
+        try:
+            whole = self._text + other
+        except TypeError:
+            _reject_type(other, "the end of a key expression (str)")
         if self._text.endswith("*") and other.startswith("*"):
             # `a/*` and `*` make the valid `a/**`, which is hardly ever intended; eclipse-zenoh rejects it as well.
             _fail(whole, len(self._text), "no `*` right behind a `*`")
@@ -273,8 +292,11 @@ class KeyExpr:
 
 def canonicalize(text: str) -> str:
     """Return the canonical form of a text; raises UsageError if it is no key expression in any form."""
-    if _CANONICAL.fullmatch(text) is not None:
-        return text
+    try:
+        if _CANONICAL.fullmatch(text) is not None:
+            return text
+    except TypeError:
+        _reject_type(text)
     chunks: list[str] = []
     start = 0
     for raw in text.split("/"):
@@ -303,6 +325,11 @@ def _expected_instead_of(text: str, position: int, character: str) -> str:
     if not character and position == 0 and text.strip("/"):
         return f"{expected} (keys do not begin with /: did you mean {text.strip('/')!r}?)"
     return expected
+
+
+def _reject_type(value: object, expected: str = "a key expression (KeyExpr or str)") -> NoReturn:
+    """Raise the error for an argument that is no text."""
+    raise TypeError(f"expected {expected}, found {type(value).__name__!r}") from None
 
 
 def _reject_noncanonical(text: str) -> NoReturn:

@@ -3,8 +3,10 @@
 import copy
 import json
 import pickle
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -206,11 +208,24 @@ def test_subclasses_of_str_count_as_their_characters() -> None:
 
 
 @pytest.mark.parametrize("other", [None, 1, b"a"])
-def test_key_expr_of_another_type_is_a_type_error(other: object) -> None:
-    with pytest.raises(TypeError):
-        KeyExpr(other)  # type: ignore[arg-type]
-    with pytest.raises(TypeError):
-        KeyExpr("a") / other  # type: ignore[operator]
+@pytest.mark.parametrize(
+    "use",
+    [
+        KeyExpr,
+        KeyExpr.of,
+        KeyExpr.autocanonize,
+        KeyExpr("a").intersects,
+        KeyExpr("a").includes,
+        KeyExpr("a").relation_to,
+        KeyExpr("a").join,
+        KeyExpr("a").__truediv__,
+        KeyExpr("a").concat,
+    ],
+)
+def test_key_expr_of_another_type_is_a_type_error(use: Callable[[Any], object], other: object) -> None:
+    with pytest.raises(TypeError, match=f"expected .*str.*, found '{type(other).__name__}'") as raised:
+        use(other)
+    assert "key expression" in str(raised.value)
 
 
 def test_a_level_prints_its_name() -> None:
