@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from functools import partial
 from inspect import isawaitable
+from math import isnan
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from zenspark.errors import ChannelClosed, ReceiveTimeout
@@ -125,6 +126,8 @@ class Channel(Generic[T]):
         Raises:
             ReceiveTimeout: No item came in time.
             ChannelClosed: The channel is closed and empty.
+            ValueError: The timeout is NaN.
+            TypeError: The timeout is no number.
 
         Example:
             >>> sample = await subscriber.handler.recv(timeout=1)
@@ -134,6 +137,8 @@ class Channel(Generic[T]):
             return item
         if timeout is None:
             return await self.next_item()
+        if isnan(timeout):
+            raise ValueError("expected a number of seconds, found nan")
         try:
             async with asyncio.timeout(timeout):
                 return await self.next_item()
@@ -148,16 +153,16 @@ class Channel(Generic[T]):
 
         Raises:
             ChannelClosed: The channel is closed and empty.
-        """
-        self._taken += 1
-        return self._take() if self._taken % MAX_ITEMS_PER_TURN else None
-
-    async def next_item(self) -> T:
 
         Example:
             >>> sample = subscriber.handler.take_nowait()
             >>> if sample is None:
             ...     sample = await subscriber.handler.next_item()
+        """
+        self._taken += 1
+        return self._take() if self._taken % MAX_ITEMS_PER_TURN else None
+
+    async def next_item(self) -> T:
         """Wait for the next item, after `take_nowait` returned None.
 
         Returns:
@@ -165,16 +170,16 @@ class Channel(Generic[T]):
 
         Raises:
             ChannelClosed: The channel is closed and empty.
-        """
-        return await self._wait_and_take()
-
-    async def _wait_and_take(self) -> T:
-        if not self._taken % MAX_ITEMS_PER_TURN:
 
         Example:
             >>> sample = subscriber.handler.take_nowait()
             >>> if sample is None:
             ...     sample = await subscriber.handler.next_item()
+        """
+        return await self._wait_and_take()
+
+    async def _wait_and_take(self) -> T:
+        if not self._taken % MAX_ITEMS_PER_TURN:
             await asyncio.sleep(0)
         item = self._take()
         while item is None:

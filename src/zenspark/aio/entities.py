@@ -115,6 +115,8 @@ class Receiver(Entity[R_co], Generic[R_co, H_co]):
             ReceiveTimeout: No item came in time.
             ChannelClosed: No item will ever come: the entity ended, and all items were received.
             UsageError: It was undeclared, or delivers to a callback.
+            ValueError: The timeout is NaN.
+            TypeError: The timeout is no number.
 
         Example:
             >>> sample = await subscriber.recv(timeout=1)
@@ -275,6 +277,7 @@ class Matcher(Entity[M_co]):
             Raises:
                 SessionClosed: The session was closed.
                 UsageError: It was undeclared.
+                TypeError: An argument has a wrong type.
                 ValueError: The handler is none of these.
 
             Example:
@@ -410,6 +413,7 @@ class Publisher(Matcher[SyncPublisher]):
                 UsageError: The publisher was undeclared; or a column is unknown or of another type, or a row is not
                     valid, and then no row is sent.
                 SessionClosed: The session was closed.
+                TypeError: An argument has a wrong type.
 
             Example:
                 >>> await publisher.put_batch(pa.record_batch({"payload": [b"1", b"2"]}))

@@ -13,6 +13,7 @@ from zenspark.aio.send_readiness import SendTarget, WrapsSync
 from zenspark.api.cancellation import CancellationToken
 from zenspark.errors import ChannelClosed, UsageError
 from zenspark.net.io.writer import nonblocking
+from zenspark.types.arguments import require_type
 from zenspark.types.sample import Reply
 from zenspark.wire.values import Congestion
 
@@ -39,7 +40,7 @@ class LinkedCancellationToken(CancellationToken):
     def check(self) -> None:
         super().check()
         if self._user_token is not None:
-            self._user_token.check()
+            require_type(CancellationToken, self._user_token).check()
 
     @property
     def has_pending_query(self) -> bool:
@@ -125,6 +126,8 @@ class Replies(Generic[H_co]):
             ReceiveTimeout: No reply came in time.
             ChannelClosed: The last reply was received.
             UsageError: A callback receives the replies.
+            ValueError: The timeout is NaN.
+            TypeError: The timeout is no number.
 
         Example:
             >>> replies = session.get("demo/**")

@@ -76,6 +76,8 @@ class Scout(Generic[H_co]):
             ReceiveTimeout: No node replied in time.
             ChannelClosed: The search was stopped.
             UsageError: It delivers to a callback.
+            ValueError: The timeout is NaN.
+            TypeError: The timeout is no number.
 
         Example:
             >>> hello = await scout.recv(timeout=3)
@@ -131,7 +133,9 @@ def scout(
         The search, which runs until it is stopped or, with a channel, garbage-collected.
 
     Raises:
-        ValueError: The handler is none of these, or `what` names no role.
+        ValueError: The handler is none of these.
+        UsageError: `what` names no role.
+        TypeError: An argument has a wrong type.
         LinkError: No interface has multicast.
 
     Example:

@@ -80,7 +80,7 @@ def open(config: Config | None = None, *, timestamp_callback: TimestampCallback 
     Raises:
         UsageError: The configuration is not valid.
         LinkError: A listener could not be bound, or no endpoint was reached that the configuration requires.
-        TypeError: `config` is not a `Config`.
+        TypeError: `config` is not a `Config`, or `timestamp_callback` no function.
 
     Example:
         >>> async with zenspark.aio.open() as session:
@@ -213,6 +213,7 @@ class Session:
         Raises:
             SessionClosed: The session was closed.
             UsageError: The key expression is not valid.
+            TypeError: An argument has a wrong type.
 
         Example:
             >>> key = await session.declare_keyexpr("demo/temperature")
@@ -235,7 +236,9 @@ class Session:
 
     def _send_target(self, args: tuple[object, ...], options: dict[str, Any]) -> SendTarget:
         """Return congestion control and key of a publication; the key is its first argument."""
-        congestion = options.get("congestion_control") or CongestionControl.DEFAULT
+        congestion = options.get("congestion_control")
+        if not isinstance(congestion, CongestionControl):  # None, or of a type that the synchronous method refuses
+            congestion = CongestionControl.DEFAULT
         return congestion.to_wire(), str(args[0] if args else options.get("key_expr"))
 
     if TYPE_CHECKING:
@@ -366,6 +369,7 @@ class Session:
             Raises:
                 SessionClosed: The session was closed.
                 UsageError: A column is missing, unknown or of another type, or a row is not valid; then no row is sent.
+                TypeError: An argument has a wrong type.
 
             Example:
                 >>> await session.put_batch(pa.record_batch({"key": ["demo/a", "demo/b"], "payload": [b"1", b"2"]}))
@@ -748,6 +752,7 @@ class Liveliness:
             Raises:
                 SessionClosed: The session was closed.
                 UsageError: The key expression is not valid.
+                TypeError: An argument has a wrong type.
 
             Example:
                 >>> token = await session.liveliness().declare_token("group/member-1")

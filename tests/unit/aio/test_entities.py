@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 
 import pyarrow as pa
 import pytest
@@ -313,3 +314,12 @@ async def test_async_liveliness_subscriber_receives_changes(router: Session) -> 
         async with session.liveliness().declare_token("alive/b"):
             await until(lambda: [*router.liveliness().get("alive/b")])
         await until(lambda: not [*router.liveliness().get("alive/b")])
+
+
+@in_loop
+async def test_async_recv_with_a_timeout_that_is_no_number_raises() -> None:
+    async with isolated_session() as session, session.declare_subscriber("k") as subscriber:
+        with pytest.raises(ValueError, match="nan"):
+            await subscriber.recv(math.nan)
+        with pytest.raises(TypeError):
+            await subscriber.recv("1")  # type: ignore[arg-type]

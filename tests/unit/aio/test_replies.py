@@ -215,3 +215,16 @@ async def test_invalid_arguments_of_get_raise_when_awaited() -> None:
     async with isolated_session() as session:
         with pytest.raises(TypeError):
             await session.get("k", nonsense=1)  # type: ignore[call-overload]
+
+
+@in_loop
+async def test_cancellation_token_of_another_type_is_a_type_error() -> None:
+    token: Any = 3
+    async with isolated_session() as session, session.declare_querier("k") as querier:
+        for replies in (
+            session.get("k", cancellation_token=token),
+            querier.get(cancellation_token=token),
+            session.liveliness().get("k", cancellation_token=token),
+        ):
+            with pytest.raises(TypeError, match="expected CancellationToken, found 'int'"):
+                await replies

@@ -295,3 +295,15 @@ async def test_record_batches_are_rejected_where_items_are_no_samples() -> None:
             with pytest.raises(ValueError, match="expected a channel"):
                 await declared
         assert await session.liveliness().declare_subscriber("k", handler)
+
+
+@in_loop
+@pytest.mark.parametrize("wrong", ["x", 3])
+async def test_congestion_control_of_another_type_is_a_type_error(wrong: Any) -> None:  # noqa: ANN401 - no enum
+    async with isolated_session() as session:
+        for publication in (
+            session.put("k", "v", congestion_control=wrong),
+            session.delete("k", congestion_control=wrong),
+        ):
+            with pytest.raises(TypeError, match="expected CongestionControl"):
+                await publication
