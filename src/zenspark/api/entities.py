@@ -170,6 +170,8 @@ class Receiver(Entity, Generic[H_co]):
             ReceiveTimeout: No item came in time.
             ChannelClosed: No item will ever come: the entity ended, and all items were received.
             UsageError: It was undeclared, or delivers to a callback.
+            ValueError: The timeout is NaN.
+            TypeError: The timeout is no number.
 
         Example:
             >>> sample = subscriber.recv(timeout=1)
@@ -425,6 +427,7 @@ class MatchingEntity(Entity):
         Raises:
             SessionClosed: The session was closed.
             UsageError: It was undeclared.
+            TypeError: An argument has a wrong type.
             ValueError: The handler is none of these.
 
         Example:

@@ -63,6 +63,7 @@ class Liveliness:
         Raises:
             SessionClosed: The session was closed.
             UsageError: The key expression is not valid.
+            TypeError: An argument has a wrong type.
 
         Example:
             >>> token = session.liveliness().declare_token("group/member-1")

@@ -30,6 +30,8 @@ class SessionOpener:
 
     def __init__(self, config: Config | None, timestamp_callback: TimestampCallback | None) -> None:
         self._settings = (Config() if config is None else require_type(Config, config)).settings()
+        if timestamp_callback is not None and not callable(timestamp_callback):
+            raise TypeError(f"expected a function as timestamp_callback, found {type(timestamp_callback).__name__!r}")
         node = make_node(self._settings)
         logger.info("Using ZID: %s", node.identity.zid)  # the words of eclipse-zenoh, which operators know
         self._runtime = SessionRuntime(node, self._settings, timestamp_callback)
@@ -86,7 +88,7 @@ def open(config: Config | None = None, *, timestamp_callback: TimestampCallback 
     Raises:
         UsageError: The configuration is not valid.
         LinkError: A listener could not be bound, or no endpoint was reached that the configuration requires.
-        TypeError: `config` is not a `Config`.
+        TypeError: `config` is not a `Config`, or `timestamp_callback` no function.
 
     Example:
         >>> config = zenspark.Config.from_json5('{connect: {endpoints: ["tcp/localhost:7447"]}}')

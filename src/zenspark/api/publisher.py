@@ -116,6 +116,7 @@ class Publisher(MatchingEntity):
             UsageError: The publisher was undeclared; or a column is unknown or of another type, or a row is not valid,
                 and then no row is sent.
             SessionClosed: The session was closed.
+            TypeError: An argument has a wrong type.
 
         Example:
             >>> publisher.put_batch(pa.record_batch({"payload": [b"1", b"2"]}))

@@ -11,6 +11,7 @@ from zenspark.config.config import Config
 from zenspark.handlers.handler import BoundHandler, Handler, bind_handler
 from zenspark.net.loop.executor import ThreadPerCallback
 from zenspark.net.node.scouting import Scouter, ScoutingSettings
+from zenspark.types.arguments import require_type
 from zenspark.types.enums import WhatAmIMatcher
 from zenspark.types.network_info import Hello
 
@@ -92,6 +93,8 @@ class Scout(Generic[H_co]):
             ReceiveTimeout: No node replied in time.
             ChannelClosed: The search was stopped.
             UsageError: It delivers to a callback.
+            ValueError: The timeout is NaN.
+            TypeError: The timeout is no number.
 
         Example:
             >>> hello = scout.recv(timeout=3)
@@ -151,7 +154,9 @@ def scout(handler: object = None, what: WhatAmIMatcher | str | None = None, conf
         The search, which runs until it is stopped or, with a channel, garbage-collected.
 
     Raises:
-        ValueError: The handler is none of these, or `what` names no role.
+        ValueError: The handler is none of these.
+        UsageError: `what` names no role.
+        TypeError: An argument has a wrong type.
         LinkError: No interface has multicast.
 
     Example:
@@ -159,7 +164,7 @@ def scout(handler: object = None, what: WhatAmIMatcher | str | None = None, conf
         ...     for hello in scout:
         ...         print(hello.zid, hello.locators)
     """
-    multicast = (config or Config()).settings().scouting.multicast
+    multicast = (Config() if config is None else require_type(Config, config)).settings().scouting.multicast
     roles = WhatAmIMatcher.of(what or "router|peer|client").to_wire()
     settings = ScoutingSettings(multicast.address, multicast.interface, multicast.ttl)
     bound = bind_handler(handler, ThreadPerCallback(), lambda _: None)

@@ -212,6 +212,7 @@ class Session:
         Raises:
             SessionClosed: The session was closed.
             UsageError: The key expression is not valid.
+            TypeError: An argument has a wrong type.
 
         Example:
             >>> key = session.declare_keyexpr("demo/temperature")
@@ -359,6 +360,7 @@ class Session:
         Raises:
             SessionClosed: The session was closed.
             UsageError: A column is missing, unknown or of another type, or a row is not valid; then no row is sent.
+            TypeError: An argument has a wrong type.
 
         Example:
             >>> batch = pa.record_batch({"key": ["demo/a", "demo/b"], "payload": [b"1", b"2"]})

@@ -76,6 +76,7 @@ class Config:
 
         Raises:
             UsageError: It cannot be read, or is not valid.
+            TypeError: The path is neither a string nor a path.
 
         Example:
             >>> session = zenspark.open(zenspark.Config.from_file("zenoh.json5"))
@@ -155,6 +156,7 @@ class Config:
 
         Raises:
             UsageError: There is no such key.
+            TypeError: The key is no string.
 
         Example:
             >>> config = zenspark.Config.from_json5('{connect: {endpoints: ["tcp/localhost:7447"]}}')

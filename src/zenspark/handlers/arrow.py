@@ -10,7 +10,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any
+from operator import index
+from typing import Any, SupportsFloat, SupportsIndex
 
 import pyarrow as pa
 
@@ -58,6 +59,7 @@ class ArrowBatches:
 
     Raises:
         UsageError: A value is out of range.
+        TypeError: `max_rows` is no whole number, or `max_delay` no number.
 
     Example:
         >>> with session.declare_subscriber("demo/**", zenspark.ArrowBatches(max_rows=1000)) as subscriber:
@@ -67,10 +69,14 @@ class ArrowBatches:
     __slots__ = ("max_delay", "max_rows")
 
     def __init__(self, max_rows: int = 65536, max_delay: float = 0.1) -> None:
-        if max_rows < 1 or max_delay < 0:
+        if isinstance(max_rows, bool) or not isinstance(max_rows, SupportsIndex):
+            raise TypeError(f"expected a whole number as max_rows, found {type(max_rows).__name__!r}")
+        if not isinstance(max_delay, SupportsFloat):
+            raise TypeError(f"expected a number of seconds as max_delay, found {type(max_delay).__name__!r}")
+        self.max_rows = index(max_rows)
+        self.max_delay = float(max_delay)
+        if self.max_rows < 1 or not self.max_delay >= 0:
             raise UsageError(f"expected at least one row and no negative delay, found {max_rows} and {max_delay}")
-        self.max_rows = max_rows
-        self.max_delay = max_delay
 
     def bind(self, resume: Resume) -> BoundHandler:
         """Make the channel, for a session that delivers into it.

@@ -119,6 +119,8 @@ class Channel:
         Raises:
             ReceiveTimeout: No item came in time.
             ChannelClosed: The channel is closed and empty.
+            ValueError: The timeout is NaN.
+            TypeError: The timeout is no number.
 
         Example:
             >>> sample = subscriber.handler.recv(timeout=1)

@@ -15,7 +15,7 @@ import msgspec
 from zenspark.errors import UsageError
 from zenspark.key import SetIntersectionLevel
 from zenspark.member_docstrings import DocumentedEnumType
-from zenspark.types.arguments import require_type
+from zenspark.types.arguments import require_type, require_type_or_default
 from zenspark.wire import values as wire
 
 __all__ = [
@@ -292,6 +292,7 @@ class WhatAmIMatcher:
 
     Raises:
         UsageError: A name is no role.
+        TypeError: It is no string.
 
     Example:
         >>> scout = zenspark.scout(what=zenspark.WhatAmIMatcher.empty().router().peer())
@@ -301,7 +302,7 @@ class WhatAmIMatcher:
     _bits: int
 
     def __init__(self, matcher: str | None = None) -> None:
-        names = [name.strip() for name in (matcher or "").split("|")]
+        names = [name.strip() for name in require_type_or_default(str, matcher, "").split("|")]
         self._bits = sum({WhatAmI(name).value for name in names if name})
 
     @classmethod

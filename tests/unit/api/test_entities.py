@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import queue
 import threading
 import weakref
@@ -146,3 +147,11 @@ def test_undeclaring_a_full_liveliness_subscriber_resumes_its_link(router: Sessi
 def test_tokens_of_the_same_session_are_delivered(peer: Session) -> None:
     with peer.liveliness().declare_subscriber("a") as subscriber, peer.liveliness().declare_token("a"):
         assert subscriber.recv(TIMEOUT_SECONDS).key_expr == "a"
+
+
+def test_recv_with_a_timeout_that_is_no_number_raises(peer: Session) -> None:
+    with peer.declare_subscriber("k") as subscriber:
+        with pytest.raises(ValueError, match=r"NaN|nan"):
+            subscriber.recv(math.nan)
+        with pytest.raises(TypeError):
+            subscriber.recv("1")  # type: ignore[arg-type]

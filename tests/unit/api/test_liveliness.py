@@ -57,7 +57,7 @@ def test_failing_sink_of_tokens_does_not_close_the_session_with_the_neighbour(
     router: Session, client: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
     with (
-        client.liveliness().declare_subscriber("live/*", FailingHandler()),
+        client.liveliness().declare_subscriber("live/*", FailingHandler(), history=True),
         router.liveliness().declare_token("live/a"),
     ):
         until(lambda: "handler of the subscriber of live/* failed" in caplog.text)

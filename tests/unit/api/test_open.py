@@ -148,3 +148,8 @@ def test_every_blocking_call_can_be_interrupted(router: Session, call: str) -> N
         finally:
             child.kill()
     full.undeclare()
+
+
+def test_timestamp_callback_must_be_a_function() -> None:
+    with pytest.raises(TypeError, match="expected a function as timestamp_callback, found 'int'"):
+        open(config("peer"), timestamp_callback=3)  # type: ignore[arg-type]

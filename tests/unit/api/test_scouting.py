@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -93,3 +94,15 @@ def test_unreferenced_scout_stops(settings: ScoutingSettings) -> None:
     handler = scout(config=config(settings)).handler
     with pytest.raises(ZError):
         handler.recv(timeout=5)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"what": 3}, "expected str, found 'int'"),
+        ({"config": 3}, "expected Config, found 'int'"),
+    ],
+)
+def test_arguments_of_another_type_are_refused(options: dict[str, Any], expected: str) -> None:
+    with pytest.raises(TypeError, match=expected):
+        scout(**options)

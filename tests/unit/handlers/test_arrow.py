@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -158,9 +160,24 @@ def test_a_sample_with_everything_becomes_a_row() -> None:
     assert second["received_at"] == datetime(1970, 1, 1, 0, 0, 0, 7, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(("rows", "delay"), [(0, 0.1), (1, -1.0)])
+@pytest.mark.parametrize(("rows", "delay"), [(0, 0.1), (1, -1.0), (10, math.nan)])
 def test_limits_that_make_no_sense_are_refused(rows: int, delay: float) -> None:
     with pytest.raises(UsageError):
+        ArrowBatches(rows, delay)
+
+
+@pytest.mark.parametrize(
+    ("rows", "delay", "expected"),
+    [
+        (1.5, 0.1, "expected a whole number as max_rows, found 'float'"),
+        ("3", 0.1, "expected a whole number as max_rows, found 'str'"),
+        (True, 0.1, "expected a whole number as max_rows, found 'bool'"),
+        (1, "1", "expected a number of seconds as max_delay, found 'str'"),
+        (1, None, "expected a number of seconds as max_delay, found 'NoneType'"),
+    ],
+)
+def test_limits_of_another_type_are_refused(rows: Any, delay: Any, expected: str) -> None:  # noqa: ANN401
+    with pytest.raises(TypeError, match=expected):
         ArrowBatches(rows, delay)
 
 

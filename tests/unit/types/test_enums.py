@@ -1,6 +1,7 @@
 import copy
 import pickle
 from enum import Enum
+from typing import Any
 
 import pytest
 
@@ -130,3 +131,9 @@ def test_query_consolidation_has_its_mode() -> None:
     assert pickle.loads(pickle.dumps(latest)) == latest
     with pytest.raises(TypeError, match="found 'int'"):
         QueryConsolidation(3)  # type: ignore[arg-type]  # that is the point
+
+
+@pytest.mark.parametrize("wrong", [3, 0, b"peer"])
+def test_matcher_of_another_type_is_a_type_error(wrong: Any) -> None:  # noqa: ANN401 - no text
+    with pytest.raises(TypeError, match=f"expected str, found '{type(wrong).__name__}'"):
+        WhatAmIMatcher(wrong)

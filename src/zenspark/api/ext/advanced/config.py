@@ -151,7 +151,7 @@ class RecoveryConfig(ValidatedConfig):
         heartbeat: Whether to subscribe to the heartbeats of publishers; False by default.
 
     Raises:
-        ValueError: Both or none were given, or the period is negative.
+        ValueError: Both or none were given, or the period is not more than zero, or not finite.
         TypeError: An argument has a wrong type.
 
     Example:
@@ -164,6 +164,8 @@ class RecoveryConfig(ValidatedConfig):
         self.heartbeat = to_bool(heartbeat)
         if (self.periodic_queries is None) is not self.heartbeat:
             raise ValueError("expected either periodic_queries or heartbeat=True")
+        if self.periodic_queries == 0:
+            raise ValueError(f"expected a period of more than 0 seconds, found {periodic_queries}")
 
 
 def _count(value: int) -> int:

@@ -339,6 +339,7 @@ class AdvancedSubscriber(Receiver[H_co]):
         Raises:
             UsageError: The subscriber was undeclared.
             SessionClosed: The session was closed.
+            TypeError: An argument has a wrong type.
             ValueError: The handler is none of these.
 
         Example:
@@ -371,8 +372,8 @@ class AdvancedSubscriber(Receiver[H_co]):
 
         Args:
             handler: Where the samples are delivered. A channel (`FifoChannel(capacity)`, `RingChannel(capacity)`), a
-                function that is called with each of them, or a pair of a function and an object; by default a
-                `FifoChannel` of 256.
+                function that is called with each of them, a pair of a function and an object, or `ArrowBatches()`, a
+                channel of record batches; by default a `FifoChannel` of 256.
             history: Whether publishers that exist already are delivered too; False by default.
 
         Returns:
@@ -381,6 +382,7 @@ class AdvancedSubscriber(Receiver[H_co]):
         Raises:
             UsageError: The subscriber was undeclared, or its session is gone.
             SessionClosed: The session was closed.
+            TypeError: An argument has a wrong type.
             ValueError: The handler is none of these.
 
         Example:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -47,3 +48,9 @@ def test_configurations_compare_hash_and_pickle(make: Callable[[int], Any]) -> N
     assert {make(1): 1}[make(1)] == 1
     assert make(1) != 1
     assert "1" in repr(make(1))
+
+
+@pytest.mark.parametrize("period", [0, 0.0, timedelta(0), -1, timedelta(-1)])
+def test_period_between_queries_is_more_than_zero(period: float | timedelta) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        RecoveryConfig(periodic_queries=period)
