@@ -300,22 +300,6 @@ async def test_async_querier_sends_several_queries(router: Session) -> None:
     queryable.undeclare()
 
 
-# --- tokens
-
-
-@in_loop
-async def test_async_liveliness_subscriber_receives_changes(router: Session) -> None:
-    async with client_of(router) as session:
-        async with session.liveliness().declare_subscriber("alive/*", history=True) as subscriber:
-            token = router.liveliness().declare_token("alive/a")
-            assert (await subscriber.recv()).kind is SampleKind.PUT
-            token.undeclare()
-            assert (await subscriber.recv()).kind is SampleKind.DELETE
-        async with session.liveliness().declare_token("alive/b"):
-            await until(lambda: [*router.liveliness().get("alive/b")])
-        await until(lambda: not [*router.liveliness().get("alive/b")])
-
-
 @in_loop
 async def test_async_recv_with_a_timeout_that_is_no_number_raises() -> None:
     async with isolated_session() as session, session.declare_subscriber("k") as subscriber:

@@ -202,15 +202,6 @@ async def test_callback_receives_replies() -> None:
 
 
 @in_loop
-async def test_async_liveliness_get_receives_tokens() -> None:
-    async with isolated_session() as session:
-        async with session.liveliness().declare_token("alive/a"):
-            found = [reply async for reply in session.liveliness().get("alive/*")]
-            assert [str(reply.ok.key_expr) for reply in found if reply.ok] == ["alive/a"]
-        assert [reply async for reply in session.liveliness().get("alive/*")] == []
-
-
-@in_loop
 async def test_invalid_arguments_of_get_raise_when_awaited() -> None:
     async with isolated_session() as session:
         with pytest.raises(TypeError):
