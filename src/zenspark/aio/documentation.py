@@ -13,6 +13,10 @@ ASYNC_WORDS = {
     "`recv`, `try_recv` or a `for` loop": "`await recv()`, `try_recv()` or `async for`",
     "function that is called": "function or coroutine function that is called",
     "`with` block": "`async with` block",
+    "unsent bytes, after the query is queued there.": "unsent bytes.",
+    "BLOCK (the default) waits until they are taken, DROP and BLOCK_FIRST only if they exceed 4 MiB.": (
+        "The task waits until they are taken, also with DROP and BLOCK_FIRST, before the query is sent."
+    ),
 }
 """Words of the synchronous docstrings, and those that say the same of the asynchronous methods."""
 RETURNS = re.compile(r"^Returns:\n( +.*(\n|$))+", re.MULTILINE)

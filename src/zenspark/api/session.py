@@ -630,9 +630,9 @@ class Session:
             timeout: Seconds after which the query ends; by default `queries_default_timeout` of the configuration (10
                 s). With `math.inf` it ends when all queryables have replied, and no timeout is sent; routers on the
                 way, and sessions with queryables, then apply their own, 10 s.
-            congestion_control: Treatment while a link has unsent bytes, after the query is queued there: BLOCK (the
-                default) waits until they are taken, DROP and BLOCK_FIRST only if they exceed 4 MiB. The session with a
-                neighbour that takes none for 5 s is closed; this node drops no query.
+            congestion_control: Treatment while a link has unsent bytes, after the query is queued there.
+                BLOCK (the default) waits until they are taken, DROP and BLOCK_FIRST only if they exceed 4 MiB.
+                The session with a neighbour that takes none for 5 s is closed; this node drops no query.
             priority: Priority of the query, and of its replies; DATA by default.
             express: Whether the query is sent at once, without waiting for others to fill a batch; False by default.
             payload: Value sent along with the query; none by default.
@@ -712,9 +712,9 @@ class Session:
             timeout: Seconds after which the query ends; by default `queries_default_timeout` of the configuration (10
                 s). With `math.inf` it ends when all queryables have replied, and no timeout is sent; routers on the
                 way, and sessions with queryables, then apply their own, 10 s.
-            congestion_control: Treatment while a link has unsent bytes, after the query is queued there: BLOCK (the
-                default) waits until they are taken, DROP and BLOCK_FIRST only if they exceed 4 MiB. The session with a
-                neighbour that takes none for 5 s is closed; this node drops no query.
+            congestion_control: Treatment while a link has unsent bytes, after the query is queued there.
+                BLOCK (the default) waits until they are taken, DROP and BLOCK_FIRST only if they exceed 4 MiB.
+                The session with a neighbour that takes none for 5 s is closed; this node drops no query.
             priority: Priority of the query, and of its replies; DATA by default.
             express: Whether the query is sent at once, without waiting for others to fill a batch; False by default.
             allowed_destination: Whether queryables of this session, of other sessions, or both are queried; ANY by
