@@ -26,8 +26,8 @@ from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA
 from zenspark.errors import RowError, UsageError
 from zenspark.journal.flush_barrier import FlushBarrier
-from zenspark.spark.connect import connect_session
 from zenspark.spark.options import SinkOptions
+from zenspark.spark.zenoh_session import connect_session
 from zenspark.types.enums import CongestionControl, Priority
 
 logger = logging.getLogger("zenspark.spark")

@@ -22,9 +22,9 @@ from zenspark.errors import ZError
 from zenspark.handlers.arrow import chunk_from_samples
 from zenspark.handlers.handler import Callback
 from zenspark.key.match import intersects
-from zenspark.spark.connect import connect_session
 from zenspark.spark.options import BatchOptions
 from zenspark.spark.source.journal_set import available_cores
+from zenspark.spark.zenoh_session import connect_session
 from zenspark.types.enums import ConsolidationMode, QueryTarget
 from zenspark.types.network_info import ReplyError
 from zenspark.types.sample import Reply, Sample

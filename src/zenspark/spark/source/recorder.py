@@ -13,9 +13,9 @@ import time
 from zenspark.api.session import Session
 from zenspark.errors import JournalError, JournalLocked
 from zenspark.journal import Journal, JournalWriter, Recorder
-from zenspark.spark.connect import connect_session
 from zenspark.spark.options import StreamOptions
 from zenspark.spark.source.backfill import backfill, missing_time_range
+from zenspark.spark.zenoh_session import connect_session
 
 LOCK_TIMEOUT_SECONDS = 10.0
 """Timeout for the process of an earlier run to release the lock of the journal."""

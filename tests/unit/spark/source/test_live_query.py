@@ -14,7 +14,6 @@ from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA
 from zenspark.engine.reply_collector import TIMEOUT_ERROR
 from zenspark.errors import ZError
-from zenspark.spark.connect import connect_session
 from zenspark.spark.options import BatchOptions
 from zenspark.spark.source import live_query
 from zenspark.spark.source.live_query import (
@@ -25,6 +24,7 @@ from zenspark.spark.source.live_query import (
     make_reader,
     schema_of,
 )
+from zenspark.spark.zenoh_session import connect_session
 from zenspark.types.encoding import Encoding
 from zenspark.types.ids import EntityGlobalId, ZenohId
 from zenspark.types.network_info import ReplyError

@@ -7,8 +7,8 @@ import pytest
 
 from tests.interop.reference import unused
 from zenspark.errors import LinkError, UsageError
-from zenspark.spark.connect import connect_session, session_config
 from zenspark.spark.options import NetworkOptions
+from zenspark.spark.zenoh_session import connect_session, session_config
 
 
 def setting(options: NetworkOptions, key: str) -> object:

@@ -1,4 +1,4 @@
-"""Opens the session of a task or a query from Spark options."""
+"""Opens the Zenoh session of a Spark task, or of a stream that records, as options of the source or sink specify."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zenspark.spark.options import NetworkOptions
 
 
 def connect_session(options: NetworkOptions) -> Session:
-    """Open a session; raises LinkError that names the endpoints if they cannot be reached."""
+    """Open a Zenoh session; raises LinkError that names the endpoints if they cannot be reached."""
     try:
         return open_session(session_config(options))
     except ZError as error:
@@ -22,7 +22,7 @@ def connect_session(options: NetworkOptions) -> Session:
 
 
 def session_config(options: NetworkOptions) -> Config:
-    """Make the configuration of a session: the file, if given, overridden by the other options."""
+    """Make the configuration of a Zenoh session: the file, if given, overridden by the other options."""
     if options.config is not None and not Path(options.config).is_file():
         raise UsageError(f"option config: there is no file {options.config}")
     config = Config() if options.config is None else Config.from_file(options.config)
