@@ -4,9 +4,9 @@ An offset is a dictionary from recorder to row number: the same two offsets deno
 as the journal keeps them. One additional entry, `@reader`, is a random number that a new query draws and its checkpoint
 keeps: it identifies the query to the journals, whatever its other options become.
 
-Spark creates the reader in several processes. One of them lives as long as the query and determines offsets; only there
-a recorder runs, if the stream records itself. Others are created to be sent to workers, which only read slices of
-journals.
+Spark creates the reader in several Python processes. One of them lives as long as the query: there Spark calls
+`initialOffset`, `latestOffset`, `partitions` and `commit`, and only there the recorder of a stream that records runs.
+Those in other processes are sent to workers, which only read slices of journals.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class ZenohStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cached_property
     def recording(self) -> StreamRecorder | None:
-        """The recorder of the journal, if this stream records; only in the process that determines offsets."""
+        """The recorder of a stream that records; only in the Python process in which Spark calls `latestOffset`."""
         if not self.options.subscribe:
             return None
         from zenspark.spark.source.recorder import (
