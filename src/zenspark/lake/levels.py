@@ -1,12 +1,13 @@
 """Levels: keeps the number of files of a state table small, as a log-structured merge tree does.
 
-Refreshes append small files to the part `new` (for `latest`, rows whose keys have wildcards to `wild`). When there are
-`MIN_FILES_TO_MERGE` of them they are merged into one sorted level, together with smaller levels, so that each remaining
-level is more than `LEVEL_GROWTH_FACTOR` times as large as all smaller ones. A row is rewritten only as often as the
-logarithm of the number of rows, and unchanged rows are not rewritten because others change.
+A state table is partitioned by its column `part`. Refreshes append small files to the partition `part=new` (for
+`latest`, rows whose keys have wildcards to `part=wild`). When there are `MIN_FILES_TO_MERGE` of them they are merged
+into one sorted level, together with smaller levels, so that each remaining level is more than `LEVEL_GROWTH_FACTOR`
+times as large as all smaller ones. A row is rewritten only as often as the logarithm of the number of rows, and
+unchanged rows are not rewritten because others change.
 
-Only rows that are in the public table are merged: the files in `new` and `wild` show which rows the next write of that
-table has to change.
+Only rows that are in the public table are merged: the files in `part=new` and `part=wild` show which rows the next
+write of that table has to change.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ import pyarrow as pa
 from zenspark.lake.parquet_files import DataFile
 
 REPLACED_PART = "state"
-"""The part that each refresh replaces."""
+"""The partition, `part=state`, whose files each refresh replaces."""
 NEW_PART = "new"
 WILDCARD_PART = "wild"
 MERGED_PREFIX = "merged"
-"""Prefix of the part names of merged levels."""
+"""Prefix of the values of `part` of merged levels."""
 MERGED_WILDCARD_PART = "merged-wild"
 WILDCARD_PARTS = (WILDCARD_PART, MERGED_WILDCARD_PART)
 
@@ -36,7 +37,7 @@ LEVEL_GROWTH_FACTOR = 4
 
 
 class MergePlan(NamedTuple):
-    """Files to be merged, and the part of the result."""
+    """Files to be merged, and the partition (`part`) of the result."""
 
     files: list[DataFile]
     part: str
@@ -45,7 +46,7 @@ class MergePlan(NamedTuple):
 
 
 def part_of(file: DataFile) -> str:
-    """The part of a state table that a file is in."""
+    """The partition of a state table that a file is in: its value of `part`."""
     return str(file.partition["part"])
 
 

@@ -77,7 +77,7 @@ TRAFFIC = TableSpec(
 )
 
 PART_COLUMN = pa.schema([("part", pa.string())])
-"""Partition column of state tables: new files of refreshes, merged levels, and the part that refreshes replace."""
+"""Partition column of state tables: new files of refreshes, merged levels, and the partition that refreshes replace."""
 LATEST_STATE = TableSpec("latest", JOURNAL_SCHEMA, partitions=PART_COLUMN, stats_columns=("key",))
 GAPS_STATE = TableSpec("gaps", GAPS.columns, partitions=PART_COLUMN, stats_columns=("source_zid",))
 TRAFFIC_STATE = TableSpec(

@@ -44,7 +44,7 @@ class DerivedAggregation(PartialAggregation, Protocol):
     propagates_deletes: bool
 
     def combine_rows(self, partials: pa.Table, state: pa.Table) -> pa.Table:
-        """Combine partial aggregates with the replaced part."""
+        """Combine partial aggregates with the files that refreshes replace, `part=state`."""
 
     def reduce(self, rows: pa.Table) -> pa.Table:
         """Merge rows that belong together."""
@@ -95,7 +95,7 @@ def resolve(lake: Lake, name: str) -> pa.Table:
 def _read_pending(
     aggregation: DerivedAggregation, state: LakeTable, samples: LakeTable, pending: OffsetRanges, *, is_complete: bool
 ) -> pa.Table:
-    """Aggregate pending rows; where a definition needs its replaced part, they are combined with it."""
+    """Aggregate pending rows; where a definition needs it, combined with the partition `part=state`."""
     version = None if is_complete else state.app_version(SAMPLES_VERSION_APP_ID)
     files = samples.files if version is None else samples.files_since(version)
     selected = [] if pending.is_empty else [file for file in files if pending.may_have_rows_in(file)]

@@ -87,12 +87,12 @@ class DerivedTableSpec(PartialAggregation, Protocol):
     partial_schema: pa.Schema
     """Columns of a partial aggregate; those of the state, unless `needs_state`."""
     needs_state: bool
-    """Whether a partial aggregate must be combined with the previous state (`REPLACED_PART`) to be meaningful."""
+    """Whether a partial aggregate must be combined with the previous partition `part=state` to be meaningful."""
     propagates_deletes: bool
     """Whether rows that another tool deletes from `samples` are removed from the state, and merges drop old rows."""
 
     def combine(self, partials: DataFrame, state: DataFrame) -> DataFrame:
-        """Combine partial aggregates with the replaced part on executors; the result replaces it."""
+        """Combine partial aggregates with the partition `part=state` on executors; the result replaces it."""
 
     def combine_rows(self, partials: pa.Table, state: pa.Table) -> pa.Table:
         """Combine partial aggregates with the state in the driver, for few rows."""
@@ -107,7 +107,7 @@ class DerivedTableSpec(PartialAggregation, Protocol):
         """Compute the rows of the public table from reduced rows of the state and the rows with wildcards."""
 
     def to_public_dataframe(self, stored: DataFrame, parts: Collection[str]) -> DataFrame:
-        """Compute the public table with Spark from rows that are not reduced; `parts` can occur among them."""
+        """Compute the public table with Spark from rows that are not reduced; `parts`: the partitions of these."""
 
 
 class DerivedTable:
@@ -166,7 +166,7 @@ class DerivedTable:
         )
 
     def _combine(self, spark: SparkSession, extent: OffsetRanges, tasks: Sequence[TaskFiles]) -> DataFrame:
-        """Aggregate pending rows and combine them with the replaced part, on executors."""
+        """Aggregate pending rows and combine them with the partition `part=state`, on executors."""
         definition, folder = self.definition, self.samples.location
 
         def make_partials(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -214,7 +214,7 @@ class DerivedTable:
         return self.definition.to_public_dataframe(stored.unionByName(state), parts | {NEW_PART, WILDCARD_PART})
 
     def _read_stored(self, spark: SparkSession) -> DataFrame:
-        """Read the state without the replaced part, and without rows that other tools deleted from `samples`."""
+        """Read the state but for `part=state`, and without rows that other tools deleted from `samples`."""
         changes = self._foreign_changes()
         stored = dataframe(spark, self.state, self._files_outside_replaced_part)
         remaining = remove_deleted(spark, stored, self.samples, changes) if changes else None
@@ -366,7 +366,7 @@ def merge_range(
     part: str,
     key_range: KeyRange,
 ) -> list[DataFile]:
-    """Write the reduced rows of a key range into a part; with `limits`, drop expired rows."""
+    """Write the reduced rows of a key range into a partition; with `limits`, drop expired rows."""
     rows = state.read(files, key_range, definition.reduce)
     if limits is not None:
         rows = definition.drop_expired(rows, wildcard_rows, limits)
@@ -374,7 +374,7 @@ def merge_range(
 
 
 def read_wildcard_rows(definition: DerivedTableSpec, state: SortedTable, files: Iterable[DataFile]) -> pa.Table:
-    """Read the rows of the parts with wildcards."""
+    """Read the rows whose keys have wildcards, which are in partitions of their own."""
     wildcard_files = [file for file in files if has_wildcard_keys(file)]
     return state.read(wildcard_files, FULL_RANGE, definition.reduce).cast(state.spec.columns)
 

@@ -48,7 +48,7 @@ def has_wildcards(key: str) -> Column:
 
 
 def in_wildcard_part() -> Column:
-    """Whether a row of the state is in a part with rows whose keys have wildcards."""
+    """Whether a row of the state is in a partition with rows whose keys have wildcards."""
     return F.col("part").isin(*WILDCARD_PARTS)
 
 

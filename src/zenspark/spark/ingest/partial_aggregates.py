@@ -42,7 +42,7 @@ def write_partials(
     extent: OffsetRanges,
     task_files: TaskFiles,
 ) -> list[DataFile]:
-    """Write the partial aggregates of some files into the state, by part; runs as a Spark task."""
+    """Write the partial aggregates of some files into the state, by partition; runs as a Spark task."""
     files = DataFileWriter(folder, aggregation.state, label, KEY_ORDER_SIZES)
     for aggregated in iterate_partials(aggregation, samples, extent, task_files):
         for rows, partition in split_partition_columns(aggregated, aggregation.state):
