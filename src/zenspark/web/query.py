@@ -142,7 +142,9 @@ class QueryApi:
             return json_response(seen.document())
         sample = await self._context.run(newest_reply, self._context.session, key, client)
         if sample is None:
-            raise HttpError(HTTPStatus.NOT_FOUND, f"no value of {str(key)!r} was seen, and no storage has one")
+            raise HttpError(
+                HTTPStatus.NOT_FOUND, f"this node has seen no value of {str(key)!r}, and no storage has one"
+            )
         return json_response(sample_reply_document(sample) | {"received_at": None})
 
 

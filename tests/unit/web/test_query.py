@@ -119,7 +119,7 @@ def test_invalid_requests_are_status_400(path: str, document: object, message: s
 @pytest.mark.slow
 def test_value_is_the_newest_seen_or_the_stored_one(session: Session, server: HttpServer) -> None:
     missing = send_request(server, "/_api/value?key=demo/a")
-    assert (missing.status, missing.error) == (404, "no value of 'demo/a' was seen, and no storage has one")
+    assert (missing.status, missing.error) == (404, "this node has seen no value of 'demo/a', and no storage has one")
     queryable = session.declare_queryable("demo/a", lambda query: query.reply("demo/a", "stored"))
     assert send_request(server, "/_api/value?key=demo/a").json["value"]["text"] == "stored"
     queryable.undeclare()
