@@ -1,7 +1,7 @@
 """Congestion control of one link: while the link has unsent bytes, a message waits or is dropped, by its QoS.
 
-- Block: it waits as long as the peer takes any bytes; after `wait_before_close` seconds without progress the peer is a
-  slow consumer, and `link_driver.py` closes its session.
+- Block: it waits as long as the neighbour takes any bytes; after `wait_before_close` seconds without progress the
+  neighbour is a slow consumer, and `link_driver.py` closes its session.
 - BlockFirst: one message waits like Block, and the others are dropped meanwhile.
 - Drop: it waits `wait_before_drop` seconds, once; until the link has drained, the following messages are dropped
   without waiting.
@@ -41,19 +41,19 @@ class WriterSettings(msgspec.Struct, frozen=True):
     wait_before_drop: float = 0.001
     """Seconds a message with Drop waits for a link with unsent bytes."""
     wait_before_close: float = 5.0
-    """Seconds a peer may take no bytes at all while a message with Block waits, before it is closed."""
+    """Seconds a neighbour may take no bytes at all while a message with Block waits, before it is closed."""
     idle_before_direct_write: float = 50e-6
     """Seconds without a write after which the next message is written at once, by the thread that sends it."""
     batch_fill_wait: float = 0.001
     """Seconds a batch may fill up while a publisher fills one batch after the other."""
     close_linger: float = 1.0
-    """Seconds the peer may take no bytes after the session has ended, before the link is closed."""
+    """Seconds the neighbour may take no bytes after the session has ended, before the link is closed."""
     max_backlog: int = MAX_BACKLOG_BYTES
     """Unsent bytes of a link beyond which the session is closed."""
 
 
 def describe_stall(seconds: float) -> str:
-    """Describe why a session is closed whose peer took no bytes for `seconds`."""
+    """Describe why a session is closed whose neighbour took no bytes for `seconds`."""
     return f"slow consumer: took no bytes for {seconds:g} s ({WAIT_BEFORE_CLOSE_KEY})"
 
 
@@ -81,10 +81,10 @@ class LinkSendState(Protocol):
         """Offer the unsent bytes to the link again, in a thread that waits; whether the link took all."""
 
     def on_waiting(self, is_waiting: bool) -> None:
-        """Report that a thread starts (True) or stops (False) waiting for the peer to take bytes."""
+        """Report that a thread starts (True) or stops (False) waiting for the neighbour to take bytes."""
 
     def on_slow_consumer(self, seconds: float) -> None:
-        """The peer has taken no bytes for `seconds` while a message waited."""
+        """The neighbour has taken no bytes for `seconds` while a message waited."""
 
 
 class CongestionPolicy:
@@ -154,7 +154,7 @@ class CongestionPolicy:
             self._link.on_waiting(False)
 
     def _wait_while_progressing(self) -> bool:
-        """Wait as long as the peer takes bytes."""
+        """Wait as long as the neighbour takes bytes."""
         yield_leadership()
         link, seconds = self._link, self._settings.wait_before_close
         bytes_sent, deadline = link.bytes_sent, self._clock() + seconds

@@ -1,17 +1,17 @@
 """Drivers: run the session of one link. They read from the link, in the loop, and keep the timers of the session.
 
 Any thread writes: that half is the `LinkWriter` (`writer.py`). `LinkDriver` adds reading, timers and closing, for
-sessions with one peer (`ConnectionDriver`) and with a multicast group (`GroupDriver`).
+sessions with one neighbour (`ConnectionDriver`) and with a multicast group (`GroupDriver`).
 
-A session ends here when the lease of its peer has expired (`_on_timeout`, by `Connection.handle_timeout`), and when the
-peer is a slow consumer (`close_slow_consumer`), as found by `congestion_control.py` (a publisher waits), `writer.py`
-(the backlog exceeds `max_backlog`) or `forwarding_backpressure.py` (forwarded messages). A link on which no session is
-opened in time is closed here, too (`_on_open_timeout`). HTTP clients: `web/connection.py`, `web/events.py`.
+A session ends here when the lease of the neighbour has expired (`_on_timeout`, by `Connection.handle_timeout`), and
+when the neighbour is a slow consumer (`close_slow_consumer`), as found by `congestion_control.py` (a publisher waits),
+`writer.py` (the backlog exceeds `max_backlog`) or `forwarding_backpressure.py` (forwarded messages). A link on which no
+session is opened in time is closed here, too (`_on_open_timeout`). HTTP clients: `web/connection.py`, `web/events.py`.
 
 Closing has two steps. First the session ends (`end_session`): its owner is notified, and nothing more can be sent.
 Then the link lingers, so that the messages sent before and the CLOSE arrive: they are written, and the link is
 half-closed, so that two nodes that close at once do not wait for each other. Bytes that still arrive are read and
-discarded until the peer has closed too, because closing a socket with unread bytes resets the connection and loses
+discarded until the neighbour has closed too, because closing a socket with unread bytes resets the connection and loses
 what was written. Then the link is closed (`close_link`). A lost link, or that of a slow consumer, is closed at once,
 without CLOSE.
 """
@@ -43,10 +43,10 @@ from zenspark.wire.columns import PushRun
 logger = logging.getLogger("zenspark.net")
 
 MAX_PING_PONG_READ_BYTES = 1024
-"""Bytes up to which a read after a send counts as a reply: the peer may send the next one soon, worth a busy poll."""
+"""Bytes up to which a read after a send counts as a reply: the neighbour may soon send another, worth a busy poll."""
 MAX_LINGER_EXTENSIONS = 10
-"""Maximum extensions of the linger time because the peer took bytes: one that reads byte by byte must not keep the
-unsent bytes in memory for ever."""
+"""Maximum number of linger times in a row, each because the neighbour took bytes: one that reads byte by byte must not
+keep the unsent bytes in memory for ever."""
 MAX_READS_PER_TURN = 16
 """Reads of one link with buffered data before other links get their turn."""
 MAX_EVENTS_PER_TURN = 256
@@ -54,13 +54,13 @@ MAX_EVENTS_PER_TURN = 256
 
 
 class TransportMachine(HasOutbox, Protocol):
-    """The sans-I/O state machine that a driver runs: a session with one peer, or with a multicast group."""
+    """The sans-I/O state machine that a driver runs: a session with one neighbour, or with a multicast group."""
 
     def close(self, reason: CloseReason, text: str) -> Closed:
         """End the session."""
 
     def renew_leases(self, now: float) -> None:
-        """Renew the lease of each peer without a message: this node did not read, so silence proves nothing."""
+        """Renew the lease of each neighbour without a message: this node did not read, so silence proves nothing."""
 
     def next_timeout(self) -> float:
         """Return the time of its next timeout."""
@@ -122,7 +122,7 @@ class LinkDriver(LinkWriter):
                     return
         except LinkError as error:
             self._end(self._link_lost(error))
-        except BaseException:  # a bug triggered by this peer's data must not affect other peers
+        except BaseException:  # a bug triggered by this neighbour's data must not affect other neighbours
             logger.exception("internal error while handling data from %s, closing its session", self.neighbour)
             self.end_session(text="internal error")
         else:
@@ -149,7 +149,8 @@ class LinkDriver(LinkWriter):
     def _read_before_timeout(self) -> None:
         """Read before a lease is checked: if the loop was held up, unread data may be there.
 
-        A link that is paused, or has events to be handled first, is not read, so its peers' leases are renewed instead.
+        A link that is paused, or has events to be handled first, is not read: the leases of its neighbours are
+        renewed instead.
         """
         if self._paused or self._unhandled is not None:
             self.connection.renew_leases(self.loop.now())
@@ -187,7 +188,7 @@ class LinkDriver(LinkWriter):
             self._linger()
 
     def _extend_linger(self, times: int) -> None:
-        """Keep the link for `close_linger` seconds, and again while the peer takes bytes, at most `times` times."""
+        """Keep the link for `close_linger` seconds, at most `times` times: again only if the neighbour took bytes."""
         bytes_sent = self._bytes_sent
 
         def extend_or_close() -> None:
@@ -199,7 +200,7 @@ class LinkDriver(LinkWriter):
         self._set_timer(self.loop.now() + self._settings.close_linger, extend_or_close)
 
     def _linger(self) -> None:
-        """Write the unsent bytes, half-close the link, then wait for the peer to close."""
+        """Write the unsent bytes, half-close the link, then wait for the neighbour to close."""
         if self.is_link_closed:
             return
         is_drained = False
@@ -217,7 +218,7 @@ class LinkDriver(LinkWriter):
             self.loop.watch(self.link, self._linger if is_drained else None, None if is_drained else self._linger)
 
     def _discard_received(self) -> bool:
-        """Read and discard what is there; whether the peer has closed."""
+        """Read and discard what is there; whether the neighbour has closed."""
         buffer = memoryview(bytearray(1 << 16))
         for _ in range(MAX_READS_PER_TURN):
             count = self.link.recv_into(buffer)
@@ -250,7 +251,7 @@ class LinkDriver(LinkWriter):
     # -- from any thread: pausing
 
     def pause(self, paused_by: object = None) -> None:
-        """Stop reading until each sink or link that paused it resumes. The peer is slowed down, and nothing is lost."""
+        """Stop reading until each sink or link that paused it resumes: slows down the neighbour, and loses nothing."""
         if paused_by not in self._paused:
             self._paused.add(paused_by)
             self.loop.call_soon(self._watch)
@@ -279,7 +280,7 @@ class LinkDriver(LinkWriter):
         self.end_session(CloseReason.UNRESPONSIVE, text)
 
     def _fail(self, error: LinkError) -> None:
-        """End the session because the link failed, after reading it: the peer's CLOSE may have the reason."""
+        """End the session because the link failed, after reading it: the neighbour's CLOSE may have the reason."""
         self._discard_unsent()
 
         def read_and_end() -> None:
@@ -308,7 +309,7 @@ class LinkDriver(LinkWriter):
 
 
 class ConnectionDriver(LinkDriver):
-    """Runs the session with one peer over one link. `owner` handles its events, in the loop."""
+    """Runs the session with one neighbour over one link. `owner` handles its events, in the loop."""
 
     connection: Connection
 

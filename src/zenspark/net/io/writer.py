@@ -68,7 +68,7 @@ nonblocking = NonBlocking()
 
 
 class HasOutbox(Protocol):
-    """The state machine that a writer sends for: a session with one peer, or with a multicast group."""
+    """The state machine that a writer sends for: a session with one neighbour, or with a multicast group."""
 
     @property
     def outbox(self) -> Outbox | None:
@@ -391,14 +391,14 @@ class LinkWriter(ABC):
             self._on_writable()
 
     def on_waiting(self, is_waiting: bool) -> None:
-        """Report that a user callback starts (True) or stops (False) waiting for the link: the peer may be waiting for
-        this node to read."""
+        """Report that a user callback starts (True) or stops (False) waiting for the link: the neighbour may be waiting
+        for this node to read."""
         if in_callback():
             # in the loop, because the observer takes locks that come before the writer's
             self.loop.call_soon(partial(self._observer.on_callback_waiting, is_waiting))
 
     def on_slow_consumer(self, seconds: float) -> None:
-        """Have the session closed: the peer took no bytes while a message waited."""
+        """Have the session closed: the neighbour took no bytes while a message waited."""
         self.loop.call_soon(partial(self.close_slow_consumer, describe_stall(seconds)))
 
     def flush_and_wait(self) -> None:
