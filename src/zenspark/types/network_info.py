@@ -194,7 +194,10 @@ class Declaration(NetworkInfo, frozen=True):
 
 
 class LinkCounters(NetworkInfo, frozen=True):
-    """Messages exchanged with one neighbour since this session opened, over all its links; not in eclipse-zenoh.
+    """Messages exchanged with one neighbour since this session opened; not in eclipse-zenoh.
+
+    The counters are those of the neighbour, over all links that it has and had: there is one object per neighbour, not
+    per link.
 
     Messages that a neighbour drops before sending are not counted. The reasons in `lost` are `interrupted`,
     `first_fragment_missing`, `fragment_missing`, `stopped_by_sender`, `too_large`, `memory`, `shared_memory` and

@@ -113,7 +113,7 @@ def _add_counts(counts: dict[C, int], others: Mapping[C, int]) -> None:
 
 
 class NeighbourCounters:
-    """The counters of one neighbour, over all the links it has and had."""
+    """The counters of one neighbour, over all the links it has and had; users get them as `LinkCounters`."""
 
     def __init__(self, zid: ZenohId) -> None:
         self.zid = zid
