@@ -4,13 +4,15 @@ A sink that is full returns False from `push`. Traffic of a neighbour is slowed 
 until the sink has drained. Publications, queries and replies within this session are slowed down by blocking the
 sending thread, as eclipse-zenoh does; but never without a limit, because that thread may be the very one that consumes
 the sink, now or later. After `STALL_TIMEOUT_SECONDS` without any item consumed the sink counts as stalled: senders no
-longer wait, and further items are queued up to a limit and then dropped, with a warning. A `put_batch` queues all of
-its rows before that. Where publishers wait for links with unsent bytes: `net/io/congestion_control.py`.
+longer wait, and further items are queued up to a limit and then dropped, with a warning. A sender that must not wait
+(the loop, an asyncio task, the only thread that consumes the sink) marks it as stalled once its backlog has reached
+that limit. A `put_batch` queues all of its rows before that. Where publishers wait for links with unsent bytes:
+`net/io/congestion_control.py`.
 
 Replies arrive on the same links as publications. So while this session has pending queries, a full sink gets read
 credit: its links are read on, up to a limit. Otherwise a callback that queries would wait for a reply queued behind
 samples it has not received yet. A sink of replies gets credit only for queries other than its own. A callback that
-waits for buffer space on a link has the same effect: its peer may be waiting for this node to read.
+waits for buffer space on a link has the same effect: the neighbour may be waiting for this node to read.
 
 All of this is guarded by the node's lock, except that no thread waits with the lock held.
 """
