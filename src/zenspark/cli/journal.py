@@ -43,7 +43,7 @@ Show and maintain a journal, also while it is written.
   zenspark journal trim ./journal --to-committed
 
 A reader is attached from its first commit on, and rows that it has not committed are not trimmed by default. A reader
-that will not return is detached with forget, or expires (zenspark record --reader-expiry)."""
+that will not return is detached by forget, or when it expires (zenspark record --reader-expiry)."""
 
 TRIM = """\
 Remove the oldest segments of a journal. Segments are removed as a whole; the segment being written is kept."""
@@ -101,7 +101,7 @@ def parser() -> Parser:
         _add_json(command(name, list_segment_rows, "list segments with their offsets, bytes and times of reception"))
     readers = "list attached readers with their offset and the time of their last commit"
     _add_json(command("readers", list_readers, readers))
-    forget = command("forget", forget_reader, "detach a reader, so that no rows are kept for it")
+    forget = command("forget", detach_reader, "detach a reader, so that no rows are kept for it")
     forget.add_argument("reader", metavar="READER", help="reader name, as shown by `zenspark journal readers`")
     add = command("trim", trim_segments, "remove the oldest segments", TRIM).add_argument
     add("--to-committed", action="store_true", help="remove rows that every attached reader has committed")
@@ -300,7 +300,7 @@ def export_journal(journal: Journal, args: argparse.Namespace) -> Iterator[str]:
 # --- changes ---------------------------------------------------------------------------------------------------------
 
 
-def forget_reader(journal: Journal, args: argparse.Namespace) -> Iterator[str]:
+def detach_reader(journal: Journal, args: argparse.Namespace) -> Iterator[str]:
     """Detach a reader. Yields its last offset."""
     names = journal.reader_names()
     if args.reader not in names:

@@ -3,7 +3,7 @@
 Each is a total since the recorder started, with a name, and optionally the zid of a neighbour and a reason:
 
 - `received` without a neighbour: rows that the recorder received; `recorded`: rows that were acknowledged;
-- `dropped` by neighbour: rows that were received and discarded, because the journal could not be written;
+- `dropped` by neighbour: rows that were received and lost, because the journal could not be written;
 - `received` by neighbour: messages of any kind received on its links; `lost` by neighbour and reason: messages that
   were sent and not received completely; both from `session.info.link_counters()`.
 """
@@ -17,7 +17,7 @@ from zenspark.api.session import Session
 
 RECEIVED, RECORDED, DROPPED, LOST = "received", "recorded", "dropped", "lost"
 JOURNAL_FULL = "journal full"
-"""Reason of rows that were discarded, whatever the cause of the failed write."""
+"""Reason of rows that were lost, whatever the cause of the failed write."""
 
 Counter: TypeAlias = tuple[str, str | None, str | None]
 """Name, zid of the neighbour, reason."""

@@ -530,7 +530,7 @@ class Journal:
         Example:
             >>> journal.forget("export")
         """
-        ReaderOffsets(self.path).remove(reader)
+        ReaderOffsets(self.path).detach(reader)
 
     # --- segments
 

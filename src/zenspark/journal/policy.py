@@ -77,7 +77,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     block_timeout: Annotated[
         float | None,
         _help(
-            "time for which publishers wait while the journal cannot be written; then rows are discarded and counted"
+            "time for which publishers wait while the journal cannot be written; then rows are lost and counted"
         ),
     ] = 4.0
     compression: Annotated[Compression, _help("compression of the blocks")] = "none"

@@ -1,7 +1,7 @@
 """Committed offsets of the readers of a journal: one small file per reader, replaced atomically.
 
-Readers write them, in any process; the writer, which trims the journal, reads them. A reader whose file has not been
-written for long is expired, and no longer prevents trimming.
+Readers write them, in any process; the writer, which trims the journal, reads them. A reader that is behind the end and
+has not written its file for long expires: the writer detaches it, so that it no longer prevents trimming.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ class ReaderOffsets:
         """Lowest committed offset of all attached readers; None if there are none."""
         return min(self.offsets().values(), default=None)
 
-    def remove(self, reader: str) -> None:
-        """Detach a reader."""
+    def detach(self, reader: str) -> None:
+        """Detach a reader, by removing its file."""
         with write_errors(self._path):
             self._file(reader).unlink(missing_ok=True)
 
@@ -159,7 +159,7 @@ class ReaderExpiry:
         """Readers behind the end, and the monotonic time since which each was seen in this state."""
 
     def expire(self, end: int, now: float, monotonic: float) -> None:
-        """Detach expired readers of a journal with this end offset."""
+        """Detach the readers that have expired; `end` is the end offset of the journal."""
         if self._seconds is None:
             return
         behind = [reader for reader in self._offsets.readers() if reader.offset < end]
@@ -168,7 +168,7 @@ class ReaderExpiry:
         for reader, since in list(self._watched.items()):
             is_expired = now - reader.updated >= self._seconds and monotonic - since >= min_watch
             if is_expired and self._offsets.get(reader.name) == reader:
-                self._offsets.remove(reader.name)
+                self._offsets.detach(reader.name)
                 logger.warning(
                     "%s: detached reader %s at offset %d: no commit for %.0f s, its unread rows may be trimmed",
                     self._path,

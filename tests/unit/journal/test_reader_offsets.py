@@ -21,8 +21,8 @@ def test_any_reader_name_is_supported(tmp_path: Path, name: str) -> None:
     assert commits.read(name) == 5
     assert commits.offsets() == {name: 5}
     assert [file.parent for file in (tmp_path / "readers").iterdir()] == [tmp_path / "readers"]
-    commits.remove(name)
-    commits.remove(name)
+    commits.detach(name)
+    commits.detach(name)
     assert commits.read(name) is None
 
 
@@ -81,7 +81,7 @@ def test_directory_instead_of_reader_file_raises(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match=r"a\.json: cannot be read: Is a directory"):
         ReaderOffsets(tmp_path).offsets()
     with pytest.raises(JournalError, match=r"a\.json: cannot be written"):
-        ReaderOffsets(tmp_path).remove("a")
+        ReaderOffsets(tmp_path).detach("a")
 
 
 # --- what is known of a reader ----------------------------------------------------------------------------------------
