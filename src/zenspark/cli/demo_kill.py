@@ -103,7 +103,11 @@ def print_result(counts: Counts) -> int:
 
 
 def format_counts(published: int, recorded: Mapping[str, int], rows: int) -> list[str]:
-    """Format the counts while robots publish: these report every second, so that recorders may have more samples."""
+    """Format the number of samples published, recorded by each recorder, and in the table, while robots publish.
+
+    The robots report once per second what they have published, so that a recorder may already have more: the larger
+    number is shown.
+    """
     return [
         f"published {max(published, *recorded.values())}",
         *(f"recorder {name} {count}" for name, count in recorded.items()),

@@ -226,7 +226,7 @@ def print_listing(listing: Listing) -> None:
 
 
 def format_keys(rows: Sequence[JsonObject]) -> Listing:
-    """Format keys."""
+    """Format the keys in use as a table: messages, bytes, newest value, and whether a storage has it."""
     texts = [
         (
             printable(str(row["key"])),
@@ -250,7 +250,7 @@ def _payload(row: JsonObject) -> bytes:
 
 
 def format_nodes(rows: Sequence[JsonObject]) -> Listing:
-    """Format nodes."""
+    """Format the nodes of the network as a table: role, zid, version and addresses."""
     texts = []
     for row in rows:
         locators = row["locators"]
@@ -260,7 +260,7 @@ def format_nodes(rows: Sequence[JsonObject]) -> Listing:
 
 
 def format_declarations(rows: Sequence[JsonObject]) -> Listing:
-    """Format declarations."""
+    """Format the declarations of the network as a table: kind, key, and the node that declared it."""
     texts = [(str(row["kind"]), printable(str(row["key"])), str(row["whatami"]), str(row["zid"])) for row in rows]
     return Listing(("kind", "key", "role", "zid"), texts, flexible="key")
 

@@ -136,7 +136,7 @@ def format_summary(result: dict[str, object]) -> str:
 
 
 def format_milliseconds(seconds: float) -> str:
-    """Format a round-trip time."""
+    """Format a round-trip time, given in seconds, as milliseconds."""
     return f"{seconds * 1000:.3f} ms"
 
 
