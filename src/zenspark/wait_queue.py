@@ -1,8 +1,8 @@
-"""WaitQueue: threads that wait for any condition without holding a lock.
+"""WaitQueue: the threads that wait for a condition, each without holding a lock.
 
 `threading.Condition.wait` takes its lock back before it returns; a KeyboardInterrupt at that moment leaves it
-unlocked, and the `with` around it raises RuntimeError instead. Here nothing has to be taken back. When a
-publisher waits with it is decided in `net/io/congestion_control.py`.
+unlocked, and the `with` around it raises RuntimeError instead. A thread in a WaitQueue has no lock to take
+back. `net/io/congestion_control.py` decides when a publisher waits in one.
 """
 
 import contextlib

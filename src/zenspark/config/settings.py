@@ -304,7 +304,7 @@ class AdminSpaceSettings(Section, frozen=True):
 
 
 class GatewaySettings(Section, frozen=True):
-    """The gateway between regions of a network: accepted, not used."""
+    """Section `gateway` of zenohd's configuration: parsed, without effect."""
 
     south: Annotated[Any, Key(unset=True, used=False, as_if="auto")] = None
 
@@ -320,13 +320,13 @@ class AccessControlSettings(Section, frozen=True):
 
 
 class StatsSettings(Section, frozen=True):
-    """Filters by which zenohd counts messages by key: accepted, not used."""
+    """Filters by which zenohd counts messages by key: parsed, without effect."""
 
     filters: Annotated[tuple[Any, ...], UNUSED] = ()
 
 
 class PluginsLoadingSettings(Section, frozen=True):
-    """Whether and from which directories zenohd loads plugins: accepted, not used."""
+    """Whether and from which directories zenohd loads plugins: parsed, without effect."""
 
     enabled: Annotated[bool, UNUSED] = False
     search_dirs: Annotated[tuple[str | dict[str, Any], ...], UNUSED] = (

@@ -125,7 +125,7 @@ class Reliability(ApiEnum):
     RELIABLE = 1
     """The reliable lane, that of samples whose publisher makes no choice."""
     DEFAULT = BEST_EFFORT
-    """The default by its name in eclipse-zenoh, which nothing uses: a publisher without a choice is RELIABLE."""
+    """BEST_EFFORT, as in eclipse-zenoh: a default in name only, since a publisher without a choice is RELIABLE."""
 
 
 class SampleKind(ApiEnum):

@@ -1,1 +1,1 @@
-"""The admin space: the queryable of `@/<zid>/<role>/**`, and a subscriber that rejects writes to `config/**` there."""
+"""The admin space: the queryable of `@/<zid>/<role>/**`, and a subscriber that refuses writes to `config/**` there."""

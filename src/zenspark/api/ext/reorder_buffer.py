@@ -205,7 +205,8 @@ class ReorderBuffer:
         return ".." if last is None else f"{(last + 1) % SOURCE_SN_MODULUS}.."
 
     def range_up_to(self, publisher_id: EntityGlobalId, newest: int) -> str | None:
-        """Return the numbers to query after a heartbeat; None if all have arrived or are queried."""
+        """Return the numbers to query after a heartbeat; None if all have arrived, or a query for samples of this
+        publisher is pending; also for a new publisher while the history of all publishers is queried."""
         is_new = publisher_id not in self._numbered
         source = _get(self._numbered, publisher_id)
         if source.pending_queries or (is_new and self._awaits_history):

@@ -21,7 +21,7 @@ def is_oversized(message: NetworkOam) -> bool:
 
 
 def decode_states(message: NetworkOam, oam_id: int = NetworkOam.LINK_STATE) -> tuple[LinkState, ...]:
-    """Link states in a message with an OAM id; none if it has another id, or cannot be decoded."""
+    """Decode the link states of an OAM message; empty if it has another OAM id, is too long, or cannot be decoded."""
     if message.id != oam_id or message.zbuf is None or is_oversized(message):
         return ()
     try:
