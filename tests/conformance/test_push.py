@@ -207,7 +207,7 @@ def test_source_info(name: str) -> None:
 
 
 @pytest.mark.parametrize("size", range(1, 17))
-def test_source_zid_length(size: int) -> None:
+def test_source_zid_has_one_byte_more_than_its_length_field(size: int) -> None:
     """PU-53, PU-54: the id of a source has one byte more than bits 7:4 specify."""
     raw = bytes(range(1, size + 1))
     info = exact(f"{IN_PUSH} 81 41 {size + 3:02x} {(size - 1) << 4:02x} {raw.hex()} 06 09 00").body.source_info

@@ -23,7 +23,7 @@ def on_query(query: Query) -> None:
 
 
 @pytest.mark.parametrize(("mode", "theirs"), [("client", "router"), ("peer", "router"), ("peer", "peer")])
-def test_everything_is_declared_again(mode: str, theirs: str) -> None:
+def test_everything_is_declared_again_after_reconnect(mode: str, theirs: str) -> None:
     there = unused()
     config = ours(mode=mode, connect__endpoints=[there], connect__retry=RETRY)
     received: list[str] = []

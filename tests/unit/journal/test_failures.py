@@ -29,7 +29,7 @@ def test_other_errors_name_the_path_and_the_reason() -> None:
     assert str(read_failure("j", OSError("no number"))) == "j: cannot be read: no number"
 
 
-def test_error_has_the_file_name_if_known() -> None:
+def test_message_begins_with_the_file_of_the_error_or_else_with_the_given_path() -> None:
     with pytest.raises(JournalError, match=r"^j/file: cannot be written: Permission denied"), write_errors(Path("j")):
         raise error_of(errno.EACCES, "j/file")
     with pytest.raises(JournalError, match=r"^j: cannot be read: Permission denied"), read_errors(Path("j")):

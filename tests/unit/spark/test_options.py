@@ -24,7 +24,7 @@ MANUAL = Path(__file__).resolve().parents[3] / "docs" / "spark.md"
 ENDPOINT = "tcp/127.0.0.1:7447"
 
 
-def test_names_are_found_in_any_case_and_values_have_types() -> None:
+def test_option_names_ignore_case_and_values_are_converted_to_their_types() -> None:
     options = StreamOptions.of(
         {"JOURNAL": "/j", "maxoffsetspertrigger": "5", "failOnDataLoss": "false", "startingOffsets": "LATEST"}
     )

@@ -3,7 +3,7 @@ from __future__ import annotations
 from zenspark.spark.ingest.clock_steps import ClockSteps
 
 
-def test_only_backward_clock_steps_are_reported_once() -> None:
+def test_each_step_back_of_a_second_or_more_is_reported_once() -> None:
     wall, steady = 1000.0, 5.0
     clock = ClockSteps(lambda: wall, lambda: steady)
     found = []
