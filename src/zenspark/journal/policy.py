@@ -76,9 +76,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     trim_unread: Annotated[bool, _help("remove also rows that attached readers have not committed")] = False
     block_timeout: Annotated[
         float | None,
-        _help(
-            "time for which publishers wait while the journal cannot be written; then rows are lost and counted"
-        ),
+        _help("time for which publishers wait while the journal cannot be written; then rows are lost and counted"),
     ] = 4.0
     compression: Annotated[Compression, _help("compression of the blocks")] = "none"
 
