@@ -30,6 +30,7 @@ from zenspark.types.sample import Reply, token_sample
 from zenspark.types.selector import IntoParameters, Parameters, Selector
 from zenspark.types.timestamp_stack import TimestampInstrumentation
 from zenspark.types.timestamps import Timestamp
+from zenspark.types.uncopyable import refuse_copy
 from zenspark.types.zbytes import IntoZBytes
 from zenspark.wire import messages
 from zenspark.wire import values as wire
@@ -88,6 +89,8 @@ class Entity:
         self._check()
         return EntityGlobalId.from_wire(self._runtime.entities.global_id(self._number))
 
+    __reduce_ex__ = refuse_copy
+
     def __enter__(self) -> Self:
         self._check()
         return self
@@ -138,21 +141,26 @@ class Receiver(Entity, Generic[H_co]):
             end: Undeclares it. It must not refer to the entity, as it outlives one that has a callback.
             bound: The handler it delivers to.
         """
-        self._bound = bound
+        self._handler = bound.handler
+        self._is_background = bound.background
         super().__init__(runtime, number, end)
 
+    def undeclare(self) -> None:
+        super().undeclare()
+        self._handler = None  # unless the caller still receives from it, queries in it end now
+
     def _ends_when_collected(self) -> bool:
-        return not self._bound.background
+        return not self._is_background
 
     @property
     def handler(self) -> H_co:
         """The channel it delivers to, the object that was given with a callback, or None for a callback alone."""
         self._check()
-        return self._bound.handler  # type: ignore[return-value]
+        return self._handler  # type: ignore[return-value]
 
     def _channel(self) -> Handler[Any]:
         self._check()
-        handler = self._bound.handler
+        handler = self._handler
         if not hasattr(handler, "recv"):
             raise NoChannelError.of(self)
         return handler  # type: ignore[return-value]  # or an object given with a callback, if it has `recv`
@@ -200,7 +208,7 @@ class Receiver(Entity, Generic[H_co]):
     def __iter__(self: Receiver[Handler[T]]) -> Iterator[T]:
         """Iterate over the items until the entity ends."""
         self._check()
-        handler = self._bound.handler
+        handler = self._handler
         if handler is None:
             raise NoChannelError.of(self)
         return iter(handler)  # type: ignore[call-overload,no-any-return]  # or an object given with a callback

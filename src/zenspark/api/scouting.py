@@ -14,6 +14,7 @@ from zenspark.net.node.scouting import Scouter, ScoutingSettings
 from zenspark.types.arguments import require_type
 from zenspark.types.enums import WhatAmIMatcher
 from zenspark.types.network_info import Hello
+from zenspark.types.uncopyable import refuse_copy
 
 H = TypeVar("H")
 H_co = TypeVar("H_co", covariant=True)
@@ -59,6 +60,8 @@ class Scout(Generic[H_co]):
         if not self._stopped.is_set():
             self._stopped.set()
             self._scouter.close()
+
+    __reduce_ex__ = refuse_copy
 
     def __enter__(self) -> Self:
         return self

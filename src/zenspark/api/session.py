@@ -51,6 +51,7 @@ from zenspark.types.sample import Reply, Sample
 from zenspark.types.selector import Selector
 from zenspark.types.timestamp_stack import TimestampInstrumentation
 from zenspark.types.timestamps import Timestamp
+from zenspark.types.uncopyable import refuse_copy
 from zenspark.types.wire_value import rust_repr
 from zenspark.types.zbytes import IntoZBytes
 
@@ -105,6 +106,8 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    __reduce_ex__ = refuse_copy
 
     def __del__(self) -> None:
         # the garbage collector may run in the middle of anything: nothing here may wait

@@ -200,6 +200,8 @@ class Config:
     def __repr__(self) -> str:
         return f"<Config {_compact(self._document)}>"
 
+    __hash__ = object.__hash__  # by identity, as in eclipse-zenoh: it can be changed
+
     def __eq__(self, other: object) -> bool:
         return self._document == other._document if isinstance(other, Config) else NotImplemented
 

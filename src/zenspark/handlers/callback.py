@@ -9,12 +9,15 @@ Compiled, because every item passes here.
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 from collections import deque
 from collections.abc import Callable, Iterable
 from threading import Lock, get_ident
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
+from weakref import WeakValueDictionary
 
 import cython
 
@@ -31,7 +34,15 @@ SLOW_CALLBACK_SECONDS: cython.double = 0.001
 IDLE_THREAD_SECONDS = 1.0
 """Seconds a thread waits for further items of a slow callback before it ends."""
 
+EXIT_STALL_SECONDS = 10.0
+"""Seconds without the end of a call after which the process exits although callbacks are left."""
+EXIT_CHECK_INTERVAL_SECONDS = 0.01
+"""Seconds between two checks at exit whether callbacks are left."""
+
 logger = logging.getLogger("zenspark.handlers")
+
+_ending: WeakValueDictionary[int, Any] = WeakValueDictionary()
+"""Closed runners, by identity, until they have called `drop`: their threads are daemons, so the exit waits for them."""
 
 
 @cython.cclass
@@ -57,6 +68,7 @@ class CallbackRunner:
     _is_paused: cython.bint
     _closed: cython.bint
     _dropped: cython.bint
+    __weakref__: object
 
     def __init__(
         self,
@@ -100,6 +112,8 @@ class CallbackRunner:
 
     def close(self) -> None:
         """End the delivery; the function is still called with the items pushed before."""
+        if not self._dropped:
+            _ending[id(self)] = self
         self._closed = True
         self._start()
 
@@ -209,6 +223,7 @@ class CallbackRunner:
                 self._drop()
         except BaseException:  # raised by the user's code: `sys.exit()` ends a callback, not the loop thread
             logger.exception("drop function of the handler with callback %r failed", self._function)
+        _ending.pop(id(self), None)
 
     @cython.cfunc
     def _call(self, item: Any) -> cython.void:  # noqa: ANN401 - the type of the items
@@ -219,6 +234,34 @@ class CallbackRunner:
             drop = getattr(item, "drop", None)
             if drop is not None:  # a query: the querier must not wait for code that still holds the traceback
                 drop()
+
+
+def finish_callbacks(timeout: float = EXIT_STALL_SECONDS) -> None:
+    """Wait at exit until closed runners have called their functions with every item and `drop`, as eclipse-zenoh does.
+
+    Args:
+        timeout: Seconds without the end of a call after which the remaining calls are given up, with a warning.
+    """
+    previous, deadline = _unfinished(), monotonic() + timeout
+    while (unfinished := _unfinished()) != (0, 0):
+        if unfinished != previous:
+            previous, deadline = unfinished, monotonic() + timeout
+        elif monotonic() > deadline:
+            runners, items = unfinished
+            logger.warning("exit: %d callbacks still run after %g s, %d queued items are lost", runners, timeout, items)
+            return
+        sleep(EXIT_CHECK_INTERVAL_SECONDS)
+
+
+def _unfinished() -> tuple[int, int]:
+    """Return the number of closed runners that are left, and of the items they still have to call with."""
+    runners = [runner for reference in _ending.valuerefs() if (runner := reference()) is not None]
+    return len(runners), sum(runner.backlog for runner in runners)
+
+
+atexit.register(finish_callbacks)  # before sessions register: at exit they are closed first
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_ending.clear)  # the threads of the parent do not run there
 
 
 def log_callback_failure(function: Callable[..., object], item: object) -> None:

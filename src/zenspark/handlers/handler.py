@@ -17,6 +17,7 @@ import msgspec
 from zenspark.handlers.callback import CallbackRunner
 from zenspark.handlers.channel import Channel, Resume
 from zenspark.net.loop.executor import CallbackExecutor
+from zenspark.types.uncopyable import refuse_copy
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -230,6 +231,8 @@ class Handler(Channel, Generic[T]):
         >>> for reply in session.get("demo/**"):
         ...     print(reply.ok)
     """
+
+    __reduce_ex__ = refuse_copy
 
     if TYPE_CHECKING:
         is_stalled: bool

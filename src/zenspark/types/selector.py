@@ -224,6 +224,8 @@ class Parameters:
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return iter(list(self._items()))  # a list: the caller may change them while it iterates
 
+    __hash__ = object.__hash__  # by identity, as in eclipse-zenoh: it can be changed
+
     def __eq__(self, other: object) -> bool:
         return self._text == other._text if isinstance(other, Parameters) else NotImplemented
 
@@ -308,6 +310,8 @@ class Selector:
     def parameters(self, parameters: IntoParameters) -> None:
         """A copy of the parameters: to change them, change the copy and assign it."""
         self._parameters = Parameters.of(parameters).copy()
+
+    __hash__ = object.__hash__  # by identity, as in eclipse-zenoh: it can be changed
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Selector):

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.optional import some
 from tests.wait import TIMEOUT_SECONDS, until
 from zenspark.api.entities import Entity, Subscriber
 from zenspark.api.session import Session
@@ -57,6 +58,32 @@ def test_error_after_undeclare_names_the_kind_of_entity(peer: Session, kind: str
     entity.undeclare()
     with pytest.raises(UsageError, match=f"^this {kind} was undeclared"):
         entity.undeclare()
+
+
+@pytest.mark.parametrize("end", ["undeclare", "with"])
+def test_queries_left_in_the_channel_of_an_undeclared_queryable_end(peer: Session, end: str) -> None:
+    """The querier does not wait for the timeout."""
+    queryable = peer.declare_queryable("q")
+    replies = peer.get("q", timeout=TIMEOUT_SECONDS)
+    until(lambda: queryable.handler.backlog == 1)
+    if end == "with":
+        with queryable:
+            pass
+    else:
+        queryable.undeclare()
+    assert list(replies) == []
+
+
+def test_queries_of_an_undeclared_queryable_are_received_by_a_loop_that_runs(peer: Session) -> None:
+    queryable = peer.declare_queryable("q")
+    received = iter(queryable)
+    replies = peer.get("q", timeout=TIMEOUT_SECONDS)
+    until(lambda: queryable.handler.backlog == 1)
+    queryable.undeclare()
+    for query in received:
+        with query:
+            query.reply("q", "late")
+    assert [some(reply.ok).payload.to_string() for reply in replies] == ["late"]
 
 
 def test_undeclare_inside_the_with_block_is_allowed(peer: Session) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.ports import free_port
+from tests.unit.api.programs import run
 from zenspark.api.scouting import scout
 from zenspark.config.config import Config
 from zenspark.errors import UsageError, ZError
@@ -54,6 +55,20 @@ def config(settings: ScoutingSettings) -> Config:
     made.insert_json5("scouting/multicast/address", json.dumps(settings.address))
     made.insert_json5("scouting/multicast/interface", json.dumps(settings.interface))
     return made
+
+
+@pytest.mark.slow
+def test_a_search_that_was_not_stopped_does_not_keep_the_process_alive(settings: ScoutingSettings) -> None:
+    program = f"""
+        import time
+        config = zenspark.Config()
+        config.insert_json5("scouting/multicast", '{{"address": "{settings.address}", "interface": "lo"}}')
+        scout = zenspark.scout(config=config)
+        while scout._scouter.next_timeout() is None:
+            time.sleep(0.001)  # until the thread of the search waits
+        print(scout.try_recv())
+    """
+    assert run(program, "tcp/127.0.0.1:7447") == "None\n"
 
 
 @pytest.mark.usefixtures("node")

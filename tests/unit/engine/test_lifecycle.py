@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 import threading
 
 import pytest
@@ -36,6 +37,30 @@ def test_publications_are_written_at_process_exit(router: Session) -> None:
     )
     assert len(subscriber.recv(TIMEOUT_SECONDS).payload) == 3_000_000
     until(lambda: not router.info.transports())
+
+
+SLOW_CALLBACKS = """
+    import time
+    def show(item):
+        started.set()
+        time.sleep(0.1)
+        print("item", flush=True)
+    import threading
+    started = threading.Event()
+    session = zenspark.open(config)
+    session.declare_subscriber("a", zenspark.handlers.Callback(show, lambda: print("drop", flush=True)))
+    for number in range(3):
+        session.put("a", "x")
+    started.wait()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["session.close()", "sys.exit(0)", "pass"])
+def test_callbacks_are_called_with_queued_items_at_process_exit(router: Session, end: str) -> None:
+    """Then they are dropped, as in eclipse-zenoh: a program may write its last rows there."""
+    out = run(textwrap.dedent(SLOW_CALLBACKS) + end, address(router))
+    assert out.split() == ["item", "item", "item", "drop"]
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.api.handler_loops import LONG_TIMEOUT_SECONDS, ManualLoop, Threads, bind, channel
 from zenspark.errors import UsageError
 from zenspark.handlers import callback as callback_module
-from zenspark.handlers.callback import CALLBACK_CAPACITY_ITEMS
+from zenspark.handlers.callback import CALLBACK_CAPACITY_ITEMS, finish_callbacks
 from zenspark.handlers.handler import Callback, bind_handler
 
 
@@ -183,3 +183,22 @@ def test_handler_of_a_pair_is_its_object(threads: Threads) -> None:
     threads.join()
     assert attached.handler is mine
     assert mine == [1]
+
+
+def test_exit_waits_for_closed_callbacks_and_gives_up_those_that_do_not_return(
+    manual_loop: ManualLoop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = itertools.count()
+    monkeypatch.setattr(callback_module, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(callback_module, "sleep", lambda _: None)
+    calls: list[object] = []
+    attached = bind(Callback(calls.append, lambda: calls.append("drop")), manual_loop)
+    attached.sink.push_many([1, 2])
+    finish_callbacks()  # it may still get items: its session is closed before
+    attached.sink.close()
+    finish_callbacks(timeout=5)
+    assert caplog.messages == ["exit: 1 callbacks still run after 5 s, 2 queued items are lost"]
+    monkeypatch.setattr(callback_module, "sleep", lambda _: manual_loop.turn())
+    finish_callbacks()
+    assert calls == [1, 2, "drop"]
+    assert len(caplog.messages) == 1

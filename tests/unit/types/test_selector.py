@@ -150,8 +150,16 @@ def test_parameters_are_compared_by_text() -> None:
     assert parameters != "a=1"
     assert repr(parameters) == "Parameters('a=1')"
     assert pickle.loads(pickle.dumps(parameters)) == copy.copy(parameters) == parameters
-    with pytest.raises(TypeError, match="unhashable"):
-        hash(parameters)
+    assert {parameters: 1, Parameters("a=1"): 2}[parameters] == 1
+
+
+def test_selectors_and_parameters_are_found_in_dictionaries_after_a_change() -> None:
+    """By identity, as those of eclipse-zenoh."""
+    parameters, selector = Parameters("a=1"), Selector("a")
+    found = {parameters: 1, selector: 2}
+    parameters.insert("b", "2")
+    selector.parameters = parameters
+    assert (found[parameters], found[selector]) == (1, 2)
 
 
 @pytest.mark.parametrize(

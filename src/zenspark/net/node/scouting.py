@@ -135,8 +135,11 @@ class Scouter:
 
     def handle(self, now: float) -> list[Hello]:
         """Send SCOUT if it is due, and return the HELLO messages of new nodes; does not wait."""
-        with self._lock:
-            return [] if self._closed else self._handle(now)
+        try:
+            with self._lock:
+                return [] if self._closed else self._handle(now)
+        finally:
+            self._close_sockets_if_closed()
 
     def _handle(self, now: float) -> list[Hello]:
         scout = self.client.handle_timeout(now)
@@ -153,10 +156,14 @@ class Scouter:
 
     def wait(self, timeout: float) -> list[Hello]:
         """Wait for HELLO messages of new nodes; empty after `timeout` seconds, or when closed by another thread."""
-        deadline = time.monotonic() + timeout
-        with self._lock, selectors.DefaultSelector() as selector:
-            if self._closed:
-                return []
+        try:
+            with self._lock:
+                return [] if self._closed else self._wait(time.monotonic() + timeout)
+        finally:
+            self._close_sockets_if_closed()
+
+    def _wait(self, deadline: float) -> list[Hello]:
+        with selectors.DefaultSelector() as selector:
             selector.register(self._wakeup_reader, selectors.EVENT_READ)
             for sender, _ in self._senders:
                 selector.register(sender, selectors.EVENT_READ)
@@ -169,13 +176,23 @@ class Scouter:
                 selector.select(max(0.0, min(deadline, deadline if due is None else due) - now))
 
     def close(self) -> None:
-        """Stop scouting; a second call does nothing."""
+        """Stop scouting, without waiting; a second call does nothing.
+
+        A thread that waits for messages closes the sockets itself. At exit it no longer runs, and holds the lock.
+        """
         self._closed = True
-        self._wakeup_writer.close()  # wakes `wait`, which releases the lock
-        with self._lock:
-            self._wakeup_reader.close()
-            for sender, _ in self._senders:
-                sender.close()
+        self._wakeup_writer.close()  # wakes `wait`
+        self._close_sockets_if_closed()
+
+    def _close_sockets_if_closed(self) -> None:
+        """Close the sockets after `close`, unless another thread uses them, which then calls this."""
+        if self._closed and self._lock.acquire(blocking=False):
+            try:
+                self._wakeup_reader.close()
+                for sender, _ in self._senders:
+                    sender.close()
+            finally:
+                self._lock.release()
 
 
 def _read_datagrams(receiver: socket.socket) -> Iterator[tuple[bytes, tuple[str, int]]]:
