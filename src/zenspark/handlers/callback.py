@@ -240,7 +240,7 @@ def finish_callbacks(timeout: float = EXIT_STALL_SECONDS) -> None:
     """Wait at exit until closed runners have called their functions with every item and `drop`, as eclipse-zenoh does.
 
     Args:
-        timeout: Seconds without the end of a call after which the remaining calls are given up, with a warning.
+        timeout: Seconds without the end of a call after which the remaining calls are given up, with a log line.
     """
     previous, deadline = _unfinished(), monotonic() + timeout
     while (unfinished := _unfinished()) != (0, 0):
@@ -248,7 +248,7 @@ def finish_callbacks(timeout: float = EXIT_STALL_SECONDS) -> None:
             previous, deadline = unfinished, monotonic() + timeout
         elif monotonic() > deadline:
             runners, items = unfinished
-            logger.warning("exit: %d callbacks still run after %g s, %d queued items are lost", runners, timeout, items)
+            logger.error("exit: %d callbacks still run after %g s, %d queued items are lost", runners, timeout, items)
             return
         sleep(EXIT_CHECK_INTERVAL_SECONDS)
 

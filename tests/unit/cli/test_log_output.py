@@ -15,11 +15,12 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Levels and handlers are as before when a test ends."""
     monkeypatch.delenv("RUST_LOG", raising=False)
     monkeypatch.delenv("ZENSPARK_LOG", raising=False)
-    logger = logging.getLogger("zenspark")
-    before, handlers = logger.level, list(logger.handlers)
+    loggers = [logging.getLogger(name) for name in ("zenspark", "zenspark.handlers")]
+    before = [(logger, logger.level, list(logger.handlers)) for logger in loggers]
     yield
-    logger.setLevel(before)
-    logger.handlers[:] = handlers
+    for logger, level, handlers in before:
+        logger.setLevel(level)
+        logger.handlers[:] = handlers
 
 
 def given(*arguments: str) -> Namespace:

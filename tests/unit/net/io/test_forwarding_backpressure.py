@@ -60,6 +60,12 @@ class Relay:
         self.target_driver = driver
         (self.source_driver,) = self.source.drivers.values()
         (self.behind,) = [each for face, each in self.router.drivers.items() if face.zid.value == C]
+        until(self._has_subscription)
+
+    def _has_subscription(self) -> bool:
+        """Return whether the router has the target's subscription; before that it forwards nothing."""
+        with self.router.lock:
+            return bool(self.router.router.routes.push_next_hops(self.router.local_face, KEY))
 
     def publish(self, congestion: Congestion, reliable: bool = True) -> bool:
         message = Push(wire_expr=WireExpr(0, KEY), qos=qos(congestion), body=Put(payload=bytes(10_000)))
